@@ -166,6 +166,9 @@ pub enum ToShepherd {
     Pause {
         /// The generation of the order: the latest takes effect.
         generation: Generation,
+        /// Whether its processes run on: only its devices are freed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        runs_on: bool,
     },
     /// Let the task's processes go on.
     Resume {

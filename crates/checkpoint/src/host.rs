@@ -16,6 +16,8 @@ use crate::plan::{Held, Plan, Say, print};
 
 /// The program of this process, whatever happened to its file since.
 const PROGRAM: &str = "/proc/self/exe";
+/// The time for calls that passed the gate to reach the driver.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Names of threads that PyTorch starts for NCCL.
 const NCCL_THREADS: [&str; 2] = ["pt_nccl_watchdg", "pt_nccl_heartbt"];
 
@@ -150,12 +152,26 @@ impl Machine for Host<'_> {
         })
     }
 
-    fn close_gate(&mut self) -> bool {
-        let Some(ledger) = &self.ledger else { return true };
-        ledger.set_gate(gpool_ledger::Gate::Pausing);
+    fn close_gate(&mut self) -> Result<(), String> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        ledger.set_gate(match self.plan.runs_on {
+            true => gpool_ledger::Gate::Released,
+            false => gpool_ledger::Gate::Pausing,
+        });
         let timeout = Duration::from_millis(self.plan.deadlines.lock_ms.into());
         // In a damaged ledger nothing waits, and the job has lost its protection.
-        ledger.wait_until_idle(timeout).unwrap_or(true)
+        if !ledger.wait_until_idle(timeout).unwrap_or(true) {
+            return Err("it waits for its GPU longer than a pause may take".to_owned());
+        }
+        if self.plan.runs_on {
+            // A thread that passed the gate just before would wait in the driver, where no one sees
+            // it: it gets the time to enter the driver before the lock.
+            std::thread::sleep(SETTLE);
+            if ledger.n_waiting().unwrap_or(0) > 0 {
+                return Err("it uses its GPU again".to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn open_gate(&mut self) {

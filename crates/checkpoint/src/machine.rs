@@ -87,8 +87,12 @@ pub trait Machine {
     /// The gate, if the job has one at which these processes wait.
     fn gate(&mut self, processes: &[Held]) -> Option<Gate>;
 
-    /// Closes the gate and waits until no process synchronises; `false` if that took too long.
-    fn close_gate(&mut self) -> bool;
+    /// Closes the gate and waits until no process synchronises. For processes that run on, all GPU
+    /// calls wait at it.
+    ///
+    /// # Errors
+    /// If that takes too long, or a process that runs on uses its GPU.
+    fn close_gate(&mut self) -> Result<(), String>;
 
     /// Opens the gate.
     fn open_gate(&mut self);

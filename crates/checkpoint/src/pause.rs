@@ -21,7 +21,7 @@ pub struct NotPaused {
     pub is_lost: bool,
 }
 
-/// Frees the devices of a task and stops its processes. Returns the processes with GPU memory in
+/// Frees the devices of a task and stops its processes, unless they run on. Returns the processes with GPU memory in
 /// host memory. Nothing is changed before all checks have passed, and a failure is undone.
 ///
 /// # Errors
@@ -32,7 +32,8 @@ pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Held>, NotPau
     let mut held = still_there(machine, &plan.processes);
     held.extend(new_on(machine, &look, &held));
     let refusal = match held.is_empty() {
-        true => rules::refusal_of_driver(&look.driver),
+        true => rules::refusal_of_driver(&look.driver)
+            .or_else(|| rules::refusal_of_no_gate(machine, plan, &held).filter(|_| plan.runs_on)),
         false => rules::refusal(machine, plan, &look, &held),
     };
     if let Some(why) = refusal {
@@ -83,9 +84,7 @@ fn attempt(
     held: &mut Vec<Held>,
     touched: &mut Vec<Held>,
 ) -> Result<(), String> {
-    if !machine.close_gate() {
-        return Err("it waits for its GPU longer than a pause may take".to_owned());
-    }
+    machine.close_gate()?;
     for _ in 0..ROUNDS {
         // All are locked before the first is checkpointed: they may depend on each other.
         for process in held.iter() {
@@ -96,8 +95,10 @@ fn attempt(
             checkpoint(machine, process)?;
         }
         let new = await_free(machine, plan, held)?;
-        if new.is_empty() {
-            return freeze(machine, held);
+        match new.is_empty() {
+            true if plan.runs_on => return Ok(()),
+            true => return freeze(machine, held),
+            false => {}
         }
         held.extend(new);
         machine.found(held);

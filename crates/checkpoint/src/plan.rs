@@ -27,7 +27,7 @@ pub enum Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
-    /// Free the devices and stop the processes.
+    /// Free the devices and stop the processes, unless they run on.
     Pause,
     /// Restore the GPU memory and let the processes go on.
     Resume,
@@ -54,6 +54,9 @@ pub struct Plan {
     pub ledger: Option<PathBuf>,
     /// Whether the job's user allowed a pause without a gate.
     pub is_risk_accepted: bool,
+    /// Whether the processes run on while they are paused, and their GPU calls wait at the gate.
+    #[serde(default)]
+    pub runs_on: bool,
     /// The driver.
     pub drivers: Drivers,
     /// Time limits.
@@ -159,7 +162,8 @@ pub enum Say {
     Waits(String),
     /// GPU memory will be restored after the answer.
     Restores,
-    /// The last message of a pause: the devices are free, and the processes are stopped.
+    /// The last message of a pause: the devices are free, and the processes are stopped unless they
+    /// run on.
     Paused(Vec<Held>),
     /// The last message of a pause that failed.
     NotPaused {

@@ -53,18 +53,34 @@ pub(crate) fn refusal(
     if let Some(why) = refusal_of_driver(&look.driver).or_else(|| refusal_of_devices(look)) {
         return Some(why);
     }
-    if !plan.is_risk_accepted && machine.gate(processes).is_none() {
-        return Some(
-            "some drivers crash a program that synchronises while it is paused, and this job has \
-             no gate against that; allow it with --exits pause,requeue"
-                .to_owned(),
-        );
+    if let Some(why) = refusal_of_no_gate(machine, plan, processes) {
+        return Some(why);
     }
     let all: Vec<(u32, Facts)> =
         processes.iter().map(|process| (process.pid, machine.facts(process.pid))).collect();
     refusal_of_processes(branch(&look.driver).unwrap_or(FIRST), &all)
         .or_else(|| refusal_of_gate(machine, processes, branch(&look.driver).unwrap_or(FIRST)))
         .or_else(|| refusal_for_memory(machine, processes))
+}
+
+/// Why processes without a gate can't be paused; `None` if they have one, or need none.
+pub(crate) fn refusal_of_no_gate(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    processes: &[Held],
+) -> Option<String> {
+    let is_needed = plan.runs_on || !plan.is_risk_accepted;
+    if !is_needed || machine.gate(processes).is_some() {
+        return None;
+    }
+    Some(match plan.runs_on {
+        true => "some of its processes bypass the gate at which their GPU calls would wait \
+                 (LD_LIBRARY_PATH must keep gpool's folder first)"
+            .to_owned(),
+        false => "some drivers crash a program that synchronises while it is paused, and this job \
+                  has no gate against that; allow it with --exits pause,requeue"
+            .to_owned(),
+    })
 }
 
 fn refusal_of_devices(look: &Look) -> Option<String> {

@@ -86,6 +86,12 @@ impl IdleWatch {
         watched.devices.insert(uuid.clone(), Quiet { at, memory, since });
     }
 
+    /// Notes that a task used its devices just now, whatever the samples show.
+    pub fn touch(&mut self, task: TaskId) {
+        let devices = self.tasks.get_mut(&task).map(|watched| watched.devices.values_mut());
+        devices.into_iter().flatten().for_each(|quiet| quiet.since = None);
+    }
+
     /// Returns since when a task has used none of its devices; `None` if it uses one, or if that is
     /// unknown for one.
     #[must_use]

@@ -211,6 +211,16 @@ impl Ledger {
         }
     }
 
+    /// Live threads that wait at the gate.
+    ///
+    /// # Errors
+    /// If the job damaged the file.
+    pub fn n_waiting(&self) -> Result<u32, UsageError> {
+        let processes = self.processes()?;
+        let waiting = processes.iter().filter(|it| it.n_waiting > 0 && it.lives());
+        Ok(waiting.fold(0, |sum, it| sum.saturating_add(it.n_waiting)))
+    }
+
     /// Whether a process found no slot: the ledger can't count it, and the gate can't stop it.
     ///
     /// # Errors

@@ -75,6 +75,9 @@ pub enum Order {
         task: TaskId,
         /// The generation of its allocation, which grows with each pause and each resume.
         generation: Generation,
+        /// Whether its processes run on: only its devices are freed, and its GPU calls wait.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        runs_on: bool,
     },
     /// Continue a paused task.
     Resume {
@@ -121,6 +124,10 @@ pub struct TaskOrder {
     /// The pool that its node is in.
     #[serde(default = "PoolName::usual")]
     pub pool: PoolName,
+    /// Whether its GPU calls go through a gate, so that its devices can be released while it is
+    /// idle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_gate: bool,
     /// The job, as others on its devices see it, if it has shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharer: Option<Sharer>,

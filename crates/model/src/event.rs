@@ -132,5 +132,13 @@ pub enum Kept {
         /// The consequence of the pool's policy; `None` if it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         done: Option<OnIdle>,
+        /// Why its GPUs were not released, if they should have been.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// A job with released GPUs made a GPU call, and waits for them.
+    Returns {
+        /// The job.
+        job: JobId,
     },
 }

@@ -186,6 +186,9 @@ pub struct NodeFacts {
     /// Paused tasks that should run and can't be restored yet, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalled: Vec<StalledTask>,
+    /// Tasks with released devices that need them again, by task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub returning: Vec<TaskId>,
 }
 
 /// A paused task that should run, and waits for device memory on its node.
@@ -204,4 +207,7 @@ pub struct IdleTask {
     pub task: TaskId,
     /// Since when it has used none of them.
     pub since: Timestamp,
+    /// Whether its GPU calls go through a gate, so that its devices can be released.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_gate: bool,
 }

@@ -291,6 +291,11 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<AdminHold>,
     },
+    /// Its devices were released because it did not use them; it returns at its next GPU call.
+    Released {
+        /// The time at which this began.
+        since: Timestamp,
+    },
     /// The scheduler holds it, because its plan for the job broke an invariant.
     SetAside {
         /// The time at which this began.
@@ -458,6 +463,7 @@ impl Reason {
             Self::GpuTimeHad { .. } => "gpu_time_had",
             Self::HeldByUser { .. } => "held_by_user",
             Self::HeldByAdmin { .. } => "held_by_admin",
+            Self::Released { .. } => "released",
             Self::SetAside { .. } => "set_aside",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",
             Self::UnmanagedProcess { .. } => "unmanaged_process",

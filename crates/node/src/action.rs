@@ -185,6 +185,8 @@ pub enum Action {
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
+        /// Whether its processes run on: only its devices are freed.
+        runs_on: bool,
     },
     /// Resume a task's processes, note it in the claim, then report it.
     Resume {
@@ -224,4 +226,17 @@ pub(crate) enum Step {
     Act(Action),
     /// The task can't be launched: guests that can't move are on these devices.
     Refuse(TaskId, Vec<DeviceUuid>),
+}
+
+/// Whether a task is paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// It runs.
+    No,
+    /// It was ordered to pause.
+    Told,
+    /// It is paused.
+    Done,
+    /// It could not be paused, for this reason.
+    Failed(String),
 }

@@ -9,7 +9,7 @@ use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
 pub use crate::action::{Action, Halting, Input, Seats};
-use crate::action::{Found, Step};
+use crate::action::{Found, Halt, Step};
 use crate::done::Done;
 use crate::places::Places;
 
@@ -43,19 +43,6 @@ enum State {
     Ended(TaskEnd),
     /// It was not launched; an order of a later generation may name other devices.
     Refused { devices: Vec<DeviceUuid> },
-}
-
-/// Whether a task is paused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Halt {
-    /// It runs.
-    No,
-    /// It was ordered to pause.
-    Told,
-    /// It is paused.
-    Done,
-    /// It could not be paused, for this reason.
-    Failed(String),
 }
 
 /// The stop order of a task.
@@ -164,8 +151,10 @@ impl Converge {
                 self.stop(task, generation, Ending { grace, signal })
             }
             Order::Limit { task, generation, limit, .. } => self.limit(task, generation, limit),
-            Order::Pause { task, generation, .. } => self.halt(task, generation, true),
-            Order::Resume { task, generation, .. } => self.halt(task, generation, false),
+            Order::Pause { task, generation, runs_on, .. } => {
+                self.halt(task, generation, Some(runs_on))
+            }
+            Order::Resume { task, generation, .. } => self.halt(task, generation, None),
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
@@ -289,9 +278,10 @@ impl Converge {
         }
     }
 
-    /// Only a running task without a stop order is paused or resumed. The action is repeated until
+    /// Only a running task without a stop order is paused or resumed. `pauses` says whether its
+    /// processes run on; `None` resumes it. The action is repeated until
     /// the reported state fits.
-    fn halt(&mut self, task: TaskId, generation: Generation, pauses: bool) -> Vec<Action> {
+    fn halt(&mut self, task: TaskId, generation: Generation, pauses: Option<bool>) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let State::Running { stop: None, halt, .. } = &mut known.state else {
             return self.report(task);
@@ -301,12 +291,12 @@ impl Converge {
         }
         known.generation = generation;
         match (&*halt, pauses) {
-            (Halt::Done, true) | (Halt::No, false) => self.report(task),
-            (Halt::No | Halt::Told | Halt::Failed(_), true) => {
+            (Halt::Done, Some(_)) | (Halt::No, None) => self.report(task),
+            (Halt::No | Halt::Told | Halt::Failed(_), Some(runs_on)) => {
                 *halt = Halt::Told;
-                vec![Action::Pause { task, generation }]
+                vec![Action::Pause { task, generation, runs_on }]
             }
-            (Halt::Told | Halt::Done | Halt::Failed(_), false) => {
+            (Halt::Told | Halt::Done | Halt::Failed(_), None) => {
                 let steps = self.places.resume(task, generation);
                 self.follow(steps)
             }

@@ -120,6 +120,7 @@ fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
     match words.need("user, admin or scheduler")? {
         "user" => Ok(Holder::User),
         "admin" => Ok(Holder::Admin),
+        "idle" => Ok(Holder::Idle),
         "scheduler" => Ok(Holder::Scheduler),
         word => Err(words.unknown(word, "user, admin or scheduler")),
     }

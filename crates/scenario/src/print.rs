@@ -262,6 +262,7 @@ fn state(
         f.write_str(match by {
             Holder::User => "",
             Holder::Admin => " by admin",
+            Holder::Idle => " by idle",
             Holder::Scheduler => " by scheduler",
         })?;
     }

@@ -199,6 +199,7 @@ fn of_kept(kept: &Kept) -> String {
             let done = done.map(|done| format!(": {}", done.as_str())).unwrap_or_default();
             format!("job {job} is idle{done}")
         }
+        Kept::Returns { job } => format!("job {job} needs its released GPUs"),
     }
 }
 

@@ -159,6 +159,9 @@ pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<
 /// Returns why a job is paused: as a code and as text.
 pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) {
     match why {
+        PauseCause::Idle => {
+            (Some("idle".to_owned()), Some("paused without its GPUs: it was idle".to_owned()))
+        }
         PauseCause::Asked { by } => (Some("asked".to_owned()), Some(format!("paused by {by}"))),
         PauseCause::TakenBack { why, beneficiary } => {
             let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
@@ -180,6 +183,7 @@ pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     job.holder().map(|holder| match holder {
         Holder::User => "user".to_owned(),
         Holder::Admin => "admin".to_owned(),
+        Holder::Idle => "idle".to_owned(),
         Holder::Scheduler => "scheduler".to_owned(),
     })
 }

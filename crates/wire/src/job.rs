@@ -67,6 +67,10 @@ pub struct Job {
     /// Time since which the running job has not used its GPUs, if it counts as idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
+    /// Why the pool's policy to release the GPUs of idle jobs could not be applied to the idle job.
+    /// Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_released: Option<String>,
     /// Why the running job is paused at the moment: what it waits for on its node, such as free GPU
     /// memory. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]

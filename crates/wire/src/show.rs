@@ -105,6 +105,9 @@ impl Job {
             self.idle_since =
                 idle.collect::<Option<Vec<Time>>>().and_then(|all| all.into_iter().max());
         }
+        let is_idle = self.idle_since.is_some();
+        let not_released = job.course.not_released.as_deref().filter(|_| is_idle);
+        self.not_released = not_released.map(str::to_owned);
         self.freed = job.phase.is_parked();
         self.started_at = started_at.map(Time);
         self.ended_at = ended.map(|end| end.ended_at.into());

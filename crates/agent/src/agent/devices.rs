@@ -70,7 +70,7 @@ struct Asker {
     /// The driver, or the reason why there are no devices.
     from: String,
     devices: Vec<Device>,
-    /// The devices, and the idle and stalled tasks, as last reported.
+    /// The devices and the notable tasks, as last reported.
     reported: Option<(Vec<Device>, facts::Notable)>,
     watch: IdleWatch,
     reported_at: Instant,
@@ -463,8 +463,11 @@ impl Asker {
         self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         set_guests(&mut self.devices, &owners);
-        let idle = idle_tasks(&mut self.watch, &owners, now());
-        let tasks = (idle, self.about.seen.stalled());
+        let seen = &self.about.seen;
+        seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
+        let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
+        let (stalled, returning) = (seen.stalled(), seen.returning());
+        let tasks = facts::Notable { idle, stalled, returning };
         let is_said = self.reported.as_ref();
         let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == tasks);
         let is_heard = self.is_heard.load(Ordering::Relaxed);

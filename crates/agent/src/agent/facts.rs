@@ -1,5 +1,6 @@
 //! Facts about this machine apart from its devices.
 
+use gpool_model::id::TaskId;
 use gpool_model::node::{IdleTask, NodeFacts, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -53,11 +54,16 @@ pub fn memory(meminfo: &str) -> Bytes {
     Bytes::new(1024).checked_mul(kibibytes.unwrap_or(0)).unwrap_or(Bytes::MAX)
 }
 
-/// The idle and the stalled tasks of the node.
-pub(super) type Notable = (Vec<IdleTask>, Vec<StalledTask>);
+/// Tasks of the node that are reported with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Notable {
+    pub idle: Vec<IdleTask>,
+    pub stalled: Vec<StalledTask>,
+    pub returning: Vec<TaskId>,
+}
 
 /// Facts that are shown to users.
-pub(super) fn node_facts(devices_from: String, (idle, stalled): Notable) -> NodeFacts {
+pub(super) fn node_facts(devices_from: String, notable: Notable) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -66,7 +72,8 @@ pub(super) fn node_facts(devices_from: String, (idle, stalled): Notable) -> Node
         version: env!("CARGO_PKG_VERSION").to_owned(),
         devices_from,
         system: format!("{name}, Linux {}", kernel.trim()),
-        idle,
-        stalled,
+        idle: notable.idle,
+        stalled: notable.stalled,
+        returning: notable.returning,
     }
 }

@@ -176,6 +176,7 @@ impl Keeper {
                 self.cleared = Instant::now();
                 self.settle_all();
                 self.bring_back();
+                self.look_at_gates();
             }
         }
     }
@@ -199,6 +200,7 @@ impl Keeper {
     /// Begins to answer a task. Others lose unused grants that reach into its request.
     fn keep(&mut self, task: TaskId, kept: Kept) {
         self.tasks.insert(task, kept);
+        self.seen.facts().gated.insert(task);
         self.settle_all();
     }
 
@@ -214,6 +216,8 @@ impl Keeper {
         self.waiting.retain(|it| it.task != task);
         let mut facts = self.seen.facts();
         facts.damaged.remove(&task);
+        facts.gated.remove(&task);
+        facts.returning.remove(&task);
         facts.granted.remove(&task);
         for lending in facts.lending.values_mut() {
             lending.loans.retain(|loan| loan.task != task);
@@ -238,8 +242,10 @@ impl Keeper {
     fn hear(&mut self, task: TaskId) {
         let Some(kept) = self.tasks.get(&task) else { return };
         let Ok(Some(question)) = kept.asks.next() else { return };
-        // The gate opens by other means than an answer.
-        let Wish::Memory { device, bytes, waited } = question.wish else { return };
+        let Wish::Memory { device, bytes, waited } = question.wish else {
+            // The gate opens by other means than an answer.
+            return self.look_at_gates();
+        };
         let bytes = Bytes::new(bytes);
         let until = Instant::now()
             + if self.is_owed(task, device, bytes) { owed_for(self.deadline) } else { ANSWER };
@@ -247,6 +253,18 @@ impl Keeper {
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let since = Timestamp::new(clock::boot_ms().saturating_sub(waited));
         self.waiting.push(Waiting { task, device, bytes, question, since, until, is_late: false });
+    }
+
+    /// Finds the tasks with released devices that wait at their gate. A question can be lost with
+    /// the agent that heard it, so the ledgers count.
+    fn look_at_gates(&self) {
+        let waits = |(task, kept): (&TaskId, &Kept)| {
+            let is_released = kept.presence == Presence::Paused
+                && kept.ledger.gate() == gpool_ledger::Gate::Released;
+            (is_released && kept.ledger.n_waiting().is_ok_and(|n| n > 0)).then_some(*task)
+        };
+        let returning = self.tasks.iter().filter_map(waits).collect();
+        self.seen.facts().returning = returning;
     }
 
     /// Whether the task's request covers this much more.

@@ -50,13 +50,15 @@ pub(super) fn activities(
 pub(super) fn idle_tasks(
     watch: &mut IdleWatch,
     owners: &BTreeMap<u32, Given>,
+    is_gated: &dyn Fn(TaskId) -> bool,
     now: Timestamp,
 ) -> Vec<IdleTask> {
     watch.retain(|task| owners.values().any(|given| given.task == task));
     let one = |given: &Given| {
         let after = given.idle_after?;
         let since = watch.since(given.task, &given.seats.devices())?;
-        (now.since(since) >= after && now >= since).then_some(IdleTask { task: given.task, since })
+        let (task, is_idle) = (given.task, now.since(since) >= after && now >= since);
+        is_idle.then(|| IdleTask { task, since, has_gate: is_gated(task) })
     };
     let mut all: Vec<IdleTask> = owners.values().filter_map(one).collect();
     all.sort_by_key(|idle| idle.task);

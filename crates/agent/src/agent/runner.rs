@@ -343,8 +343,8 @@ impl Runner {
                     fail::fail_point!("agent-limit-after");
                 }
             },
-            Action::Pause { task, generation } => {
-                self.shepherds.say(task, &ToShepherd::Pause { generation });
+            Action::Pause { task, generation, runs_on } => {
+                self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
             Action::Resume { task, generation, devices } => {
                 self.parts.shares.at(task, Presence::Resuming);

@@ -24,6 +24,13 @@ pub(super) struct Facts {
     pub granted: BTreeMap<TaskId, BTreeMap<DeviceUuid, Bytes>>,
     /// Why tasks that should run are still paused.
     pub stalled: BTreeMap<TaskId, String>,
+    /// Tasks with GPU calls that go through a gate.
+    pub gated: BTreeSet<TaskId>,
+    /// Tasks that were resumed since the last look at the devices. That is use, also if it was
+    /// too short for the samples.
+    pub resumed: BTreeSet<TaskId>,
+    /// Tasks with released devices that wait at their gate.
+    pub returning: BTreeSet<TaskId>,
     /// The loans on each device.
     pub lending: BTreeMap<DeviceUuid, Lending>,
 }
@@ -114,6 +121,21 @@ impl Seen {
             }
         }
         all
+    }
+
+    /// Whether the GPU calls of a task go through a gate.
+    pub(super) fn is_gated(&self, task: TaskId) -> bool {
+        self.facts().gated.contains(&task)
+    }
+
+    /// Takes the tasks that were resumed since the last call.
+    pub(super) fn take_resumed(&self) -> BTreeSet<TaskId> {
+        std::mem::take(&mut self.facts().resumed)
+    }
+
+    /// The tasks with released devices that need them again, by task.
+    pub(super) fn returning(&self) -> Vec<TaskId> {
+        self.facts().returning.iter().copied().collect()
     }
 
     /// The tasks that should run and are still paused, by task.

@@ -1,4 +1,4 @@
-//! The ledgers of the tasks with fractions of devices: made before the program starts, opened again
+//! The ledgers of the tasks with fractions of devices or with a gate: made before the program starts, opened again
 //! by a new agent, and removed after the end. A thread of its own answers the tasks' questions
 //! ([`super::grow`]).
 
@@ -62,7 +62,11 @@ impl Shares {
                 let why = "another job needs the GPU memory that it borrowed";
                 self.stalled(task, Some(why.to_owned()));
             }
-            Presence::Here | Presence::Paused => self.stalled(task, None),
+            Presence::Here => {
+                self.stalled(task, None);
+                self.seen.facts().resumed.insert(task);
+            }
+            Presence::Paused => self.stalled(task, None),
             // The shepherd says what the restore waits for, and only once.
             Presence::Leaving | Presence::Returning | Presence::Resuming => {}
         }
@@ -83,8 +87,8 @@ impl Shares {
         }
     }
 
-    /// Makes the ledger of a task that has fractions of devices; `None` for other tasks, and where
-    /// the shim does not work.
+    /// Makes the ledger of a task that has fractions of devices, or that needs a gate; `None` for
+    /// other tasks, and where the shim does not work.
     ///
     /// # Errors
     /// If a file can't be written. The task must not start then: nothing would limit it.
@@ -109,7 +113,9 @@ impl Shares {
             }
         }
         drop(facts);
-        if slots.is_empty() {
+        // A device that the ledger does not list has no limit.
+        let needs_gate = order.has_gate && !order.allocation.slots.is_empty();
+        if slots.is_empty() && !needs_gate {
             return Ok(None);
         }
         let folder = self.layout.ledger(task);

@@ -22,6 +22,8 @@ pub(super) struct Halt {
     generation: Generation,
     /// Whether the last order was to pause.
     is_wanted: bool,
+    /// Whether that order lets the processes run on, without their devices.
+    runs_on: bool,
     /// Whether the node wants the task to leave its devices, apart from orders of the server.
     by_node: bool,
     is_paused: bool,
@@ -53,12 +55,16 @@ pub(super) struct Halt {
 impl Shepherd {
     /// Pauses all processes and reports it once it is noted in the claim, or reports that pausing
     /// failed. A repeated order gets the same report again.
-    pub(super) fn pause(&mut self, generation: Generation) {
+    pub(super) fn pause(&mut self, generation: Generation, runs_on: bool) {
         if generation < self.halt.generation || self.ending.is_some() || self.exit.is_some() {
             return;
         }
         self.halt.generation = generation;
-        self.halt.is_wanted = true;
+        if runs_on && self.halt.by_node {
+            let why = "it is giving memory back to another job".to_owned();
+            return self.link.say(&FromShepherd::NotPaused { generation, why });
+        }
+        (self.halt.is_wanted, self.halt.runs_on) = (true, runs_on);
         self.follow_order();
     }
 
@@ -105,6 +111,9 @@ impl Shepherd {
                 self.ask_release(self.halt.generation, yields.unwrap_or_default());
             }
             (true, false) if self.needs_keeper() => self.keep(Aim::Pause),
+            (true, false) if self.halt.is_wanted && self.halt.runs_on => {
+                self.not_paused("the node can't free the GPUs of a job that runs on".to_owned());
+            }
             (false, true) if self.needs_keeper() => self.keep(Aim::Resume),
             (true, false) => {
                 let tree = self.tree.as_ref().filter(|_| self.started.is_some());
@@ -223,12 +232,16 @@ impl Shepherd {
             && self.started.is_some()
     }
 
+    fn has_ledger(&self) -> bool {
+        self.layout.ledger(self.task()).is_dir()
+    }
+
     /// Starts a keeper.
     fn keep(&mut self, aim: Aim) {
         let Some(pausing) = &self.launch.pausing else { return };
         let (order, task) = (&self.launch.order, self.task());
         let slots = &order.allocation.slots;
-        let ledger = self.layout.ledger(task);
+        let ledger = self.has_ledger().then(|| self.layout.ledger(task));
         let plan = Plan {
             aim,
             shepherd: std::process::id(),
@@ -236,8 +249,9 @@ impl Shepherd {
             is_shared: slots.iter().any(|slot| matches!(slot.part, SlotPart::Share { .. })),
             ignored: pausing.ignored.clone(),
             processes: self.halt.held.clone(),
-            ledger: Some(ledger).filter(|folder| folder.is_dir()),
+            ledger,
             is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
+            runs_on: self.halt.is_wanted && self.halt.runs_on,
             drivers: pausing.drivers.clone(),
             deadlines: pausing.deadlines.unwrap_or_else(Deadlines::default),
         };
@@ -345,8 +359,8 @@ impl Shepherd {
         match aim {
             Aim::Release => self.released(),
             _ if self.halt.n_killed >= KEEPERS_MOST => self.lose(why),
-            Aim::Pause if self.halt.held.is_empty() => self.not_paused(why),
-            // Nothing may stay locked.
+            Aim::Pause if self.halt.held.is_empty() && !self.has_ledger() => self.not_paused(why),
+            // Nothing may stay locked, and the gate not closed.
             Aim::Pause => {
                 self.halt.failed = Some(why);
                 self.keep(Aim::Resume);

@@ -415,7 +415,9 @@ impl Shepherd {
                             self.begin_end(Why::Told, grace, signal);
                         }
                         ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
-                        ToShepherd::Pause { generation } => self.pause(generation),
+                        ToShepherd::Pause { generation, runs_on } => {
+                            self.pause(generation, runs_on);
+                        }
                         ToShepherd::Resume { generation, devices } => {
                             self.resume(generation, &devices);
                         }

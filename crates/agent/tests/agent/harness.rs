@@ -168,7 +168,7 @@ impl Node {
     /// Pauses a task.
     pub fn pause_task(&mut self, task: TaskId, generation: u64) {
         let (term, generation) = (Term(1), Generation(generation));
-        self.order(&Order::Pause { term, task, generation });
+        self.order(&Order::Pause { term, task, generation, runs_on: false });
     }
 
     /// Resumes a task.
@@ -363,6 +363,7 @@ pub fn order(job: &JobSpec, devices: &[&Device]) -> TaskOrder {
             state: AllocationState::Placed,
         },
         pool: PoolName::usual(),
+        has_gate: false,
         sharer: None,
         nodes: Vec::new(),
         master_addr: String::new(),

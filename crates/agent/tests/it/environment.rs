@@ -60,6 +60,7 @@ pub fn order(task: &str) -> TaskOrder {
         spec: Arc::new(spec),
         allocation,
         pool: PoolName::usual(),
+        has_gate: false,
         sharer: None,
         nodes: Vec::new(),
         master_addr: String::new(),

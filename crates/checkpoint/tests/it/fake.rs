@@ -180,9 +180,12 @@ impl Machine for Fake {
         self.gate
     }
 
-    fn close_gate(&mut self) -> bool {
+    fn close_gate(&mut self) -> Result<(), String> {
         self.is_gate_open = false;
-        !self.is_busy
+        match self.is_busy {
+            true => Err("it waits for its GPU longer than a pause may take".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn open_gate(&mut self) {
@@ -225,6 +228,7 @@ pub fn plan(aim: Aim, processes: Vec<Held>) -> Plan {
         processes,
         ledger: None,
         is_risk_accepted: false,
+        runs_on: false,
         drivers: Drivers { cuda: "none".into(), nvml: "none".into() },
         deadlines: Deadlines::default(),
     }

@@ -67,6 +67,7 @@ impl Machine {
             processes: processes.to_vec(),
             ledger: None,
             is_risk_accepted: true,
+            runs_on: false,
             drivers: self.drivers(),
             deadlines: Deadlines::default(),
         }

@@ -137,6 +137,7 @@ impl Control {
         course.n_joiners = 0;
         course.paused = Millis::ZERO;
         course.not_pausable = None;
+        course.not_released = None;
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

@@ -142,6 +142,7 @@ impl Control {
             generation: row.job.generation,
             spec: Arc::clone(&row.spec),
             allocation: allocation.clone(),
+            has_gate: self.needs_gate(&row.spec, &pool),
             sharer: self.sharer(row, &pool),
             pool,
             nodes,

@@ -149,7 +149,7 @@ impl Control {
 /// admin's binds the admins of the project.
 fn is_stronger(job: &Job, hold: Option<&AdminHold>) -> bool {
     match (job.holder(), hold) {
-        (None, _) | (Some(Holder::User | Holder::Scheduler), Some(_)) => true,
+        (None | Some(Holder::Idle), _) | (Some(Holder::User | Holder::Scheduler), Some(_)) => true,
         (Some(Holder::Admin), Some(hold)) => {
             hold.project.is_none() && !job.is_held_by_server_admin()
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use gpool_model::effect::Change;
 use gpool_model::event::Kept;
-use gpool_model::job::StopCause;
+use gpool_model::job::{Holder, StopCause};
 use gpool_model::kind::OnIdle;
 use gpool_model::node::IdleTask;
-use gpool_model::{JobId, JobKind, NodeName, PauseCause, Phase, Timestamp};
+use gpool_model::{Job, JobId, JobKind, JobSpec, NodeName, PauseCause, Phase, PoolName, Timestamp};
 
 use crate::control::Control;
 
@@ -24,7 +24,7 @@ impl Control {
             if goes_on && !is_idle {
                 let job = old.task.job;
                 self.publish(Change::JobIdle { job, since: None });
-                self.idle.push(Kept::Idle { job, since: None, done: None });
+                self.idle.push(Kept::Idle { job, since: None, done: None, why: None });
             }
         }
         for new in now.iter().filter(|new| !before.contains(new)) {
@@ -65,13 +65,14 @@ impl Control {
                 self.stop(id, StopCause::Cancelled { by });
                 Some(policy)
             }
-            OnIdle::Release if spec.yields().is_some() && spec.is_of_one_size() => {
-                self.pause_one(id, PauseCause::Asked { by });
-                // Otherwise it would continue at once while its GPUs are free.
-                self.hold_paused(id, None);
-                Some(policy)
-            }
-            OnIdle::Warn | OnIdle::Release | OnIdle::Requeue | OnIdle::Cancel => {
+            OnIdle::Release => match self.why_not_released(&spec, &job) {
+                None => {
+                    self.release_idle(id, &spec, by);
+                    Some(policy)
+                }
+                Some(why) => return self.not_released(id, &why),
+            },
+            OnIdle::Warn | OnIdle::Requeue | OnIdle::Cancel => {
                 self.tell_idle(&spec, &job, since);
                 Some(OnIdle::Warn)
             }
@@ -86,6 +87,88 @@ impl Control {
                 Some(policy)
             }
         };
-        self.idle.push(Kept::Idle { job: id, since: Some(since), done });
+        self.idle.push(Kept::Idle { job: id, since: Some(since), done, why: None });
+    }
+
+    /// Whether the GPU calls of a job that starts in a pool go through a gate.
+    pub(crate) fn needs_gate(&self, spec: &JobSpec, pool: &PoolName) -> bool {
+        self.world.policy().of_pool(Some(pool)).idle == OnIdle::Release
+            && spec.idle_after().is_some()
+            && spec.yields().is_none()
+    }
+
+    /// Why the devices of an idle job can't be released; `None` if that can be tried.
+    fn why_not_released(&self, spec: &JobSpec, job: &Job) -> Option<String> {
+        if !spec.is_of_one_size() {
+            return Some("it is elastic".to_owned());
+        }
+        if spec.yields().is_some() {
+            return None;
+        }
+        job.phase.allocations().iter().find_map(|it| {
+            let node = &self.world.node(&it.node)?.node;
+            if !node.can_pause() {
+                let name = &node.name;
+                return Some(format!("the GPU driver of node {name} can't pause jobs"));
+            }
+            let has_gate = |idle: &&IdleTask| idle.task == it.task && idle.has_gate;
+            node.facts.idle.iter().find(has_gate).is_none().then(|| {
+                "its GPU calls go through no gate, because it started before the pool released \
+                 idle GPUs, or its node has no gate (gpool doctor)"
+                    .to_owned()
+            })
+        })
+    }
+
+    /// Frees the devices of an idle job, until it needs them again.
+    fn release_idle(&mut self, id: JobId, spec: &JobSpec, by: Arc<str>) {
+        if spec.yields().is_some() {
+            self.pause_one(id, PauseCause::Asked { by });
+            // Otherwise it would continue at once while its GPUs are free.
+            return self.hold_paused(id, None);
+        }
+        self.pause_one(id, PauseCause::Idle);
+        let mut job = self.job(id);
+        if let Phase::Paused { held, .. } = &mut job.phase {
+            *held = Some(Holder::Idle);
+        }
+        job.course.not_released = None;
+        self.put_job(job);
+    }
+
+    /// Handles an idle job with devices that could not be released: it runs on, and its owner gets a
+    /// notification.
+    pub(crate) fn not_released(&mut self, id: JobId, why: &str) {
+        self.go_on_now(id);
+        let since = self.idle_since(id).unwrap_or(self.now);
+        let Some(row) = self.world.job(id) else { return };
+        let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
+        let why: Arc<str> = Arc::from(why);
+        if job.course.not_released.as_ref() != Some(&why) {
+            job.course.not_released = Some(Arc::clone(&why));
+            self.put_job(job.clone());
+        }
+        self.tell_idle(&spec, &job, since);
+        let (since, done) = (Some(since), Some(OnIdle::Warn));
+        self.idle.push(Kept::Idle { job: id, since, done, why: Some(why.to_string()) });
+    }
+
+    /// Lets the jobs resume that need their released devices again.
+    pub(crate) fn returns(&mut self, node: &NodeName) {
+        let Some(row) = self.world.node(node) else { return };
+        for task in row.node.facts.returning.clone() {
+            let Some(row) = self.world.job(task.job) else { continue };
+            let mut job = row.job.clone();
+            let is_own = job.phase.allocations().iter().any(|it| it.task == task);
+            let Phase::Paused { why: PauseCause::Idle, held, .. } = &mut job.phase else {
+                continue;
+            };
+            if !is_own || *held != Some(Holder::Idle) {
+                continue;
+            }
+            *held = None;
+            self.put_job(job);
+            self.idle.push(Kept::Returns { job: task.job });
+        }
     }
 }

@@ -50,6 +50,7 @@ impl Control {
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
             self.idle_changed(name, &idle);
+            self.returns(name);
         }
         if is_new {
             // No job starts there before the agent has reported its tasks.

@@ -133,6 +133,9 @@ impl Control {
         if !allocations.iter().any(is_pausing) {
             return;
         }
+        if *why == PauseCause::Idle {
+            return self.not_released(task.job, reason);
+        }
         let (why, mut exits) = (why.clone(), row.spec.life.allowed_exits());
         exits.remove(&Exit::Pause);
         let mut job = row.job.clone();
@@ -205,7 +208,8 @@ impl Control {
     pub(crate) fn order_halt_of(&mut self, job: &Job, task: TaskId, node: &NodeName, pauses: bool) {
         let (term, generation) = (self.world.cluster().term, job.generation);
         if pauses {
-            return self.order(node, Order::Pause { term, task, generation });
+            let runs_on = matches!(job.phase, Phase::Paused { why: PauseCause::Idle, .. });
+            return self.order(node, Order::Pause { term, task, generation, runs_on });
         }
         // A limit that changed meanwhile may not have arrived, and counts as received after this.
         let limit = self.world.job(job.id).and_then(|row| row.spec.time_limit);

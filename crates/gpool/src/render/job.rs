@@ -109,6 +109,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
     page.label_if("waits", job.stalled.as_deref());
     page.label_if("idle", job.idle_since.map(|at| idle(at, view)).as_deref());
+    page.label_if("not released", job.not_released.as_deref());
     if let Some(since) = job.paused_since {
         let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         page.label("paused", &format!("since {}{cause}", view.clock.full(since)));

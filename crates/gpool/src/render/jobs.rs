@@ -157,6 +157,7 @@ fn why(job: &Job, view: &View<'_>) -> Cell {
         (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("is paused"),
         (JobState::Held, "held_by_user") => cell.or_shorter("is held by its user"),
         (JobState::Held | JobState::Paused, "set_aside") => cell.or_shorter("is held by gpool"),
+        (JobState::Paused, "released") => cell.or_shorter("idle, GPUs released"),
         (JobState::Held, "held_by_admin") => cell.or_shorter("is held by an admin"),
         (JobState::Waiting, "begin_time") => cell.or_shorter("waits for its begin time"),
         (JobState::Pending, "not_reserved") => cell.or_shorter("only reserved GPUs"),

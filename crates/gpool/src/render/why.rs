@@ -57,6 +57,9 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     if let Some(stalled) = &job.stalled {
         wrapped(&mut page, "", &format!("It is paused at the moment, and waits: {stalled}."));
     }
+    if let Some(why) = &job.not_released {
+        wrapped(&mut page, "", &format!("Its GPUs are not released: {why}."));
+    }
     wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
     node_events(&mut page, why, view);
     attempts(&mut page, job, view);

@@ -15,21 +15,21 @@ const GIB: u64 = 1 << 30;
 const PAUSABLE: [&str; 4] = ["-g", "1", "--exits", "pause,requeue"];
 
 /// A cluster with one device, and a program that uses it.
-struct Rig {
-    cluster: Cluster,
+pub struct Rig {
+    pub cluster: Cluster,
     state: State,
 }
 
 /// The program of a job: it gets commands through a FIFO.
-struct Program {
-    id: String,
+pub struct Program {
+    pub id: String,
     commands: File,
     n_asked: usize,
 }
 
 impl Rig {
     /// `None`, with a notice, without C compiler.
-    fn new(driver: &str) -> Option<Self> {
+    pub fn new(driver: &str) -> Option<Self> {
         Self::of(driver, small())
     }
 
@@ -53,20 +53,26 @@ impl Rig {
         Some(rig)
     }
 
-    fn edit(&mut self, change: impl FnOnce(&mut State)) {
+    pub fn edit(&mut self, change: impl FnOnce(&mut State)) {
         change(&mut self.state);
         self.state.write(&self.cluster.path("driver").join(STATE_FILE)).unwrap();
     }
 
     /// Starts a job with a GiB of device memory that holds a text.
-    fn start(&self, flags: &[&str]) -> Program {
+    pub fn start(&self, flags: &[&str]) -> Program {
+        let driver = self.cluster.path("driver");
+        self.start_with(flags, &format!("env LD_LIBRARY_PATH={}", driver.display()))
+    }
+
+    /// Starts such a job with these words before its program.
+    pub fn start_with(&self, flags: &[&str], before: &str) -> Program {
         let driver = self.cluster.path("driver");
         let fifo = self.cluster.path(&format!("fifo{}", self.cluster.all_ids().len()));
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
         let line = format!(
-            "exec env LD_LIBRARY_PATH={driver} {driver}/program dlsym < {fifo}",
+            "exec {before} {driver}/program dlsym < {fifo}",
             driver = driver.display(),
             fifo = fifo.display()
         );
@@ -87,9 +93,18 @@ impl Rig {
         self.cluster.path(&format!("address{}", program.id))
     }
 
-    fn ask(&self, program: &mut Program, line: &str) -> String {
+    pub fn ask(&self, program: &mut Program, line: &str) -> String {
+        self.send(program, line);
+        self.answer(program)
+    }
+
+    pub fn send(&self, program: &mut Program, line: &str) {
         writeln!(program.commands, "{line}").unwrap();
         program.n_asked += 1;
+    }
+
+    /// The answer to the last line.
+    pub fn answer(&self, program: &Program) -> String {
         until("it answers", || {
             let said = self.cluster.stdout_of(&program.id);
             let is_whole = said.ends_with('\n');
@@ -98,13 +113,19 @@ impl Rig {
         })
     }
 
-    fn has_text(&self, program: &mut Program) -> bool {
+    pub fn has_text(&self, program: &mut Program) -> bool {
+        self.read_text(program);
+        self.answer(program) == "0 kept"
+    }
+
+    /// Makes the GPU call that reads the text.
+    pub fn read_text(&self, program: &mut Program) {
         let address = std::fs::read_to_string(self.address(program)).unwrap();
-        self.ask(program, &format!("read {address} 5")) == "0 kept"
+        self.send(program, &format!("read {address} 5"));
     }
 
     /// A helper process that makes this call for a job.
-    fn helper(&self, id: &str, call: &str) -> Option<u32> {
+    pub fn helper(&self, id: &str, call: &str) -> Option<u32> {
         let shepherd = self.cluster.shepherd(id);
         helpers(shepherd)
             .into_iter()
@@ -119,7 +140,7 @@ impl Rig {
         until_so("it is paused", || self.events(id).contains("run 1 is paused"));
     }
 
-    fn events(&self, id: &str) -> String {
+    pub fn events(&self, id: &str) -> String {
         self.cluster.gpool(["events", id]).ok()
     }
 
@@ -131,7 +152,7 @@ impl Rig {
 }
 
 /// The processes below a shepherd that call the driver, with their command lines.
-fn helpers(shepherd: u32) -> Vec<(u32, String)> {
+pub fn helpers(shepherd: u32) -> Vec<(u32, String)> {
     let below = gpool_sys::proc::descendants(shepherd).into_iter();
     let words = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     below

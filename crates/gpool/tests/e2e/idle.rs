@@ -143,7 +143,7 @@ fn an_idle_job_that_frees_its_gpu_itself_gets_it_back_when_it_asks() {
     utilize(&cluster, 0, 0);
     until_so("its GPU is free", || cluster.job(&id).freed);
     assert!(cluster.why(&id).contains("the policy for idle jobs"));
-    assert!(cluster.gpool(["events", &id]).ok().contains("it is asked to free its GPUs"));
+    assert!(cluster.gpool(["events", &id]).ok().contains("its GPUs are released"));
     let other = cluster.sh(&["-g", "1"], "true");
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
     std::fs::write(cluster.work().join("go"), "").unwrap();

@@ -59,6 +59,7 @@ mod policy;
 mod pools;
 mod projects;
 mod recovery;
+mod released;
 mod removed;
 mod reserved;
 mod rival;

@@ -53,6 +53,9 @@ pub struct Course {
     /// Why it can't be paused, if that was tried in this attempt: its next exit is used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_pausable: Option<Arc<str>>,
+    /// Why its devices were not released when it was last idle, if they should have been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_released: Option<Arc<str>>,
     /// The state of each task of a gang in this attempt, by rank. Empty for a job of one task (its
     /// phase has the state), and for a gang without allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,6 +95,7 @@ impl Usual for Course {
         forgiven: GpuTime::ZERO,
         paused: Millis::ZERO,
         not_pausable: None,
+        not_released: None,
         tasks: Vec::new(),
         n_joiners: 0,
         admin_hold: None,

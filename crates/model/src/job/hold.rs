@@ -14,6 +14,8 @@ pub enum Holder {
     User,
     /// An admin; the owner cannot release it.
     Admin,
+    /// The job itself: it was idle, and does not need its released devices yet.
+    Idle,
     /// The scheduler: its plan for the job broke an invariant. The owner may release it.
     Scheduler,
 }

@@ -1,4 +1,4 @@
-//! Paused jobs: their processes are stopped in memory and continue later.
+//! Paused jobs: their processes are stopped in memory and continue later, or run on without GPU.
 
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ pub enum PauseCause {
         /// The user.
         by: Arc<str>,
     },
+    /// It did not use its devices, and they were released. Its processes run on, and their next GPU
+    /// call waits until it has its devices again.
+    Idle,
     /// It was evicted for another job.
     TakenBack {
         /// The reason.

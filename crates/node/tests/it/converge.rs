@@ -55,8 +55,17 @@ pub(crate) fn run(term: u64, number: u64, generation: u64) -> Order {
     let (term, generation) = (Term(term), Generation(generation));
     let (spec, pool, nodes) = (Arc::new(spec), PoolName::usual(), Vec::new());
     let master_addr = String::new();
-    let order =
-        TaskOrder { term, generation, spec, allocation, pool, sharer: None, nodes, master_addr };
+    let order = TaskOrder {
+        term,
+        generation,
+        spec,
+        allocation,
+        pool,
+        has_gate: false,
+        sharer: None,
+        nodes,
+        master_addr,
+    };
     Order::Run(Box::new(order))
 }
 
@@ -169,17 +178,22 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, run(1, 1, 1));
     let (term, task) = (Term(1), task(1));
-    let pause = |generation| Order::Pause { term, task, generation: Generation(generation) };
+    let pause = |generation| Order::Pause {
+        term,
+        task,
+        generation: Generation(generation),
+        runs_on: false,
+    };
     let resume = |generation| Order::Resume { term, task, generation: Generation(generation) };
     let halted =
         |generation, halting| Input::Halted { task, generation: Generation(generation), halting };
     assert_eq!(reported(&obey(&mut converge, pause(2))), [&TaskIs::Launching], "too early");
     let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
     let generation = Generation(3);
-    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation }]);
+    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation, runs_on: false }]);
     assert_eq!(
         obey(&mut converge, pause(3)),
-        [Action::Pause { task, generation }],
+        [Action::Pause { task, generation, runs_on: false }],
         "not reported yet"
     );
     let paused = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
@@ -337,7 +351,7 @@ impl Machine {
                     self.running.remove(&task).then_some(Input::Ended { task, end: end(true) })
                 }
                 Action::Limit { task, generation, .. } => Some(Input::Limited { task, generation }),
-                Action::Pause { task, generation } => {
+                Action::Pause { task, generation, .. } => {
                     Some(Input::Halted { task, generation, halting: Halting::Paused })
                 }
                 Action::Resume { task, generation, .. } => {

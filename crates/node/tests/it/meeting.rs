@@ -41,7 +41,7 @@ fn a_task_that_is_paused_while_it_moves_leaves_its_devices_to_others() {
     let (moved, term, generation) = (task(2), Term(1), Generation(2));
     let actions = converge.step(Input::Detached { task: moved, is_done: true });
     assert!(actions.iter().any(|action| matches!(action, Action::Attach { .. })));
-    let pause = Order::Pause { term, task: moved, generation };
+    let pause = Order::Pause { term, task: moved, generation, runs_on: false };
     let _ = converge.step(Input::Order(pause));
     let halting = Halting::Paused;
     let _ = converge.step(Input::Halted { task: moved, generation, halting });
@@ -57,7 +57,7 @@ fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
     for (generation, pauses) in [(2, true), (3, false)] {
         let generation = Generation(generation);
         let order = match pauses {
-            true => Order::Pause { term, task: moved, generation },
+            true => Order::Pause { term, task: moved, generation, runs_on: false },
             false => Order::Resume { term, task: moved, generation },
         };
         let actions = converge.step(Input::Order(order));

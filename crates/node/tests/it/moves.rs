@@ -117,7 +117,7 @@ impl Machine {
                     self.check();
                     self.step(Input::Halted { task, generation, halting });
                 }
-                Action::Pause { task, generation } => {
+                Action::Pause { task, generation, .. } => {
                     self.running.get_mut(&task).expect("it runs").1 = true;
                     let halting = Halting::Paused;
                     self.step(Input::Halted { task, generation, halting });
@@ -363,7 +363,7 @@ fn a_paused_task_leaves_its_device_and_comes_back_to_a_free_one() {
     node.run(1, vec![share(0, 40, 80)]);
     node.start();
     let (term, task, generation) = (Term(1), task(1), Generation(2));
-    node.step(Input::Order(Order::Pause { term, task, generation }));
+    node.step(Input::Order(Order::Pause { term, task, generation, runs_on: false }));
     node.run(2, vec![whole(0)]);
     node.start();
     // The server resumes it when its books have room: on the device that the other job left.

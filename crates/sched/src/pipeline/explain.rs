@@ -91,6 +91,7 @@ impl<'a> Explainer<'a> {
                 let since = *since;
                 vec![match by {
                     Holder::User => Reason::HeldByUser { since },
+                    Holder::Idle => Reason::Released { since },
                     Holder::Scheduler => Reason::SetAside { since },
                     Holder::Admin => {
                         Reason::HeldByAdmin { since, hold: row.job.course.admin_hold.clone() }

@@ -201,8 +201,11 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                     let how = how.as_str().replace('_', " ");
                     Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
                 }
-                Kept::Idle { job, since, done } if *job == id => {
-                    Some(idle(id, entry.time, *since, *done))
+                Kept::Idle { job, since, done, why } if *job == id => {
+                    Some(idle(id, entry.time, (*since, *done), why.as_deref()))
+                }
+                Kept::Returns { job } if *job == id => {
+                    Some(event(id, entry.time, "returns", "waits for its released GPUs".to_owned()))
                 }
                 Kept::SetAside { job, violations } if *job == id => {
                     let text = format!("its plan broke a rule: {}", violations.join("; "));
@@ -230,7 +233,12 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
 }
 
-fn idle(id: JobId, time: Timestamp, since: Option<Timestamp>, done: Option<OnIdle>) -> JobEvent {
+fn idle(
+    id: JobId,
+    time: Timestamp,
+    (since, done): (Option<Timestamp>, Option<OnIdle>),
+    why: Option<&str>,
+) -> JobEvent {
     let Some(since) = since else {
         return event(id, time, "active", "uses its GPUs again".to_owned());
     };
@@ -238,11 +246,12 @@ fn idle(id: JobId, time: Timestamp, since: Option<Timestamp>, done: Option<OnIdl
         None | Some(OnIdle::Report) => "",
         Some(OnIdle::Warn) => "; its owner is notified",
         Some(OnIdle::Demote) => "; it is preemptible from now on",
-        Some(OnIdle::Release) => "; it is asked to free its GPUs",
+        Some(OnIdle::Release) => "; its GPUs are released",
         Some(OnIdle::Requeue) => "; it is requeued",
         Some(OnIdle::Cancel) => "; it is cancelled",
     };
-    let text = format!("is idle: no GPU use for {}{words}", time.since(since));
+    let why = why.map(|why| format!("; its GPUs are not released: {why}")).unwrap_or_default();
+    let text = format!("is idle: no GPU use for {}{words}{why}", time.since(since));
     let facts = facts([("since", json!(Time(since))), ("done", json!(done))]);
     JobEvent { facts, ..event(id, time, "idle", text) }
 }

@@ -225,6 +225,7 @@ fn inventory() -> Report {
             system: "test".to_owned(),
             idle: Vec::new(),
             stalled: Vec::new(),
+            returning: Vec::new(),
         },
     }
 }

@@ -7,7 +7,7 @@ use crate::cuda::OUT_OF_MEMORY;
 use crate::driver::{SUCCESS, function};
 use crate::entries::ix;
 use crate::hooks::{array, memory};
-use crate::process::process;
+use crate::process::{process, slot};
 use crate::{gate, page};
 
 type Retain = unsafe extern "C" fn(*mut u64, i32) -> u32;
@@ -22,6 +22,8 @@ type SynchronizeOne = unsafe extern "C" fn(usize) -> u32;
 /// Charges the first context of the process on a device. The charge stays until the process ends:
 /// the driver keeps most of a context's memory.
 fn charged(ordinal: i32, call: impl FnOnce() -> u32) -> u32 {
+    // Also without a limit on the device, the agent must know the processes that use the gate.
+    slot();
     let (Some(device), Some(process)) = (device(ordinal), process()) else { return call() };
     let bytes = page::device(device).map_or(0, |limits| limits.context.load(Relaxed));
     let bit = 1 << device;

@@ -20,6 +20,11 @@ pub(super) const ABOUT: &[About] = &[
         "create it, or submit the job again with another one",
     ),
     about(
+        "released",
+        "It did not use its GPUs, and they were released. Its processes run on.",
+        "its next GPU call, or gpool resume JOB, brings it back in queue order",
+    ),
+    about(
         "set_aside",
         "The scheduler's plan for it broke a rule, so the scheduler holds it and starts others.",
         "gpool release JOB tries again; an admin reports the case in alerts/ as a bug",
@@ -36,6 +41,10 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::HeldByUser { since } => (
             "It is held until its user releases it".to_owned(),
+            vec![("since", json!(Time(*since)))],
+        ),
+        R::Released { since } => (
+            "Its GPUs are released: it was idle, and returns at its next GPU call".to_owned(),
             vec![("since", json!(Time(*since)))],
         ),
         R::SetAside { since } => (
