@@ -21,8 +21,9 @@ pub struct NotPaused {
     pub is_lost: bool,
 }
 
-/// Frees the devices of a task and stops its processes, unless they run on. Returns the processes with GPU memory in
-/// host memory. Nothing is changed before all checks have passed, and a failure is undone.
+/// Frees the devices of a task and stops its processes, unless they run on. Returns the processes
+/// with GPU memory in host memory. Nothing is changed before all checks have passed, and a failure
+/// is undone.
 ///
 /// # Errors
 /// If the task can't be paused, or a step fails.

@@ -115,8 +115,8 @@ pub enum OnIdle {
     Warn,
     /// It can be preempted from then on. Its owner gets a notification.
     Demote,
-    /// It frees its GPUs, or the driver does, and it gets them back when it needs them. The owner of
-    /// a job without GPUs that can be freed gets a notification.
+    /// It frees its GPUs, or the driver does, and it gets them back when it needs them. The owner
+    /// of a job with GPUs that can't be freed gets a notification.
     Release,
     /// It is requeued; a notebook is not, and its owner gets a notification.
     Requeue,

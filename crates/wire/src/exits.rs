@@ -178,7 +178,7 @@ pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
     }
 }
 
-/// Returns the holder of a job: `user`, `admin` or `scheduler`.
+/// Returns the holder of a job: `user`, `admin`, `scheduler`, or `idle`.
 pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     job.holder().map(|holder| match holder {
         Holder::User => "user".to_owned(),

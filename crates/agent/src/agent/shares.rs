@@ -1,6 +1,6 @@
-//! The ledgers of the tasks with fractions of devices or with a gate: made before the program starts, opened again
-//! by a new agent, and removed after the end. A thread of its own answers the tasks' questions
-//! ([`super::grow`]).
+//! The ledgers of the tasks with fractions of devices, or with a gate: made before the program
+//! starts, opened again by a new agent, and removed after the end. A thread of its own answers the
+//! tasks' questions ([`super::grow`]).
 
 use std::fs::DirBuilder;
 use std::io;

@@ -1,6 +1,6 @@
 //! The sequences, with a fault at each step.
 
-use gpool_checkpoint::{Aim, Held, NotPaused, ProcessState, pause, release, resume};
+use gpool_checkpoint::{Aim, Held, NotPaused, Plan, ProcessState, pause, release, resume};
 
 use crate::fake::{Fake, GIB, plan};
 
@@ -32,6 +32,24 @@ fn all_are_locked_then_checkpointed_then_stopped() {
     assert_eq!((fake.is_frozen, fake.is_gate_open), (true, false));
     resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
     assert!(is_as_before(&fake));
+}
+
+#[test]
+fn processes_that_run_on_are_not_stopped_and_need_a_gate() {
+    for pids in [&[7, 8][..], &[]] {
+        let mut fake = Fake::new(pids);
+        let plan = |aim, held| Plan { runs_on: true, is_risk_accepted: true, ..plan(aim, held) };
+        let held = pause(&mut fake, &plan(Aim::Pause, vec![])).unwrap();
+        assert_eq!((held.len(), fake.is_frozen, fake.is_gate_open), (pids.len(), false, false));
+        assert!(fake.states().iter().all(|state| *state == Checkpointed));
+        resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+        assert!(is_as_before(&fake));
+        // Nothing would tell that they need the device again.
+        fake.gate = None;
+        let not = pause(&mut fake, &plan(Aim::Pause, vec![])).unwrap_err();
+        assert!(not.why.contains("bypass the gate"), "{not:?}");
+        assert!(is_as_before(&fake));
+    }
 }
 
 #[test]

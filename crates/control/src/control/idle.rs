@@ -136,8 +136,8 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Handles an idle job with devices that could not be released: it runs on, and its owner gets a
-    /// notification.
+    /// Handles an idle job with devices that could not be released: it runs on, and its owner gets
+    /// a notification.
     pub(crate) fn not_released(&mut self, id: JobId, why: &str) {
         self.go_on_now(id);
         let since = self.idle_since(id).unwrap_or(self.now);

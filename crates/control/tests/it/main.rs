@@ -6,6 +6,7 @@ mod exits;
 mod gangs;
 mod harness;
 mod holds;
+mod idle;
 mod jobs;
 mod life;
 mod mig_plan;

@@ -41,6 +41,16 @@ fn a_task_is_idle_since_its_last_activity() {
 }
 
 #[test]
+fn a_use_that_no_sample_shows_counts() {
+    let mut watch = IdleWatch::default();
+    looks(&mut watch, 0..50, QUIET);
+    watch.touch(task());
+    assert_eq!(since(&watch), None);
+    looks(&mut watch, 50..60, QUIET);
+    assert_eq!(since(&watch), Some(at(50)));
+}
+
+#[test]
 fn a_figure_that_is_unknown_is_never_idle() {
     let mut watch = IdleWatch::default();
     looks(&mut watch, 0..50, QUIET);

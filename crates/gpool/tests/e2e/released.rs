@@ -36,10 +36,16 @@ fn answers(rig: &Rig, program: &mut Program) -> bool {
     rig.ask(program, "total 0").starts_with("0 ")
 }
 
+/// The number of ledgers of a job.
+fn ledgers(rig: &Rig, id: &str) -> usize {
+    let folders = std::fs::read_dir(rig.cluster.path("state/ledgers")).unwrap().flatten();
+    let of_job = |name: std::ffi::OsString| name.to_string_lossy().starts_with(&format!("{id}#"));
+    folders.filter(|folder| of_job(folder.file_name())).count()
+}
+
 /// The device keeps no memory of jobs, and the node keeps nothing of a job.
 fn is_clean(rig: &Rig, id: &str) -> bool {
-    let ledger = rig.cluster.path(&format!("state/agent/ledgers/{id}.1"));
-    rig.cluster.gpu_state(0) == "free" && !ledger.exists()
+    rig.cluster.gpu_state(0) == "free" && ledgers(rig, id) == 0
 }
 
 #[test]
@@ -91,6 +97,7 @@ fn a_released_job_can_be_resumed_and_cancelled_by_hand() {
     let mut program = notebook(&mut rig);
     let id = program.id.clone();
     until_released(&rig, &id);
+    assert_eq!(ledgers(&rig, &id), 1);
     rig.cluster.gpool(["resume", &id]).ok();
     rig.cluster.until_is(&id, "running");
     assert!(rig.has_text(&mut program));

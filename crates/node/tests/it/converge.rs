@@ -178,11 +178,9 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     let mut converge = Converge::default();
     let _ = obey(&mut converge, run(1, 1, 1));
     let (term, task) = (Term(1), task(1));
-    let pause = |generation| Order::Pause {
-        term,
-        task,
-        generation: Generation(generation),
-        runs_on: false,
+    let pause = |generation| {
+        let generation = Generation(generation);
+        Order::Pause { term, task, generation, runs_on: true }
     };
     let resume = |generation| Order::Resume { term, task, generation: Generation(generation) };
     let halted =
@@ -190,10 +188,10 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     assert_eq!(reported(&obey(&mut converge, pause(2))), [&TaskIs::Launching], "too early");
     let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
     let generation = Generation(3);
-    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation, runs_on: false }]);
+    assert_eq!(obey(&mut converge, pause(3)), [Action::Pause { task, generation, runs_on: true }]);
     assert_eq!(
         obey(&mut converge, pause(3)),
-        [Action::Pause { task, generation, runs_on: false }],
+        [Action::Pause { task, generation, runs_on: true }],
         "not reported yet"
     );
     let paused = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };

@@ -201,12 +201,7 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                     let how = how.as_str().replace('_', " ");
                     Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
                 }
-                Kept::Idle { job, since, done, why } if *job == id => {
-                    Some(idle(id, entry.time, (*since, *done), why.as_deref()))
-                }
-                Kept::Returns { job } if *job == id => {
-                    Some(event(id, entry.time, "returns", "waits for its released GPUs".to_owned()))
-                }
+                Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, entry.time, kept),
                 Kept::SetAside { job, violations } if *job == id => {
                     let text = format!("its plan broke a rule: {}", violations.join("; "));
                     Some(event(id, entry.time, "set_aside", text))
@@ -233,14 +228,16 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
 }
 
-fn idle(
-    id: JobId,
-    time: Timestamp,
-    (since, done): (Option<Timestamp>, Option<OnIdle>),
-    why: Option<&str>,
-) -> JobEvent {
+fn of_idle(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
+    let (since, done, why) = match kept {
+        Kept::Idle { job, since, done, why } if *job == id => (*since, *done, why),
+        Kept::Returns { job } if *job == id => {
+            return Some(event(id, time, "returns", "waits for its released GPUs".to_owned()));
+        }
+        _ => return None,
+    };
     let Some(since) = since else {
-        return event(id, time, "active", "uses its GPUs again".to_owned());
+        return Some(event(id, time, "active", "uses its GPUs again".to_owned()));
     };
     let words = match done {
         None | Some(OnIdle::Report) => "",
@@ -250,10 +247,11 @@ fn idle(
         Some(OnIdle::Requeue) => "; it is requeued",
         Some(OnIdle::Cancel) => "; it is cancelled",
     };
-    let why = why.map(|why| format!("; its GPUs are not released: {why}")).unwrap_or_default();
+    let why = why.as_ref().map(|why| format!("; its GPUs are not released: {why}"));
+    let why = why.unwrap_or_default();
     let text = format!("is idle: no GPU use for {}{words}{why}", time.since(since));
     let facts = facts([("since", json!(Time(since))), ("done", json!(done))]);
-    JobEvent { facts, ..event(id, time, "idle", text) }
+    Some(JobEvent { facts, ..event(id, time, "idle", text) })
 }
 
 fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {

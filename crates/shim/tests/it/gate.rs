@@ -95,6 +95,29 @@ fn released_devices_are_asked_for_by_the_next_work() {
 }
 
 #[test]
+fn a_ledger_without_devices_is_a_gate_without_limits() {
+    for route in ["dlsym", "get-address"] {
+        let machine = Machine::new();
+        let ledger = machine.ledger_of(&[]);
+        let Some(mut program) = machine.program(route) else { return };
+        program.ready();
+        let pids: Vec<u32> = ledger.processes().unwrap().iter().map(|it| it.pid).collect();
+        assert_eq!(pids, [program.pid()], "a process with a context is known");
+        program.get(&format!("alloc {}", 8 * GIB));
+        ledger.set_gate(Gate::Released);
+        program.send("alloc 1");
+        until("the thread waits", || ledger.n_waiting().unwrap() == 1);
+        ledger.set_gate(Gate::Open);
+        assert!(program.line().starts_with("0 "));
+        ledger.set_gate(Gate::Released);
+        program.send("launch");
+        until("the thread waits", || ledger.n_waiting().unwrap() == 1);
+        program.kill();
+        assert_eq!(ledger.n_waiting().unwrap(), 0, "dead threads wait for nothing");
+    }
+}
+
+#[test]
 fn a_process_that_starts_during_a_pause_waits_too() {
     let machine = Machine::new();
     let ledger = machine.ledger(GIB, GIB);
