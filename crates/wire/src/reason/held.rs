@@ -44,7 +44,8 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             vec![("since", json!(Time(*since)))],
         ),
         R::Released { since } => (
-            "Its GPUs are released, because it was idle; it returns at its next GPU call".to_owned(),
+            "Its GPUs are released, because it was idle; it returns at its next GPU call"
+                .to_owned(),
             vec![("since", json!(Time(*since)))],
         ),
         R::SetAside { since } => (
