@@ -41,8 +41,8 @@ impl Meter {
     /// Adds one sample of a device with this much memory, and the tasks that may use it.
     ///
     /// The utilization of the device counts only for tasks that have all of it; for a fraction,
-    /// that of its processes does. The memory of the device counts for such tasks where the driver does
-    /// not report the memory of processes.
+    /// that of its processes does. Where the driver does not report the memory of processes, the
+    /// memory of the device counts for tasks that have all of it.
     pub fn add(
         &mut self,
         (uuid, device_memory): (&DeviceUuid, Bytes),
