@@ -27,6 +27,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) enum Message {
     /// Answer the questions of a task.
     Keep(TaskId, Kept),
+    /// The ledgers of all tasks of earlier agents are open.
+    Adopted,
     /// The task has ended.
     End(TaskId),
     /// The task is elsewhere now.
@@ -103,6 +105,9 @@ pub(super) struct Waiting {
 pub(super) struct Keeper {
     pub tasks: BTreeMap<TaskId, Kept>,
     pub waiting: Vec<Waiting>,
+    /// Whether the ledgers of all tasks of earlier agents are open. Before that, memory that one of
+    /// them may use would be granted again.
+    is_complete: bool,
     messages: Receiver<Message>,
     waker: Waker,
     pub seen: Seen,
@@ -150,7 +155,8 @@ impl Keeper {
         deadline: Millis,
     ) -> Self {
         let (tasks, waiting, cleared) = (BTreeMap::new(), Vec::new(), Instant::now());
-        Self { tasks, waiting, messages, waker, seen, sender, deadline, cleared }
+        let is_complete = false;
+        Self { tasks, waiting, is_complete, messages, waker, seen, sender, deadline, cleared }
     }
 
     /// Runs until the agent's handle is gone.
@@ -161,6 +167,10 @@ impl Keeper {
             loop {
                 match self.messages.try_recv() {
                     Ok(Message::Keep(task, kept)) => self.keep(task, kept),
+                    Ok(Message::Adopted) => {
+                        self.is_complete = true;
+                        self.settle_all();
+                    }
                     Ok(Message::End(task)) => self.forget(task),
                     Ok(Message::At(task, presence)) => self.note(task, presence),
                     Ok(Message::Stays(task, why)) => self.stays(task, why),
@@ -172,7 +182,7 @@ impl Keeper {
                 self.hear(task);
             }
             self.settle();
-            if self.cleared.elapsed() >= TICK {
+            if self.is_complete && self.cleared.elapsed() >= TICK {
                 self.cleared = Instant::now();
                 self.settle_all();
                 self.bring_back();
@@ -297,7 +307,7 @@ impl Keeper {
     /// Divides the memory of a device, as long as a question about it can be answered: of each task
     /// the oldest.
     fn settle_on(&mut self, device: &DeviceUuid) {
-        loop {
+        while self.is_complete {
             let mut asked: BTreeMap<TaskId, Asked> = BTreeMap::new();
             for (ix, waiting) in self.waiting.iter().enumerate() {
                 if self.device_of(waiting) == Some(device) {

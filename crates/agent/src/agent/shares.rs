@@ -165,6 +165,11 @@ impl Shares {
         }
     }
 
+    /// Begins to divide memory: the ledgers of all tasks of earlier agents are open.
+    pub(super) fn adopted(&self) {
+        self.say(Message::Adopted);
+    }
+
     /// Removes the ledger of a task that has ended.
     pub(super) fn end(&self, task: TaskId) {
         self.stalled(task, None);

@@ -39,6 +39,7 @@ impl Runner {
             self.adopt(task, Generation::default());
             fail::fail_point!("agent-adopt-each");
         }
+        self.parts.shares.adopted();
         self.parts.shares.sweep();
         put_groups_away(&self.parts.layout, &self.parts.site);
         Ok(())
