@@ -18,7 +18,8 @@ pub struct Arguments {
     /// How many seeds to run
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub seeds: u64,
-    /// The first of them
+    /// The first of them; from 4294967296 (2^32) on, jobs share devices, and nodes move tasks and
+    /// lend memory
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub from: u64,
     /// Run this one alone

@@ -29,6 +29,19 @@ macro_rules! invariants {
 invariants! {
     /// A device is used by one task at a time, or by shares that fit it.
     DeviceUsedTwice "I1-device";
+    /// The node's logic has each task where it really is.
+    Places "N-places";
+    /// Each device that the books show as free can be freed: no task waits for its devices once
+    /// nothing moves, and each move that began is completed.
+    Freed "N-freed";
+    /// The memory of a device is granted once.
+    LentTwice "N-memory";
+    /// A call for a loan leaves the request.
+    BelowRequest "N-request";
+    /// An agent has the loans that there are, a new one too.
+    Ledger "N-ledger";
+    /// An agent that stays meets each request in time; if none stayed, the delay is reported.
+    Guarantee "N-guarantee";
     /// The state does not contradict itself.
     State "I1-state";
     /// A job with an answered submission exists, or has ended.

@@ -116,6 +116,38 @@ bugs! {
     TakenForNobody;
     /// A job starts on the devices of its victims at once, and the victims stay.
     VictimStays;
+    /// A task starts on the devices that the server booked, not on those that its node chose.
+    LaunchBooked;
+    /// A new agent takes each task to be where it is booked.
+    PlaceForgotten;
+    /// A new agent does not know the devices of tasks.
+    PartsForgotten;
+    /// An agent never tells its logic which devices there are.
+    DevicesUntold;
+    /// Messages to leave devices never arrive.
+    DetachLost;
+    /// Messages to come to devices never arrive.
+    AttachLost;
+    /// A task that moves goes back to the devices that it left.
+    AttachIgnored;
+    /// An agent does not wait until a task has left its devices.
+    DetachNotAwaited;
+    /// An agent takes devices to be smaller than the server does.
+    DeviceTooSmall;
+    /// A new agent does not know the memory of tasks.
+    LedgersForgotten;
+    /// A new agent divides memory before it knows that of all tasks.
+    LentBeforeAdopted;
+    /// An agent does not read the use of memory again after it lowered a grant.
+    UseNotReread;
+    /// An agent divides memory only when a program asks.
+    CallsUntimed;
+    /// A task that keeps a called loan is never stopped.
+    ReclaimSkipped;
+    /// A task begins with its request granted, although that may be lent.
+    RequestGrantedAtOnce;
+    /// A borrower may keep less than its request.
+    KeepTooLittle;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -129,6 +161,11 @@ impl Bug {
 
     /// Bugs that break no promise: the server survives them.
     pub const SURVIVED: &'static [Self] = &[Self::PlanWrongForSome];
+
+    /// Whether it matters only where jobs share devices.
+    pub(crate) fn is_of_shares(self) -> bool {
+        self >= Self::LaunchBooked && self <= Self::KeepTooLittle
+    }
 
     /// Whether plans are made wrong for a job.
     pub(crate) fn is_wrong_for(self, job: JobId) -> bool {

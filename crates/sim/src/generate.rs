@@ -14,6 +14,8 @@ pub struct Generator {
     gangs: Rng,
     /// And so are projects.
     projects: Rng,
+    /// And so are shares with limits.
+    shares: Rng,
     /// How many projects are yet to be made before all else.
     n_to_make: u64,
     swarm: Swarm,
@@ -27,6 +29,7 @@ impl Generator {
             rng: Rng::new(swarm.seed ^ 0x6770_6f6f_6c00_0000),
             gangs: Rng::new(swarm.seed ^ 0x6761_6e67_7300_0000),
             projects: Rng::new(swarm.seed ^ 0x7072_6f6a_0000_0000),
+            shares: Rng::new(swarm.seed ^ 0x7368_6172_6573_0000),
             n_to_make: swarm.projects,
             swarm: swarm.clone(),
         }
@@ -42,6 +45,8 @@ impl Generator {
             .iter()
             .zip(&self.swarm.weights)
             .map(|(kind, weight)| match *weight > 0 && self.can(sim, *kind) {
+                // Programs meet on a device only if they run for a while.
+                true if *kind == Kind::Exit && self.swarm.shares > 0 => weight.div_ceil(4),
                 true => haste(sim, *kind, *weight),
                 false => 0,
             })
@@ -79,6 +84,10 @@ impl Generator {
             Kind::Claim => any(&|m| !sim.machines[m].forked.is_empty()),
             Kind::Start | Kind::FailStart => any(&|m| !sim.machines[m].unstarted().is_empty()),
             Kind::Exit => any(&|m| !sim.machines[m].running().is_empty()),
+            Kind::Step | Kind::FailStep => any(&|m| !sim.machines[m].told().is_empty()),
+            Kind::Connect => any(&|m| !sim.machines[m].unconnected().is_empty()),
+            Kind::Grow | Kind::Surge => any(&|m| !sim.machines[m].growing().is_empty()),
+            Kind::Shrink => any(&|m| !sim.machines[m].shrinking().is_empty()),
             Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
             Kind::StartServer => !has_server,
             Kind::Unreserve => has_world(sim, |world| !world.reservations().is_empty()),
@@ -212,6 +221,23 @@ impl Generator {
             Kind::Start | Kind::FailStart => {
                 vec![self.node(sim, |m| !sim.machines[m].unstarted().is_empty()), self.pick()]
             }
+            Kind::Step | Kind::FailStep => {
+                vec![self.node(sim, |m| !sim.machines[m].told().is_empty()), self.pick()]
+            }
+            Kind::Connect => {
+                vec![self.node(sim, |m| !sim.machines[m].unconnected().is_empty()), self.pick()]
+            }
+            Kind::Surge => {
+                vec![self.node(sim, |m| !sim.machines[m].growing().is_empty()), self.any()]
+            }
+            Kind::Grow => {
+                let node = self.node(sim, |m| !sim.machines[m].growing().is_empty());
+                vec![node, self.any(), signed(self.shares.between(5, 60))]
+            }
+            Kind::Shrink => {
+                let node = self.node(sim, |m| !sim.machines[m].shrinking().is_empty());
+                vec![node, self.pick(), signed(self.shares.between(5, 100))]
+            }
             Kind::Exit => {
                 let node = self.node(sim, |m| !sim.machines[m].running().is_empty());
                 let code = if self.rng.percent(60) { 0 } else { signed(self.rng.below(3)) };
@@ -317,9 +343,10 @@ impl Generator {
     fn submission(&mut self) -> Vec<i64> {
         let [nodes, each] = self.gang();
         let [project, preemptible, pool, only] = self.charged();
-        let gpus = signed(self.rng.below(self.swarm.gpus_most + 1));
+        let gpus = self.rng.below(self.swarm.gpus_most + 1);
         let share =
             if self.rng.percent(20) { self.rng.one_of(&[125, 250, 333, 500, 750]) } else { 0 };
+        let [gpus, share, most] = self.sharing(gpus, share);
         let model = if self.rng.percent(15) { self.any() + 1 } else { 0 };
         let cpus = if self.rng.percent(30) { signed(self.rng.between(1, 8)) } else { 0 };
         let memory = if self.rng.percent(20) { signed(self.rng.between(1, 256)) } else { 0 };
@@ -335,7 +362,7 @@ impl Generator {
         vec![
             self.user(),
             signed(self.rng.between(1, self.swarm.jobs_most)),
-            gpus,
+            signed(gpus),
             signed(share),
             model,
             cpus,
@@ -360,7 +387,21 @@ impl Generator {
             preemptible,
             pool,
             only,
+            signed(most),
         ]
+    }
+
+    /// GPUs, the requested part of each, and the most that the job may use of each.
+    fn sharing(&mut self, gpus: u64, share: u64) -> [u64; 3] {
+        let rng = &mut self.shares;
+        if !rng.percent(self.swarm.shares) {
+            return [gpus, share, 0];
+        }
+        let gpus = if rng.percent(95) { 1 } else { gpus };
+        if rng.percent(30) {
+            return [gpus, 0, 0];
+        }
+        [gpus, rng.one_of(&[125, 250, 333, 500, 500]), rng.one_of(&[0, 800, 1000, 1000, 1000])]
     }
 
     fn user(&mut self) -> i64 {
@@ -385,10 +426,14 @@ impl Generator {
     }
 }
 
-/// How often a kind is drawn now. During a launch, kills of its agent and cancellations of its job
-/// are more frequent; a shepherd without an agent acts more rarely.
+/// How often a kind is drawn now. During a launch, a move or a call for a loan, kills of its agent
+/// and cancellations of its job are more frequent; a shepherd without an agent acts more rarely.
 fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
-    let is_launching = |m: usize| can_check(sim, m) || !sim.machines[m].forked.is_empty();
+    let is_launching = |m: usize| {
+        let machine = &sim.machines[m];
+        let is_busy = machine.is_calling() || !machine.told().is_empty();
+        can_check(sim, m) || !machine.forked.is_empty() || is_busy
+    };
     match kind {
         Kind::Claim if orphan(sim).is_some() => weight.div_ceil(8),
         Kind::Cancel | Kind::Snatch if orphan(sim).is_some() => weight * 20,

@@ -62,7 +62,7 @@ kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
         "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
-        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only"] Work 40;
+        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only" "most"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -128,6 +128,15 @@ kinds! {
     Exit "exit" ["node" "pick" "code"] Work 70;
     /// An agent looks at its devices.
     Look "look" ["node"] Work 12;
+    /// A shepherd reads a message about its devices: it leaves them, comes to others, pauses or
+    /// resumes.
+    Step "step" ["node" "pick"] Work 90;
+    /// A shepherd connects to an agent that was started after it.
+    Connect "connect" ["node" "pick"] Work 60;
+    /// A program allocates a part of a device, in hundredths, or asks its agent for it.
+    Grow "grow" ["node" "pick" "percent"] Work 400;
+    /// A program frees such a part, or its loan that is called back.
+    Shrink "shrink" ["node" "pick" "percent"] Work 60;
     /// Milliseconds pass.
     Pass "pass" ["ms"] Work 40;
     /// A server that is down is started.
@@ -168,6 +177,10 @@ kinds! {
     DoomAgent "doom-agent" ["node" "acts"] Fault 8;
     /// A shepherd is killed, claimed or not.
     KillShepherd "kill-shepherd" ["node" "pick"] Fault 150;
+    /// A shepherd reads such a message, and can't do it.
+    FailStep "fail-step" ["node" "pick"] Fault 2000;
+    /// A program uses all that it was granted, just before that becomes less.
+    Surge "surge" ["node" "pick"] Fault 400;
     /// A task's program cannot be started.
     FailStart "fail-start" ["node" "pick"] Fault 20;
     /// A node reboots; some of its claims and of its records of ended tasks are lost.
@@ -195,6 +208,14 @@ impl Kind {
     /// Returns whether a user asks for it for one job that has not ended.
     pub(crate) fn is_on_job(self) -> bool {
         self.arguments().contains(&"job") && self != Self::Again
+    }
+
+    /// Returns whether it matters only on nodes that move tasks or lend memory.
+    pub(crate) fn is_of_shares(self) -> bool {
+        matches!(
+            self,
+            Self::Step | Self::Connect | Self::FailStep | Self::Grow | Self::Shrink | Self::Surge
+        )
     }
 
     /// Returns whether it matters only where there are projects.

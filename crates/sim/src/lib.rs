@@ -7,6 +7,10 @@
 //! agents and shepherds are killed between any two of their acts; machines restart and forget what
 //! was not on disk; devices fail, hang and are taken by others; wall clocks jump.
 //!
+//! From the seed [`Swarm::SHARING`] on, jobs share devices. Some nodes spread the shares and move
+//! running tasks in two steps, which can fail. Others lend memory above the requests and call loans
+//! back; their programs allocate at any time, and some keep a loan that is called back.
+//!
 //! After each event the invariants are checked, and the promises to users: see [`Invariant`]. At
 //! the end faults cease and live processes are not restarted; then all work that can end has to end
 //! within ten minutes of virtual time.

@@ -1,15 +1,19 @@
 //! One machine as it really is: its devices, and the shepherds and programs on it, which live on
 //! when the agent does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::device::Guest;
 use gpool_model::job::ExitStatus;
 use gpool_model::{
-    Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node, Slot,
-    TaskId, Timestamp,
+    Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node,
+    Slot, TaskId, Timestamp,
 };
-use gpool_node::converge::Converge;
+use gpool_node::converge::{Converge, Seats};
+use gpool_node::loans::Called;
+
+use crate::swarm::NodeShape;
 
 /// How a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,12 +32,15 @@ pub(crate) enum Why {
     Told,
     Limit,
     Deadline,
+    CalledBack,
 }
 
 /// A shepherd that was forked and has not claimed its task.
 #[derive(Debug, Clone)]
 pub(crate) struct Forked {
     pub order: Box<TaskOrder>,
+    /// Where it starts.
+    pub seats: Seats,
     /// Which agent forked it.
     pub by: u32,
     pub stop: Option<Millis>,
@@ -41,8 +48,46 @@ pub(crate) struct Forked {
     pub limited: Option<(Generation, Option<Millis>)>,
 }
 
+/// What an agent tells a shepherd about its devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Leave the devices, to go to others.
+    Detach,
+    /// Come to these devices.
+    Attach(Vec<DeviceUuid>),
+    Pause(Generation),
+    /// Go on, on these devices.
+    Resume(Generation, Vec<DeviceUuid>),
+}
+
+/// An allocation that waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// What the program would use with it.
+    pub total: Bytes,
+    /// Since when it waits, by true time.
+    pub since: u64,
+    /// Whether an agent has reported that it waits too long.
+    pub is_late: bool,
+}
+
+/// The memory of a task on one of its devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub used: Bytes,
+    /// The limit up to which it does not ask.
+    pub granted: Bytes,
+    pub wish: Option<Wish>,
+    /// The rest that it may keep, if its loan is called back.
+    pub keep: Option<Bytes>,
+    /// Whether it will use all of its grant just before that is lowered.
+    pub surges: bool,
+    /// Whether the agent has divided the memory since the use changed.
+    pub is_seen: bool,
+}
+
 /// The claim of a task, with its shepherd and its program while they live.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Claim {
     pub generation: Generation,
     pub boot: u32,
@@ -57,6 +102,22 @@ pub(crate) struct Claim {
     pub limit_at: Option<u64>,
     pub deadline_at: Option<u64>,
     pub ended: Option<TaskEnd>,
+    /// Where it is.
+    pub seats: Seats,
+    /// Whether it left its devices, to go to others.
+    pub is_detached: bool,
+    /// The last order to pause (`true`) or resume that was carried out.
+    pub halted: Option<(Generation, bool)>,
+    /// Since when it is paused, by true time.
+    pub paused_at: Option<u64>,
+    /// The agent that its shepherd has connected to last.
+    pub link: Option<u32>,
+    /// The messages that its shepherd has yet to read.
+    pub told: VecDeque<Told>,
+    /// Whether a move of it has failed.
+    pub has_failed: bool,
+    /// Its memory on each of its devices; empty on a machine that does not lend.
+    pub memory: Vec<Memory>,
 }
 
 /// The agent while it lives.
@@ -67,7 +128,21 @@ pub(crate) struct Agent {
     pub converge: Converge,
     pub sequence: u64,
     /// Tasks with devices that are being checked.
-    pub asked: BTreeMap<TaskId, Box<TaskOrder>>,
+    pub asked: BTreeMap<TaskId, (Box<TaskOrder>, Seats)>,
+    /// Messages for shepherds of earlier agents that have not connected.
+    pub unsaid: BTreeMap<TaskId, Vec<Told>>,
+    /// When it was started, by true time.
+    pub since: u64,
+    /// The tasks with ledgers that it has opened.
+    pub ledgers: BTreeSet<TaskId>,
+    /// The calls for loans of a task on one of its devices.
+    pub calls: BTreeMap<(TaskId, usize), Called>,
+    /// The loans as it has divided the memory.
+    pub loans: BTreeMap<(TaskId, usize), Bytes>,
+    /// Whether it has the ledgers of all tasks of earlier agents. It divides no memory before.
+    pub is_complete: bool,
+    /// When it divides the memory again.
+    pub lend_at: Option<u64>,
     /// The devices as they were reported last.
     pub said: Vec<Device>,
     /// It is killed after that number of further actions.
@@ -84,7 +159,8 @@ pub(crate) struct Agent {
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub machine: usize,
-    pub slots: Vec<Slot>,
+    /// The devices that the server booked, and its parts of them.
+    pub booked: Vec<Slot>,
     pub started_at: Timestamp,
     /// When it must have ended at the latest, if it has a time limit.
     pub over_by: Option<u64>,
@@ -98,6 +174,10 @@ pub(crate) struct Run {
 pub(crate) struct Machine {
     /// What an agent finds; its devices are as they were built.
     pub node: Node,
+    /// Whether it can move running tasks between devices.
+    pub can_move: bool,
+    /// Whether it lends the memory of shared devices.
+    pub lends: bool,
     pub real: Vec<Real>,
     pub boot: u32,
     /// How far its clock is from true time.
@@ -114,10 +194,12 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub fn new(node: Node) -> Self {
+    pub fn new(node: Node, shape: NodeShape) -> Self {
         Self {
             real: vec![Real::Well; node.devices.len()],
             node,
+            can_move: shape.moves,
+            lends: shape.lends,
             boot: 1,
             skew: 0,
             claims: BTreeMap::new(),
@@ -159,13 +241,16 @@ impl Machine {
                     seen_since: *since,
                 }),
             }
+            let claims = self.claims.iter().filter(|(_, claim)| claim.is_running());
+            let guests = claims.filter_map(|(task, claim)| claim.guest_on(*task, &device.uuid));
+            device.guests = guests.collect();
         }
         devices
     }
 
-    /// The devices of an order that must not be used now.
-    pub fn unusable(&self, order: &TaskOrder) -> Vec<DeviceUuid> {
-        let slots = order.allocation.slots.iter().map(|slot| &slot.device);
+    /// The devices of a task that must not be used now.
+    pub fn unusable(&self, seats: &Seats) -> Vec<DeviceUuid> {
+        let slots = seats.slots.iter().map(|slot| &slot.device);
         let is_well = |uuid: &&DeviceUuid| {
             let at = self.node.devices.iter().position(|device| device.uuid == **uuid);
             at.is_some_and(|at| self.real[at] == Real::Well)
@@ -190,6 +275,22 @@ impl Machine {
         unstarted.map(|(task, _)| *task).collect()
     }
 
+    /// Returns the tasks with shepherds that have not connected to this agent.
+    pub fn unconnected(&self) -> Vec<TaskId> {
+        let Some(agent) = self.agent.as_ref().filter(|agent| agent.has_adopted) else {
+            return Vec::new();
+        };
+        let is_apart = |claim: &Claim| claim.is_alive() && claim.link != Some(agent.number);
+        let claims = self.claims.iter().filter(|(_, claim)| is_apart(claim));
+        claims.map(|(task, _)| *task).collect()
+    }
+
+    /// Returns the tasks with shepherds that have something to read.
+    pub fn told(&self) -> Vec<TaskId> {
+        let told = self.claims.iter().filter(|(_, it)| it.is_alive() && !it.told.is_empty());
+        told.map(|(task, _)| *task).collect()
+    }
+
     /// Whether nothing is left of any task.
     pub fn is_clean(&self) -> bool {
         let is_idle = |agent: &Agent| agent.asked.is_empty() && agent.converge.tasks().is_empty();
@@ -199,8 +300,9 @@ impl Machine {
     /// When something is due by itself: a time limit, or the end of a grace.
     pub fn next(&self) -> Option<u64> {
         let live = self.claims.values().filter(|claim| claim.ended.is_none() && claim.has_shepherd);
-        let announce = self.agent.as_ref().and_then(|agent| agent.announce_at);
-        live.filter_map(Claim::due).chain(announce).min()
+        let agent = self.agent.iter();
+        let own = agent.flat_map(|agent| agent.announce_at.into_iter().chain(agent.lend_at));
+        live.filter_map(Claim::due).chain(own).min()
     }
 }
 
@@ -210,7 +312,37 @@ impl Claim {
     }
 
     pub fn is_unstarted(&self) -> bool {
-        self.has_shepherd && self.started.is_none() && self.ended.is_none()
+        self.is_alive() && self.started.is_none()
+    }
+
+    /// Whether its shepherd lives.
+    pub fn is_alive(&self) -> bool {
+        self.has_shepherd && self.ended.is_none()
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.halted.is_some_and(|(_, is_paused)| is_paused)
+    }
+
+    /// Whether its program uses its devices now.
+    pub fn is_on_devices(&self) -> bool {
+        self.is_running() && !self.is_detached && !self.is_paused()
+    }
+
+    /// The task as a guest, if it is on a device that it has not booked.
+    fn guest_on(&self, task: TaskId, device: &DeviceUuid) -> Option<Guest> {
+        let mut places = self.seats.slots.iter().zip(&self.seats.booked);
+        let (_, booked) =
+            places.find(|(slot, booked)| slot.device == *device && **booked != *device)?;
+        Some(Guest { task, booked: booked.clone() })
+    }
+
+    /// It comes to these devices.
+    pub fn put(&mut self, devices: Vec<DeviceUuid>) {
+        self.is_detached = false;
+        for (slot, device) in self.seats.slots.iter_mut().zip(devices) {
+            slot.device = device;
+        }
     }
 
     /// Another time limit is noted.
@@ -231,15 +363,21 @@ impl Claim {
 
     /// When its time is over.
     pub fn over_at(&self) -> Option<u64> {
-        self.limit_at.into_iter().chain(self.deadline_at).min()
+        let limit = self.limit_at.filter(|_| self.paused_at.is_none());
+        limit.into_iter().chain(self.deadline_at).min()
     }
 
     pub fn report(&self, task: TaskId) -> TaskReport {
         let is = match (&self.ended, self.started) {
             (Some(end), _) => TaskIs::Ended(end.clone()),
+            (None, Some((pid, started_at))) if self.is_paused() => {
+                TaskIs::Paused { pid, started_at }
+            }
             (None, Some((pid, started_at))) => TaskIs::Running { pid, started_at },
             (None, None) => TaskIs::Launching,
         };
-        TaskReport { task, generation: self.generation, is }
+        let halted = self.halted.map(|(generation, _)| generation);
+        let generation = halted.map_or(self.generation, |halted| halted.max(self.generation));
+        TaskReport { task, generation, is }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gpool_sim::{Broken, Bug, Kind, Role, Totals, find};
+use gpool_sim::{Broken, Bug, Kind, Role, Swarm, Totals, find};
 
 use crate::arguments::Arguments;
 
@@ -41,6 +41,10 @@ pub fn totals(totals: &Totals) {
         totals.taken
     );
     println!(
+        "guests {}, moves {}, pauses {}, of these failed {}; loans {}, called back {}",
+        totals.guests, totals.moves, totals.pauses, totals.moves_failed, totals.loans, totals.calls
+    );
+    println!(
         "killed: servers {}, agents {}, shepherds {}; machines restarted {}; commits failed {}",
         totals.servers_killed,
         totals.agents_killed,
@@ -61,7 +65,8 @@ pub fn bugs(arguments: &Arguments) -> bool {
         for _ in 0..threads(arguments) {
             scope.spawn(|| {
                 while let Some(bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let one = find(*bug, arguments.from, arguments.seeds);
+                    let from = arguments.from.max(Swarm::first_seed(*bug));
+                    let one = find(*bug, from, arguments.seeds);
                     found.lock().unwrap_or_else(PoisonError::into_inner).push((*bug, one));
                 }
             });

@@ -4,6 +4,8 @@ mod agent;
 mod check;
 mod client;
 pub(crate) mod keeping;
+mod lend;
+mod moves;
 mod planned;
 mod post;
 mod process;
@@ -80,6 +82,8 @@ pub(crate) struct Watch {
     pub taken: taken::Taken,
     /// Tasks that could not be launched, or lost their shepherd.
     pub unlaunched: std::collections::BTreeSet<TaskId>,
+    /// Tasks that were stopped because they kept a called loan.
+    pub called_back: std::collections::BTreeSet<TaskId>,
     /// The term of the last order, and the server that sent it.
     pub last_term: (Term, u64),
     /// The signal that is being delivered, and those that were.
@@ -106,6 +110,18 @@ pub struct Totals {
     pub ends: u64,
     /// Launches that were refused for their devices.
     pub refusals: u64,
+    /// Guests that came, launched or moved there.
+    pub guests: u64,
+    /// Running tasks that came to other devices.
+    pub moves: u64,
+    /// Tasks that were paused.
+    pub pauses: u64,
+    /// Moves, pauses and resumes that failed.
+    pub moves_failed: u64,
+    /// Allocations above a request.
+    pub loans: u64,
+    /// Loans that were called back.
+    pub calls: u64,
     /// Servers that were killed.
     pub servers_killed: u64,
     /// Agents that were killed.
@@ -134,6 +150,12 @@ impl Totals {
             (&mut self.starts, other.starts),
             (&mut self.ends, other.ends),
             (&mut self.refusals, other.refusals),
+            (&mut self.guests, other.guests),
+            (&mut self.moves, other.moves),
+            (&mut self.pauses, other.pauses),
+            (&mut self.moves_failed, other.moves_failed),
+            (&mut self.loans, other.loans),
+            (&mut self.calls, other.calls),
             (&mut self.servers_killed, other.servers_killed),
             (&mut self.agents_killed, other.agents_killed),
             (&mut self.shepherds_killed, other.shepherds_killed),
@@ -166,7 +188,7 @@ impl Sim {
     pub fn new(cluster: &Cluster, bug: Option<Bug>) -> Self {
         let nodes = cluster.nodes.iter().enumerate();
         let machines: Vec<Machine> =
-            nodes.map(|(position, shape)| Machine::new(shape.node(position))).collect();
+            nodes.map(|(position, shape)| Machine::new(shape.node(position), *shape)).collect();
         let mut sim = Self {
             cluster: cluster.clone(),
             bug,
@@ -297,6 +319,12 @@ impl Sim {
             Kind::Check => self.check_devices(m, pick()),
             Kind::Claim => self.claim(m, pick()),
             Kind::Start => self.start_program(m, pick()),
+            Kind::Step => self.read_told(m, pick(), false),
+            Kind::FailStep => self.read_told(m, pick(), true),
+            Kind::Connect => self.connect(m, pick()),
+            Kind::Grow => self.grow(m, pick(), what.count("percent")),
+            Kind::Shrink => self.shrink(m, pick(), what.count("percent")),
+            Kind::Surge => self.surge(m, pick()),
             Kind::Exit => self.exit(m, pick(), what.number("code")),
             Kind::FailStart => self.fail_start(m, pick()),
             Kind::KillShepherd => self.kill_shepherd(m, pick()),
@@ -360,7 +388,7 @@ impl Sim {
         let Some(agent) = self.machines[m].agent.as_ref() else { return };
         let tasks: Vec<TaskId> = agent.asked.keys().copied().collect();
         let Some(task) = picked(&tasks, pick) else { return };
-        let slots = &agent.asked[&task].allocation.slots;
+        let slots = &agent.asked[&task].1.slots;
         if let Some(index) = slots.first().map(|slot| u64::from(slot.index)) {
             self.change_device(m, index, becomes);
         }
@@ -406,6 +434,7 @@ impl Sim {
         for m in 0..self.machines.len() {
             self.machine_due(m);
             self.announce(m);
+            self.lend_due(m);
             for sent in self.links[m].due_orders(self.now) {
                 self.obey(m, sent);
             }

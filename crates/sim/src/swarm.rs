@@ -5,7 +5,7 @@
 use std::fmt;
 
 use gpool_model::node::NodeFacts;
-use gpool_model::resource::Resources;
+use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
     PoolName, ShareBetween,
@@ -41,6 +41,10 @@ pub struct NodeShape {
     pub cpus: u64,
     /// Most tasks at once.
     pub tasks: u64,
+    /// Whether it can move running tasks between devices.
+    pub moves: bool,
+    /// Whether it lends the memory of shared devices.
+    pub lends: bool,
 }
 
 /// The parameters drawn from a seed before the run begins.
@@ -58,6 +62,8 @@ pub struct Swarm {
     pub users: u64,
     /// The most GPUs of one job.
     pub gpus_most: u64,
+    /// How many of a hundred submissions are of shares with limits.
+    pub shares: u64,
     /// The most jobs of one submission.
     pub jobs_most: u64,
     /// How many of a hundred submissions are of arrays.
@@ -78,18 +84,25 @@ pub struct Swarm {
 }
 
 impl Swarm {
+    /// From this seed on, jobs share devices, and nodes move tasks or lend memory. Earlier seeds do
+    /// none of that.
+    pub const SHARING: u64 = 1 << 32;
+
+    /// The first seed that can find a bug.
+    #[must_use]
+    pub fn first_seed(bug: Bug) -> u64 {
+        if bug.is_of_shares() { Self::SHARING } else { 0 }
+    }
+
     /// What a seed is about.
     #[must_use]
     pub fn of(seed: u64, steps: Option<u64>) -> Self {
         let mut rng = Rng::new(seed);
+        // By itself, so that what else is drawn of a seed stays as it is.
+        let mut of_shares = Rng::new(seed ^ 0x7368_6172);
+        let shares = if seed < Self::SHARING { 0 } else { of_shares.one_of(&[50, 80]) };
         let n_nodes = rng.one_of(&[1, 1, 1, 2, 2, 3, 4]);
-        let nodes = (0..n_nodes).map(|_| NodeShape {
-            devices: rng.one_of(&[0, 1, 1, 2, 2, 3, 4, 8]),
-            model: rng.below(2),
-            mixed: rng.percent(20),
-            cpus: rng.one_of(&[2, 8, 64]),
-            tasks: rng.one_of(&[1, 3, 64, 64]),
-        });
+        let nodes = (0..n_nodes).map(|_| NodeShape::drawn(&mut rng, &mut of_shares, shares > 0));
         let cluster = Cluster { nodes: nodes.collect(), batch: rng.one_of(&[1, 1, 1, 2, 5]) };
         // Of few wishes each comes more often beside what else must meet.
         let wishes_in_hundred = rng.one_of(&[10, 30, 75, 75]);
@@ -99,19 +112,14 @@ impl Swarm {
         let projects = of_projects.one_of(&[0, 2, 3, 5, 8]);
         let preemptible = of_projects.one_of(&[50, 90]);
         let weights = Kind::ALL.iter().map(|kind| {
-            let rng = if kind.is_of_projects() { &mut of_projects } else { &mut rng };
+            let rng = match kind {
+                kind if kind.is_of_projects() => &mut of_projects,
+                kind if kind.is_of_shares() => &mut of_shares,
+                _ => &mut rng,
+            };
             let wishes_in_hundred =
                 if kind.is_of_projects() && projects == 0 { 0 } else { wishes_in_hundred };
-            let is_on = match kind.role() {
-                Role::Work => true,
-                Role::Wish => rng.percent(wishes_in_hundred),
-                Role::Fault => rng.percent(faults_in_hundred),
-            };
-            let scale = match kind.role() {
-                Role::Work => rng.one_of(&[1, 2, 4, 8, 16]),
-                Role::Wish | Role::Fault => rng.one_of(&[1, 2, 4, 4, 8, 16, 32]),
-            };
-            if is_on { kind.weight() * scale } else { 0 }
+            weight(*kind, [wishes_in_hundred, faults_in_hundred], rng, shares > 0)
         });
         let weights: Vec<u64> = weights.collect();
         let drawn = rng.one_of(&[60, 200, 400, 800]);
@@ -123,16 +131,41 @@ impl Swarm {
             users: rng.between(1, 4),
             // Without demand for GPUs there is nothing to lend.
             gpus_most: rng.one_of(&[0, 1, 2, 4, 8]).max(projects.min(1)),
-            jobs_most: rng.one_of(&[1, 1, 2, 6]),
+            shares,
+            jobs_most: rng.one_of(&[1, 1, 2, 6]).max(if shares > 0 { 4 } else { 0 }),
             arrays: rng.one_of(&[0, 0, 15, 40]),
             // By itself, so that what else is drawn of a seed stays as it is.
             gangs: Rng::new(seed ^ 0x6761_6e67).one_of(&[0, 0, 0, 30]),
             projects,
             preemptible,
-            live_most: rng.one_of(&[3, 10, 10, 30]),
+            // Tasks move when those of a long queue follow each other.
+            live_most: rng.one_of(&[3, 10, 10, 30]).max(if shares > 0 { 20 } else { 0 }),
             disorder: rng.one_of(&[0, 5, 30, 80]),
             pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),
         }
+    }
+}
+
+/// How often a kind is drawn, given the share of wishes and faults in a hundred that
+/// are drawn at all.
+fn weight(kind: Kind, [wishes, faults]: [u64; 2], rng: &mut Rng, is_shared: bool) -> u64 {
+    let is_on = match kind.role() {
+        Role::Work => true,
+        Role::Wish => rng.percent(wishes),
+        Role::Fault => rng.percent(faults),
+    };
+    let scale = match kind.role() {
+        Role::Work => rng.one_of(&[1, 2, 4, 8, 16]),
+        Role::Wish | Role::Fault => rng.one_of(&[1, 2, 4, 4, 8, 16, 32]),
+    };
+    if !is_on || (kind.is_of_shares() && !is_shared) {
+        return 0;
+    }
+    let weight = kind.weight() * scale;
+    match kind.role() {
+        // Tasks move only where many run for a while.
+        Role::Wish | Role::Fault if is_shared && !kind.is_of_shares() => weight.div_ceil(8),
+        _ => weight,
     }
 }
 
@@ -164,6 +197,28 @@ impl fmt::Display for Swarm {
 }
 
 impl NodeShape {
+    fn drawn(rng: &mut Rng, of_shares: &mut Rng, is_shared: bool) -> Self {
+        let shape = Self {
+            devices: rng.one_of(&[0, 1, 1, 2, 2, 3, 4, 8]),
+            model: rng.below(2),
+            mixed: rng.percent(20),
+            cpus: rng.one_of(&[2, 8, 64]),
+            tasks: rng.one_of(&[1, 3, 64, 64]),
+            moves: false,
+            lends: false,
+        };
+        if !is_shared {
+            return shape;
+        }
+        let sharing = Self { mixed: false, cpus: 64, tasks: 64, ..shape };
+        match of_shares.below(10) {
+            // Tasks move only where several meet on several devices.
+            0..=5 => Self { devices: shape.devices.clamp(2, 4), moves: true, ..sharing },
+            6..=8 => Self { devices: shape.devices.clamp(1, 2), lends: true, ..sharing },
+            _ => shape,
+        }
+    }
+
     /// The node as its agent finds it.
     pub(crate) fn node(&self, position: usize) -> Node {
         let name = NodeName::new(format!("n{position}"));
@@ -193,14 +248,19 @@ impl NodeShape {
             }
         });
         let small = |n: u64| u32::try_from(n).expect("few");
+        let mut capacity = Resources::none()
+            .with_cpus(MilliCpu::from_cores(small(self.cpus)))
+            .with_memory(Bytes::from_gib(256))
+            .with_tasks(small(self.tasks));
+        if self.moves {
+            // A node moves tasks by the same means as it pauses them.
+            capacity.set(ResourceKind::PauseMemory, Bytes::from_gib(256).get());
+        }
         Node {
             name,
             pool: PoolName::new("default"),
             labels: gpool_model::Labels::new(),
-            capacity: Resources::none()
-                .with_cpus(MilliCpu::from_cores(small(self.cpus)))
-                .with_memory(Bytes::from_gib(256))
-                .with_tasks(small(self.tasks)),
+            capacity,
             devices: devices.collect(),
             allowed: None,
             drain: None,

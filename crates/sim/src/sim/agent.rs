@@ -3,16 +3,17 @@
 
 use std::collections::VecDeque;
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::{Generation, Millis, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input, Seats};
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::machine::{Agent, Claim, Forked, Why};
+use crate::machine::{Agent, Claim, Forked, Told, Why};
 use crate::network::{Said, Sent};
 use crate::sim::Sim;
+use crate::sim::moves::found;
 
 impl Sim {
     /// After how long an agent that has heard nothing says again what the node is.
@@ -48,6 +49,13 @@ impl Sim {
             converge: Converge::new(machine.done.iter().copied()),
             sequence: 0,
             asked: std::collections::BTreeMap::new(),
+            unsaid: std::collections::BTreeMap::new(),
+            since: self.now,
+            ledgers: std::collections::BTreeSet::new(),
+            calls: std::collections::BTreeMap::new(),
+            loans: std::collections::BTreeMap::new(),
+            is_complete: false,
+            lend_at: None,
             said: machine.view(),
             acts_left: None,
             term: gpool_model::Term(0),
@@ -58,9 +66,21 @@ impl Sim {
         if bug != Some(Bug::AnswerTooEarly) {
             self.adopt_all(m);
         }
-        // No node of the simulation can move tasks.
-        let devices = self.machines[m].view();
-        self.agent_input(m, Input::Devices { devices, can_move: false });
+        self.describe(m);
+    }
+
+    /// The agent's logic learns of the devices.
+    fn describe(&mut self, m: usize) {
+        let machine = &self.machines[m];
+        let is_told = self.bug != Some(Bug::DevicesUntold);
+        let Some(agent) = machine.agent.as_ref().filter(|_| is_told) else { return };
+        let (mut devices, can_move) = (agent.said.clone(), machine.can_move);
+        if self.bug == Some(Bug::DeviceTooSmall) {
+            for device in &mut devices {
+                device.memory = device.memory.saturating_sub(gpool_model::Bytes::from_gib(1));
+            }
+        }
+        self.agent_input(m, Input::Devices { devices, can_move });
     }
 
     /// An agent without a question from a server announces its node again.
@@ -77,7 +97,12 @@ impl Sim {
         let tasks: Vec<TaskId> = self.machines[m].claims.keys().copied().collect();
         for task in tasks {
             self.adopt_and_tell(m, task);
+            self.keep_ledger(m, task);
+            if !self.machines[m].can_move {
+                self.connect_task(m, task);
+            }
         }
+        self.complete_ledgers(m);
     }
 
     /// An agent finds out what became of a task, and goes on from there.
@@ -149,7 +174,7 @@ impl Sim {
     }
 
     /// Counts an act of an agent that is doomed; false if it is dead.
-    fn may_act(&mut self, m: usize) -> bool {
+    pub(crate) fn may_act(&mut self, m: usize) -> bool {
         let Some(agent) = self.machines[m].agent.as_mut() else { return false };
         match agent.acts_left.as_mut() {
             Some(0) => {
@@ -164,15 +189,16 @@ impl Sim {
 
     fn carry_out(&mut self, m: usize, action: Action, seen: &mut VecDeque<Input>) {
         match action {
-            // No node of the simulation can move tasks, so each starts where it is booked.
-            Action::Launch { order, .. } => {
-                let is_checked =
-                    order.allocation.slots.is_empty() || self.bug == Some(Bug::CheckSkipped);
+            Action::Launch { order, mut seats } => {
+                if self.bug == Some(Bug::LaunchBooked) {
+                    seats.slots.clone_from(&order.allocation.slots);
+                }
+                let is_checked = seats.slots.is_empty() || self.bug == Some(Bug::CheckSkipped);
                 let Some(agent) = self.machines[m].agent.as_mut() else { return };
                 if is_checked {
-                    self.fork(m, order);
+                    self.fork(m, order, seats);
                 } else {
-                    agent.asked.insert(order.task(), order);
+                    agent.asked.insert(order.task(), (order, seats));
                 }
             }
             Action::Prevent { task, generation } => {
@@ -181,7 +207,7 @@ impl Sim {
             Action::Stop { task, grace, .. } => {
                 let Some(agent) = self.machines[m].agent.as_mut() else { return };
                 let number = agent.number;
-                if let Some(order) = agent.asked.remove(&task) {
+                if let Some((order, _)) = agent.asked.remove(&task) {
                     seen.extend(self.prevent(m, task, order.generation));
                     return;
                 }
@@ -200,11 +226,17 @@ impl Sim {
             Action::Limit { task, generation, limit } => {
                 seen.extend(self.limit(m, task, generation, limit));
             }
-            // No simulated node can pause or move tasks, so there are no such orders.
-            Action::Pause { .. }
-            | Action::Resume { .. }
-            | Action::Detach { .. }
-            | Action::Attach { .. } => {}
+            Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
+            Action::Resume { task, generation, devices } => {
+                self.tell(m, task, Told::Resume(generation, devices));
+            }
+            Action::Detach { task } => {
+                self.tell(m, task, Told::Detach);
+                if self.bug == Some(Bug::DetachNotAwaited) {
+                    seen.push_back(Input::Detached { task, is_done: true });
+                }
+            }
+            Action::Attach { task, devices } => self.tell(m, task, Told::Attach(devices)),
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
@@ -235,7 +267,7 @@ impl Sim {
         let machine = &mut self.machines[m];
         let agent = machine.agent.as_mut()?;
         let number = agent.number;
-        if let Some(order) = agent.asked.get_mut(&task) {
+        if let Some((order, _)) = agent.asked.get_mut(&task) {
             order.generation = generation;
             std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
             return Some(Input::Limited { task, generation });
@@ -282,14 +314,8 @@ impl Sim {
             let claim = Claim {
                 generation,
                 boot: machine.boot,
-                order: None,
-                has_shepherd: false,
-                started: None,
-                ending: None,
-                since: 0,
-                limit_at: None,
-                deadline_at: None,
                 ended: Some(end.clone()),
+                ..Claim::default()
             };
             machine.claims.insert(task, claim);
             if !self.may_act(m) {
@@ -311,7 +337,7 @@ impl Sim {
         let boot = machine.boot;
         let Some(claim) = machine.claims.get(&task) else {
             if let Some(record) = machine.records.get(&task) {
-                return Some(found(record.report(task)));
+                return Some(found(task, record, false, self.bug));
             }
             let cause = EndCause::LaunchFailed { why: "its shepherd was ended".to_owned() };
             let end = TaskEnd { cause: Some(cause), ..not_run(clock) };
@@ -326,7 +352,7 @@ impl Sim {
             let claim = self.machines[m].claims.get_mut(&task);
             claim.expect("it was just looked at").ended = Some(end);
         }
-        Some(found(self.machines[m].claims[&task].report(task)))
+        Some(found(task, &self.machines[m].claims[&task], false, self.bug))
     }
 
     /// The devices of a task were asked.
@@ -335,13 +361,13 @@ impl Sim {
         let Some(agent) = machine.agent.as_mut() else { return };
         let tasks: Vec<TaskId> = agent.asked.keys().copied().collect();
         let Some(task) = crate::sim::picked(&tasks, pick) else { return };
-        let order = agent.asked.remove(&task).expect("it was picked from these");
+        let (order, seats) = agent.asked.remove(&task).expect("it was picked from these");
         // The server learns of the device's state before a task is refused for it.
         self.look(m);
-        let devices = self.machines[m].unusable(&order);
+        let devices = self.machines[m].unusable(&seats);
         if devices.is_empty() {
             if self.may_act(m) {
-                self.fork(m, order);
+                self.fork(m, order, seats);
             }
         } else {
             self.totals.refusals += 1;
@@ -349,15 +375,16 @@ impl Sim {
         }
     }
 
-    fn fork(&mut self, m: usize, order: Box<TaskOrder>) {
-        let unusable = self.machines[m].unusable(&order);
+    fn fork(&mut self, m: usize, order: Box<TaskOrder>, seats: Seats) {
+        let unusable = self.machines[m].unusable(&seats);
         if !unusable.is_empty() {
             let what = format!("{} is launched on {unusable:?}, which can't be used", order.task());
             self.blame(Invariant::Device, what);
         }
         let machine = &mut self.machines[m];
         if let Some(agent) = &machine.agent {
-            machine.forked.push(Forked { order, by: agent.number, stop: None, limited: None });
+            let by = agent.number;
+            machine.forked.push(Forked { order, seats, by, stop: None, limited: None });
         }
     }
 
@@ -367,6 +394,7 @@ impl Sim {
         let Some(agent) = self.machines[m].agent.as_mut() else { return };
         if agent.said != view {
             agent.said = view;
+            self.describe(m);
             self.say_inventory(m);
         }
     }
@@ -403,10 +431,6 @@ impl Sim {
         }
         self.links[m].say(Said { by: number, report });
     }
-}
-
-fn found(report: TaskReport) -> Input {
-    Input::Found { report, seats: Seats::default(), is_detached: false, is_settled: true }
 }
 
 pub(crate) fn not_run(at: Timestamp) -> TaskEnd {

@@ -20,6 +20,12 @@ impl Sim {
             self.check_programs();
         }
         if self.broken.is_none() {
+            self.check_places();
+        }
+        if self.broken.is_none() {
+            self.check_lending();
+        }
+        if self.broken.is_none() {
             self.check_promises();
         }
         if self.broken.is_none() {
@@ -242,6 +248,9 @@ impl Sim {
             (Some(EndCause::TimeLimit), Outcome::TimedOut) => {
                 truth(run.is_some_and(|run| run.was_limited), "was not limited")?;
             }
+            (Some(EndCause::LoanCalledBack), Outcome::Failed) => {
+                truth(self.watch.called_back.contains(&task), "kept no loan")?;
+            }
             (None, Outcome::Succeeded) => {
                 truth(end.exit == Some(ExitStatus::Code(0)), "did not exit with 0")?;
             }
@@ -256,7 +265,7 @@ impl Sim {
             let started = run.map(|run| run.started_at);
             truth(started == end.started_at, "started at another time")?;
             let held: Vec<_> = end.allocations.iter().flat_map(|it| &it.slots).collect();
-            let devices = run.map_or(0, |run| run.slots.len());
+            let devices = run.map_or(0, |run| run.booked.len());
             truth(held.len() == devices, "held other devices")?;
         }
         truth(run.is_none() || real.is_some(), "runs")

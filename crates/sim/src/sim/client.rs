@@ -338,7 +338,11 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
         }
     };
     // Thousandths of each device.
-    let gpus = match positive("share").map(|milli| Share::part(MilliGpu::new(u64::from(milli)))) {
+    let share = positive("share").map(|request| {
+        let limit = what.count("most").min(1000).max(u64::from(request));
+        Share::Part { request: MilliGpu::new(u64::from(request)), limit: MilliGpu::new(limit) }
+    });
+    let gpus = match share {
         Some(share) if !gpus.is_none() => gpus.shared(share).expect("they were asked for whole"),
         _ => gpus,
     };

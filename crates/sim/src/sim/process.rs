@@ -3,7 +3,7 @@
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::{MilliGpu, Millis, TaskId};
+use gpool_model::{Millis, TaskId};
 use gpool_node::converge::Input;
 
 use crate::broken::Invariant;
@@ -36,14 +36,12 @@ impl Sim {
             let claim = Claim {
                 generation: forked.order.generation,
                 boot: machine.boot,
-                limit_at: None,
-                deadline_at: None,
-                since: 0,
                 order: Some(forked.order),
+                seats: forked.seats,
                 has_shepherd: true,
-                started: None,
                 ending: forked.stop.map(|grace| (Why::Told, self.now + grace.get())),
-                ended: None,
+                link: Some(forked.by).filter(|_| is_own),
+                ..Claim::default()
             };
             machine.claims.insert(task, claim);
             if let (Some((generation, limit)), Some(claim)) =
@@ -55,6 +53,7 @@ impl Sim {
         if !is_own && machine.agent.is_some() {
             // The shepherd of an earlier agent says hello to this one.
             self.adopt_and_tell(m, task);
+            self.connect_task(m, task);
         }
     }
 
@@ -81,7 +80,7 @@ impl Sim {
         let over_at = claim.over_at();
         let run = Run {
             machine: m,
-            slots: order.allocation.slots.clone(),
+            booked: order.allocation.slots.clone(),
             started_at: clock,
             over_by: over_at.map(|at| at + grace),
             ended: None,
@@ -94,7 +93,10 @@ impl Sim {
             claim.deadline_at = None;
         }
         self.watch_start(task, run);
-        self.agent_input(m, Input::Started { task, pid, started_at: clock });
+        self.open_ledger(m, task);
+        if self.is_connected(m, task) {
+            self.agent_input(m, Input::Started { task, pid, started_at: clock });
+        }
     }
 
     /// A program may run longer now, or less long.
@@ -179,10 +181,12 @@ impl Sim {
         let cause = match why {
             Some(Why::Limit) => Some(EndCause::TimeLimit),
             Some(Why::Deadline) => Some(EndCause::Deadline),
+            Some(Why::CalledBack) => Some(EndCause::LoanCalledBack),
             Some(Why::Told) | None => None,
         };
         let stopped = why == Some(Why::Told);
-        self.watch_exit(task, clock, exit, cause.is_some());
+        let was_limited = matches!(why, Some(Why::Limit | Why::Deadline));
+        self.watch_exit(task, clock, exit, was_limited);
         let end = TaskEnd { started_at, exit: Some(exit), cause, stopped, ..not_run(clock) };
         self.task_ended(m, task, end);
     }
@@ -237,7 +241,10 @@ impl Sim {
         let machine = &mut self.machines[m];
         machine.boot += 1;
         machine.forked.clear();
-        machine.claims.values_mut().for_each(|claim| claim.has_shepherd = false);
+        for claim in machine.claims.values_mut() {
+            claim.has_shepherd = false;
+            claim.memory.clear();
+        }
         let tasks: Vec<TaskId> = machine.claims.keys().copied().collect();
         for (at, task) in tasks.into_iter().enumerate() {
             match (lost >> (2 * (at % 30))) & 3 {
@@ -263,29 +270,14 @@ impl Sim {
             let what = format!("{task} is started twice, first on machine {}", before.machine);
             return self.blame(Invariant::StartedTwice, what);
         }
-        for slot in &run.slots {
-            let users = self.watch.users.entry((run.machine, slot.device.clone())).or_default();
-            let alone = slot.part.is_alone();
-            let other = users.iter().find(|(_, part)| alone || part.is_alone());
-            let other = other.map(|(other, _)| *other);
-            users.insert(task, slot.part);
-            let charge: u64 = users.values().map(|part| part.charge().get()).sum();
-            let device = &slot.device;
-            if let Some(other) = other {
-                let what = format!("{other} and {task} are both on {device}");
-                self.blame(Invariant::DeviceUsedTwice, what);
-            } else if charge > MilliGpu::DEVICE.get() {
-                let what = format!("{charge} thousandths of {device} are in use with {task}");
-                self.blame(Invariant::DeviceUsedTwice, what);
-            }
-        }
+        self.watch_place(run.machine, task);
         let node = self.machines[run.machine].node.name.clone();
         let held = self.believed(task).filter(|held| held.node == node);
         let believed = held.map(|held| held.slots);
-        if believed.as_ref() != Some(&run.slots) {
+        if believed.as_ref() != Some(&run.booked) {
             let what = format!(
                 "{task} starts on {node} with {:?}, the server believes {believed:?}",
-                run.slots
+                run.booked
             );
             self.blame(Invariant::StartedUnknown, what);
         }
@@ -304,11 +296,7 @@ impl Sim {
             run.ended = Some((clock, exit));
             run.was_limited = was_limited;
             let machine = run.machine;
-            for slot in &run.slots {
-                if let Some(users) = self.watch.users.get_mut(&(machine, slot.device.clone())) {
-                    users.remove(&task);
-                }
-            }
+            self.leave_devices(machine, task);
         }
     }
 }

@@ -106,8 +106,14 @@ impl Sim {
                 self.claim(m, 0);
             }
             self.start_agent(m);
+            while !self.machines[m].unconnected().is_empty() {
+                self.connect(m, 0);
+            }
             while !self.machines[m].unstarted().is_empty() {
                 self.start_program(m, 0);
+            }
+            while !self.machines[m].told().is_empty() {
+                self.read_told(m, 0, false);
             }
             let running = self.machines[m].running();
             let watched = running.iter().filter(|it| self.machines[m].claims[it].has_shepherd);

@@ -147,7 +147,15 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let shape = NodeShape { devices: 1, model: 0, mixed: false, cpus: 8, tasks: 8 };
+        let shape = NodeShape {
+            devices: 1,
+            model: 0,
+            mixed: false,
+            cpus: 8,
+            tasks: 8,
+            moves: false,
+            lends: false,
+        };
         let mut sim = Sim::new(&Cluster { nodes: vec![shape], batch: 1 }, self.bug);
         for what in &self.setup {
             sim.happen(what);

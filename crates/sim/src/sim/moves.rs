@@ -1,0 +1,238 @@
+//! Tasks on their devices: shepherds leave devices and come to others, pause and resume, as agents
+//! tell them. A shepherd that lives longer than its agent still reads what that one told it.
+
+use gpool_model::agent::TaskIs;
+use gpool_model::{Bytes, TaskId};
+use gpool_node::converge::{Halting, Input, Seats};
+
+use crate::broken::Invariant;
+use crate::bug::Bug;
+use crate::machine::{Claim, Machine, Told};
+use crate::sim::{Sim, picked};
+
+impl Sim {
+    /// An agent tells a shepherd something, now or once it connects.
+    pub(crate) fn tell(&mut self, m: usize, task: TaskId, told: Told) {
+        let is_lost = matches!(
+            (self.bug, &told),
+            (Some(Bug::DetachLost), Told::Detach) | (Some(Bug::AttachLost), Told::Attach(_))
+        );
+        let machine = &mut self.machines[m];
+        let Some(agent) = machine.agent.as_mut().filter(|_| !is_lost) else { return };
+        match machine.claims.get_mut(&task).filter(|claim| claim.link == Some(agent.number)) {
+            Some(claim) => claim.told.push_back(told),
+            None => agent.unsaid.entry(task).or_default().push(told),
+        }
+    }
+
+    /// Whether a shepherd is connected to the agent that is there.
+    pub(crate) fn is_connected(&self, m: usize, task: TaskId) -> bool {
+        let machine = &self.machines[m];
+        let link = machine.claims.get(&task).and_then(|claim| claim.link);
+        link.is_some() && link == machine.agent.as_ref().map(|agent| agent.number)
+    }
+
+    /// A shepherd of an earlier agent connects to this one.
+    pub(crate) fn connect(&mut self, m: usize, pick: u64) {
+        if let Some(task) = picked(&self.machines[m].unconnected(), pick) {
+            self.connect_task(m, task);
+        }
+    }
+
+    /// On nodes that do not move tasks nothing depends on when that is.
+    pub(crate) fn connect_task(&mut self, m: usize, task: TaskId) {
+        // It finds the end of the earlier connection only after all messages there.
+        while self.machines[m].claims.get(&task).is_some_and(|claim| !claim.told.is_empty()) {
+            self.obey_told(m, task, false);
+        }
+        let machine = &mut self.machines[m];
+        let (Some(agent), Some(claim)) = (machine.agent.as_mut(), machine.claims.get_mut(&task))
+        else {
+            return;
+        };
+        claim.link = Some(agent.number);
+        if !machine.can_move {
+            return;
+        }
+        claim.told.extend(agent.unsaid.remove(&task).unwrap_or_default());
+        if claim.ended.is_none() {
+            let found = found(task, claim, true, self.bug);
+            self.agent_input(m, found);
+        }
+    }
+
+    /// A shepherd reads a message and carries it out, or can't.
+    pub(crate) fn read_told(&mut self, m: usize, pick: u64, fails: bool) {
+        if let Some(task) = picked(&self.machines[m].told(), pick) {
+            self.obey_told(m, task, fails);
+        }
+    }
+
+    fn obey_told(&mut self, m: usize, task: TaskId, fails: bool) {
+        let (now, bug) = (self.now, self.bug);
+        let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
+        let Some(told) = claim.told.pop_front().filter(|_| claim.ended.is_none()) else { return };
+        let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
+        let answer = match told {
+            Told::Detach => {
+                claim.is_detached |= !fails;
+                claim.has_failed |= fails;
+                Input::Detached { task, is_done: !fails }
+            }
+            // Only the devices that it left are certain to take it.
+            Told::Attach(devices) if fails && claim.seats.devices() != devices => {
+                claim.has_failed = true;
+                Input::NotAttached { task, left: claim.seats.devices() }
+            }
+            Told::Attach(devices) => {
+                self.totals.moves += u64::from(claim.seats.devices() != devices);
+                match bug {
+                    Some(Bug::AttachIgnored) => claim.is_detached = false,
+                    _ => claim.put(devices),
+                }
+                Input::Attached { task }
+            }
+            Told::Pause(generation) if generation < halted || claim.ending.is_some() => return,
+            Told::Pause(generation) if fails && !claim.is_paused() => {
+                let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
+                Input::Halted { task, generation, halting }
+            }
+            Told::Pause(generation) => {
+                claim.halted = Some((generation, true));
+                claim.paused_at = claim.paused_at.or(Some(now));
+                self.totals.pauses += 1;
+                Input::Halted { task, generation, halting: Halting::Paused }
+            }
+            Told::Resume(generation, _) if generation < halted => return,
+            Told::Resume(generation, devices) => {
+                claim.halted = Some((generation, false));
+                if claim.is_detached || claim.seats.devices() != devices {
+                    claim.put(devices);
+                }
+                let paused = claim.paused_at.take().map_or(0, |since| now.saturating_sub(since));
+                claim.limit_at = claim.limit_at.map(|at| at + paused);
+                Input::Halted { task, generation, halting: Halting::Resumed }
+            }
+        };
+        self.totals.moves_failed += u64::from(fails);
+        self.watch_limit(m, task);
+        self.watch_place(m, task);
+        if self.is_connected(m, task) {
+            self.agent_input(m, answer);
+        }
+    }
+
+    /// Notes which devices a task uses now, and checks that they have room for it.
+    pub(crate) fn watch_place(&mut self, m: usize, task: TaskId) {
+        let was: Vec<_> = self.devices_of(m, task);
+        self.leave_devices(m, task);
+        let Some(claim) = self.machines[m].claims.get(&task).filter(|it| it.is_on_devices()) else {
+            return;
+        };
+        let seats = claim.seats.clone();
+        for (slot, booked) in seats.slots.iter().zip(&seats.booked) {
+            let device = &slot.device;
+            let is_new_guest = device != booked && !was.contains(device);
+            self.totals.guests += u64::from(is_new_guest);
+            let all = self.machines[m].node.devices.iter().find(|it| it.uuid == *device);
+            let memory = all.map_or(Bytes::ZERO, |it| it.memory);
+            let users = self.watch.users.entry((m, device.clone())).or_default();
+            let alone = slot.part.is_alone();
+            let other = users.iter().find(|(_, part)| alone || part.is_alone());
+            let other = other.map(|(other, _)| *other);
+            users.insert(task, slot.part);
+            let requests = users.values().map(|part| part.memory_of(memory));
+            let requests = requests.fold(Bytes::ZERO, Bytes::saturating_add);
+            if let Some(other) = other {
+                let what = format!("{other} and {task} are both on {device}");
+                self.blame(Invariant::DeviceUsedTwice, what);
+            } else if requests > memory {
+                let what = format!("{requests} of {memory} of {device} are in use with {task}");
+                self.blame(Invariant::DeviceUsedTwice, what);
+            }
+        }
+    }
+
+    fn devices_of(&self, m: usize, task: TaskId) -> Vec<gpool_model::DeviceUuid> {
+        let users = self.watch.users.iter().filter(|((of, _), _)| *of == m);
+        let own = users.filter(|(_, users)| users.contains_key(&task));
+        own.map(|((_, device), _)| device.clone()).collect()
+    }
+
+    /// A task uses no device of the machine any more.
+    pub(crate) fn leave_devices(&mut self, m: usize, task: TaskId) {
+        for (_, users) in self.watch.users.iter_mut().filter(|((of, _), _)| *of == m) {
+            users.remove(&task);
+        }
+    }
+
+    /// Checks that each agent has the tasks where they are, and that nothing waits for devices that
+    /// can be freed.
+    pub(crate) fn check_places(&mut self) {
+        let found = self.machines.iter().find_map(|machine| {
+            let displaced = displaced(machine).map(|what| (Invariant::Places, what));
+            displaced.or_else(|| unfreed(machine).map(|what| (Invariant::Freed, what)))
+        });
+        if let Some((invariant, what)) = found {
+            self.blame(invariant, what);
+        }
+    }
+}
+
+/// A task by its claim. Before it `is_settled`, its shepherd may still read messages of earlier
+/// agents.
+pub(crate) fn found(task: TaskId, claim: &Claim, is_settled: bool, bug: Option<Bug>) -> Input {
+    let mut seats = claim.seats.clone();
+    if bug == Some(Bug::PartsForgotten) {
+        seats = Seats::default();
+    }
+    if bug == Some(Bug::PlaceForgotten) {
+        for (slot, booked) in seats.slots.iter_mut().zip(&seats.booked) {
+            slot.device = booked.clone();
+        }
+    }
+    Input::Found { report: claim.report(task), seats, is_detached: claim.is_detached, is_settled }
+}
+
+/// Whether nothing is on its way between a shepherd and the agent of this number.
+fn is_calm(claim: &Claim, agent: u32) -> bool {
+    claim.link == Some(agent) && claim.told.is_empty()
+}
+
+/// A task that is not where its agent has it.
+fn displaced(machine: &Machine) -> Option<String> {
+    let agent = machine.agent.as_ref()?;
+    let (task, seats, really) = agent.converge.seats().find_map(|(task, seats)| {
+        let claim = machine.claims.get(&task)?;
+        let is_known = claim.is_on_devices() && is_calm(claim, agent.number);
+        (is_known && claim.seats.devices() != seats.devices())
+            .then(|| (task, seats.devices(), claim.seats.devices()))
+    })?;
+    let name = &machine.node.name;
+    Some(format!("{task} is on {really:?} of {name}, and its agent has it on {seats:?}"))
+}
+
+/// A task that waits for devices on a machine on which nothing moves.
+fn unfreed(machine: &Machine) -> Option<String> {
+    let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
+    let is_under_way = !agent.asked.is_empty()
+        || !machine.forked.is_empty()
+        || machine.claims.values().filter(|claim| claim.is_alive()).any(|claim| {
+            // After a failed move tasks may have to wait for others to end.
+            claim.started.is_none() || claim.has_failed || !is_calm(claim, agent.number)
+        });
+    if is_under_way {
+        return None;
+    }
+    let name = &machine.node.name;
+    let away = machine.claims.iter().find(|(_, claim)| {
+        claim.is_running() && claim.has_shepherd && claim.is_detached && !claim.is_paused()
+    });
+    if let Some((task, _)) = away {
+        return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
+    }
+    let waits = agent.converge.tasks().into_iter().find(|report| {
+        matches!(report.is, TaskIs::Launching) && !machine.claims.contains_key(&report.task)
+    })?;
+    Some(format!("{} waits for its devices on {name}, and nothing moves", waits.task))
+}
