@@ -365,6 +365,7 @@ there, so nothing runs twice; a repeated import continues an interrupted one.
 Read     GPOOL_SERVER, GPOOL_SOCKET    socket of the server
          GPOOL_STATE_DIR               state folder of the server
          GPOOL_CONFIG                  settings file of the server
+         GPOOL_LOG                     level of the server's log, as debug
          GPOOL_SUBMIT_<FLAG>           defaults for flags of run and submit
          NO_COLOR, CLICOLOR_FORCE, GPOOL_ASCII=1
 Jobs     have the caller's environment and the variables of -e; with --clean-env

@@ -87,8 +87,7 @@ impl<'a> Explainer<'a> {
                 let (node, path) = (missing.node.clone(), missing.path.clone());
                 vec![Reason::PathOrImageMissing { since: *since, node, path }]
             }
-            Phase::Held { by, since, .. } | Phase::Paused { held: Some(by), since, .. } => {
-                let since = *since;
+            &Phase::Held { by, since, .. } | &Phase::Paused { held: Some(by), since, .. } => {
                 vec![match by {
                     Holder::User => Reason::HeldByUser { since },
                     Holder::Idle => Reason::Released { since },
