@@ -55,6 +55,7 @@ impl Runner {
         let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
         let waits = asked.find(|(order, _)| has(&order.allocation.slots));
         let waits = waits.map(|(order, _)| order.task());
-        waits.or_else(|| self.parts.devices.owner(device))
+        let has = || self.parts.devices.owner(device);
+        waits.or_else(|| has().filter(|task| !self.shepherds.has_ended(*task)))
     }
 }

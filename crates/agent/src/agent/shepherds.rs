@@ -143,6 +143,11 @@ impl Shepherds {
         self.about.get(&token).copied()
     }
 
+    /// Whether the end of a task was reported, though its shepherd may still live.
+    pub(super) fn has_ended(&self, task: TaskId) -> bool {
+        self.living.get(&task).is_some_and(|shepherd| shepherd.ended)
+    }
+
     pub(super) fn get_mut(&mut self, task: TaskId) -> Option<&mut Shepherd> {
         self.living.get_mut(&task)
     }
