@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use gpool_checkpoint::{Deadlines, Drivers};
-use gpool_model::agent::{TaskEnd, TaskOrder};
+use gpool_model::agent::{TaskEnd, TaskOrder, Terms};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
@@ -155,12 +155,12 @@ pub enum ToShepherd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
-    /// Change the time limit.
-    Limit {
+    /// Change the terms.
+    Change {
         /// The generation of the order: the latest takes effect.
         generation: Generation,
-        /// The limit, counted from the program's start.
-        limit: Option<Millis>,
+        /// The new terms.
+        terms: Terms,
     },
     /// Stop the task's processes.
     Pause {
@@ -251,8 +251,8 @@ pub(crate) enum FromShepherd {
         /// Its start time.
         at: Timestamp,
     },
-    /// The time limit of this generation is noted in the claim and applies.
-    Limited {
+    /// The terms of this generation are noted in the claim and apply.
+    Changed {
         /// The generation of the order.
         generation: Generation,
     },

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use gpool_model::agent::TaskEnd;
+use gpool_model::agent::{TaskEnd, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Sharer, Slot};
@@ -64,9 +64,9 @@ pub(crate) enum Line {
         pid: u32,
         at: Timestamp,
     },
-    Limited {
+    Changed {
         generation: Generation,
-        limit: Option<Millis>,
+        terms: Terms,
     },
     Halted {
         generation: Generation,
@@ -100,7 +100,7 @@ pub struct Record {
     /// The program's process ID and start time.
     pub started: Option<(u32, Timestamp)>,
     /// The last time limit, and the generation of its order.
-    pub limited: Option<(Generation, Option<Millis>)>,
+    pub changed: Option<(Generation, Terms)>,
     /// Whether its processes were last paused (`true`) or resumed, and the generation of that
     /// order.
     pub halted: Option<(Generation, bool)>,
@@ -122,9 +122,9 @@ impl Record {
 
     /// The generation of the last order that was noted.
     pub fn generation(&self) -> Generation {
-        let limited = self.limited.map(|(generation, _)| generation);
+        let changed = self.changed.as_ref().map(|(generation, _)| *generation);
         let halted = self.halted.map(|(generation, _)| generation);
-        limited.max(halted).unwrap_or(self.claimant.generation)
+        changed.max(halted).unwrap_or(self.claimant.generation)
     }
 
     /// Reads a claim.
@@ -135,12 +135,12 @@ impl Record {
         for line in text.split_inclusive('\n').map_while(parse) {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
-                    let (started, limited, halted, ended) = (None, None, None, None);
+                    let (started, changed, halted, ended) = (None, None, None, None);
                     let (is_detached, is_restored, is_swept) = (false, false, false);
                     record = Some(Self {
                         claimant,
                         started,
-                        limited,
+                        changed,
                         halted,
                         is_detached,
                         is_restored,
@@ -149,8 +149,9 @@ impl Record {
                     });
                 }
                 (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
-                (Line::Limited { generation, limit }, Some(record)) => {
-                    record.limited = Some((generation, limit));
+                (Line::Changed { generation, terms }, Some(record)) => {
+                    terms.resize(&mut record.claimant.slots);
+                    record.changed = Some((generation, terms));
                 }
                 (Line::Halted { generation, is_paused, is_restored }, Some(record)) => {
                     record.halted = Some((generation, is_paused));
@@ -273,9 +274,9 @@ impl Claim {
         self.append(&Line::Started { pid, at })
     }
 
-    /// Notes a new time limit.
-    pub fn limited(&mut self, generation: Generation, limit: Option<Millis>) -> io::Result<()> {
-        self.append(&Line::Limited { generation, limit })
+    /// Notes new terms.
+    pub fn changed(&mut self, generation: Generation, terms: Terms) -> io::Result<()> {
+        self.append(&Line::Changed { generation, terms })
     }
 
     /// Notes that the task's processes were paused or resumed, and whether GPU memory of the task

@@ -22,6 +22,7 @@ mod policy;
 mod projects;
 mod reports;
 mod reserve;
+mod resize;
 mod sessions;
 mod set_aside;
 mod settle;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocation::{Allocation, Slot};
+use crate::allocation::{Allocation, Slot, SlotPart};
 pub use crate::context::LaunchContext;
 use crate::device::Device;
 use crate::id::{
@@ -56,16 +56,16 @@ pub enum Order {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
     },
-    /// The task has another time limit. Repeated until the agent's generation matches.
-    Limit {
+    /// The task has other terms. Repeated until the agent's generation matches.
+    Change {
         /// The server's term.
         term: Term,
         /// The task.
         task: TaskId,
-        /// The generation of its allocation, which grows with each change of the limit.
+        /// The generation of its allocation, which grows with each change of the terms.
         generation: Generation,
-        /// The agent ends the task after this time, counted from its start; `None` is never.
-        limit: Option<Millis>,
+        /// The new terms.
+        terms: Terms,
     },
     /// Stop the task's processes and keep them in memory. Repeated until they are stopped.
     Pause {
@@ -108,6 +108,25 @@ pub enum Order {
         /// The generation that the report carried: the end of a later generation has yet to arrive.
         generation: Generation,
     },
+}
+
+/// What can change of a task while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Terms {
+    /// The agent ends the task after this time, counted from its start; `None` is never.
+    pub limit: Option<Millis>,
+    /// Its parts of devices, by slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<SlotPart>,
+}
+
+impl Terms {
+    /// Gives slots their new parts.
+    pub fn resize(&self, slots: &mut [Slot]) {
+        for (slot, part) in slots.iter_mut().zip(&self.parts) {
+            slot.part = *part;
+        }
+    }
 }
 
 /// A task that should run, with everything needed to start it.

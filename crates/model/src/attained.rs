@@ -45,7 +45,7 @@ impl Job {
                 Phase::Paused { .. } => self.ran(now),
                 _ => now.since(at).saturating_sub(self.course.paused),
             };
-            GpuTime::of(self.gpus_given(), ran)
+            GpuTime::of(self.gpus_given(), ran).corrected(self.course.resized)
         });
         self.course.attained.saturating_add(held.unwrap_or_default())
     }

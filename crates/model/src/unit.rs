@@ -133,6 +133,12 @@ impl GpuTime {
         Self(gpus.0.saturating_mul(span.0))
     }
 
+    /// This time with a signed correction, at least zero.
+    #[must_use]
+    pub const fn corrected(self, by: i64) -> Self {
+        Self(self.0.saturating_add_signed(by))
+    }
+
     /// The time until these devices have used this GPU time, rounded up; [`Millis::MAX`] without
     /// devices.
     #[must_use]

@@ -1,6 +1,6 @@
 //! Inputs and actions of an agent.
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Device, Sharer, Slot};
@@ -80,8 +80,8 @@ pub enum Input {
         /// The start time.
         started_at: Timestamp,
     },
-    /// The new time limit of this generation is noted in the task's claim.
-    Limited {
+    /// The new terms of this generation are noted in the task's claim.
+    Changed {
         /// The task.
         task: TaskId,
         /// The generation of the order.
@@ -170,14 +170,14 @@ pub enum Action {
         /// The signal in place of SIGTERM.
         signal: Option<i32>,
     },
-    /// Change a task's time limit, note it in the claim, then report it.
-    Limit {
+    /// Change a task's terms, note them in the claim, then report it.
+    Change {
         /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
-        /// The limit, counted from the task's start.
-        limit: Option<Millis>,
+        /// The new terms.
+        terms: Terms,
     },
     /// Pause a task's processes, note it in the claim, then report it.
     Pause {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
@@ -102,7 +102,7 @@ impl Converge {
                 let steps = self.places.not_attached(task, &left);
                 self.follow(steps)
             }
-            Input::Limited { task, generation } => self.limited(task, generation),
+            Input::Changed { task, generation } => self.changed(task, generation),
             Input::Halted { task, generation, halting } => self.halted(task, generation, halting),
             Input::Refused { task, devices } => self.refused(task, devices),
             Input::Ended { task, end } => self.ended(task, end),
@@ -125,7 +125,7 @@ impl Converge {
             Order::Run(order) => order.term,
             Order::Sync { term, .. }
             | Order::Stop { term, .. }
-            | Order::Limit { term, .. }
+            | Order::Change { term, .. }
             | Order::Pause { term, .. }
             | Order::Resume { term, .. }
             | Order::Signal { term, .. }
@@ -150,7 +150,7 @@ impl Converge {
             Order::Stop { task, generation, grace, signal, .. } => {
                 self.stop(task, generation, Ending { grace, signal })
             }
-            Order::Limit { task, generation, limit, .. } => self.limit(task, generation, limit),
+            Order::Change { task, generation, terms, .. } => self.change(task, generation, &terms),
             Order::Pause { task, generation, runs_on, .. } => {
                 self.halt(task, generation, Some(runs_on))
             }
@@ -168,9 +168,11 @@ impl Converge {
         if let Some(known) = self.tasks.get_mut(&task) {
             let newer = generation > known.generation;
             if newer && known.goes_on() {
-                // The task is under way; only its limit can change.
+                // The task is under way; only its terms can change.
+                let parts = order.allocation.slots.iter().map(|slot| slot.part).collect();
                 let mut actions = self.report(task);
-                actions.extend(self.limit(task, generation, order.spec.time_limit));
+                let terms = Terms { limit: order.spec.time_limit, parts };
+                actions.extend(self.change(task, generation, &terms));
                 return actions;
             }
             known.generation = known.generation.max(generation);
@@ -248,19 +250,17 @@ impl Converge {
         }
     }
 
-    /// A new limit never launches a task. Its generation counts only once it is noted in the claim.
-    fn limit(
-        &mut self,
-        task: TaskId,
-        generation: Generation,
-        limit: Option<Millis>,
-    ) -> Vec<Action> {
+    /// New terms never launch a task. Their generation counts only once it is noted in the claim.
+    fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<Action> {
         match self.tasks.get(&task) {
             Some(known) if known.goes_on() && generation > known.generation => {
-                if self.places.limit(task, generation, limit) {
-                    return self.limited(task, generation);
-                }
-                vec![Action::Limit { task, generation, limit }]
+                let mut actions = match self.places.is_waiting(task) {
+                    true => self.changed(task, generation),
+                    false => vec![Action::Change { task, generation, terms: terms.clone() }],
+                };
+                let steps = self.places.change(task, generation, terms);
+                actions.extend(self.follow(steps));
+                actions
             }
             // A server that repeats an order may have missed the report.
             Some(_) => self.report(task),
@@ -268,7 +268,7 @@ impl Converge {
         }
     }
 
-    fn limited(&mut self, task: TaskId, generation: Generation) -> Vec<Action> {
+    fn changed(&mut self, task: TaskId, generation: Generation) -> Vec<Action> {
         match self.tasks.get_mut(&task) {
             Some(known) if known.goes_on() && generation > known.generation => {
                 known.generation = generation;

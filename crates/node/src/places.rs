@@ -6,14 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gpool_model::agent::{MoveIs, MoveReason, Report, TaskOrder};
+use gpool_model::agent::{MoveIs, MoveReason, Report, TaskOrder, Terms};
 use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
-use gpool_model::unit::{Bytes, Millis};
-use gpool_model::{Device, DeviceHealth, Slot, SlotPart};
+use gpool_model::{Device, DeviceHealth, SlotPart};
 
 use crate::action::{Action, Found, Seats, Step};
 use crate::moving::{Moving, on_devices};
 use crate::spread::{Among, Guests, Piece, Space, spread};
+
+mod room;
 
 /// The devices of a node with the tasks on them.
 #[derive(Debug, Clone, Default)]
@@ -188,13 +189,20 @@ impl Places {
         waiting.any(|it| it.task == task && matches!(it.aim, Aim::Launch(_)))
     }
 
-    /// Changes the limit of a task that waits to be launched. Returns whether it does.
-    pub fn limit(&mut self, task: TaskId, generation: Generation, limit: Option<Millis>) -> bool {
+    /// Changes the terms of a task. Where it outgrows its device, guests there move away.
+    pub fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<Step> {
         let waiting = self.waiting.iter_mut().find(|waiting| waiting.task == task);
-        let Some(Waiting { aim: Aim::Launch(order), .. }) = waiting else { return false };
-        order.generation = generation;
-        std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
-        true
+        if let Some(waiting) = waiting {
+            waiting.is_placed = false;
+            if let Aim::Launch(order) = &mut waiting.aim {
+                order.generation = generation;
+                std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;
+                terms.resize(&mut order.allocation.slots);
+            }
+        }
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        terms.resize(&mut placed.seats.slots);
+        self.advance()
     }
 
     /// The program of a task was started on its devices.
@@ -317,11 +325,12 @@ impl Places {
                 steps.push(Step::Act(self.start(waiting)));
             }
         }
-        if self.tasks.values().any(|placed| self.has_to_leave(placed)) {
+        let outgrown = self.outgrown().map(|beneficiary| MoveReason::Room { beneficiary });
+        let has_to_leave = self.tasks.values().any(|placed| self.has_to_leave(placed));
+        if let Some(reason) = outgrown.or(has_to_leave.then_some(MoveReason::Closed)) {
             // A guest that can't move stays.
-            let closed = MoveReason::Closed;
             let places = self.plan(None);
-            steps.extend(places.map(|it| self.move_to(&it, closed)).unwrap_or_default());
+            steps.extend(places.map(|it| self.move_to(&it, reason)).unwrap_or_default());
         }
         steps
     }
@@ -340,22 +349,6 @@ impl Places {
         let is_unsettled =
             |state| matches!(state, State::Coming | State::Attaching | State::Leaving);
         self.tasks.values().any(|placed| is_unsettled(placed.state))
-    }
-
-    /// Whether the tasks that are on the devices of a waiting one leave it room.
-    fn has_room(&self, task: TaskId) -> bool {
-        let present = |it: &&Placed| match it.state {
-            State::Coming | State::Attaching | State::Running | State::Leaving => true,
-            State::Away | State::Unsettled | State::Paused => false,
-        };
-        self.tasks[&task].seats.slots.iter().all(|wanted| {
-            let others = self.tasks.values().filter(present).flat_map(|it| &it.seats.slots);
-            let here = others.filter(|slot| slot.device == wanted.device);
-            let device = self.devices.iter().find(|device| device.uuid == wanted.device);
-            let memory = device.map_or(Bytes::ZERO, |device| device.memory);
-            let used = |slot: &Slot| slot.part.memory_of(memory);
-            here.map(used).fold(used(wanted), Bytes::saturating_add) <= memory
-        })
     }
 
     fn start(&mut self, waiting: Waiting) -> Action {

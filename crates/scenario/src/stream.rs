@@ -417,7 +417,6 @@ impl Cluster {
             self.put(job);
             return;
         }
-        let allocations = job.phase.allocations().to_vec();
         let started_at = match &job.phase {
             Phase::Starting { since, .. } => Some(*since),
             Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
@@ -433,7 +432,8 @@ impl Cluster {
             started_at,
             ended_at: self.now,
             usage: Usage::default(),
-            allocations,
+            allocations: job.phase.allocations().to_vec(),
+            resized: 0,
         }));
         let id = job.id;
         let dependents: Vec<JobId> = self.world.dependents(id).collect();

@@ -96,6 +96,7 @@ fn cancelled(of: &Job, array: &ArrayState, id: JobId) -> Job {
         ended_at: array.ended_at.unwrap_or_default(),
         usage: gpool_model::job::Usage::default(),
         allocations: Vec::new(),
+        resized: 0,
     };
     Job { id, note: None, array: None, phase: Phase::Ended(Box::new(end)), ..of.clone() }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport};
+use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::device::Guest;
 use gpool_model::job::ExitStatus;
 use gpool_model::{
@@ -44,8 +44,8 @@ pub(crate) struct Forked {
     /// Which agent forked it.
     pub by: u32,
     pub stop: Option<Millis>,
-    /// A new time limit that it received.
-    pub limited: Option<(Generation, Option<Millis>)>,
+    /// New terms that it received.
+    pub changed: Option<(Generation, Terms)>,
 }
 
 /// What an agent tells a shepherd about its devices.
@@ -345,12 +345,15 @@ impl Claim {
         }
     }
 
-    /// Another time limit is noted.
-    pub fn limit(&mut self, generation: Generation, limit: Option<Millis>) {
+    /// Other terms are noted.
+    pub fn change(&mut self, generation: Generation, terms: &Terms) {
         self.generation = generation;
+        let limit = terms.limit;
         if let Some(order) = &mut self.order {
             std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+            terms.resize(&mut order.allocation.slots);
         }
+        terms.resize(&mut self.seats.slots);
         if self.started.is_some() {
             self.limit_at = limit.map(|limit| self.since + limit.get());
         }

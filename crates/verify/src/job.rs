@@ -89,7 +89,10 @@ pub(crate) fn is_escalated(row: &JobRow, policy: &Policy, now: Timestamp) -> Opt
 pub(crate) fn had(row: &JobRow) -> u64 {
     let slots = row.job.phase.allocations().iter().flat_map(|it| &it.slots);
     let gpus: u64 = slots.map(|slot| slot.part.charge().get()).sum();
-    let paused = if is_parked(row) { gpus.saturating_mul(ran(row).get()) } else { 0 };
+    let paused = match is_parked(row) {
+        true => gpus.saturating_mul(ran(row).get()).saturating_add_signed(row.job.course.resized),
+        false => 0,
+    };
     let all = row.job.course.attained.get().saturating_add(paused);
     all.saturating_sub(row.job.course.forgiven.get())
 }
@@ -101,12 +104,14 @@ pub(crate) fn level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
         Phase::Running { allocations, started_at } => {
             let gpus: u64 = allocations.iter().map(|it| it.resources.get(&ResourceKind::Gpu)).sum();
             let begun = started_at.get().saturating_add(row.job.course.paused.get());
-            gpus.saturating_mul(now.get().saturating_sub(begun))
+            let now_given = gpus.saturating_mul(now.get().saturating_sub(begun));
+            now_given.saturating_add_signed(row.job.course.resized)
         }
         Phase::Paused { allocations, .. } if is_parked(row) => {
             let slots = allocations.iter().flat_map(|it| &it.slots);
             let gpus: u64 = slots.map(|slot| slot.part.charge().get()).sum();
-            gpus.saturating_mul(ran(row).get())
+            let given = gpus.saturating_mul(ran(row).get());
+            given.saturating_add_signed(row.job.course.resized)
         }
         _ => 0,
     };

@@ -201,6 +201,7 @@ fn end(job: &mut Job) {
         ended_at: Situation::NOW,
         usage: Usage::default(),
         allocations: vec![],
+        resized: 0,
     }));
 }
 

@@ -14,7 +14,7 @@ use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Wanted, sort_processes,
 };
-use gpool_model::agent::{Report, Stamp};
+use gpool_model::agent::{Report, Stamp, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
@@ -25,13 +25,14 @@ use gpool_sys::{clock, proc};
 
 use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
-use super::given::{Given, Owners, processes_of, set_guests, user_among, uses};
+use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, idle_tasks, same};
 use super::input::{Input, InputSender};
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
-use crate::layout::claim_name;
 use crate::message::Checkpoints;
+
+mod caps;
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
@@ -59,6 +60,8 @@ pub(super) struct Devices {
 enum Question {
     /// Whether a task's devices can be used.
     Check { task: TaskId, devices: Vec<DeviceUuid>, limits: Vec<(DeviceUuid, Bytes)> },
+    /// Other limits for a task that runs, where the driver applies them.
+    Resize { task: TaskId, limits: Vec<(DeviceUuid, Bytes)> },
     /// Whether no process of a task is on its devices.
     Vacated { task: TaskId, generation: Generation },
     /// The MIG instances, after a change if there is one.
@@ -208,6 +211,20 @@ impl Devices {
         }
     }
 
+    /// Changes the size of a task's shares, also of its limits where the driver applies them.
+    pub(super) fn resize(&self, task: TaskId, terms: &Terms) {
+        let mut limits = Vec::new();
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        for given in owners.values_mut().filter(|given| given.task == task) {
+            terms.resize(&mut given.seats.slots);
+            limits = limits_of(&given.seats.slots);
+        }
+        drop(owners);
+        if !terms.parts.is_empty() && !limits.is_empty() {
+            let _ = self.questions.send(Question::Resize { task, limits });
+        }
+    }
+
     /// Whether running tasks can move between the devices: if they leave nothing on one.
     pub(super) fn can_move(&self) -> bool {
         self.can_move
@@ -257,6 +274,11 @@ impl Asker {
                         false => None,
                     };
                     self.inputs.send(Input::Checked { task, unusable, refused });
+                }
+                Ok(Question::Resize { task, limits }) => {
+                    // The driver keeps the earlier limits if it refuses; the samples show a task
+                    // that uses more than its new one.
+                    let _ = self.limit(task, &limits);
                 }
                 Ok(Question::Vacated { task, generation }) => {
                     let user = self.user_of(task);
@@ -357,44 +379,6 @@ impl Asker {
         let created = changed?;
         let monitor = self.monitor.as_mut().ok_or(MigError::NoSuchDevice)?;
         Ok(MigReport { created, ..monitor.divisions(DIVIDE)? })
-    }
-
-    /// Limits the memory of a task before it starts, where the driver can do that: its control
-    /// group must exist, and nothing in it may have used the device.
-    fn limit(&mut self, task: TaskId, limits: &[(DeviceUuid, Bytes)]) -> Result<(), String> {
-        let (Ok(groups), Some(monitor)) = (&self.about.groups, &mut self.monitor) else {
-            return Ok(());
-        };
-        let group = groups.join(claim_name(task));
-        for (uuid, limit) in limits {
-            if !self.limits.get(uuid).is_some_and(Result::is_ok) {
-                continue;
-            }
-            match std::fs::create_dir(&group) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(format!("can't create {}: {error}", group.display()));
-                }
-                _ => {}
-            }
-            monitor
-                .limit_memory(uuid, &group, Some(*limit), LOOK)
-                .map_err(|error| format!("can't limit its memory on {uuid}: {error}"))?;
-        }
-        Ok(())
-    }
-
-    /// Tries to remove a limit of the agent's own folder, which has none.
-    fn probe_limits(&mut self) {
-        let Some(monitor) = &mut self.monitor else { return };
-        for device in self.devices.iter().filter(|device| device.instance.is_none()) {
-            let probed = match &self.about.groups {
-                Ok(groups) => monitor
-                    .limit_memory(&device.uuid, groups, None, LOOK)
-                    .map_err(|error| error.to_string()),
-                Err(why) => Err(why.clone()),
-            };
-            self.limits.insert(device.uuid.clone(), probed);
-        }
     }
 
     fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {

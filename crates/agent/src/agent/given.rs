@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use gpool_device::{Observation, Use, Wanted};
-use gpool_model::SlotPart;
 use gpool_model::device::{Device, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
+use gpool_model::{Slot, SlotPart};
 use gpool_node::converge::Seats;
 use gpool_sys::proc;
 
@@ -41,6 +41,15 @@ impl Given {
             places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
         Some(Guest { task: self.task, booked: booked.clone() })
     }
+}
+
+/// The most memory on each device of which the slots are shares.
+pub(super) fn limits_of(slots: &[Slot]) -> Vec<(DeviceUuid, Bytes)> {
+    let limit = |slot: &Slot| match slot.part {
+        SlotPart::Share { limit, .. } => Some((slot.device.clone(), limit)),
+        SlotPart::Whole | SlotPart::Instance { .. } => None,
+    };
+    slots.iter().filter_map(limit).collect()
 }
 
 /// The tasks that may use a device, each with what its processes use of it.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
+use gpool_model::SlotPart;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{self, Called};
@@ -29,6 +30,8 @@ pub(super) enum Message {
     Keep(TaskId, Kept),
     /// The ledgers of all tasks of earlier agents are open.
     Adopted,
+    /// The shares of the task have these sizes now, by slot.
+    Resize(TaskId, Vec<SlotPart>),
     /// The task has ended.
     End(TaskId),
     /// The task is elsewhere now.
@@ -171,6 +174,7 @@ impl Keeper {
                         self.is_complete = true;
                         self.settle_all();
                     }
+                    Ok(Message::Resize(task, parts)) => self.resize(task, &parts),
                     Ok(Message::End(task)) => self.forget(task),
                     Ok(Message::At(task, presence)) => self.note(task, presence),
                     Ok(Message::Stays(task, why)) => self.stays(task, why),
@@ -212,6 +216,25 @@ impl Keeper {
         self.tasks.insert(task, kept);
         self.seen.facts().gated.insert(task);
         self.settle_all();
+    }
+
+    /// A smaller limit takes no memory away: the task can't allocate until it is below, and what is
+    /// above its request is a loan as before.
+    fn resize(&mut self, task: TaskId, parts: &[SlotPart]) {
+        let Some(kept) = self.tasks.get(&task) else { return };
+        let before = kept.ledger.shares();
+        for (place, part) in parts.iter().enumerate() {
+            if let SlotPart::Share { memory, limit, .. } = part {
+                kept.ledger.resize(place, memory.get(), limit.max(memory).get());
+            }
+        }
+        let sizes = |shares: &[gpool_ledger::Share]| -> Vec<_> {
+            shares.iter().map(|share| (share.request, share.limit)).collect()
+        };
+        if sizes(&before) != sizes(&kept.ledger.shares()) {
+            self.settle_all();
+            self.tell(task);
+        }
     }
 
     pub(super) fn settle_all(&mut self) {

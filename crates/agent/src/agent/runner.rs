@@ -8,8 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use gpool_model::SlotPart;
-use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport};
+use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
@@ -19,7 +18,7 @@ use gpool_sys::proc;
 
 use super::devices::Devices;
 use super::done::Done;
-use super::given::Given;
+use super::given::{Given, limits_of};
 use super::grow::Presence;
 use super::input::{self, Input};
 use super::isolation::Isolation;
@@ -238,8 +237,8 @@ impl Runner {
             FromShepherd::Started { pid, at: started_at } => {
                 self.seen.push_back(converge::Input::Started { task, pid, started_at });
             }
-            FromShepherd::Limited { generation } => {
-                self.seen.push_back(converge::Input::Limited { task, generation });
+            FromShepherd::Changed { generation } => {
+                self.seen.push_back(converge::Input::Changed { task, generation });
             }
             FromShepherd::Paused { generation } => {
                 self.parts.shares.at(task, Presence::Paused);
@@ -330,19 +329,7 @@ impl Runner {
                     fail::fail_point!("agent-end-after");
                 }
             },
-            Action::Limit { task, generation, limit } => match self.asked.get_mut(&task) {
-                // Nothing was launched yet, so the launch uses the new limit.
-                Some((order, _)) => {
-                    order.generation = generation;
-                    std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
-                    self.seen.push_back(converge::Input::Limited { task, generation });
-                }
-                None => {
-                    fail::fail_point!("agent-limit-before");
-                    self.shepherds.say(task, &ToShepherd::Limit { generation, limit });
-                    fail::fail_point!("agent-limit-after");
-                }
-            },
+            Action::Change { task, generation, terms } => self.change(task, generation, terms),
             Action::Pause { task, generation, runs_on } => {
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
@@ -418,13 +405,26 @@ impl Runner {
             return self.start(&order, seats.booked);
         }
         let task = order.task();
-        let limits = order.allocation.slots.iter().filter_map(|slot| match slot.part {
-            SlotPart::Share { limit, .. } => Some((slot.device.clone(), limit)),
-            SlotPart::Whole | SlotPart::Instance { .. } => None,
-        });
-        let limits = limits.collect();
+        let limits = limits_of(&order.allocation.slots);
         self.asked.insert(task, (order, seats.booked));
         self.parts.devices.check(task, devices, limits);
+    }
+
+    /// The new size of its shares applies before it is noted in the claim: after a crash between
+    /// the two, the server repeats the order.
+    fn change(&mut self, task: TaskId, generation: Generation, terms: Terms) {
+        if let Some((order, _)) = self.asked.get_mut(&task) {
+            // Nothing was launched yet, so the launch uses the new terms.
+            order.generation = generation;
+            std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;
+            terms.resize(&mut order.allocation.slots);
+            return self.seen.push_back(converge::Input::Changed { task, generation });
+        }
+        fail::fail_point!("agent-change-before");
+        self.parts.shares.resize(task, terms.parts.clone());
+        self.parts.devices.resize(task, &terms);
+        self.shepherds.say(task, &ToShepherd::Change { generation, terms });
+        fail::fail_point!("agent-change-after");
     }
 
     fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {

@@ -150,24 +150,34 @@ impl Shares {
     }
 
     /// Opens the ledger of a task that an earlier agent started, if it has one.
-    pub(super) fn adopt(&self, task: TaskId, devices: &[DeviceUuid]) {
+    pub(super) fn adopt(&self, task: TaskId, slots: &[Slot]) {
         let folder = self.layout.ledger(task);
         // Without it the task keeps its grant, and can't grow.
         let Ok(ledger) = Ledger::open(&folder) else { return };
         ledger.wait_for_request(owed_for(self.deadline));
         let owner = owner_in(&folder);
         let Ok(asks) = ledger.listen(owner) else { return };
-        let of_bytes = |bytes: [u8; 16]| devices.iter().find(|it| bytes_of(it) == Some(bytes));
-        let named: Option<Vec<DeviceUuid>> =
-            ledger.shares().iter().map(|share| of_bytes(share.uuid).cloned()).collect();
-        if let Some(devices) = named {
+        let of_bytes = |bytes| slots.iter().find(|it| bytes_of(&it.device) == Some(bytes));
+        let named: Option<Vec<&Slot>> =
+            ledger.shares().iter().map(|share| of_bytes(share.uuid)).collect();
+        if let Some(slots) = named {
+            let devices = slots.iter().map(|slot| slot.device.clone()).collect();
             self.say(Message::Keep(task, Kept::new(ledger, asks, devices)));
+            // The earlier agent may have ended before it changed the size.
+            self.resize(task, slots.iter().map(|slot| slot.part).collect());
         }
     }
 
     /// Begins to divide memory: the ledgers of all tasks of earlier agents are open.
     pub(super) fn adopted(&self) {
         self.say(Message::Adopted);
+    }
+
+    /// Changes the size of a task's shares, by slot.
+    pub(super) fn resize(&self, task: TaskId, parts: Vec<SlotPart>) {
+        if !parts.is_empty() {
+            self.say(Message::Resize(task, parts));
+        }
     }
 
     /// Removes the ledger of a task that has ended.

@@ -3,7 +3,9 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 
+use gpool_model::agent::Terms;
 use gpool_model::exit::Exit;
+use gpool_model::{Slot, SlotPart};
 use rustix::process::Signal;
 
 use super::Shepherd;
@@ -26,6 +28,25 @@ impl Shepherd {
         if let (Some(signal), Some(tree)) = (signal, &self.tree) {
             tree.signal_those_that_handle(signal);
         }
+    }
+
+    /// Takes over the size of its shares, and tells the task. Where a ledger limits it, the agent
+    /// does that, who knows what of it was called back.
+    pub(super) fn resize(&mut self, terms: &Terms) {
+        let slots = &mut self.launch.order.allocation.slots;
+        let before = slots.clone();
+        terms.resize(slots);
+        if *slots == before || self.launch.cap.is_some() {
+            return;
+        }
+        let of_share = |slot: &Slot| match slot.part {
+            SlotPart::Share { memory: request, limit, .. } => {
+                Some(DeviceMemory { device: slot.device.clone(), request, limit })
+            }
+            SlotPart::Whole | SlotPart::Instance { .. } => None,
+        };
+        let devices: Vec<DeviceMemory> = slots.iter().filter_map(of_share).collect();
+        self.show_memory(&devices);
     }
 
     /// Pauses the task until [`Self::come_back`], if its user allows pauses.

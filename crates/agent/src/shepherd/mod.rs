@@ -414,7 +414,7 @@ impl Shepherd {
                         ToShepherd::Stop { grace, signal } => {
                             self.begin_end(Why::Told, grace, signal);
                         }
-                        ToShepherd::Limit { generation, limit } => self.limit(generation, limit),
+                        ToShepherd::Change { generation, terms } => self.change(generation, terms),
                         ToShepherd::Pause { generation, runs_on } => {
                             self.pause(generation, runs_on);
                         }

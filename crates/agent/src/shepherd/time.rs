@@ -2,7 +2,7 @@
 //! and the repeated kills at the end. All use the boot clock, which users can't set; a deadline is
 //! converted from the wall clock once, when the program starts.
 
-use gpool_model::agent::TaskOrder;
+use gpool_model::agent::{TaskOrder, Terms};
 use gpool_model::id::Generation;
 use gpool_model::life::{Warned, Warning};
 use gpool_model::unit::{Millis, Timestamp};
@@ -92,21 +92,25 @@ impl Allowed {
 }
 
 impl Shepherd {
-    /// Applies a new time limit, once it is noted in the claim. If noting fails, the agent repeats
-    /// the order.
-    pub(super) fn limit(&mut self, generation: Generation, limit: Option<Millis>) {
+    /// Applies new terms, once they are noted in the claim. If noting fails, the agent repeats the
+    /// order.
+    pub(super) fn change(&mut self, generation: Generation, terms: Terms) {
         if generation > self.allowed.generation {
-            if self.claim.limited(generation, limit).is_err() {
+            let limit = terms.limit;
+            self.resize(&terms);
+            if self.claim.changed(generation, terms).is_err() {
                 return;
             }
-            fail::fail_point!("shepherd-limit-noted");
+            fail::fail_point!("shepherd-change-noted");
             self.allowed.generation = generation;
-            self.allowed.limit = limit;
-            self.allowed.is_changed = true;
-            self.set_timer();
-            self.show_deadline();
+            if self.allowed.limit != limit {
+                self.allowed.limit = limit;
+                self.allowed.is_changed = true;
+                self.set_timer();
+                self.show_deadline();
+            }
         }
-        self.link.say(&FromShepherd::Limited { generation: self.allowed.generation });
+        self.link.say(&FromShepherd::Changed { generation: self.allowed.generation });
     }
 
     /// Starts the clock: the program has started.

@@ -115,6 +115,7 @@ impl Control {
         // Up to its end, not up to the report of it.
         let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
         let had = GpuTime::of(job.gpus_given(), ran.saturating_sub(job.course.paused));
+        let had = had.corrected(job.course.resized);
         let course = &mut job.course;
         course.attained = course.attained.saturating_add(had);
         course.backoff_until = None;
@@ -136,6 +137,7 @@ impl Control {
         course.tasks.clear();
         course.n_joiners = 0;
         course.paused = Millis::ZERO;
+        course.resized = 0;
         course.not_pausable = None;
         course.not_released = None;
         course.remember(PastAttempt {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, JobState, Unmet};
 use gpool_model::life::OnUnmet;
-use gpool_model::request::edit::Until;
+use gpool_model::request::edit::{Edit, Until};
 use gpool_model::{
     Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Version,
 };
@@ -77,7 +77,13 @@ impl Control {
                 (job.course.one_met, job.course.unmet) = (waits.one_met, waits.unmet);
             }
             self.reconsider(&mut job, &spec);
+            let is_resized = self.resize(&mut job, &spec);
             self.world.put_spec(&Arc::new(spec));
+            if is_resized {
+                self.put_job(job.clone());
+                self.order_terms(&job);
+                return Ok(self.states(&[id]));
+            }
         }
         self.put_job(job);
         self.stop_after_failures(id.number);
@@ -99,7 +105,13 @@ impl Control {
                 format!("all elements of an array have the same request: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
-        if patch.edits().any(|edit| edit.until == Until::Start && !edit.is_standing) {
+        let is_running = matches!(row.job.phase, Phase::Running { .. }) && row.spec.array.is_none();
+        let is_over = |edit: &Edit| match edit.until {
+            Until::Start => true,
+            Until::EndIfSize => !is_running,
+            Until::End => false,
+        };
+        if patch.edits().any(|edit| is_over(edit) && !edit.is_standing) {
             let action = match patch.changes("time") {
                 true => "change the time limit with edit (gpool extend can) of",
                 false => "change the request of",
@@ -118,6 +130,7 @@ impl Control {
             spec.gpus = self.world.sized(&spec.gpus, spec.pool.as_ref());
         }
         if row.job.phase.state() > JobState::Pending {
+            self.check_size(row, &spec)?;
             return Ok((spec, None));
         }
         let mover = Some(caller).filter(|_| spec.project != row.spec.project);

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gpool_model::agent::Order;
+use gpool_model::agent::{Order, Terms};
 use gpool_model::{
-    Caller, JobId, JobSpec, JobVerb, LimitChange, Millis, Phase, Refusal, Timestamp,
+    Allocation, Caller, JobId, JobSpec, JobVerb, LimitChange, Millis, Phase, Refusal, Timestamp,
 };
 use gpool_world::JobRow;
 
@@ -144,19 +144,26 @@ impl Control {
             }
             self.put_job(job.clone());
             if is_under_way {
-                self.order_limit(&job, limit);
+                self.order_terms(&job);
             }
         }
     }
 
-    /// Sends a job's time limit to its nodes.
-    fn order_limit(&mut self, job: &gpool_model::Job, limit: Option<Millis>) {
-        let term = self.world.cluster().term;
+    /// Sends a job's time limit and the size of its shares to its nodes.
+    pub(crate) fn order_terms(&mut self, job: &gpool_model::Job) {
         for allocation in job.phase.allocations() {
-            let (task, generation) = (allocation.task, job.generation);
-            let order = Order::Limit { term, task, generation, limit };
-            self.order(&allocation.node, order);
+            self.order_terms_of(job, allocation);
         }
+    }
+
+    /// As [`Self::order_terms`], for one task.
+    pub(crate) fn order_terms_of(&mut self, job: &gpool_model::Job, allocation: &Allocation) {
+        let term = self.world.cluster().term;
+        let limit = self.world.job(job.id).and_then(|row| row.spec.time_limit);
+        let parts = allocation.slots.iter().map(|slot| slot.part).collect();
+        let (task, generation) = (allocation.task, job.generation);
+        let terms = Terms { limit, parts };
+        self.order(&allocation.node, Order::Change { term, task, generation, terms });
     }
 
     /// Checks that a job with a deadline meets it if the job starts now, or at its begin.

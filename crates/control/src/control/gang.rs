@@ -175,6 +175,7 @@ impl Control {
             ended_at: ends.iter().map(|end| end.ended_at).max().unwrap_or(self.now),
             usage: ends.iter().fold(Usage::default(), |sum, end| sum.plus(end.usage)),
             allocations: job.phase.allocations().to_vec(),
+            resized: job.course.resized,
         };
         let was_stopped = end.stopped;
         // The states of the tasks are also stored for a gang that has ended.

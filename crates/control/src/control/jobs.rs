@@ -160,6 +160,7 @@ impl Control {
             ended_at: at,
             usage: Usage::default(),
             allocations: Vec::new(),
+            resized: 0,
         };
         self.end(id, end);
     }

@@ -211,9 +211,10 @@ impl Control {
             let runs_on = matches!(job.phase, Phase::Paused { why: PauseCause::Idle, .. });
             return self.order(node, Order::Pause { term, task, generation, runs_on });
         }
-        // A limit that changed meanwhile may not have arrived, and counts as received after this.
-        let limit = self.world.job(job.id).and_then(|row| row.spec.time_limit);
-        self.order(node, Order::Limit { term, task, generation, limit });
+        // Terms that changed meanwhile may not have arrived, and counts as received after this.
+        if let Some(allocation) = job.phase.allocations().iter().find(|it| it.task == task) {
+            self.order_terms_of(job, allocation);
+        }
         self.order(node, Order::Resume { term, task, generation });
     }
 }

@@ -111,8 +111,8 @@ impl Control {
             Phase::Starting { .. } | Phase::Running { .. }
                 if has_started && heard.is_some_and(|heard| heard < generation) =>
             {
-                let limit = row.spec.time_limit;
-                self.order(node, Order::Limit { term, task, generation, limit });
+                let (job, allocation) = (row.job.clone(), allocation.clone());
+                self.order_terms_of(&job, &allocation);
             }
             // The agent ignores limits then; the limit is sent again after this order.
             Phase::Paused { .. } if !allocation.is_paused() && !is_claimed(allocation) => {
@@ -334,6 +334,7 @@ impl Control {
             ended_at: end.ended_at,
             usage: end.usage,
             allocations: job.phase.allocations().to_vec(),
+            resized: job.course.resized,
         };
         self.attempt_ended(task.job, end, was_stopped);
     }

@@ -175,6 +175,7 @@ impl Control {
             ended_at: array.ended_at.unwrap_or(self.now),
             usage: array.usage,
             allocations: Vec::new(),
+            resized: 0,
         };
         self.end(row.job.id, end);
     }

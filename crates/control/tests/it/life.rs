@@ -7,11 +7,11 @@ use gpool_model::job::{DependencyKind, EndCause, ExitStatus, JobState};
 use gpool_model::life::{OnUnmet, Retry, RetryOn};
 use gpool_model::policy::{Caps, UserCaps};
 use gpool_model::{
-    Command, Dependency, Generation, JobId, JobPatch, JobRequest, JobVerb, LimitChange, MilliGpu,
-    Millis, NewJob, Outcome, Policy, Refusal, Timestamp,
+    Command, Dependency, Generation, GpuTime, JobId, JobPatch, JobRequest, JobVerb, LimitChange,
+    MilliGpu, Millis, NewJob, Outcome, Policy, Refusal, SlotPart, Timestamp,
 };
 
-use crate::harness::{Harness, after, ana, bo, end, inventory, job, root, tasks};
+use crate::harness::{Harness, after, ana, bo, device, end, inventory, job, root, tasks};
 
 fn retrying(most: u32, on: &[RetryOn]) -> NewJob {
     let mut job = job("1");
@@ -130,7 +130,7 @@ fn a_limit_is_sent_again_until_the_agent_has_it() {
     harness.command(&ana(), Command::on(vec![id], JobVerb::Extend { change })).expect("own job");
     let is_limit = |order: &Order| {
         let wanted = Some(Millis::from_hours(2));
-        matches!(order, Order::Limit { limit, .. } if *limit == wanted)
+        matches!(order, Order::Change { terms, .. } if terms.limit == wanted)
     };
     assert!(harness.take_orders().iter().any(is_limit));
     // The order was lost: the agent's answer shows that.
@@ -143,6 +143,66 @@ fn a_limit_is_sent_again_until_the_agent_has_it() {
     harness.report(tasks(term, vec![TaskReport { generation, ..report }]));
     assert!(!harness.take_orders().iter().any(is_limit));
     assert_eq!(harness.state(id), JobState::Running);
+}
+
+/// Changes the GPUs of a job.
+fn resized(id: JobId, gpus: &str) -> Command {
+    edit(id, "gpus", |to| to.gpus = job(gpus).request.gpus)
+}
+
+#[test]
+fn the_shares_of_a_running_job_grow_as_far_as_there_is_room() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("0.25"));
+    let other = harness.add(job("0.5"));
+    harness.started(id);
+    harness.started(other);
+    let waiting = harness.add(job("0.2"));
+    harness.take_orders();
+    pass(&mut harness, Millis::from_hours(1));
+    harness.command(&ana(), resized(id, "0.3:1")).expect("there is room");
+    let orders = harness.take_orders();
+    let part = |order: &Order| match order {
+        Order::Change { terms, .. } => Some(terms.parts[0]),
+        _ => None,
+    };
+    let memory = device(0).memory;
+    let parts: Vec<SlotPart> = orders.iter().filter_map(part).collect();
+    let [SlotPart::Share { charge, limit, .. }] = parts[..] else { panic!("{orders:?}") };
+    assert_eq!((charge, limit), (MilliGpu::new(300), memory));
+    // Nothing is counted twice, and the rest is still allocated.
+    harness.started(waiting);
+    let refused = harness.command(&ana(), resized(id, "0.6"));
+    let Err(Refusal::Invalid { field, why }) = refused else { panic!("{refused:?}") };
+    assert_eq!(field, "gpus");
+    assert!(why.contains("at most 0.3 of this job"), "{why}");
+    for wrong in ["1", "2@0.3", "20G", "h100:0.3"] {
+        let refused = harness.command(&ana(), resized(id, wrong));
+        assert!(matches!(refused, Err(Refusal::Invalid { .. })), "{wrong}: {refused:?}");
+    }
+    // Each hour counts with the size of that hour.
+    pass(&mut harness, Millis::from_hours(1));
+    harness.exited(other, 0);
+    harness.command(&ana(), resized(id, "0.8")).expect("the other job has ended");
+    pass(&mut harness, Millis::from_hours(1));
+    let attained = harness.control.world().job(id).expect("it runs").job.attained(harness.now);
+    assert_eq!(attained, GpuTime::of(MilliGpu::new(250 + 300 + 800), Millis::from_hours(1)));
+}
+
+#[test]
+fn a_share_grows_within_the_limits_of_its_user() {
+    let most = |gpus| UserCaps {
+        all: Caps { gpus: Some(MilliGpu::new(gpus)), ..Caps::default() },
+        ..UserCaps::default()
+    };
+    let policy = Policy { user_caps: most(500), ..Policy::fair() };
+    let mut harness = Harness::with_policy(1, policy);
+    let id = harness.add(job("0.25"));
+    harness.started(id);
+    harness.command(&ana(), resized(id, "0.5")).expect("within the limit");
+    let refused = harness.command(&ana(), resized(id, "0.6"));
+    assert!(matches!(refused, Err(Refusal::Invalid { .. })), "{refused:?}");
+    harness.command(&ana(), resized(id, "0.1")).expect("smaller");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_restored_server_orders_with_a_generation_that_no_agent_has_seen() {
         let is = TaskIs::Running { pid: 1, started_at };
         harness.report(tasks(term, vec![TaskReport { task, generation: seen, is }]));
         let of_limit = |order: &Order| match order {
-            Order::Limit { generation, .. } => Some(*generation),
+            Order::Change { generation, .. } => Some(*generation),
             _ => None,
         };
         let limits: Vec<_> = harness.take_orders().iter().filter_map(of_limit).collect();

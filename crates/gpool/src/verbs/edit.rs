@@ -28,8 +28,9 @@ use super::edit_text;
 /// The arguments of `gpool edit`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The value none removes a setting: --deadline none. Without flags, on a \
-    terminal, $EDITOR opens the settings. Of a running job, only --name, --note, --retry and \
-    --requeue can change; gpool extend changes its time limit.")]
+    terminal, $EDITOR opens the settings. Of a running job, only --name, --note, --retry, \
+    --requeue and the size of its parts of GPUs (--gpus 0.5:1) can change; gpool extend changes \
+    its time limit.")]
 pub struct EditArgs {
     #[command(flatten)]
     jobs: Jobs,

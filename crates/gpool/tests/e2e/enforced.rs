@@ -384,6 +384,9 @@ fn newer_drivers_cap_a_job_that_bypasses_the_library() {
     program.ready();
     assert_eq!(program.alloc(41), OUT_OF_MEMORY);
     assert_eq!(program.alloc(40), OK, "its limit");
+    cluster.gpool(["edit", &id, "--gpus", "0.25:0.75"]).ok();
+    until_so("the driver has the new limit", || program.alloc(20) == OK);
+    assert_eq!(program.alloc(1), OUT_OF_MEMORY);
     cluster.gpool(["cancel", &id]).ok();
     cluster.until_ended(&id);
     // The next job on the device has a limit of its own.
@@ -441,4 +444,39 @@ fn simulated_devices_are_monitored() {
     let line = "printenv LD_LIBRARY_PATH";
     let id = cluster.sh(&["--gpus", "0.5"], line);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(1));
+}
+
+#[test]
+fn a_running_share_gets_another_size() {
+    if compiled().is_none() {
+        return;
+    }
+    let (mut cluster, _driver) = cluster_of(vec![device(0)]);
+    let mut program = Program::new(&cluster, "grows");
+    let asks = "echo SIGUSR1 >$GPOOL_DIR/gpu-memory-signal; echo $GPOOL_GPU_MEM_FILE >file; \
+                (trap 'touch told' USR1; touch traps; while :; do sleep 0.1; done) & ";
+    let id = cluster.sh(&["--gpus", "0.25"], &format!("{asks}{}", line_of("grows")));
+    program.ready();
+    until_so("it handles the signal", || cluster.work().join("traps").exists());
+    assert_eq!(program.alloc(18), OK);
+    assert_ne!(program.alloc(5), OK, "a quarter of 80 GiB");
+    cluster.gpool(["edit", &id, "--gpus", "0.5:0.75"]).ok();
+    until_so("it is told", || cluster.work().join("told").exists());
+    let file = std::fs::read_to_string(cluster.work().join("file")).unwrap();
+    let text = std::fs::read_to_string(file.trim()).unwrap();
+    assert!(text.ends_with(&format!("{} {}\n", 40_u64 << 30, 60_u64 << 30)), "{text}");
+    assert_eq!(program.alloc(30), OK);
+    assert_ne!(program.alloc(15), OK, "above its limit");
+    let share = cluster.gpu(0).shares.swap_remove(0);
+    assert_eq!((share.memory, share.memory_limit), (40 << 30, 60 << 30));
+    let words = ["only the size of its shares", "0.5:1"];
+    cluster.gpool(["edit", &id, "--gpus", "1"]).refused(2, &words);
+    // The size is not lost with the server.
+    let n_lines = program.n_lines();
+    cluster.kill();
+    cluster.up();
+    assert_eq!(cluster.job(&id).gpus, "0.5:0.75");
+    let mut program = Program::again(&cluster, "grows", n_lines);
+    assert_ne!(program.alloc(15), OK, "its limit is as before");
+    assert_eq!(program.alloc(9), OK);
 }

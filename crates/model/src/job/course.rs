@@ -43,6 +43,10 @@ pub struct Course {
     /// The GPU time that it attained in past attempts.
     #[serde(skip_serializing_if = "has_none")]
     pub attained: GpuTime,
+    /// What changes of its size in this attempt add to its present GPUs times its run time, in
+    /// thousandths of a GPU times milliseconds.
+    #[serde(skip_serializing_if = "is_even")]
+    pub resized: i64,
     /// The part of the attained GPU time that no longer counts in the queue order, because the job
     /// waited long afterwards.
     #[serde(skip_serializing_if = "has_none")]
@@ -92,6 +96,7 @@ impl Usual for Course {
         release_at: None,
         extended: Millis::ZERO,
         attained: GpuTime::ZERO,
+        resized: 0,
         forgiven: GpuTime::ZERO,
         paused: Millis::ZERO,
         not_pausable: None,
@@ -129,6 +134,11 @@ fn is_zero(count: &u32) -> bool {
 
 fn is_nothing(span: &Millis) -> bool {
     span.is_zero()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+pub(super) fn is_even(resized: &i64) -> bool {
+    *resized == 0
 }
 
 fn has_none(time: &GpuTime) -> bool {

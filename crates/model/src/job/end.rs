@@ -32,6 +32,9 @@ pub struct JobEnd {
     /// The allocations of its tasks, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<Allocation>,
+    /// As [`Course::resized`](crate::job::Course::resized).
+    #[serde(default, skip_serializing_if = "super::course::is_even")]
+    pub resized: i64,
 }
 
 /// How a task ended.
@@ -273,6 +276,7 @@ impl RunTotals {
 
 impl From<&JobEnd> for RunTotals {
     fn from(end: &JobEnd) -> Self {
-        Self::new(&end.allocations, end.started_at, end.ended_at)
+        let totals = Self::new(&end.allocations, end.started_at, end.ended_at);
+        Self { gpu_time: totals.gpu_time.corrected(end.resized), ..totals }
     }
 }

@@ -31,6 +31,8 @@ pub struct Edit {
 pub enum Until {
     /// Until the job starts.
     Start,
+    /// Until it ends, if only the size of its shares changes.
+    EndIfSize,
     /// Until it ends.
     End,
 }
@@ -89,7 +91,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("stdin", copy!(stdin)).of_owner(),
     Edit::new("stdout", copy!(stdout)).of_owner(),
     Edit::new("stderr", copy!(stderr)).of_owner(),
-    Edit::new("gpus", take_gpus),
+    Edit { until: Until::EndIfSize, ..Edit::new("gpus", take_gpus) },
     Edit::new("share_with", copy!(share_with)),
     Edit::new("node", copy_nodes!(include)),
     Edit::new("not_node", copy_nodes!(exclude)),

@@ -348,7 +348,9 @@ impl Machine {
                 Action::Stop { task, .. } => {
                     self.running.remove(&task).then_some(Input::Ended { task, end: end(true) })
                 }
-                Action::Limit { task, generation, .. } => Some(Input::Limited { task, generation }),
+                Action::Change { task, generation, .. } => {
+                    Some(Input::Changed { task, generation })
+                }
                 Action::Pause { task, generation, .. } => {
                     Some(Input::Halted { task, generation, halting: Halting::Paused })
                 }

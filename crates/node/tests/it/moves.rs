@@ -12,6 +12,8 @@ use proptest::prelude::*;
 
 use crate::converge::{end, run, task};
 
+mod resized;
+
 const MEMORY: u64 = 80;
 
 pub fn uuid(index: usize) -> DeviceUuid {

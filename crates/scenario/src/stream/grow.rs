@@ -43,6 +43,7 @@ impl Cluster {
             ended_at: self.now,
             usage: Usage::default(),
             allocations,
+            resized: 0,
         }));
         self.put(job);
     }

@@ -23,6 +23,7 @@ fn ended(started_at: Option<u64>, ended_at: u64) -> Job {
         ended_at: at(ended_at),
         usage: Usage::default(),
         allocations: Vec::new(),
+        resized: 0,
     };
     Job::new(JobId::single(7), 0, Phase::Ended(Box::new(end)))
 }

@@ -200,7 +200,7 @@ fn pretend(order: Order, report: &dyn Fn(Report)) {
             let is = ended(ExitStatus::Signal(15), true);
             report(Report::Task(TaskReport { task, generation, is }));
         }
-        Order::Limit { task, .. }
+        Order::Change { task, .. }
         | Order::Signal { task, .. }
         | Order::Pause { task, .. }
         | Order::Resume { task, .. }

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder};
+use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, Terms};
 use gpool_model::job::{EndCause, Usage};
-use gpool_model::{Generation, Millis, TaskId, Timestamp};
+use gpool_model::{Generation, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input, Seats};
 
 use crate::broken::Invariant;
@@ -223,8 +223,8 @@ impl Sim {
                     seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });
                 }
             }
-            Action::Limit { task, generation, limit } => {
-                seen.extend(self.limit(m, task, generation, limit));
+            Action::Change { task, generation, terms } => {
+                seen.extend(self.change(m, task, generation, &terms));
             }
             Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
             Action::Resume { task, generation, devices } => {
@@ -256,25 +256,26 @@ impl Sim {
         }
     }
 
-    /// Gives a task another time limit, and reports it.
-    fn limit(
+    /// Gives a task other terms, and reports it.
+    fn change(
         &mut self,
         m: usize,
         task: TaskId,
         generation: Generation,
-        limit: Option<Millis>,
+        terms: &Terms,
     ) -> Option<Input> {
         let machine = &mut self.machines[m];
         let agent = machine.agent.as_mut()?;
         let number = agent.number;
         if let Some((order, _)) = agent.asked.get_mut(&task) {
             order.generation = generation;
-            std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
-            return Some(Input::Limited { task, generation });
+            std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;
+            terms.resize(&mut order.allocation.slots);
+            return Some(Input::Changed { task, generation });
         }
         for forked in &mut machine.forked {
             if forked.order.task() == task && forked.by == number {
-                forked.limited = Some((generation, limit));
+                forked.changed = Some((generation, terms.clone()));
             }
         }
         let claim = machine.claims.get_mut(&task)?;
@@ -282,14 +283,14 @@ impl Sim {
             return None;
         }
         let before = claim.limit_at;
-        claim.limit(generation, limit);
+        claim.change(generation, terms);
         self.watch_limit(m, task);
         if self.bug == Some(Bug::LimitUnapplied)
             && let Some(claim) = self.machines[m].claims.get_mut(&task)
         {
             claim.limit_at = before;
         }
-        Some(Input::Limited { task, generation })
+        Some(Input::Changed { task, generation })
     }
 
     /// Claims a task that has an order to end, or reports its state.
@@ -384,7 +385,7 @@ impl Sim {
         let machine = &mut self.machines[m];
         if let Some(agent) = &machine.agent {
             let by = agent.number;
-            machine.forked.push(Forked { order, seats, by, stop: None, limited: None });
+            machine.forked.push(Forked { order, seats, by, stop: None, changed: None });
         }
     }
 
@@ -449,7 +450,7 @@ pub(crate) fn term_of(order: &Order) -> gpool_model::Term {
         Order::Run(run) => run.term,
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
-        | Order::Limit { term, .. }
+        | Order::Change { term, .. }
         | Order::Pause { term, .. }
         | Order::Resume { term, .. }
         | Order::Signal { term, .. }
@@ -462,7 +463,7 @@ fn set_term(order: &mut Order, new: gpool_model::Term) {
         Order::Run(run) => run.term = new,
         Order::Sync { term, .. }
         | Order::Stop { term, .. }
-        | Order::Limit { term, .. }
+        | Order::Change { term, .. }
         | Order::Pause { term, .. }
         | Order::Resume { term, .. }
         | Order::Signal { term, .. }

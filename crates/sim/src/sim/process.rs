@@ -44,10 +44,10 @@ impl Sim {
                 ..Claim::default()
             };
             machine.claims.insert(task, claim);
-            if let (Some((generation, limit)), Some(claim)) =
-                (forked.limited, machine.claims.get_mut(&task))
+            if let (Some((generation, terms)), Some(claim)) =
+                (forked.changed, machine.claims.get_mut(&task))
             {
-                claim.limit(generation, limit);
+                claim.change(generation, &terms);
             }
         }
         if !is_own && machine.agent.is_some() {

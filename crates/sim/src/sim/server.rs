@@ -355,7 +355,7 @@ impl Sim {
             Order::Acknowledge { task, generation, .. } => (*task, *generation),
             Order::Sync { .. }
             | Order::Stop { .. }
-            | Order::Limit { .. }
+            | Order::Change { .. }
             | Order::Pause { .. }
             | Order::Resume { .. }
             | Order::Signal { .. } => return,

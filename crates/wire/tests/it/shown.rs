@@ -129,6 +129,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
             }),
         },
         allocations: vec![allocation()],
+        resized: 0,
     };
     let ended = shown(Phase::Ended(Box::new(end)), vec![]);
     has(

@@ -21,6 +21,8 @@ pub struct EvictableRank {
     /// The GPU time that it attained before it started.
     before: GpuTime,
     forgiven: GpuTime,
+    /// What changes of its size add.
+    resized: i64,
     /// Its devices, and since when it has them, if it runs.
     runs: Option<(MilliGpu, Timestamp)>,
 }
@@ -33,6 +35,7 @@ impl EvictableRank {
             priority: row.job.priority,
             joins: row.spec.joins.is_some(),
             before: course.attained,
+            resized: course.resized,
             forgiven: course.forgiven,
             runs: started_at.map(|at| (row.job.gpus_given(), at)),
         }
@@ -41,7 +44,8 @@ impl EvictableRank {
     /// The GPU-time that counts in the queue order: the same as [`gpool_model::Job::counted`].
     #[must_use]
     pub fn counted(&self, now: Timestamp) -> GpuTime {
-        let since = self.runs.map(|(gpus, at)| GpuTime::of(gpus, now.since(at)));
+        let since =
+            self.runs.map(|(gpus, at)| GpuTime::of(gpus, now.since(at)).corrected(self.resized));
         self.before.saturating_add(since.unwrap_or_default()).saturating_sub(self.forgiven)
     }
 }

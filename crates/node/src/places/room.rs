@@ -1,0 +1,47 @@
+//! The memory of devices that is left for tasks.
+
+use gpool_model::id::TaskId;
+use gpool_model::unit::Bytes;
+use gpool_model::{Device, Slot};
+
+use super::{Placed, Places, State};
+
+impl Places {
+    /// Whether the tasks that are on the devices of a waiting one leave it room.
+    pub(super) fn has_room(&self, task: TaskId) -> bool {
+        self.tasks[&task].seats.slots.iter().all(|wanted| {
+            let device = self.devices.iter().find(|device| device.uuid == wanted.device);
+            device.is_some_and(|device| {
+                let own = wanted.part.memory_of(device.memory);
+                self.used_on(device, true).saturating_add(own) <= device.memory
+            })
+        })
+    }
+
+    /// A task that has grown on the device that it booked, and leaves its guests no room.
+    pub(super) fn outgrown(&self) -> Option<TaskId> {
+        let is_full = |device: &&Device| self.used_on(device, false) > device.memory;
+        let mut full = self.devices.iter().filter(|_| self.can_move).filter(is_full);
+        full.find_map(|device| {
+            let is_home = |placed: &Placed| {
+                let mut places = placed.seats.slots.iter().zip(&placed.seats.booked);
+                places.any(|(slot, booked)| slot.device == *booked && *booked == device.uuid)
+            };
+            let home = self.tasks.iter().find(|(_, placed)| is_home(placed));
+            home.map(|(task, _)| *task)
+        })
+    }
+
+    /// The memory that the tasks on a device may count on, those included that leave it or not.
+    fn used_on(&self, device: &Device, with_leaving: bool) -> Bytes {
+        let is_present = |placed: &&Placed| match placed.state {
+            State::Coming | State::Attaching | State::Running => true,
+            State::Leaving => with_leaving,
+            State::Away | State::Unsettled | State::Paused => false,
+        };
+        let slots = self.tasks.values().filter(is_present).flat_map(|placed| &placed.seats.slots);
+        let used = |slot: &Slot| slot.part.memory_of(device.memory);
+        let here = slots.filter(|slot| slot.device == device.uuid).map(used);
+        here.fold(Bytes::ZERO, Bytes::saturating_add)
+    }
+}
