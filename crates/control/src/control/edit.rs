@@ -105,10 +105,12 @@ impl Control {
                 format!("all elements of an array have the same request: gpool edit {}", id.number);
             return Err(Refusal::Invalid { field: "patch".to_owned(), why });
         }
-        let is_running = matches!(row.job.phase, Phase::Running { .. }) && row.spec.array.is_none();
+        let can_resize = matches!(row.job.phase, Phase::Running { .. })
+            && row.spec.array.is_none()
+            && row.spec.gpus.share().is_some();
         let is_over = |edit: &Edit| match edit.until {
             Until::Start => true,
-            Until::EndIfSize => !is_running,
+            Until::EndIfSize => !can_resize,
             Until::End => false,
         };
         if patch.edits().any(|edit| is_over(edit) && !edit.is_standing) {
