@@ -72,10 +72,12 @@ const TABLE: &[(&str, Allowed)] = &[
             "scenario",
             "sim",
             "wire",
+            "web",
             "store",
             "failpoint",
         ]),
     ),
+    ("web", Allowed::Only(&["model", "wire"])),
     ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     (

@@ -1,9 +1,9 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, MigAnswer, MigAsked, MigStep,
-    MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery, Shutdown,
-    SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits, Version,
+    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
+    MigStep, MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery,
+    Shutdown, SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -200,6 +200,14 @@ impl Client {
     pub fn node(&self, name: &str) -> Result<Node, Error> {
         let call = Call::get(&format!("/nodes/{}", escaped(name)));
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// A link that signs the caller in to the dashboard.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn login(&self) -> Result<Login, Error> {
+        self.ask::<Document<_>>(&Call::post("/logins")).map(|answer| answer.body)
     }
 
     /// Stops the server; with `now`, after ending all jobs. Returns before it has stopped.

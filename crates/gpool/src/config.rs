@@ -7,7 +7,7 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::escape::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
-use gpool_server::{Allowed, MailSettings, NotifySettings};
+use gpool_server::{Allowed, MailSettings, NotifySettings, WebAddress};
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
@@ -64,6 +64,9 @@ pub struct Config {
     /// Longest time until borrowed GPU memory is back at the job that requested it: `30s`.
     #[serde(default, deserialize_with = "loan_deadline")]
     pub loan_deadline: Option<Millis>,
+    /// Where the dashboard listens: `127.0.0.1:7478` or `none`.
+    #[serde(default, deserialize_with = "web")]
+    pub web: WebAddress,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.
@@ -81,6 +84,10 @@ pub struct Config {
 fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>, D::Error> {
     let text = String::deserialize(text)?;
     gpool_model::parse::bytes(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn web<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<WebAddress, D::Error> {
+    String::deserialize(text)?.parse().map_err(serde::de::Error::custom)
 }
 
 /// Loans are checked once a second, and each rung of a call takes a sixth of the time.

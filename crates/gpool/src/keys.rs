@@ -93,6 +93,11 @@ pub const KEYS: &[Key] = &[
         "\"30s\"",
         "Longest time until borrowed GPU memory is back at its job, 6s to 10m.",
     ),
+    usual(
+        "web",
+        "\"127.0.0.1:7478\"",
+        "Loopback address of the dashboard, or none. Default: any free port if this one is taken.",
+    ),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

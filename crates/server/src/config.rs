@@ -9,6 +9,7 @@ use crate::http;
 use crate::limits::Limits;
 use crate::older::FindLaunched;
 use crate::post::NotifySettings;
+use crate::web::WebAddress;
 
 /// Configuration of a server.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct ServerConfig {
     pub allowed: Option<Vec<String>>,
     /// Order in which whole devices are allocated; `None` changes nothing.
     pub strategy: Option<DeviceStrategy>,
+    /// Where the dashboard listens.
+    pub web: WebAddress,
     /// Limits of one user.
     pub limits: Limits,
     /// Minimum number of stored journal entries; `None` uses the default.

@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
     /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
+    /// The dashboard, if there is one.
+    pub web: OnceLock<Arc<crate::web::Web>>,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
     /// Keys for the signatures of messages.

@@ -38,6 +38,7 @@ mod run;
 mod settle;
 mod still;
 mod view;
+mod web;
 
 pub use config::ServerConfig;
 pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
@@ -48,3 +49,4 @@ pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, MailSettings, NotifySettings};
 pub use run::run;
 pub use view::View;
+pub use web::WebAddress;

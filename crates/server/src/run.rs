@@ -28,6 +28,7 @@ use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
+use crate::web::Web;
 use crate::{forecast, http, settle};
 
 /// Extra time for a job after its grace period, before the stopping server leaves it running.
@@ -115,6 +116,7 @@ fn share(
         presence: store.presence(),
         agents: OnceLock::new(),
         early: OnceLock::new(),
+        web: OnceLock::new(),
         account: OnceLock::new(),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
@@ -250,8 +252,13 @@ async fn serve(
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
+    let web = Web::open(config.web).await.context("can't listen for the dashboard")?;
+    let web = web.map(|(web, listener)| {
+        assert!(handle.shared.web.set(web).is_ok(), "a server is started once");
+        listener
+    });
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
-    let server = http::serve(listener, handle.clone(), config.find_account, async {
+    let server = http::serve(listener, web, handle.clone(), config.find_account, async {
         // The sender is dropped when the server stops.
         drop(serving_ended.await);
     });

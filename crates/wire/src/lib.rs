@@ -112,7 +112,7 @@ pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
 pub use simulate::{
     SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, SimulatedShare, Simulation,
 };
-pub use status::{PolicyInfo, StartChange, Status, Version};
+pub use status::{Login, PolicyInfo, StartChange, Status, Version};
 pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};
 pub use verb::{ExtendJobs, JobChanged, Selection, SignalJobs, VERBS, VerbRow};

@@ -22,6 +22,15 @@ pub struct Version {
     pub pid: u32,
 }
 
+/// A link that signs a user in to the dashboard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Login {
+    /// The link. It works once.
+    pub url: String,
+    /// How long it works, in seconds.
+    pub expires_in_s: u64,
+}
+
 /// Overview of the server and its cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
@@ -33,6 +42,9 @@ pub struct Status {
     pub user: String,
     /// Path of the server's socket.
     pub socket: String,
+    /// Address of the dashboard. `null` if there is none.
+    #[serde(default)]
+    pub web: Option<String>,
     /// State directory of the server.
     pub state_dir: String,
     /// Term of the server: grows with each start.

@@ -46,6 +46,11 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
         cluster.folder().display(),
         cluster.socket().display()
     ))?;
+    let login = cluster.client().login();
+    if let Ok(login) = login {
+        screen
+            .data(&format!("Watch it in a browser (the link works once):\n  {}\n\n", login.url))?;
+    }
     let outcome = play(cluster.client(), &interrupted, screen);
     if options.keep {
         let folder = cluster.keep();

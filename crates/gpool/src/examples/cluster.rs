@@ -50,6 +50,13 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     (
+        "open",
+        &[
+            ("gpool open", "Open the dashboard"),
+            ("gpool open --print", "Print a link that signs you in once"),
+        ],
+    ),
+    (
         "doctor",
         &[
             ("gpool doctor", "Check driver, cgroups, disk and server"),

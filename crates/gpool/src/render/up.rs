@@ -55,6 +55,9 @@ pub fn text(started: &Started<'_>) -> String {
     }
     let who = if started.is_root { "every local user may submit" } else { "only you can connect" };
     page.label("socket", &format!("{}   ({who})", started.status.socket));
+    if let Some(web) = &started.status.web {
+        page.label("pages", &format!("{web}   (sign in: gpool open)"));
+    }
     let state = &started.status.state_dir;
     match &started.recovery {
         Some(recovery) => {

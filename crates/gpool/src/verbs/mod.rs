@@ -26,6 +26,7 @@ pub mod nodes;
 pub mod note;
 pub mod notify;
 pub mod on_jobs;
+pub mod open;
 pub mod policy;
 pub mod pool;
 pub mod prio;
@@ -129,6 +130,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| init::run(args, line.session);
     Start "status": status::StatusArgs, "Show the server and its cluster on one page",
         |args, line| status::run(&args, line.session);
+    Start "open": open::OpenArgs, "Open the dashboard in a browser",
+        |args, line| open::run(args, line.session);
     Start "doctor": doctor::DoctorArgs, "Check this machine and the server for problems",
         |args, line| doctor::run(&args, line.session);
     Start "version": version::VersionArgs, "Show the versions of command and server",

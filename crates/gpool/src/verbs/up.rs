@@ -21,7 +21,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
-use gpool_server::{ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ServerConfig};
+use gpool_server::{ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ServerConfig, WebAddress};
 use gpool_wire::{Gpu, Job, catalogue};
 use rustix::process::{Resource, getrlimit};
 use tracing_subscriber::Layer as _;
@@ -97,6 +97,9 @@ pub struct UpArgs {
     journal_entries: Option<u64>,
     /// Set only in gpool.toml.
     #[arg(skip)]
+    web: WebAddress,
+    /// Set only in gpool.toml.
+    #[arg(skip)]
     keep_output: Option<Millis>,
     /// Set only in gpool.toml.
     #[arg(skip)]
@@ -121,6 +124,7 @@ impl UpArgs {
         self.ignore_processes.extend(config.ignore_processes);
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
+        self.web = config.web;
         self.keep_output = config.keep_output;
         self.keep_environment = config.keep_environment;
         self.node = NodeSettings {
@@ -171,6 +175,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
             .collect(),
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
+        web: args.web,
         limits: args.limits,
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,

@@ -83,5 +83,6 @@ mod submit;
 mod summary;
 mod transcripts;
 mod users;
+mod web;
 mod why;
 mod yields;

@@ -13,7 +13,7 @@ use gpool_wire::{Problem, catalogue};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tower::ServiceBuilder;
@@ -21,6 +21,7 @@ use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
 use super::connection::{Connection, Ends};
+use super::web::Pages;
 use super::{Api, router};
 use crate::handle::CoreHandle;
 
@@ -36,15 +37,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a listener until `shutdown` completes; then ends streams, gives running requests a
 /// moment, and returns.
+///
+/// `web` is the listener of the dashboard, which shares the identities and the API.
 pub async fn serve(
     listener: UnixListener,
+    web: Option<TcpListener>,
     handle: CoreHandle,
     find_account: FindAccount,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (accounts, server_uid) = (Accounts::new(find_account), handle.info().uid);
     let identify = Arc::new(move |peer| accounts.asker(peer, server_uid));
-    serve_as(listener, handle, identify, Patience::default(), shutdown).await;
+    serve_as(listener, web, handle, identify, Patience::default(), shutdown).await;
 }
 
 /// How long the other end of a connection may take.
@@ -70,6 +74,7 @@ impl Default for Patience {
 
 pub(crate) async fn serve_as(
     listener: UnixListener,
+    web: Option<TcpListener>,
     handle: CoreHandle,
     identify: Identify,
     patience: Patience,
@@ -79,6 +84,7 @@ pub(crate) async fn serve_as(
     let itself = Peer { uid: handle.info().uid, gid: 0, pid: None };
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
+    let dashboard = handle.shared.web.get().cloned();
     let server = Arc::new(Server {
         identify,
         router: router(Api::new(handle, user, patience, end.clone())),
@@ -87,6 +93,10 @@ pub(crate) async fn serve_as(
         n_by_uid: Mutex::default(),
     });
     let mut connections = JoinSet::new();
+    if let (Some(listener), Some(web)) = (web, dashboard) {
+        let pages = Pages::new(web, server.identify.clone(), server.router.clone());
+        connections.spawn(pages.serve(listener, end.clone()));
+    }
     tokio::pin!(shutdown);
     loop {
         tokio::select! {

@@ -249,6 +249,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
     let (user, mail) = (api.user.to_string(), info.mail.program().is_some());
+    let web = api.handle.shared.web.get().map(|web| web.url());
     let lacking = crate::environments::lacking(&api.handle).await?;
     let ask = move |view: &View<'_>| {
         let world = view.world;
@@ -258,6 +259,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             pid: std::process::id(),
             user,
             socket,
+            web,
             state_dir,
             term: world.cluster().term.0,
             revision: world.revision().0,

@@ -42,6 +42,7 @@ mod submit;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
 mod users;
+mod web;
 mod why;
 mod why_nodes;
 
@@ -152,6 +153,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(recovery::get))
         .routes(routes!(simulate::simulate))
         .routes(routes!(dump::get))
+        .routes(routes!(web::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())
         .nest(gpool_wire::API_PREFIX, api)

@@ -104,6 +104,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/recovery", Role::Everybody),
     admin("POST", "/api/v1/simulate", "simulate changes"),
     admin("GET", "/api/v1/dump", "read the server's state"),
+    route("POST", "/api/v1/logins", Role::Everybody),
     admin("POST", "/api/v1/shutdown", "stop this server"),
     route("GET", "/healthz", Role::Everybody),
     route("GET", "/readyz", Role::Everybody),

@@ -25,6 +25,7 @@ use crate::limits::Limits;
 use crate::link::AskAgent;
 use crate::post::{NotifySettings, Post};
 use crate::recovery::Found;
+use crate::web::Web;
 
 pub use super::accept::Patience;
 pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
@@ -103,6 +104,7 @@ impl Server {
             presence,
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
+            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
@@ -166,7 +168,7 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + 'static {
         let identify =
             Arc::new(move |peer: Peer| Asker::new(caller.clone(), home.clone(), peer.pid));
-        serve_as(listener, self.handle.clone(), identify, patience, shutdown)
+        serve_as(listener, None, self.handle.clone(), identify, patience, shutdown)
     }
 
     /// Reads on behalf of a user.

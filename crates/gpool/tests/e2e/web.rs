@@ -1,0 +1,126 @@
+//! The dashboard: signing in, pages, and requests that a browser must not be able to make.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use crate::harness::{Cluster, Running, until_so};
+
+/// The port of a cluster's dashboard.
+fn port(cluster: &Cluster) -> u16 {
+    let status = cluster.gpool(["status", "--json"]).json();
+    let web = status["web"].as_str().expect("there is a dashboard").trim_end_matches('/');
+    web.rsplit_once(':').expect("an address with port").1.parse().expect("a port")
+}
+
+/// The status code, the head and the body of an answer.
+fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!(
+        "{first} HTTP/1.1\r\nhost: {host}:{port}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    let code = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (code, head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// Gets a link, and returns its host and its path.
+fn link(cluster: &Cluster, port: u16) -> (String, String) {
+    let url = cluster.gpool(["open", "--print"]).ok();
+    let rest = url.trim().strip_prefix("http://").expect("a link");
+    let (host, path) = rest.split_once('/').expect("a path");
+    let host = host.strip_suffix(&format!(":{port}")).expect("the port of the dashboard");
+    (host.to_owned(), format!("/{path}"))
+}
+
+#[test]
+fn a_link_signs_in_once_and_only_by_its_own_host_name() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let port = port(&cluster);
+    let (code, _, body) = ask(port, "GET /", "127.0.0.1", "");
+    assert_eq!(code, 401);
+    assert!(body.contains("gpool open"), "{body}");
+    let (host, path) = link(&cluster, port);
+    let enter = format!("GET {path}");
+    assert_eq!(ask(port, &enter, "127.0.0.1", "").0, 403, "by another name");
+    let (host, enter) = match ask(port, &enter, &host, "").0 {
+        // A wrong name does not use it up.
+        303 => {
+            assert_eq!(ask(port, &enter, &host, "").0, 403, "it works once");
+            let (host, path) = link(&cluster, port);
+            (host, format!("GET {path}"))
+        }
+        code => panic!("{code}"),
+    };
+    let (code, head, _) = ask(port, &enter, &host, "");
+    assert_eq!(code, 303);
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    assert!(cookie.contains("httponly; samesite=strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    assert_eq!(ask(port, "GET /", "127.0.0.1", cookie).0, 401, "by another name");
+    assert_eq!(ask(port, "GET /", &host, "gpool=0").0, 401, "another secret");
+    let (code, head, page) = ask(port, "GET /", &host, cookie);
+    assert_eq!(code, 200, "{page}");
+    assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    assert!(page.contains("<b>1</b> free"), "{page}");
+}
+
+#[test]
+fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let port = port(&cluster);
+    let hostile = "<script>alert(1)</script>";
+    let runs = cluster.sh(&["--gpus", "1", "--time", "1h", "--name", hostile], "sleep 1000");
+    cluster.until_is(&runs, "running");
+    let waits = cluster.sh(&["--gpus", "1", "--time", "1h"], "true");
+    let (host, path) = link(&cluster, port);
+    let (_, head, _) = ask(port, &format!("GET {path}"), &host, "");
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let page = || ask(port, "GET /", &host, &cookie).2;
+    let reason = "It needs 1 GPU, and none is free";
+    until_so("the job waits", || page().contains(reason));
+    until_so("a start is expected", || page().contains("class=\"range\" x="));
+    let page = page();
+    assert!(page.contains(&format!("<th scope=\"row\">{waits}</th>")), "{page}");
+    assert!(!page.contains(hostile) && page.contains("&#60;script&#62;"), "{page}");
+    // The wall has no names.
+    let (code, _, wall) = ask(port, "GET /wall", "localhost", "");
+    assert_eq!(code, 200);
+    assert!(wall.contains("<b>1</b> job runs") && !wall.contains("script&#62;"), "{wall}");
+}
+
+#[test]
+fn other_names_and_other_methods_are_refused() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let port = port(&cluster);
+    for host in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"] {
+        assert_eq!(ask(port, "GET /wall", host, "").0, 421, "{host}");
+    }
+    assert_eq!(ask(port, "POST /wall", "127.0.0.1", "").0, 405);
+    assert_eq!(ask(port, "GET /api/v1/jobs", "127.0.0.1", "").0, 404);
+    assert_eq!(ask(port, "GET /assets/../secret", "127.0.0.1", "").0, 404);
+    assert_eq!(ask(port, "GET /login/0", "127.0.0.1", "").0, 403);
+    let (code, _, body) = ask(port, "GET /metrics", "127.0.0.1", "");
+    assert_eq!((code, body.starts_with("# HELP")), (200, true), "{body}");
+    for path in ["/healthz", "/readyz", "/openapi.json", "/assets/style.css", "/assets/live.js"] {
+        assert_eq!(ask(port, &format!("GET {path}"), "127.0.0.1", "").0, 200, "{path}");
+    }
+}
+
+#[test]
+fn the_dashboard_can_be_off_and_is_never_on_the_network() {
+    let mut cluster = Cluster::unstarted(&[]);
+    let file = cluster.path("gpool.toml");
+    std::fs::write(&file, "web = \"0.0.0.0:7478\"\n").unwrap();
+    let mut command = cluster.command();
+    command.env("GPOOL_CONFIG", &file).arg("up");
+    Running::start(&mut command, None).end().refused(2, &["web", "loopback"]);
+    std::fs::write(&file, "web = \"none\"\n").unwrap();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), file.display().to_string()));
+    cluster.up();
+    assert!(cluster.gpool(["status", "--json"]).json()["web"].is_null());
+    cluster.gpool(["open", "--print"]).refused(1, &["no dashboard", "gpool.toml"]);
+}

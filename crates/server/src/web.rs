@@ -1,0 +1,110 @@
+//! Where the dashboard listens, and its signed-in users.
+
+mod sessions;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+
+use self::sessions::Link;
+pub use self::sessions::{Sessions, SignedIn};
+
+/// The address without another one in the settings.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7478);
+
+/// Where the dashboard listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WebAddress {
+    /// On the usual port of the loopback address, or on a free one if that is taken.
+    #[default]
+    Usual,
+    /// Only on this loopback address.
+    At(SocketAddr),
+    /// Nowhere.
+    None,
+}
+
+impl FromStr for WebAddress {
+    type Err = String;
+
+    /// Reads `none`, or a loopback address with port.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(at) if at.ip().is_loopback() => Ok(Self::At(at)),
+            Ok(_) => Err("it must be a loopback address: 127.0.0.1:7478".to_owned()),
+            Err(_) => Err("it must be an address with port, or none: 127.0.0.1:7478".to_owned()),
+        }
+    }
+}
+
+/// The dashboard's address and its signed-in users.
+#[derive(Debug)]
+pub struct Web {
+    at: SocketAddr,
+    pub sessions: Sessions,
+}
+
+impl Web {
+    /// Listens. `None` if the settings say so, or if the usual address does not work: jobs do not
+    /// need a dashboard.
+    ///
+    /// # Errors
+    /// If an address of the settings does not work.
+    pub async fn open(at: WebAddress) -> std::io::Result<Option<(Arc<Self>, TcpListener)>> {
+        let listener = match at {
+            WebAddress::None => return Ok(None),
+            WebAddress::At(at) => TcpListener::bind(at).await?,
+            WebAddress::Usual => {
+                let bound = match TcpListener::bind(USUAL).await {
+                    Err(_) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
+                    bound => bound,
+                };
+                match bound {
+                    Ok(listener) => listener,
+                    Err(error) => {
+                        tracing::warn!(%error, "there is no dashboard: can't listen on 127.0.0.1");
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        let at = listener.local_addr()?;
+        Ok(Some((Arc::new(Self::new(at)), listener)))
+    }
+
+    /// A dashboard at an address, without a signed-in user.
+    pub fn new(at: SocketAddr) -> Self {
+        Self { at, sessions: Sessions::default() }
+    }
+
+    /// The address for people.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.at)
+    }
+
+    /// A link that signs a user in, and how long it works.
+    pub fn invite(&self, user: SignedIn, now: Instant) -> (String, Duration) {
+        let Link { label, code } = self.sessions.invite(user, now);
+        (format!("http://{label}.localhost:{}/login/{code}", self.at.port()), sessions::LINK)
+    }
+
+    /// The label below `localhost` in the host of a request; empty for the address itself. `None`
+    /// for a name of another site: DNS can point any name at this machine.
+    pub fn label<'h>(&self, host: &'h str) -> Option<&'h str> {
+        let name = host.strip_suffix(&format!(":{}", self.at.port()))?;
+        match name.strip_suffix(".localhost") {
+            Some(label) => Some(label),
+            None if name == "localhost" => Some(""),
+            None => {
+                let ip = name.trim_start_matches('[').trim_end_matches(']');
+                ip.parse::<IpAddr>().ok().filter(IpAddr::is_loopback).map(|_| "")
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Links that sign a user in, and the sessions that follow. They are in memory only: after a
+//! restart of the server, users sign in again. Secrets are kept as hashes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// How long a link works.
+pub const LINK: Duration = Duration::from_secs(60);
+/// How long a session lasts.
+const SESSION: Duration = Duration::from_secs(12 * 3600);
+/// The most open links, and the most sessions, of one user; the oldest go first.
+const MOST: usize = 32;
+
+/// The hash of a secret with the label of its host.
+type Key = [u8; 32];
+
+/// A signed-in user, by numbers: the account is looked up for each page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignedIn {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// A user, until when.
+#[derive(Debug, Clone, Copy)]
+struct Grant {
+    user: SignedIn,
+    until: Instant,
+}
+
+/// A link to sign in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The host's label below `localhost`.
+    pub label: String,
+    /// The secret part of the path.
+    pub code: String,
+}
+
+/// All links and sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    random: SystemRandom,
+    links: Mutex<HashMap<Key, Grant>>,
+    sessions: Mutex<HashMap<Key, Grant>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        let random = SystemRandom::new();
+        Self { random, links: Mutex::default(), sessions: Mutex::default() }
+    }
+}
+
+impl Sessions {
+    /// A link for a user.
+    pub fn invite(&self, user: SignedIn, now: Instant) -> Link {
+        let (label, code) = (self.secret(), self.secret());
+        add(&self.links, key(&label, &code), Grant { user, until: now + LINK }, now);
+        Link { label, code }
+    }
+
+    /// Uses up a link; returns the secret of the new session.
+    pub fn redeem(&self, label: &str, code: &str, now: Instant) -> Option<String> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let grant = links.remove(&key(label, code)).filter(|grant| grant.until > now)?;
+        drop(links);
+        let secret = self.secret();
+        let grant = Grant { until: now + SESSION, ..grant };
+        add(&self.sessions, key(label, &secret), grant, now);
+        Some(secret)
+    }
+
+    /// The user of a session.
+    pub fn user(&self, label: &str, secret: &str, now: Instant) -> Option<SignedIn> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let grant = sessions.get(&key(label, secret)).filter(|grant| grant.until > now)?;
+        Some(grant.user)
+    }
+
+    /// 128 random bits in hexadecimal.
+    fn secret(&self) -> String {
+        let mut bytes = [0; 16];
+        // The kernel's generator fails only before it has been seeded, early in the boot.
+        self.random.fill(&mut bytes).expect("the kernel has random numbers");
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn key(label: &str, secret: &str) -> Key {
+    *blake3::hash(format!("{label}.{secret}").as_bytes()).as_bytes()
+}
+
+fn add(to: &Mutex<HashMap<Key, Grant>>, key: Key, grant: Grant, now: Instant) {
+    let mut grants = to.lock().unwrap_or_else(PoisonError::into_inner);
+    grants.retain(|_, grant| grant.until > now);
+    let uid = grant.user.uid;
+    let own = grants.iter().filter(|(_, it)| it.user.uid == uid);
+    let mut own: Vec<(Instant, Key)> = own.map(|(key, it)| (it.until, *key)).collect();
+    if own.len() >= MOST {
+        own.sort_unstable();
+        grants.remove(&own[0].1);
+    }
+    grants.insert(key, grant);
+}

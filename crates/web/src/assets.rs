@@ -1,0 +1,26 @@
+//! The files that pages load.
+
+/// A file with its content type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asset {
+    /// The value of `Content-Type`.
+    pub kind: &'static str,
+    /// The contents.
+    pub text: &'static str,
+}
+
+/// Returns the file with a name.
+#[must_use]
+pub fn asset(name: &str) -> Option<Asset> {
+    match name {
+        "style.css" => Some(Asset {
+            kind: "text/css; charset=utf-8",
+            text: include_str!("../assets/style.css"),
+        }),
+        "live.js" => Some(Asset {
+            kind: "text/javascript; charset=utf-8",
+            text: include_str!("../assets/live.js"),
+        }),
+        _ => None,
+    }
+}

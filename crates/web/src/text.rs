@@ -1,0 +1,63 @@
+//! Short texts for numbers.
+
+use gpool_model::device::DeviceState;
+use gpool_wire::Time;
+
+/// The state of a device, for people.
+pub fn state(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Free => "free",
+        DeviceState::Busy => "busy",
+        DeviceState::HeldIdle => "held idle",
+        DeviceState::Unmanaged => "in use outside gpool",
+        DeviceState::Drained => "drained",
+        DeviceState::Divided => "divided (MIG)",
+        DeviceState::Unhealthy => "unhealthy",
+        DeviceState::Lost => "lost",
+        DeviceState::Unknown => "no answer",
+    }
+}
+
+/// The style of a state; several states have the same.
+pub fn style(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Free => "free",
+        DeviceState::Busy | DeviceState::Divided => "busy",
+        DeviceState::HeldIdle => "idle",
+        DeviceState::Unmanaged => "unmanaged",
+        DeviceState::Drained
+        | DeviceState::Unhealthy
+        | DeviceState::Lost
+        | DeviceState::Unknown => "out",
+    }
+}
+
+/// A time span in its two largest units: `3 min 20 s`, `2 d 4 h`.
+pub fn span(seconds: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
+    let first = UNITS.iter().position(|(_, size)| seconds >= *size).unwrap_or(3);
+    let (unit, size) = UNITS[first];
+    let whole = format!("{} {unit}", seconds / size);
+    match UNITS.get(first + 1) {
+        Some((unit, smaller)) if seconds % size >= *smaller => {
+            format!("{whole} {} {unit}", seconds % size / smaller)
+        }
+        _ => whole,
+    }
+}
+
+/// The time from `now` until `at` in seconds; 0 if it is past.
+pub fn until(at: Time, now: Time) -> u64 {
+    at.0.since(now.0).get() / 1000
+}
+
+/// Bytes in GiB, rounded: `12 GiB`.
+pub fn gib(bytes: u64) -> String {
+    format!("{} GiB", bytes.saturating_add(1 << 29) >> 30)
+}
+
+/// A fraction in percent, rounded.
+pub fn percent(part: f64) -> u32 {
+    // A fraction is from 0 to 1, so the number is small.
+    (0..=100).rev().find(|n| f64::from(*n) <= part.mul_add(100.0, 0.5)).unwrap_or(0)
+}
