@@ -1,5 +1,6 @@
 //! One call of the driver, as a helper process gets it, and its answer.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ pub struct Look {
     pub driver: String,
     /// The requested devices that the driver lists.
     pub devices: Vec<SeenDevice>,
+    /// The models of all GPUs of the machine, by UUID, without MIG instances.
+    pub gpus: BTreeMap<String, String>,
 }
 
 /// A device.

@@ -13,6 +13,7 @@ use crate::call::{Answer, Call, CallError, Look, OUT_OF_MEMORY, ProcessState};
 use crate::helper::ask;
 use crate::machine::{Facts, Gate, Machine};
 use crate::plan::{Held, Plan, Say, print};
+use crate::record;
 
 /// The program of this process, whatever happened to its file since.
 const PROGRAM: &str = "/proc/self/exe";
@@ -50,7 +51,10 @@ impl<'a> Host<'a> {
 
 impl Machine for Host<'_> {
     fn look(&mut self) -> Result<Look, CallError> {
-        let call = Call::Look(self.plan.devices.clone());
+        let mut devices = self.plan.devices.clone();
+        let from = self.plan.moves.keys().filter(|it| !self.plan.devices.contains(it));
+        devices.extend(from.cloned());
+        let call = Call::Look(devices);
         match self.ask(call, self.plan.deadlines.call())? {
             Answer::Looked(look) => Ok(look),
             _ => Err(CallError::NoList { why: "the answer is of another question".to_owned() }),
@@ -97,9 +101,9 @@ impl Machine for Host<'_> {
         }
     }
 
-    fn restore(&mut self, process: &Held) -> Result<(), CallError> {
+    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
         let deadline = self.plan.deadlines.copy(process.bytes());
-        let call = Call::Restore { pid: process.pid, pairs: Vec::new() };
+        let call = Call::Restore { pid: process.pid, pairs: pairs.to_vec() };
         self.call(process, call, deadline).map(drop)
     }
 
@@ -202,6 +206,16 @@ impl Machine for Host<'_> {
     fn restores(&mut self) {
         print(&Say::Restores);
         is_agreed();
+    }
+
+    fn moves(&mut self, driver: &str) -> Option<bool> {
+        record::read(self.plan.record.as_deref()?, driver)
+    }
+
+    fn note_moves(&mut self, driver: &str, it_does: bool) {
+        if let Some(file) = &self.plan.record {
+            record::write(file, driver, it_does);
+        }
     }
 
     fn wait(&mut self, time: Duration) {

@@ -18,10 +18,13 @@ mod helper;
 mod host;
 mod look;
 mod machine;
+mod moving;
 mod pause;
 mod plan;
 mod probe;
+mod record;
 mod resume;
+mod room;
 mod rules;
 mod work;
 
@@ -33,7 +36,7 @@ pub use machine::{Facts, Gate, Machine};
 pub use pause::{NotPaused, pause};
 pub use plan::{ARGUMENT, Aim, Deadlines, Drivers, Held, Plan, Say, Work};
 pub use probe::{Capability, probe};
-pub use resume::{Lost, release, resume};
+pub use resume::{NotResumed, release, resume};
 pub use work::main;
 
 /// Internals for the tests of this crate, in `tests/it`.

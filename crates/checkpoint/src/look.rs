@@ -18,10 +18,12 @@ pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError>
     let source = open(library.as_os_str())?;
     let outline = source.outline().map_err(|error| failed(error.to_string()))?;
     let driver = outline.driver.trim_start_matches("NVIDIA ").to_owned();
-    let mut look = Look { driver, devices: Vec::new() };
+    let mut look = Look { driver, ..Look::default() };
     for index in 0..outline.n_devices {
         let described = source.describe(index).map_err(|error| failed(error.to_string()))?;
         let is_divided = !described.instances.is_empty();
+        let gpu = &described.device;
+        look.gpus.insert(gpu.uuid.to_string(), gpu.model.clone());
         for device in std::iter::once(described.device).chain(described.instances) {
             if wanted.iter().any(|it| *it == device.uuid.to_string()) {
                 let is_mig = is_divided || device.instance.is_some();

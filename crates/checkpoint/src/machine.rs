@@ -63,11 +63,12 @@ pub trait Machine {
     /// If the memory is short on a device. A test that could not be made is no error.
     fn try_room(&mut self, devices: &[(String, u64)]) -> Result<(), CallError>;
 
-    /// Copies it back.
+    /// Copies it back, each device's memory to the other device of its pair. Without pairs, the
+    /// devices stay the same.
     ///
     /// # Errors
     /// If the call fails.
-    fn restore(&mut self, process: &Held) -> Result<(), CallError>;
+    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError>;
 
     /// Lets a locked process go on.
     ///
@@ -111,6 +112,13 @@ pub trait Machine {
 
     /// Reports that GPU memory will be restored; returns once that is noted.
     fn restores(&mut self);
+
+    /// Whether this version of the driver moves memory to other devices, as an earlier restore
+    /// showed; `None` if there was none.
+    fn moves(&mut self, driver: &str) -> Option<bool>;
+
+    /// Notes whether this version of the driver moves memory.
+    fn note_moves(&mut self, driver: &str, it_does: bool);
 
     /// Waits before the next look.
     fn wait(&mut self, time: Duration);

@@ -1,5 +1,6 @@
 //! The sequence of a pause, and of its undoing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::call::{CallError, Look, NOT_READY, ProcessState, SeenDevice};
@@ -72,7 +73,10 @@ pub(crate) fn new_on(machine: &mut dyn Machine, look: &Look, known: &[Held]) -> 
             let on = (device.uuid.clone(), bytes);
             match found.iter_mut().find(|it| it.pid == pid) {
                 Some(it) => drop(it.on.insert(on.0, on.1)),
-                None => found.push(Held { pid, started, on: [on].into() }),
+                None => {
+                    let (on, moved) = ([on].into(), BTreeMap::new());
+                    found.push(Held { pid, started, on, moved });
+                }
             }
         }
     }
@@ -205,7 +209,7 @@ fn undo(machine: &mut dyn Machine, held: &[Held], why: String) -> NotPaused {
     machine.thaw();
     let mut error = None;
     for process in held {
-        if let Err(failure) = bring_back(machine, process)
+        if let Err(failure) = bring_back(machine, process, &[])
             && machine.lives(process)
         {
             error.get_or_insert(failure);
@@ -226,8 +230,12 @@ fn undo(machine: &mut dyn Machine, held: &[Held], why: String) -> NotPaused {
     }
 }
 
-/// Restores a checkpointed process.
-pub(crate) fn bring_back(machine: &mut dyn Machine, process: &Held) -> Result<(), String> {
+/// Restores a checkpointed process, with these pairs of devices if its memory moves.
+pub(crate) fn bring_back(
+    machine: &mut dyn Machine,
+    process: &Held,
+    pairs: &[(String, String)],
+) -> Result<(), String> {
     match machine.state(process) {
         Ok(ProcessState::Running | ProcessState::Locked) => return Ok(()),
         Ok(ProcessState::Checkpointed) => {}
@@ -235,7 +243,7 @@ pub(crate) fn bring_back(machine: &mut dyn Machine, process: &Held) -> Result<()
         Err(error) => return Err(error.to_string()),
     }
     machine.restores();
-    match machine.restore(process) {
+    match machine.restore(process, pairs) {
         Ok(()) => Ok(()),
         Err(error) => match machine.state(process) {
             Ok(ProcessState::Locked) => Ok(()),

@@ -48,6 +48,13 @@ pub struct Plan {
     pub is_shared: bool,
     /// Names of programs that do not count as use of a device.
     pub ignored: BTreeSet<String>,
+    /// The device on which a resume restores the memory of another one, by the UUID of the latter;
+    /// devices that are not named keep theirs.
+    #[serde(default)]
+    pub moves: BTreeMap<String, String>,
+    /// The file that records whether the driver moves memory to other devices.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
     /// The processes of an earlier plan for this task, which may be locked or checkpointed.
     pub processes: Vec<Held>,
     /// The folder of the job's ledger, if it has one.
@@ -61,6 +68,13 @@ pub struct Plan {
     pub drivers: Drivers,
     /// Time limits.
     pub deadlines: Deadlines,
+}
+
+impl Plan {
+    /// The device on which the plan restores the memory of a device.
+    pub(crate) fn target<'a>(&'a self, device: &'a str) -> &'a str {
+        self.moves.get(device).map_or(device, String::as_str)
+    }
 }
 
 /// The driver's libraries.
@@ -137,6 +151,10 @@ pub struct Held {
     pub started: u64,
     /// Its bytes by the UUID of the device, with its contexts.
     pub on: BTreeMap<String, u64>,
+    /// The device to which the driver would restore the memory of a device in `on`, by the UUID of
+    /// the latter, if a restore that was undone has changed it.
+    #[serde(default)]
+    pub moved: BTreeMap<String, String>,
 }
 
 impl Held {
@@ -144,6 +162,11 @@ impl Held {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.on.values().copied().fold(0, u64::saturating_add)
+    }
+
+    /// The device to which the driver restores the memory of a device in `on` by itself.
+    pub(crate) fn place<'a>(&'a self, device: &'a str) -> &'a str {
+        self.moved.get(device).map_or(device, String::as_str)
     }
 }
 
@@ -174,6 +197,13 @@ pub enum Say {
     },
     /// The last message of a resume: the processes go on.
     Resumed,
+    /// The last message of a resume on other devices that is undone: the processes are paused.
+    NotMoved {
+        /// The reason.
+        why: String,
+        /// The processes with GPU memory in host memory.
+        held: Vec<Held>,
+    },
     /// The last message of a resume that failed for ever.
     Lost(String),
     /// The last message of a release: the processes can be killed.

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use crate::call::{Look, ProcessState, SeenDevice};
 use crate::machine::Machine;
+use crate::moving::{self, Listed};
 use crate::pause::{STEP, await_free, bring_back, checkpoint, lock, new_on, still_there, unlock};
 use crate::plan::{Held, Plan};
+use crate::room::{MARGIN, need};
 
-/// Free memory that a device must have beside the restored bytes. A restore that runs out of
-/// memory fails for ever (cuda-checkpoint issue 44).
-const MARGIN: u64 = 256 << 20;
 /// Attempts to restore.
 const TRIES: u32 = 5;
 /// Time between two attempts, and between two looks for free memory.
@@ -17,45 +16,79 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Attempts to lock a process that will be killed.
 const LAST_LOCKS: u32 = 3;
 
-/// The GPU memory of a task can't be restored.
+/// A resume that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost(pub String);
+pub enum NotResumed {
+    /// The GPU memory of the task can't be restored.
+    Lost(String),
+    /// It can't be restored on other devices. The task is paused, as before.
+    NotMoved {
+        /// The reason.
+        why: String,
+        /// The processes with GPU memory in host memory.
+        held: Vec<Held>,
+    },
+}
 
 /// Restores the GPU memory of a task once its devices have room, and lets its processes go on. It
 /// waits for room without end, since a restore without room would lose everything.
 ///
 /// # Errors
-/// If the driver has lost the memory, or refuses again and again.
-pub fn resume(machine: &mut dyn Machine, plan: &Plan) -> Result<(), Lost> {
-    let held = still_there(machine, &plan.processes);
+/// If the driver has lost the memory, or refuses again and again, or does not move it to other
+/// devices.
+pub fn resume(machine: &mut dyn Machine, plan: &Plan) -> Result<(), NotResumed> {
+    let mut held = still_there(machine, &plan.processes);
     let mut n_tried = 0;
     loop {
-        await_room(machine, plan, &held);
+        let look = match await_room(machine, plan, &held) {
+            Ok(look) => look,
+            Err(why) => return Err(NotResumed::NotMoved { why, held }),
+        };
         machine.thaw();
-        let Err(why) = restore(machine, plan, &held) else { break };
+        let Err(failure) = restore(machine, plan, &look, &held) else { break };
         n_tried += 1;
         let is_lost = held.iter().any(|process| machine.state(process) == Ok(ProcessState::Failed));
-        if is_lost || n_tried == TRIES {
-            return Err(Lost(why));
+        match failure {
+            Failure::NotMoved(why) if !is_lost => {
+                return Err(undo(machine, plan, &mut held, why));
+            }
+            Failure::NotMoved(why) | Failure::Error(why) if is_lost || n_tried == TRIES => {
+                return Err(NotResumed::Lost(why));
+            }
+            Failure::NotMoved(why) | Failure::Error(why) => machine.waits(&why),
         }
-        machine.waits(&why);
         machine.wait(AGAIN);
     }
     machine.open_gate();
     Ok(())
 }
 
-/// Waits until each device has room for the processes that it does not list.
-fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) {
+/// Waits until each device has room for the processes that it does not list. Fails if memory should
+/// move to another device and can't.
+fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<Look, String> {
     let mut told = String::new();
     loop {
         let there = still_there(machine, held);
         let why = match machine.look() {
-            Ok(look) => shortage(machine, plan, &look, &there)
-                .or_else(|| machine.try_room(&needs(&look, &there)).err().map(|it| it.to_string())),
-            Err(error) => Some(error.to_string()),
+            Ok(look) => {
+                let refusal = match moving::moves(plan, &there) {
+                    true => moving::refusal(machine, plan, &look, &there),
+                    false => None,
+                };
+                if let Some(why) = refusal {
+                    return Err(why);
+                }
+                let short = shortage(machine, plan, &look, &there).or_else(|| {
+                    let needs = needs(plan, &look, &there);
+                    machine.try_room(&needs).err().map(|it| it.to_string())
+                });
+                match short {
+                    Some(why) => why,
+                    None => return Ok(look),
+                }
+            }
+            Err(error) => error.to_string(),
         };
-        let Some(why) = why else { return };
         if why != told {
             machine.waits(&why);
             told = why;
@@ -67,7 +100,7 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) {
 /// Why the processes can't be restored now.
 fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) -> Option<String> {
     for device in &look.devices {
-        let needed = need(device, held);
+        let needed = need_on(plan, device, held);
         if needed == 0 {
             continue;
         }
@@ -85,18 +118,15 @@ fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) 
     None
 }
 
-/// The memory that a device needs for the processes that it does not list.
-fn need(device: &SeenDevice, held: &[Held]) -> u64 {
-    let is_listed = |held: &&Held| device.processes.iter().any(|it| it.pid == held.pid);
-    let absent = held.iter().filter(|held| !is_listed(held));
-    let bytes = absent.filter_map(|held| held.on.get(&device.uuid)).copied();
-    bytes.fold(0, u64::saturating_add)
+/// The memory that a device needs for the restore.
+fn need_on(plan: &Plan, device: &SeenDevice, held: &[Held]) -> u64 {
+    need(device, held, &|_, on| plan.target(on) == device.uuid)
 }
 
 /// The needs by device, without those that are zero.
-fn needs(look: &Look, held: &[Held]) -> Vec<(String, u64)> {
-    let all = look.devices.iter().map(|device| (device.uuid.clone(), need(device, held)));
-    all.filter(|(_, bytes)| *bytes > 0).collect()
+fn needs(plan: &Plan, look: &Look, held: &[Held]) -> Vec<(String, u64)> {
+    let need = |device: &SeenDevice| (device.uuid.clone(), need_on(plan, device, held));
+    look.devices.iter().map(need).filter(|(_, bytes)| *bytes > 0).collect()
 }
 
 /// A process of others on a device that the task has alone: it may grow during the restore.
@@ -106,35 +136,83 @@ fn stranger(machine: &mut dyn Machine, plan: &Plan, device: &SeenDevice) -> Opti
     pids.find(|pid| machine.own(*pid).is_none())
 }
 
-fn restore(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<(), String> {
-    for process in held {
-        if let Err(why) = bring_back(machine, process)
-            && machine.lives(process)
-        {
-            return Err(why);
-        }
-    }
-    await_listed(machine, plan, held);
-    held.iter().try_for_each(|process| unlock(machine, process))
+/// Why a restore did not succeed.
+enum Failure {
+    /// A call failed.
+    Error(String),
+    /// The memory did not come to other devices.
+    NotMoved(String),
 }
 
-/// Waits until the driver lists the processes on their devices again. One that it lists elsewhere
-/// is reported by the agent as a stray process.
-fn await_listed(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) {
+fn restore(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    look: &Look,
+    held: &[Held],
+) -> Result<(), Failure> {
+    let moves = moving::moves(plan, held);
+    for process in held {
+        let pairs = moving::pairs(plan, look, process);
+        if let Err(why) = bring_back(machine, process, &pairs)
+            && machine.lives(process)
+        {
+            return Err(if moves { Failure::NotMoved(why) } else { Failure::Error(why) });
+        }
+    }
+    match (await_listed(machine, plan, held), moves) {
+        (Listed::There, true) => machine.note_moves(&look.driver, true),
+        (Listed::Elsewhere, true) => {
+            machine.note_moves(&look.driver, false);
+            let driver = &look.driver;
+            let why = format!("driver {driver} restored its memory on the old GPU");
+            return Err(Failure::NotMoved(why));
+        }
+        (Listed::NotYet, true) => {
+            let why = "the driver does not list it on the new GPU".to_owned();
+            return Err(Failure::NotMoved(why));
+        }
+        (_, false) => {}
+    }
+    let unlocked = held.iter().try_for_each(|process| unlock(machine, process));
+    unlocked.map_err(Failure::Error)
+}
+
+/// Waits until the driver lists the processes on the devices of the plan again. One that came to
+/// another device without a move is reported by the agent as a stray process.
+fn await_listed(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Listed {
     let mut left = Duration::from_millis(plan.deadlines.list_ms);
-    while !left.is_zero() {
+    loop {
         let there = still_there(machine, held);
-        let Ok(look) = machine.look() else { return };
-        let is_listed = |held: &Held| {
-            let has = |device: &SeenDevice| device.processes.iter().any(|it| it.pid == held.pid);
-            held.on.keys().all(|uuid| look.devices.iter().any(|it| it.uuid == *uuid && has(it)))
+        let listed = match machine.look() {
+            Ok(look) => moving::listed(plan, &look, &there),
+            Err(_) => Listed::NotYet,
         };
-        if there.iter().all(is_listed) {
-            return;
+        if listed != Listed::NotYet || left.is_zero() {
+            return listed;
         }
         machine.wait(STEP);
         left = left.saturating_sub(STEP);
     }
+}
+
+/// Checkpoints the processes again that came to a device which may be another job's by now.
+fn undo(machine: &mut dyn Machine, plan: &Plan, held: &mut [Held], why: String) -> NotResumed {
+    if let Ok(look) = machine.look() {
+        moving::note_places(plan, &look, held);
+    }
+    let there = still_there(machine, held);
+    let undone = there.iter().try_for_each(|process| checkpoint(machine, process));
+    let undone = undone.and_then(|()| await_free(machine, plan, &there).map(drop));
+    if let Err(error) = undone {
+        return NotResumed::Lost(format!(
+            "{why}; its GPU memory could not be saved again: {error}"
+        ));
+    }
+    if !plan.runs_on {
+        // A process that is not stopped waits at its next GPU call.
+        machine.freeze();
+    }
+    NotResumed::NotMoved { why, held: there }
 }
 
 /// Frees the devices of a task that will be killed: a process that is killed after a restore can

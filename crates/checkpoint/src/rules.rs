@@ -10,6 +10,8 @@ use crate::plan::{Held, Plan};
 
 /// The first driver with the calls.
 const FIRST: u32 = 570;
+/// The first driver that can restore on other devices.
+const MOVES_SINCE: u32 = 580;
 /// The first driver that can checkpoint memory that processes share.
 const SHARED_SINCE: u32 = 610;
 /// Drivers that abort a program with NCCL, even with one rank: 595 did, 580 did not.
@@ -41,6 +43,14 @@ pub fn refusal_of_driver(driver: &str) -> Option<String> {
         Some(_) => None,
         None => Some(format!("the driver's version {driver:?} is not known")),
     }
+}
+
+/// Why a driver can't restore on other devices; `None` if it can.
+pub fn refusal_of_moves(driver: &str) -> Option<String> {
+    let can = branch(driver).is_some_and(|branch| branch >= MOVES_SINCE);
+    (!can).then(|| {
+        format!("driver {driver} can't restore on another GPU; that needs {MOVES_SINCE} or later")
+    })
 }
 
 /// Why these processes can't be paused; `None` if they can.

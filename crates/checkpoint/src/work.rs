@@ -7,7 +7,7 @@ use crate::look::look;
 use crate::pause::pause;
 use crate::plan::{Aim, Plan, Say, Work, print};
 use crate::probe::here;
-use crate::resume::{release, resume};
+use crate::resume::{NotResumed, release, resume};
 
 /// Does the work that the argument describes, in JSON, and prints lines of JSON. Returns the exit
 /// code.
@@ -63,7 +63,8 @@ fn carry_out(plan: &Plan) -> Say {
         },
         Aim::Resume => match resume(&mut host, plan) {
             Ok(()) => Say::Resumed,
-            Err(lost) => Say::Lost(lost.0),
+            Err(NotResumed::Lost(why)) => Say::Lost(why),
+            Err(NotResumed::NotMoved { why, held }) => Say::NotMoved { why, held },
         },
         Aim::Release => Say::Released { why: release(&mut host, plan).err() },
     }

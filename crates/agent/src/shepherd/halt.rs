@@ -1,6 +1,8 @@
 //! Pausing and resuming all processes of a task. A task with GPUs of a real driver needs a keeper
 //! process, which moves its GPU memory to host memory and back; others are only stopped.
 
+use std::collections::BTreeMap;
+
 use gpool_checkpoint::{Aim, Deadlines, Held, Plan, Say};
 use gpool_model::SlotPart;
 use gpool_model::exit::Exit;
@@ -248,6 +250,8 @@ impl Shepherd {
             devices: slots.iter().map(|slot| slot.device.to_string()).collect(),
             is_shared: slots.iter().any(|slot| matches!(slot.part, SlotPart::Share { .. })),
             ignored: pausing.ignored.clone(),
+            moves: BTreeMap::new(),
+            record: None,
             processes: self.halt.held.clone(),
             ledger,
             is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
@@ -331,6 +335,7 @@ impl Shepherd {
                 self.paused();
             }
             Say::NotPaused { why, is_lost: false } => self.not_paused(why),
+            Say::NotMoved { why, .. } => self.lose(why),
             Say::NotPaused { why, is_lost: true } | Say::Lost(why) => self.lose(why),
             Say::Resumed => {
                 self.halt.held.clear();

@@ -11,6 +11,11 @@ use gpool_checkpoint::{
 pub const GIB: u64 = 1 << 30;
 pub const GPU: &str = "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0";
 
+/// More GPUs of the same model, and one of another.
+pub const OTHER: &str = "GPU-b0b0b0b0-b0b0-b0b0-b0b0-b0b0b0b0b0b0";
+pub const THIRD: &str = "GPU-c0c0c0c0-c0c0-c0c0-c0c0-c0c0c0c0c0c0";
+pub const OLDER: &str = "GPU-d0d0d0d0-d0d0-d0d0-d0d0-d0d0d0d0d0d0";
+
 pub struct Fake {
     /// The state of each process, and its bytes.
     pub processes: BTreeMap<u32, (ProcessState, u64)>,
@@ -37,6 +42,14 @@ pub struct Fake {
     pub room_after: u32,
     /// Test allocations that fail.
     pub tight: u32,
+    /// The device of each process, unless it is the first.
+    pub at: BTreeMap<u32, String>,
+    /// Processes that the driver restores on the old device, whatever the pairs are.
+    pub stays: BTreeSet<u32>,
+    /// Whether the driver was seen to move memory.
+    pub moves: Option<bool>,
+    /// The pairs of the last restore.
+    pub pairs: Vec<(String, String)>,
     pub calls: Vec<String>,
 }
 
@@ -61,12 +74,20 @@ impl Fake {
             late: None,
             room_after: 0,
             tight: 0,
+            at: BTreeMap::new(),
+            stays: BTreeSet::new(),
+            moves: None,
+            pairs: Vec::new(),
             calls: Vec::new(),
         }
     }
 
     pub fn states(&self) -> Vec<ProcessState> {
         self.processes.values().map(|(state, _)| *state).collect()
+    }
+
+    fn device_of(&self, pid: u32) -> &str {
+        self.at.get(&pid).map_or(GPU, String::as_str)
     }
 
     fn act(
@@ -108,15 +129,24 @@ impl Machine for Fake {
             0 => self.free,
             _ => 0,
         };
-        let device = SeenDevice {
-            uuid: GPU.to_owned(),
+        let all: Vec<SeenProcess> = all.map(process).collect();
+        let at = |uuid: &str| {
+            let is_here = |it: &&SeenProcess| self.device_of(it.pid) == uuid;
+            all.iter().filter(is_here).cloned().collect()
+        };
+        let device = |uuid: &str, free| SeenDevice {
+            uuid: uuid.to_owned(),
             free: Some(free),
             used: Some(0),
             is_mig: self.is_mig,
             has_mps: self.has_mps,
-            processes: all.map(process).collect(),
+            processes: at(uuid),
         };
-        Ok(Look { driver: self.driver.clone(), devices: vec![device] })
+        let devices = vec![device(GPU, free), device(OTHER, 16 * GIB)];
+        let gpus = [GPU, OTHER, THIRD].map(|uuid| (uuid.to_owned(), "H100".to_owned()));
+        let mut gpus = BTreeMap::from(gpus);
+        gpus.insert(OLDER.to_owned(), "A100".to_owned());
+        Ok(Look { driver: self.driver.clone(), devices, gpus })
     }
 
     fn own(&mut self, pid: u32) -> Option<u64> {
@@ -155,9 +185,16 @@ impl Machine for Fake {
         Err(CallError::Driver { symbol: "cuMemAlloc_v2".to_owned(), code: 2 })
     }
 
-    fn restore(&mut self, process: &Held) -> Result<(), CallError> {
+    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
         let pid = process.pid;
-        self.act("restore", pid, ProcessState::Checkpointed, ProcessState::Locked)
+        self.act("restore", pid, ProcessState::Checkpointed, ProcessState::Locked)?;
+        self.pairs.clone_from(&pairs.to_vec());
+        let from = self.device_of(pid).to_owned();
+        let to = pairs.iter().find(|(old, _)| *old == from).map(|(_, new)| new.clone());
+        if let Some(to) = to.filter(|_| !self.stays.contains(&pid)) {
+            self.at.insert(pid, to);
+        }
+        Ok(())
     }
 
     fn unlock(&mut self, process: &Held) -> Result<(), CallError> {
@@ -213,6 +250,14 @@ impl Machine for Fake {
 
     fn restores(&mut self) {}
 
+    fn moves(&mut self, _driver: &str) -> Option<bool> {
+        self.moves
+    }
+
+    fn note_moves(&mut self, _driver: &str, it_does: bool) {
+        self.moves = Some(it_does);
+    }
+
     fn wait(&mut self, _time: Duration) {
         self.room_after = self.room_after.saturating_sub(1);
     }
@@ -225,6 +270,8 @@ pub fn plan(aim: Aim, processes: Vec<Held>) -> Plan {
         devices: vec![GPU.to_owned()],
         is_shared: false,
         ignored: BTreeSet::from(["p900".to_owned()]),
+        moves: BTreeMap::new(),
+        record: None,
         processes,
         ledger: None,
         is_risk_accepted: false,

@@ -1,8 +1,10 @@
 //! The sequences, with a fault at each step.
 
-use gpool_checkpoint::{Aim, Held, NotPaused, Plan, ProcessState, pause, release, resume};
+use gpool_checkpoint::{
+    Aim, Held, NotPaused, NotResumed, Plan, ProcessState, pause, release, resume,
+};
 
-use crate::fake::{Fake, GIB, plan};
+use crate::fake::{Fake, GIB, GPU, OLDER, OTHER, THIRD, plan};
 
 use ProcessState::{Checkpointed, Failed, Locked, Running};
 
@@ -191,4 +193,101 @@ fn a_release_checkpoints_whatever_it_can() {
     fake.errors.insert(("checkpoint", 7), 999);
     release(&mut fake, &plan(Aim::Release, vec![])).unwrap_err();
     assert_eq!(fake.states(), [Locked, Checkpointed]);
+}
+
+/// A plan to resume on another device.
+fn moved(held: Vec<Held>, to: &str) -> Plan {
+    let moves = [(GPU.to_owned(), to.to_owned())].into();
+    Plan { devices: vec![to.to_owned()], moves, ..plan(Aim::Resume, held) }
+}
+
+fn not_moved(fake: &mut Fake, plan: &Plan) -> (String, Vec<Held>) {
+    match resume(fake, plan) {
+        Err(NotResumed::NotMoved { why, held }) => (why, held),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether a task is paused, with its processes stopped.
+fn is_paused(fake: &Fake) -> bool {
+    let states = fake.states();
+    states.iter().all(|it| *it == Checkpointed) && fake.is_frozen && !fake.is_gate_open
+}
+
+#[test]
+fn a_restore_on_another_device_names_all_gpus_of_the_machine() {
+    let mut fake = Fake::new(&[7, 8]);
+    let held = paused(&mut fake);
+    resume(&mut fake, &moved(held, OTHER)).unwrap();
+    assert!(is_as_before(&fake));
+    let pairs = [(GPU, OTHER), (OTHER, GPU), (THIRD, THIRD), (OLDER, OLDER)];
+    assert_eq!(fake.pairs, pairs.map(|(old, new)| (old.to_owned(), new.to_owned())));
+    assert_eq!(
+        (fake.at[&7].as_str(), fake.at[&8].as_str(), fake.moves),
+        (OTHER, OTHER, Some(true))
+    );
+    // The next pause finds it there.
+    let held = paused(&mut fake);
+    assert!(held.iter().all(|it| it.on.contains_key(OTHER)), "{held:?}");
+}
+
+#[test]
+fn a_driver_that_restores_on_the_old_device_is_undone() {
+    for stays in [&[7, 8][..], &[8]] {
+        let mut fake = Fake::new(&[7, 8]);
+        let held = paused(&mut fake);
+        fake.stays = stays.iter().copied().collect();
+        let (why, held) = not_moved(&mut fake, &moved(held, OTHER));
+        assert!(why.contains("restored its memory on the old GPU"), "{why}");
+        assert!(is_paused(&fake) && !fake.calls.iter().any(|call| call.contains("unlock")));
+        assert_eq!(fake.moves, Some(false));
+        // It is not tried again.
+        let (why, held) = not_moved(&mut fake, &moved(held, OTHER));
+        assert!(why.contains("when it was tried before"), "{why}");
+        // On its own device it resumes, also a process that had moved.
+        (fake.stays, fake.moves) = ([].into(), None);
+        resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+        assert!(is_as_before(&fake));
+        assert!(fake.at.values().all(|at| at == GPU), "{:?}", fake.at);
+    }
+}
+
+#[test]
+fn memory_is_not_moved_if_that_could_lose_it() {
+    let refused: [(fn(&mut Fake), &str, &str); 4] = [
+        (|fake| fake.driver = "575.57.08".to_owned(), OTHER, "580 or later"),
+        (|_| {}, OLDER, "is another model"),
+        (|fake| fake.moves = Some(false), OTHER, "when it was tried before"),
+        (|fake| fake.free = GIB, OTHER, "needs room on the old GPU too"),
+    ];
+    for (change, to, word) in refused {
+        let mut fake = Fake::new(&[7]);
+        let held = paused(&mut fake);
+        change(&mut fake);
+        let (why, _) = not_moved(&mut fake, &moved(held, to));
+        assert!(why.contains(word), "{why}");
+        assert!(is_paused(&fake) && !fake.calls.contains(&"restore 7".to_owned()));
+    }
+    // A driver that was seen to move memory needs no room on the old device.
+    let mut fake = Fake::new(&[7]);
+    let held = paused(&mut fake);
+    (fake.free, fake.moves) = (0, Some(true));
+    resume(&mut fake, &moved(held, OTHER)).unwrap();
+    assert!(is_as_before(&fake));
+}
+
+#[test]
+fn a_move_that_the_driver_refuses_is_undone_unless_the_memory_is_lost() {
+    let mut fake = Fake::new(&[7, 8]);
+    let held = paused(&mut fake);
+    fake.errors.insert(("restore", 8), 1);
+    let (why, held) = not_moved(&mut fake, &moved(held, OTHER));
+    assert!(why.contains("CUDA_ERROR_INVALID_VALUE") && is_paused(&fake), "{why}");
+    fake.errors.clear();
+    resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+    assert!(is_as_before(&fake) && fake.at[&7] == GPU);
+    let held = paused(&mut fake);
+    fake.errors.insert(("restore", 7), 2);
+    let lost = resume(&mut fake, &moved(held, OTHER));
+    assert!(matches!(lost, Err(NotResumed::Lost(_))), "{lost:?}");
 }
