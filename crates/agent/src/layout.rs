@@ -95,6 +95,12 @@ impl Layout {
         self.ledgers().join(claim_name(task))
     }
 
+    /// The record whether the driver restores memory on other GPUs.
+    #[must_use]
+    pub fn gpu_moves(&self) -> PathBuf {
+        self.state.join("gpu-moves")
+    }
+
     /// The libraries in front of the driver: a folder for each version of them.
     #[must_use]
     pub fn shims(&self) -> PathBuf {

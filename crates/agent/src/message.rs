@@ -61,6 +61,9 @@ pub struct Checkpoints {
     pub ignored: BTreeSet<String>,
     /// The time limits, if they are not the usual ones.
     pub deadlines: Option<Deadlines>,
+    /// The file that records whether the driver moves memory to other devices.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
 }
 
 /// Device memory of a task.
@@ -278,6 +281,15 @@ pub(crate) enum FromShepherd {
         /// The reason, for people.
         #[serde(default)]
         why: String,
+    },
+    /// The task could not resume on other devices, and is paused; that is noted in the claim.
+    NotMoved {
+        /// The generation of the order.
+        generation: Generation,
+        /// The reason, for people.
+        why: String,
+        /// The devices on which it can resume, by slot.
+        devices: Vec<DeviceUuid>,
     },
     /// The task should go on and can't be restored yet.
     Waits {

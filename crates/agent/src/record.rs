@@ -160,9 +160,9 @@ impl Record {
                 (Line::Detached, Some(record)) => record.is_detached = true,
                 (Line::Attached { devices }, Some(record)) => {
                     record.is_detached = false;
-                    for (slot, device) in record.claimant.slots.iter_mut().zip(devices) {
-                        slot.device = device;
-                    }
+                    let mut seats = record.claimant.seats();
+                    seats.come_to(&devices);
+                    (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
                 // Only the first end counts.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::call::Look;
 use crate::machine::Machine;
 use crate::plan::{Held, Plan};
+use crate::record;
 use crate::room::{MARGIN, need};
 use crate::rules;
 
@@ -68,9 +69,7 @@ pub(crate) fn refusal(
     }
     match machine.moves(&look.driver) {
         Some(true) => None,
-        Some(false) => {
-            Some(format!("driver {} restored on the old GPU when it was tried before", look.driver))
-        }
+        Some(false) => Some(record::stays(&look.driver)),
         None => short_of_both(look, held, &all),
     }
 }

@@ -8,6 +8,7 @@ use crate::driver::{Driver, NEEDED};
 use crate::helper::ask;
 use crate::look;
 use crate::plan::Drivers;
+use crate::record;
 use crate::rules;
 
 /// The time for all questions.
@@ -20,6 +21,21 @@ pub struct Capability {
     pub refusal: Option<String>,
     /// How it is paused, or why not, in one line.
     pub text: String,
+    /// The driver's version, if it can pause.
+    pub driver: String,
+}
+
+impl Capability {
+    /// Why paused work can't be restored on other GPUs; `None` if it can, or if that was not tried
+    /// yet. The file records earlier restores.
+    #[must_use]
+    pub fn refusal_of_moves(&self, file: Option<&Path>) -> Option<String> {
+        let refusal = self.refusal.clone().or_else(|| rules::refusal_of_moves(&self.driver));
+        refusal.or_else(|| match record::read(file?, &self.driver)? {
+            true => None,
+            false => Some(record::stays(&self.driver)),
+        })
+    }
 }
 
 /// Asks the driver, in a helper process of `program`.
@@ -29,14 +45,15 @@ pub fn probe(program: &Path, drivers: &Drivers) -> Capability {
         Ok(Answer::Probed(probe)) => match refusal(&probe) {
             None => {
                 let text = format!("checkpoints of driver {}", probe.driver);
-                return Capability { refusal: None, text };
+                return Capability { refusal: None, text, driver: probe.driver };
             }
             Some(why) => why,
         },
         Ok(_) => "the driver gave no answer".to_owned(),
         Err(error) => error.to_string(),
     };
-    Capability { text: format!("nothing: {refusal}"), refusal: Some(refusal) }
+    let text = format!("nothing: {refusal}");
+    Capability { text, refusal: Some(refusal), driver: String::new() }
 }
 
 fn refusal(probe: &Probe) -> Option<String> {

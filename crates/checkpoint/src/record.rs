@@ -13,6 +13,11 @@ pub(crate) fn read(file: &Path, driver: &str) -> Option<bool> {
     }
 }
 
+/// Why memory is not moved once a restore came to the old device.
+pub(crate) fn stays(driver: &str) -> String {
+    format!("driver {driver} restored on the old GPU when it was tried before")
+}
+
 /// Notes it. Without the note, the next move is as careful as the first.
 pub(crate) fn write(file: &Path, driver: &str, it_moves: bool) {
     let word = if it_moves { "moves" } else { "stays" };

@@ -21,6 +21,7 @@ mod pause;
 mod policy;
 mod projects;
 mod reports;
+mod reseat;
 mod reserve;
 mod resize;
 mod sessions;

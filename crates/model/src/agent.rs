@@ -87,6 +87,9 @@ pub enum Order {
         task: TaskId,
         /// The generation of its allocation.
         generation: Generation,
+        /// The devices that are booked for it now, by slot; empty if they are the same.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<DeviceUuid>,
     },
     /// Send the task's processes a signal. May be lost; never sent twice.
     Signal {
@@ -182,8 +185,8 @@ pub enum Report {
         devices: Vec<Device>,
         /// A name for one run of the node's kernel.
         boot_id: String,
-        /// Details for people.
-        facts: NodeFacts,
+        /// Details for people, and about its tasks.
+        facts: Box<NodeFacts>,
     },
     /// Every task that the agent knows; the answer to [`Order::Sync`].
     Tasks {
@@ -362,6 +365,17 @@ pub enum TaskIs {
         /// The reason, for people.
         #[serde(default)]
         why: String,
+    },
+    /// It is paused, and can't resume on the other devices that were booked for it.
+    NotMoved {
+        /// The process id of its program.
+        pid: u32,
+        /// When it started.
+        started_at: Timestamp,
+        /// The reason, for people.
+        why: String,
+        /// The devices on which it can resume, by slot.
+        devices: Vec<DeviceUuid>,
     },
     /// It has ended. The agent keeps this until the server acknowledges it.
     Ended(TaskEnd),

@@ -160,6 +160,9 @@ pub enum AllocationState {
     Paused {
         /// The host memory that its GPU memory takes, in addition to its own.
         host_bytes: Bytes,
+        /// The devices that it was paused on, by slot, if others are booked for it now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        home: Vec<DeviceUuid>,
     },
     /// The task was asked to end.
     Releasing {

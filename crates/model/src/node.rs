@@ -189,6 +189,28 @@ pub struct NodeFacts {
     /// Tasks with released devices that need them again, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub returning: Vec<TaskId>,
+    /// Whether paused tasks can resume on other devices of the node.
+    #[serde(default)]
+    pub remap: Remap,
+}
+
+/// Whether paused tasks can resume on other devices of their node and model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remap {
+    /// They can.
+    Yes,
+    /// They can't.
+    No {
+        /// The reason, for people.
+        why: Box<str>,
+    },
+}
+
+impl Default for Remap {
+    fn default() -> Self {
+        Self::No { why: "the node does not move the memory of paused jobs".into() }
+    }
 }
 
 /// A paused task that should run, and waits for device memory on its node.

@@ -1,6 +1,6 @@
 //! Inputs and actions of an agent.
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskOrder, TaskReport, Terms};
+use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Device, Sharer, Slot};
@@ -25,6 +25,19 @@ impl Seats {
         Self { slots: slots.to_vec(), booked, sharer: None }
     }
 
+    /// Notes that the task came to these devices. Parts that exclude others are always on the
+    /// devices that are booked.
+    pub fn come_to(&mut self, devices: &[DeviceUuid]) {
+        for (ix, (slot, device)) in self.slots.iter_mut().zip(devices).enumerate() {
+            slot.device = device.clone();
+            if slot.part.is_alone()
+                && let Some(booked) = self.booked.get_mut(ix)
+            {
+                booked.clone_from(device);
+            }
+        }
+    }
+
     /// The devices that the task uses, by slot.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceUuid> {
@@ -43,6 +56,13 @@ pub enum Halting {
     NotPaused {
         /// The reason, for people.
         why: String,
+    },
+    /// It could not resume on other devices, and is paused.
+    NotMoved {
+        /// The reason, for people.
+        why: String,
+        /// The devices on which it can resume, by slot.
+        devices: Vec<DeviceUuid>,
     },
 }
 
@@ -239,4 +259,21 @@ pub(crate) enum Halt {
     Done,
     /// It could not be paused, for this reason.
     Failed(String),
+    /// It is paused, because it could not resume on other devices than these.
+    Stays(String, Vec<DeviceUuid>),
+}
+
+impl Halt {
+    /// The state of a running task, for the server.
+    pub fn shown(&self, pid: u32, started_at: Timestamp) -> TaskIs {
+        match self {
+            Self::No | Self::Told => TaskIs::Running { pid, started_at },
+            Self::Done => TaskIs::Paused { pid, started_at },
+            Self::Failed(why) => TaskIs::NotPaused { pid, started_at, why: why.clone() },
+            Self::Stays(why, devices) => {
+                let (why, devices) = (why.clone(), devices.clone());
+                TaskIs::NotMoved { pid, started_at, why, devices }
+            }
+        }
+    }
 }

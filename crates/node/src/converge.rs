@@ -152,9 +152,11 @@ impl Converge {
             }
             Order::Change { task, generation, terms, .. } => self.change(task, generation, &terms),
             Order::Pause { task, generation, runs_on, .. } => {
-                self.halt(task, generation, Some(runs_on))
+                self.halt(task, generation, Ok(runs_on))
             }
-            Order::Resume { task, generation, .. } => self.halt(task, generation, None),
+            Order::Resume { task, generation, devices, .. } => {
+                self.halt(task, generation, Err(devices))
+            }
             Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
@@ -278,10 +280,15 @@ impl Converge {
         }
     }
 
-    /// Only a running task without a stop order is paused or resumed. `pauses` says whether its
-    /// processes run on; `None` resumes it. The action is repeated until
-    /// the reported state fits.
-    fn halt(&mut self, task: TaskId, generation: Generation, pauses: Option<bool>) -> Vec<Action> {
+    /// Only a running task without a stop order is paused or resumed. `order` says whether its
+    /// processes run on during a pause, or on which devices it resumes. The action is repeated
+    /// until the reported state fits.
+    fn halt(
+        &mut self,
+        task: TaskId,
+        generation: Generation,
+        order: Result<bool, Vec<DeviceUuid>>,
+    ) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let State::Running { stop: None, halt, .. } = &mut known.state else {
             return self.report(task);
@@ -290,14 +297,14 @@ impl Converge {
             return Vec::new();
         }
         known.generation = generation;
-        match (&*halt, pauses) {
-            (Halt::Done, Some(_)) | (Halt::No, None) => self.report(task),
-            (Halt::No | Halt::Told | Halt::Failed(_), Some(runs_on)) => {
+        match (&*halt, order) {
+            (Halt::Done | Halt::Stays(..), Ok(_)) | (Halt::No, Err(_)) => self.report(task),
+            (Halt::No | Halt::Told | Halt::Failed(_), Ok(runs_on)) => {
                 *halt = Halt::Told;
                 vec![Action::Pause { task, generation, runs_on }]
             }
-            (Halt::Told | Halt::Done | Halt::Failed(_), None) => {
-                let steps = self.places.resume(task, generation);
+            (Halt::Told | Halt::Done | Halt::Failed(_) | Halt::Stays(..), Err(devices)) => {
+                let steps = self.places.resume(task, generation, &devices);
                 self.follow(steps)
             }
         }
@@ -317,6 +324,10 @@ impl Converge {
             Halting::Resumed => (Halt::No, self.places.resumed(task)),
             // It uses the same devices as before.
             Halting::NotPaused { why } => (Halt::Failed(why), Vec::new()),
+            Halting::NotMoved { why, devices } => {
+                let steps = self.places.not_resumed(task, &devices);
+                (Halt::Stays(why, devices), steps)
+            }
         };
         let mut actions = self.report(task);
         actions.extend(self.follow(steps));
@@ -389,6 +400,9 @@ impl Converge {
             TaskIs::Paused { pid, started_at } => {
                 State::Running { pid, started_at, stop, halt: Halt::Done }
             }
+            TaskIs::NotMoved { pid, started_at, why, devices } => {
+                State::Running { pid, started_at, stop, halt: Halt::Stays(why, devices) }
+            }
             TaskIs::NotPaused { pid, started_at, why } => {
                 State::Running { pid, started_at, stop, halt: Halt::Failed(why) }
             }
@@ -399,7 +413,7 @@ impl Converge {
         };
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
         let found = match state {
-            State::Running { halt: Halt::Done, .. } => Found::Paused,
+            State::Running { halt: Halt::Done | Halt::Stays(..), .. } => Found::Paused,
             State::Running { .. } if is_detached => Found::Detached,
             State::Running { .. } => Found::Running,
             _ => Found::Launching,
@@ -476,11 +490,7 @@ impl Known {
             State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
             State::Running { pid, started_at, halt, .. } => {
                 let (pid, started_at) = (*pid, *started_at);
-                match halt {
-                    Halt::No | Halt::Told => TaskIs::Running { pid, started_at },
-                    Halt::Done => TaskIs::Paused { pid, started_at },
-                    Halt::Failed(why) => TaskIs::NotPaused { pid, started_at, why: why.clone() },
-                }
+                halt.shown(pid, started_at)
             }
             State::Ended(end) => TaskIs::Ended(end.clone()),
             State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },

@@ -8,6 +8,7 @@ pub mod converge;
 mod done;
 pub mod loans;
 mod moving;
+mod placed;
 mod places;
 pub mod seating;
 pub mod spread;

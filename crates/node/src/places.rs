@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use gpool_model::agent::{MoveIs, MoveReason, Report, TaskOrder, Terms};
+use gpool_model::agent::{MoveIs, MoveReason, TaskOrder, Terms};
 use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
 use gpool_model::{Device, DeviceHealth, SlotPart};
 
 use crate::action::{Action, Found, Seats, Step};
 use crate::moving::{Moving, on_devices};
+use crate::placed::{Aim, Placed, State, Waiting};
 use crate::spread::{Among, Guests, Piece, Space, spread};
 
 mod room;
@@ -29,67 +30,6 @@ pub(crate) struct Places {
     tasks: BTreeMap<TaskId, Placed>,
     /// Tasks that wait for their devices, oldest first.
     waiting: VecDeque<Waiting>,
-}
-
-/// A task that has devices.
-#[derive(Debug, Clone)]
-struct Placed {
-    /// Where it is; where it goes, if it uses no device now.
-    seats: Seats,
-    state: State,
-    /// Whether a move has failed.
-    is_stuck: bool,
-    /// An order to resume that came while the task was between devices.
-    resume: Option<Generation>,
-    /// The move that is not over yet.
-    moving: Option<Moving>,
-}
-
-impl Placed {
-    fn new(seats: Seats, state: State) -> Self {
-        Self { seats, state, is_stuck: false, resume: None, moving: None }
-    }
-
-    /// The report of its move, which is over.
-    fn report(&mut self, task: TaskId, is: MoveIs) -> Option<Step> {
-        let report = self.moving.take()?.ended(task, &self.seats.slots, is)?;
-        Some(Step::Act(Action::Report(Report::Move(report))))
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It uses no device: it was not launched yet, or it is between devices.
-    Away,
-    /// It uses no device now. An earlier agent may have ordered it to any, and its shepherd has
-    /// not connected since.
-    Unsettled,
-    /// It is being launched, or resumes on its devices. It can't be moved yet.
-    Coming,
-    /// It comes to its devices from others.
-    Attaching,
-    Running,
-    /// It leaves its devices, to go to others.
-    Leaving,
-    /// The server paused it: it uses no device.
-    Paused,
-}
-
-/// A task that waits for its devices.
-#[derive(Debug, Clone)]
-struct Waiting {
-    task: TaskId,
-    /// Whether its devices are chosen. Later tasks wait until they are.
-    is_placed: bool,
-    aim: Aim,
-}
-
-#[derive(Debug, Clone)]
-enum Aim {
-    Launch(Box<TaskOrder>),
-    Resume(Generation),
-    /// It is between devices.
-    Attach,
 }
 
 impl Places {
@@ -144,8 +84,30 @@ impl Places {
         self.waits(task, Aim::Launch(order))
     }
 
-    /// A task should go on that is or was about to be paused.
-    pub fn resume(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
+    /// A task should go on that is or was about to be paused. A paused one may have other booked
+    /// devices than before.
+    pub fn resume(
+        &mut self,
+        task: TaskId,
+        generation: Generation,
+        booked: &[DeviceUuid],
+    ) -> Vec<Step> {
+        self.rebook(task, booked);
+        self.go_on(task, generation)
+    }
+
+    /// Notes the devices that are booked for a paused task, if they are others.
+    fn rebook(&mut self, task: TaskId, booked: &[DeviceUuid]) {
+        let placed = self.tasks.get_mut(&task).filter(|it| it.state == State::Paused);
+        let Some(placed) = placed.filter(|it| !booked.is_empty() && it.seats.booked != booked)
+        else {
+            return;
+        };
+        placed.seats.booked = booked.to_vec();
+        self.put(task, booked);
+    }
+
+    fn go_on(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else {
             return vec![Step::Act(Action::Resume { task, generation, devices: Vec::new() })];
         };
@@ -229,7 +191,7 @@ impl Places {
         let mut steps: Vec<Step> = placed.report(task, MoveIs::Done).into_iter().collect();
         steps.extend(self.advance());
         if let Some(generation) = resume {
-            steps.extend(self.resume(task, generation));
+            steps.extend(self.go_on(task, generation));
         }
         steps
     }
@@ -243,6 +205,13 @@ impl Places {
             Some(generation) => self.waits(task, Aim::Resume(generation)),
             None => self.advance(),
         }
+    }
+
+    /// A task could not resume on other devices: it is paused, and resumes on these.
+    pub fn not_resumed(&mut self, task: TaskId, devices: &[DeviceUuid]) -> Vec<Step> {
+        let steps = self.paused(task);
+        self.rebook(task, devices);
+        steps
     }
 
     /// A task has left its devices, or could not.

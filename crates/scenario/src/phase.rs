@@ -78,7 +78,7 @@ impl Reader {
                     "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
                     "pausing" => AllocationState::Pausing,
                     "stopping-paused" | "requeuing-paused" => {
-                        AllocationState::Paused { host_bytes: Bytes::ZERO }
+                        AllocationState::Paused { host_bytes: Bytes::ZERO, home: Vec::new() }
                     }
                     _ => AllocationState::Placed,
                 };
@@ -145,7 +145,9 @@ pub(crate) fn held_by(
 ) -> Phase {
     let state = match &phase {
         Phase::Running { .. } => AllocationState::Running,
-        Phase::Paused { .. } => AllocationState::Paused { host_bytes: Bytes::ZERO },
+        Phase::Paused { .. } => {
+            AllocationState::Paused { host_bytes: Bytes::ZERO, home: Vec::new() }
+        }
         Phase::Stopping { since, .. } => {
             AllocationState::Releasing { deadline: since.after(spec.grace) }
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_control::Control;
-use gpool_model::agent::{LoanIs, LoanReport, Order, Report};
+use gpool_model::agent::{LoanIs, LoanReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::{
     Alert, Caller, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision, Term,
 };
@@ -402,8 +402,11 @@ fn make_plans_wrong(control: &mut Control) {
     });
 }
 
-/// Logs a guarantee that was not met.
+/// Logs a guarantee that was not met, or a restore that did not move GPU memory.
 fn warn_of(report: &Report) {
+    if let Report::Task(TaskReport { task, is: TaskIs::NotMoved { why, .. }, .. }) = report {
+        tracing::warn!(%task, why, "a job could not resume on another GPU");
+    }
     if let Report::Loan(LoanReport { task, device, is: LoanIs::Late { bytes, waited } }) = report {
         tracing::warn!(%task, %device, %bytes, %waited, "a job waits for memory of its request");
     }

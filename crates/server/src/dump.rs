@@ -221,6 +221,7 @@ fn of_task(report: &TaskReport) -> String {
         TaskIs::Launching => "launching".to_owned(),
         TaskIs::Running { pid, .. } => format!("running as {pid}"),
         TaskIs::Paused { pid, .. } => format!("paused as {pid}"),
+        TaskIs::NotMoved { pid, why, .. } => format!("paused as {pid}, not moved: {why}"),
         TaskIs::NotPaused { pid, why, .. } => format!("running as {pid}, not paused: {why}"),
         TaskIs::Ended(end) => {
             let exit = match end.exit {

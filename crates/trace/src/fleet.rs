@@ -145,6 +145,7 @@ impl Fleet {
 fn inventory(node: Node) -> Event {
     let Node { name, capacity, devices, boot_id, facts, .. } = node;
     let stamp = Stamp::default();
+    let facts = Box::new(facts);
     let report = Report::Inventory { stamp, capacity, devices, boot_id, facts };
     Event::Reported { node: name, report }
 }

@@ -163,6 +163,10 @@ pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) 
             (Some("idle".to_owned()), Some("paused without its GPUs: it was idle".to_owned()))
         }
         PauseCause::Asked { by } => (Some("asked".to_owned()), Some(format!("paused by {by}"))),
+        PauseCause::NotMoved { why } => {
+            let text = format!("paused: it could not resume on another GPU: {why}");
+            (Some("not_moved".to_owned()), Some(text))
+        }
         PauseCause::TakenBack { why, beneficiary } => {
             let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
             (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))

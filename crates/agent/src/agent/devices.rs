@@ -9,11 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpool_checkpoint::{Drivers, probe};
+use gpool_checkpoint::Drivers;
 use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Wanted, sort_processes,
 };
+use gpool_model::Slot;
 use gpool_model::agent::{Report, Stamp, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
@@ -28,8 +29,10 @@ use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, idle_tasks, same};
 use super::input::{Input, InputSender};
+use super::remap::Probed;
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
+use crate::layout::Layout;
 use crate::message::Checkpoints;
 
 mod caps;
@@ -85,8 +88,7 @@ struct Asker {
     grace: UnmanagedGrace,
     ignore: Ignore,
     capacity: Resources,
-    /// The program and the driver to ask whether tasks can be paused.
-    probed: Option<(PathBuf, Drivers)>,
+    probed: Probed,
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
     about: About,
@@ -126,6 +128,7 @@ impl Devices {
             drivers: Drivers::usual(),
             ignored: config.ignore.names.clone(),
             deadlines: None,
+            record: Some(Layout::new(&config.state_dir).gpu_moves()),
         });
         let (monitor, from) = match opened {
             Opened::Source(source) => (Some(Monitor::new(source)), String::new()),
@@ -144,7 +147,7 @@ impl Devices {
             grace: UnmanagedGrace::new(config.unmanaged_grace),
             ignore: config.ignore.clone(),
             capacity: facts::capacity(config, pausing == Pausing::Stop),
-            probed: checkpoints.clone().map(|it| (config.shepherd_exe.clone(), it.drivers)),
+            probed: Probed::new(config.shepherd_exe.clone(), checkpoints.clone()),
             owners: Arc::clone(&owners),
             meter: Arc::clone(&meter),
             about,
@@ -201,14 +204,12 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// Notes that a task came to these devices, by slot.
-    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) {
+    /// Notes that a task came to these devices, by slot. Returns its parts of them.
+    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) -> Option<Vec<Slot>> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        for given in owners.values_mut().filter(|given| given.task == task) {
-            for (slot, device) in given.seats.slots.iter_mut().zip(devices) {
-                slot.device = device.clone();
-            }
-        }
+        let given = owners.values_mut().find(|given| given.task == task)?;
+        given.seats.come_to(devices);
+        Some(given.seats.slots.clone())
     }
 
     /// Changes the size of a task's shares, also of its limits where the driver applies them.
@@ -249,9 +250,7 @@ impl Devices {
 impl Asker {
     /// Runs until the agent drops its handle.
     fn run(mut self, asked: &Receiver<Question>) {
-        if let Some((program, drivers)) = self.probed.take()
-            && probe(&program, &drivers).refusal.is_none()
-        {
+        if self.probed.ask() {
             facts::allow_pauses(&mut self.capacity);
         }
         self.take_inventory();
@@ -451,7 +450,8 @@ impl Asker {
         seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
-        let tasks = facts::Notable { idle, stalled, returning };
+        let remap = self.probed.remap();
+        let tasks = facts::Notable { idle, stalled, returning, remap };
         let is_said = self.reported.as_ref();
         let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == tasks);
         let is_heard = self.is_heard.load(Ordering::Relaxed);
@@ -465,7 +465,7 @@ impl Asker {
             capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
-            facts: facts::node_facts(self.from.clone(), tasks),
+            facts: Box::new(facts::node_facts(self.from.clone(), tasks)),
         })));
     }
 }

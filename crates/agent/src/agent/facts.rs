@@ -1,7 +1,7 @@
 //! Facts about this machine apart from its devices.
 
 use gpool_model::id::TaskId;
-use gpool_model::node::{IdleTask, NodeFacts, StalledTask};
+use gpool_model::node::{IdleTask, NodeFacts, Remap, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::unit::{Bytes, MilliCpu};
 
@@ -60,6 +60,7 @@ pub(super) struct Notable {
     pub idle: Vec<IdleTask>,
     pub stalled: Vec<StalledTask>,
     pub returning: Vec<TaskId>,
+    pub remap: Remap,
 }
 
 /// Facts that are shown to users.
@@ -75,5 +76,6 @@ pub(super) fn node_facts(devices_from: String, notable: Notable) -> NodeFacts {
         idle: notable.idle,
         stalled: notable.stalled,
         returning: notable.returning,
+        remap: notable.remap,
     }
 }

@@ -3,15 +3,17 @@
 use std::io;
 
 use gpool_model::agent::{Report, TaskEnd, TaskOrder};
-use gpool_model::id::DeviceUuid;
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{BlobId, EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
 use gpool_sys::clock;
 
 use super::AgentConfig;
+use super::grow::Presence;
 use super::lend::Lent;
 use super::runner::Runner;
+use crate::layout::claim_name;
 use crate::message::{Element, GpuMemory, Launch, ToShepherd, line};
 
 /// The values of the last started array: the next element usually belongs to the same one.
@@ -32,6 +34,28 @@ impl Runner {
                 self.shepherds.wake(task);
             }
             Lent::Report(report) => self.tell(Report::Loan(report)),
+        }
+    }
+
+    /// Resumes a task on these devices.
+    pub(super) fn resume(
+        &mut self,
+        task: TaskId,
+        generation: Generation,
+        devices: Vec<DeviceUuid>,
+    ) {
+        self.parts.shares.at(task, Presence::Resuming);
+        self.come_to(task, &devices);
+        self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
+    }
+
+    /// Notes the devices of a paused task, and lets it open these and no others. The driver opens
+    /// them in the task's process during the restore.
+    pub(super) fn come_to(&self, task: TaskId, devices: &[DeviceUuid]) {
+        let Some(slots) = self.parts.devices.moved(task, devices) else { return };
+        if let Some(filter) = self.parts.isolation.filter(&slots) {
+            // If that fails, the driver can't restore there, and the task stays paused.
+            let _ = self.parts.site.existing(&claim_name(task)).filter_devices(&filter);
         }
     }
 

@@ -14,6 +14,7 @@ mod input;
 pub(crate) mod isolation;
 mod launch;
 mod lend;
+mod remap;
 mod runner;
 mod seen;
 mod shares;

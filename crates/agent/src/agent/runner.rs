@@ -255,6 +255,11 @@ impl Runner {
                 self.parts.shares.at(task, Presence::Here);
                 self.halted(task, generation, Halting::NotPaused { why });
             }
+            FromShepherd::NotMoved { generation, why, devices } => {
+                self.parts.shares.at(task, Presence::Paused);
+                self.come_to(task, &devices);
+                self.halted(task, generation, Halting::NotMoved { why, devices });
+            }
             FromShepherd::Waits { why } => self.parts.shares.stalled(task, Some(why)),
             FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
@@ -334,9 +339,7 @@ impl Runner {
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
             Action::Resume { task, generation, devices } => {
-                self.parts.shares.at(task, Presence::Resuming);
-                self.parts.devices.moved(task, &devices);
-                self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
+                self.resume(task, generation, devices);
             }
             Action::Detach { task } => {
                 self.detached_at.insert(task, Instant::now());

@@ -37,6 +37,8 @@ pub(super) struct Halt {
     pub keeper: Option<Keeper>,
     /// The processes with GPU memory that the keepers moved.
     held: Vec<Held>,
+    /// The devices on which they were, by slot.
+    home: Vec<DeviceUuid>,
     /// Whether GPU memory of the task was ever restored: a process that is killed after that can
     /// hang the machine, unless its device was freed again.
     is_restored: bool,
@@ -247,11 +249,11 @@ impl Shepherd {
         let plan = Plan {
             aim,
             shepherd: std::process::id(),
-            devices: slots.iter().map(|slot| slot.device.to_string()).collect(),
+            devices: self.devices().iter().map(ToString::to_string).collect(),
             is_shared: slots.iter().any(|slot| matches!(slot.part, SlotPart::Share { .. })),
             ignored: pausing.ignored.clone(),
-            moves: BTreeMap::new(),
-            record: None,
+            moves: self.moves(),
+            record: pausing.record.clone(),
             processes: self.halt.held.clone(),
             ledger,
             is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
@@ -331,14 +333,16 @@ impl Shepherd {
         match last {
             Say::Paused(held) => {
                 self.halt.held = held;
+                self.halt.home = self.devices();
                 self.halt.is_free = true;
                 self.paused();
             }
             Say::NotPaused { why, is_lost: false } => self.not_paused(why),
-            Say::NotMoved { why, .. } => self.lose(why),
+            Say::NotMoved { why, held } => self.not_moved(why, held),
             Say::NotPaused { why, is_lost: true } | Say::Lost(why) => self.lose(why),
             Say::Resumed => {
                 self.halt.held.clear();
+                self.halt.home.clear();
                 self.note_halt(false);
                 self.thaw();
                 match self.halt.failed.take() {
@@ -355,6 +359,35 @@ impl Shepherd {
             // Not the last message of a keeper.
             Say::Found(_) | Say::Freeze | Say::Thaw | Say::Waits(_) | Say::Restores => {}
         }
+    }
+
+    /// Stays paused on its own devices, after a resume on others that was undone.
+    fn not_moved(&mut self, why: String, held: Vec<Held>) {
+        self.halt.held = held;
+        self.halt.is_free = true;
+        let devices = self.halt.home.clone();
+        self.move_to(&devices);
+        let generation = self.halt.generation;
+        // An order that came meanwhile is followed after this.
+        if !std::mem::replace(&mut self.halt.is_wanted, true) {
+            self.note_halt(true);
+            self.link.say(&FromShepherd::NotMoved { generation, why, devices });
+        } else {
+            self.say_paused();
+        }
+    }
+
+    /// The task's devices, by slot.
+    fn devices(&self) -> Vec<DeviceUuid> {
+        let slots = &self.launch.order.allocation.slots;
+        slots.iter().map(|slot| slot.device.clone()).collect()
+    }
+
+    /// The device to which the memory of each device moves with a resume.
+    fn moves(&self) -> BTreeMap<String, String> {
+        let pairs = self.halt.home.iter().zip(&self.launch.order.allocation.slots);
+        let moved = pairs.filter(|(from, to)| **from != to.device);
+        moved.map(|(from, to)| (from.to_string(), to.device.to_string())).collect()
     }
 
     /// Goes on after a keeper that ended without a result. The driver knows how far it came.

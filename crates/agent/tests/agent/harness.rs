@@ -174,7 +174,7 @@ impl Node {
     /// Resumes a task.
     pub fn resume_task(&mut self, task: TaskId, generation: u64) {
         let (term, generation) = (Term(1), Generation(generation));
-        self.order(&Order::Resume { term, task, generation });
+        self.order(&Order::Resume { term, task, generation, devices: Vec::new() });
     }
 
     /// Waits until a report of this generation shows the task as paused or running.

@@ -254,7 +254,8 @@ fn a_driver_that_restores_on_the_old_device_is_undone() {
 
 #[test]
 fn memory_is_not_moved_if_that_could_lose_it() {
-    let refused: [(fn(&mut Fake), &str, &str); 4] = [
+    type Change = fn(&mut Fake);
+    let refused: [(Change, &str, &str); 4] = [
         (|fake| fake.driver = "575.57.08".to_owned(), OTHER, "580 or later"),
         (|_| {}, OLDER, "is another model"),
         (|fake| fake.moves = Some(false), OTHER, "when it was tried before"),

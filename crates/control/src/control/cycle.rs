@@ -65,6 +65,7 @@ impl Control {
 
     /// Runs one cycle; returns whether it decided anything.
     fn one_cycle(&mut self) -> bool {
+        self.reseat();
         let Some(plan) = self.verified_plan() else {
             return false;
         };

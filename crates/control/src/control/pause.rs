@@ -9,8 +9,8 @@ use gpool_model::agent::Order;
 use gpool_model::job::StopCause;
 use gpool_model::pause::pause_memory;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Caller, Exit, Job, JobId, JobVerb, NodeName, PauseCause,
-    Phase, Refusal, ResourceKind, TaskId,
+    Allocation, AllocationState, Bytes, Caller, DeviceUuid, Exit, Generation, Job, JobId, JobVerb,
+    NodeName, PauseCause, Phase, Refusal, ResourceKind, TaskId,
 };
 
 use crate::control::Control;
@@ -118,7 +118,8 @@ impl Control {
         let own = allocations.iter_mut().find(|it| it.task == task);
         let Some(own) = own.filter(|it| it.state == AllocationState::Pausing) else { return };
         let host_bytes = own.resources.get(&ResourceKind::PauseMemory);
-        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes) };
+        let home = Vec::new();
+        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes), home };
         own.resources = resources;
         own.resources.set(ResourceKind::PauseMemory, host_bytes);
         self.put_job(job);
@@ -147,6 +148,31 @@ impl Control {
             }
             _ => self.go_on_now(task.job),
         }
+    }
+
+    /// Handles a task that could not resume on the devices that were booked for it: its job is
+    /// paused again, and waits for the devices that the agent names.
+    pub(crate) fn task_not_moved(
+        &mut self,
+        (task, generation): (TaskId, Generation),
+        why: &str,
+        devices: &[DeviceUuid],
+    ) {
+        let mut job = self.job(task.job);
+        let current = job.generation;
+        match &mut job.phase {
+            Phase::Paused { .. } => return self.task_paused(task),
+            // The order to resume it may not have arrived.
+            Phase::Running { .. } if generation < current => return self.is_halted(task),
+            Phase::Running { allocations, .. } => {
+                let own = allocations.iter_mut().find(|it| it.task == task);
+                own.into_iter().for_each(|it| self.book_slots(it, devices));
+            }
+            _ => return,
+        }
+        self.put_job(job);
+        self.pause_one(task.job, PauseCause::NotMoved { why: why.into() });
+        self.task_paused(task);
     }
 
     /// Resumes a paused job, at once or when the leaving jobs have left.
@@ -189,7 +215,7 @@ impl Control {
         let pause = self.now.since(since);
         job.course.paused = job.course.paused.saturating_add(pause);
         // A pause that a user asked for is not waiting time.
-        if matches!(why, PauseCause::TakenBack { .. }) {
+        if matches!(why, PauseCause::TakenBack { .. } | PauseCause::NotMoved { .. }) {
             job.waited = job.waited.saturating_add(pause);
         }
         job.phase = Phase::Running { allocations, started_at };
@@ -200,22 +226,22 @@ impl Control {
     /// Orders the nodes of a job to pause or resume its tasks.
     fn order_halt(&mut self, job: &Job, pauses: bool) {
         let goes_on = |it: &&Allocation| !has_ended(job, it.task);
-        for Allocation { task, node, .. } in job.phase.allocations().iter().filter(goes_on) {
-            self.order_halt_of(job, *task, node, pauses);
+        for allocation in job.phase.allocations().iter().filter(goes_on) {
+            self.order_halt_of(job, allocation, pauses);
         }
     }
 
-    pub(crate) fn order_halt_of(&mut self, job: &Job, task: TaskId, node: &NodeName, pauses: bool) {
+    pub(crate) fn order_halt_of(&mut self, job: &Job, of: &Allocation, pauses: bool) {
+        let (task, node) = (of.task, &of.node);
         let (term, generation) = (self.world.cluster().term, job.generation);
         if pauses {
             let runs_on = matches!(job.phase, Phase::Paused { why: PauseCause::Idle, .. });
             return self.order(node, Order::Pause { term, task, generation, runs_on });
         }
-        // Terms that changed meanwhile may not have arrived, and counts as received after this.
-        if let Some(allocation) = job.phase.allocations().iter().find(|it| it.task == task) {
-            self.order_terms_of(job, allocation);
-        }
-        self.order(node, Order::Resume { term, task, generation });
+        // Terms that changed meanwhile may not have arrived, and count as received after this.
+        self.order_terms_of(job, of);
+        let devices = of.slots.iter().map(|slot| slot.device.clone()).collect();
+        self.order(node, Order::Resume { term, task, generation, devices });
     }
 }
 

@@ -26,7 +26,7 @@ impl Control {
     pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
         match report {
             Report::Inventory { stamp, capacity, devices, boot_id, facts } => {
-                self.inventory(node, stamp, capacity, devices, boot_id, facts);
+                self.inventory(node, stamp, capacity, devices, boot_id, *facts);
             }
             Report::Tasks { stamp, term, round, tasks } => {
                 // Without its inventory, the server does not know whether the node was rebooted.
@@ -116,8 +116,8 @@ impl Control {
             }
             // The agent ignores limits then; the limit is sent again after this order.
             Phase::Paused { .. } if !allocation.is_paused() && !is_claimed(allocation) => {
-                let (job, node) = (row.job.clone(), node.clone());
-                self.order_halt_of(&job, task, &node, true);
+                let (job, allocation) = (row.job.clone(), allocation.clone());
+                self.order_halt_of(&job, &allocation, true);
             }
             Phase::Starting { .. } if has_started => {}
             Phase::Starting { .. } if heard.is_none_or(|heard| heard < generation) => {
@@ -197,7 +197,7 @@ impl Control {
             TaskIs::Launching => {}
             TaskIs::Running { started_at, .. } => {
                 self.task_started(task, started_at);
-                self.goes_on(node, task);
+                self.goes_on(task);
             }
             TaskIs::NotPaused { started_at, why, .. } => {
                 self.task_started(task, started_at);
@@ -205,7 +205,11 @@ impl Control {
             }
             TaskIs::Paused { started_at, .. } => {
                 self.task_started(task, started_at);
-                self.is_halted(node, task);
+                self.is_halted(task);
+            }
+            TaskIs::NotMoved { started_at, why, devices, .. } => {
+                self.task_started(task, started_at);
+                self.task_not_moved((task, generation), &why, &devices);
             }
             TaskIs::Ended(end) => {
                 self.task_ended(task, &end);
@@ -232,11 +236,13 @@ impl Control {
             TaskIs::Launching
             | TaskIs::Running { .. }
             | TaskIs::Paused { .. }
+            | TaskIs::NotMoved { .. }
             | TaskIs::NotPaused { .. }
                 if self.was_refused(task, generation) => {}
             TaskIs::Launching
             | TaskIs::Running { .. }
             | TaskIs::Paused { .. }
+            | TaskIs::NotMoved { .. }
             | TaskIs::NotPaused { .. } => {
                 self.skip_attempt(task);
                 let term = self.world.cluster().term;
@@ -265,21 +271,23 @@ impl Control {
     }
 
     /// A task runs: if it should be paused, the order may not have arrived.
-    fn goes_on(&mut self, node: &NodeName, task: TaskId) {
+    fn goes_on(&mut self, task: TaskId) {
         let job = self.job(task.job);
         let own = job.phase.allocations().iter().find(|it| it.task == task);
-        let is_told = matches!(job.phase, Phase::Paused { .. });
-        if is_told && own.is_some_and(|it| !is_claimed(it)) {
-            self.order_halt_of(&job, task, node, true);
+        if let Phase::Paused { .. } = job.phase
+            && let Some(own) = own.filter(|it| !is_claimed(it))
+        {
+            self.order_halt_of(&job, own, true);
         }
     }
 
     /// A task is paused: if it should run, the order may not have arrived.
-    fn is_halted(&mut self, node: &NodeName, task: TaskId) {
+    pub(crate) fn is_halted(&mut self, task: TaskId) {
         let job = self.job(task.job);
-        match job.phase {
-            Phase::Paused { .. } => self.task_paused(task),
-            Phase::Running { .. } => self.order_halt_of(&job, task, node, false),
+        let own = job.phase.allocations().iter().find(|it| it.task == task);
+        match (&job.phase, own) {
+            (Phase::Paused { .. }, _) => self.task_paused(task),
+            (Phase::Running { .. }, Some(own)) => self.order_halt_of(&job, own, false),
             _ => {}
         }
     }

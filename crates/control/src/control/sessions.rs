@@ -144,7 +144,7 @@ impl Control {
 
     /// The devices of a node that only tasks may use that booked them: drained, reserved now, or
     /// not allowed by an admin.
-    fn closed_on(&self, node: &NodeName) -> BTreeSet<DeviceUuid> {
+    pub(crate) fn closed_on(&self, node: &NodeName) -> BTreeSet<DeviceUuid> {
         // Only a node that can pause tasks can move them, so others have no guests.
         let can_move = |row: &&NodeRow| row.node.capacity.get(&ResourceKind::PauseMemory) > 0;
         let Some(row) = self.world.node(node).filter(can_move) else { return BTreeSet::new() };

@@ -263,12 +263,13 @@ pub fn inventory(n_devices: u32) -> Report {
     let mut capacity =
         Resources::none().with_cpus(MilliCpu::from_cores(16)).with_memory(memory).with_tasks(32);
     capacity.set(ResourceKind::PauseMemory, memory.get());
+    let facts = NodeFacts { devices_from: "simulated".to_owned(), ..NodeFacts::default() };
     Report::Inventory {
         stamp: stamp(),
         capacity,
         devices: (0..n_devices).map(device).collect(),
         boot_id: "boot-1".to_owned(),
-        facts: NodeFacts { devices_from: "simulated".to_owned(), ..NodeFacts::default() },
+        facts: Box::new(facts),
     }
 }
 

@@ -316,20 +316,31 @@ fn gpus(asked: Option<&Asked>) -> Probe {
     ok("gpus", format!("{n} of the server: {}", from.join(", ")))
 }
 
-/// How this machine frees the GPUs of paused jobs; `None` without NVIDIA GPUs.
-fn pauses() -> Option<Probe> {
+/// The row about resumes.
+const MOVES: &str = "resume jobs on";
+
+/// How this machine frees the GPUs of paused jobs, and whether these resume on other GPUs; nothing
+/// without NVIDIA GPUs.
+fn pauses() -> Vec<Probe> {
     let Opened::Source(source) =
         NodeDevices::Nvml.open(&NodeName::new("doctor"), Path::new("/nonexistent"))
     else {
-        return None;
+        return Vec::new();
     };
-    source.outline().ok().filter(|outline| outline.n_devices > 0)?;
-    let program = std::env::current_exe().ok()?;
+    let has_gpus = source.outline().is_ok_and(|outline| outline.n_devices > 0);
+    let Some(program) = std::env::current_exe().ok().filter(|_| has_gpus) else {
+        return Vec::new();
+    };
     let found = gpool_checkpoint::probe(&program, &gpool_checkpoint::Drivers::usual());
-    Some(match found.refusal {
+    let moves = match found.refusal_of_moves(None) {
+        None => ok(MOVES, format!("another GPU of the model, by driver {}", found.driver)),
+        Some(why) => less(MOVES, format!("their own GPU only: {why}")),
+    };
+    let pauses = match found.refusal {
         None => ok("pause jobs by", found.text),
-        Some(_) => less("pause jobs by", found.text),
-    })
+        Some(_) => return vec![less("pause jobs by", found.text)],
+    };
+    vec![pauses, moves]
 }
 
 fn gpus_here() -> Probe {

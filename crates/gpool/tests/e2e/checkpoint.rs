@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpool_stub_nvml::{Device, STATE_FILE, State, install};
+use gpool_stub_nvml::{Cuda, Device, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, Running, kill_9, skip, until, until_so};
 use crate::nvml::device;
@@ -34,16 +34,26 @@ impl Rig {
     }
 
     fn of(driver: &str, device: Device) -> Option<Self> {
+        Self::with(driver, vec![device], Cuda::default())
+    }
+
+    /// Two GPUs of one model.
+    fn pair(driver: &str, cuda: Cuda) -> Option<Self> {
+        let devices = [0, 1].map(|ix| Device { memory: Some(8 * GIB), ..device(ix) });
+        Self::with(driver, devices.to_vec(), cuda)
+    }
+
+    fn with(driver: &str, devices: Vec<Device>, cuda: Cuda) -> Option<Self> {
         let mut cluster = Cluster::unstarted(&["--devices", "nvml"]);
         let folder = cluster.path("driver");
         std::fs::create_dir(&folder).unwrap();
         let nvml = install(&folder).unwrap();
-        let cuda = gpool_stub_cuda::install(&folder).unwrap();
+        let library = gpool_stub_cuda::install(&folder).unwrap();
         if !compile(&folder.join("program")) {
             return None;
         }
-        let state = State { driver: driver.to_owned(), devices: vec![device], ..State::default() };
-        for (name, path) in [("GPOOL_NVML_PATH", nvml), ("GPOOL_CUDA_PATH", cuda)] {
+        let state = State { driver: driver.to_owned(), devices, cuda, ..State::default() };
+        for (name, path) in [("GPOOL_NVML_PATH", nvml), ("GPOOL_CUDA_PATH", library)] {
             cluster.variables.push((name.to_owned(), path.display().to_string()));
         }
         let mut rig = Self { cluster, state };
@@ -332,6 +342,84 @@ fn a_restore_waits_for_a_process_of_others() {
     assert!(rig.has_text(&mut program));
     rig.cluster.until_is(&id, "running");
     until_so("it no longer waits", || rig.cluster.job(&id).stalled.is_none());
+}
+
+/// The GPUs of a job, by index.
+fn gpus_of(rig: &Rig, id: &str) -> Vec<u32> {
+    rig.cluster.job(id).placement.iter().flat_map(|it| it.devices.clone()).collect()
+}
+
+/// A paused job with a text in GPU memory, and a job that has its GPU since.
+fn displaced(rig: &Rig) -> (Program, Program) {
+    let program = rig.start(&PAUSABLE);
+    assert_eq!(gpus_of(rig, &program.id), [0]);
+    rig.pause(&program.id);
+    let other = rig.start(&["-g", "1"]);
+    assert_eq!(gpus_of(rig, &other.id), [0]);
+    (program, other)
+}
+
+#[test]
+fn a_paused_job_resumes_on_another_gpu_if_its_own_is_taken() {
+    let Some(mut rig) = Rig::pair("580.95.05", Cuda::default()) else { return };
+    let (mut program, mut other) = displaced(&rig);
+    let id = program.id.clone();
+    rig.cluster.gpool(["resume", &id]).ok();
+    assert!(rig.has_text(&mut program));
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![1], 1));
+    // The driver has moved memory now, so the next move needs no room on the old GPU.
+    rig.pause(&id);
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    rig.cluster.until_ended(&other.id);
+    let first = rig.start(&["-g", "1"]);
+    other = rig.start(&["-g", "1"]);
+    let (on_0, on_1) = match gpus_of(&rig, &first.id)[..] {
+        [0] => (first, &mut other),
+        _ => (other, &mut { first }),
+    };
+    assert!(rig.ask(on_1, &format!("alloc {}", 6 * GIB)).starts_with("0 "));
+    rig.cluster.gpool(["resume", &id]).ok();
+    rig.cluster.kill();
+    rig.cluster.up();
+    rig.cluster.gpool(["cancel", &on_0.id]).ok();
+    assert!(rig.has_text(&mut program));
+    assert_eq!(gpus_of(&rig, &id), [0]);
+    rig.cluster.until_is(&id, "running");
+}
+
+#[test]
+fn a_job_that_the_driver_does_not_move_waits_for_its_own_gpu() {
+    let cuda = Cuda { move_is_ignored: true, ..Cuda::default() };
+    let Some(rig) = Rig::pair("580.95.05", cuda) else { return };
+    let (mut program, other) = displaced(&rig);
+    let id = program.id.clone();
+    rig.cluster.gpool(["resume", &id]).ok();
+    let restored = "restored its memory on the old GPU";
+    until_so("it is found out", || rig.events(&id).contains(restored));
+    rig.cluster.until_is(&id, "paused");
+    until_so("it is explained", || rig.cluster.why(&id).contains("own GPU 0"));
+    let why = rig.cluster.why(&id).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(why.contains("it can't resume on another GPU: driver 580.95.05"), "{why}");
+    assert_eq!(gpus_of(&rig, &id), [0]);
+    // The other job has its GPU for itself, and the free one takes work.
+    until_so("the GPU is free", || rig.cluster.gpu_state(1) == "free");
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    rig.cluster.until_is(&id, "running");
+    assert!(rig.has_text(&mut program));
+    assert_eq!(gpus_of(&rig, &id), [0]);
+}
+
+#[test]
+fn with_an_old_driver_a_paused_job_waits_for_its_own_gpu() {
+    let Some(rig) = Rig::pair("575.57.08", Cuda::default()) else { return };
+    let (mut program, other) = displaced(&rig);
+    let id = program.id.clone();
+    rig.cluster.gpool(["resume", &id]).ok();
+    until_so("it is explained", || rig.cluster.why(&id).contains("580 or later"));
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    rig.cluster.until_is(&id, "running");
+    assert!(rig.has_text(&mut program));
+    assert_eq!(gpus_of(&rig, &id), [0]);
 }
 
 #[test]

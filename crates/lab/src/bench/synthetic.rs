@@ -8,7 +8,6 @@ use gpool_cli::failure::Result;
 use gpool_control::Control;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
-use gpool_model::node::NodeFacts;
 use gpool_model::{
     Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest,
     JobRequest, MilliCpu, Millis, NewJob, NodeName, Policy, RequestId, Resources, TaskId,
@@ -255,7 +254,7 @@ fn inventory(n: u32) -> Report {
         capacity: room.with_memory(Bytes::from_gib(2048)).with_tasks(1000),
         devices: (0..DEVICES).map(device).collect(),
         boot_id: "boot".to_owned(),
-        facts: NodeFacts::default(),
+        facts: Box::default(),
     }
 }
 

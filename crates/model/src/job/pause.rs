@@ -26,4 +26,9 @@ pub enum PauseCause {
         /// The job that got its devices.
         beneficiary: JobId,
     },
+    /// It could not resume on other devices, and waits for its own.
+    NotMoved {
+        /// The reason, for people.
+        why: Arc<str>,
+    },
 }

@@ -4,7 +4,8 @@ use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 use gpool_model::{Device, Slot};
 
-use super::{Placed, Places, State};
+use super::Places;
+use crate::placed::{Placed, State};
 
 impl Places {
     /// Whether the tasks that are on the devices of a waiting one leave it room.

@@ -182,7 +182,12 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
         let generation = Generation(generation);
         Order::Pause { term, task, generation, runs_on: true }
     };
-    let resume = |generation| Order::Resume { term, task, generation: Generation(generation) };
+    let resume = |generation| Order::Resume {
+        term,
+        task,
+        generation: Generation(generation),
+        devices: Vec::new(),
+    };
     let halted =
         |generation, halting| Input::Halted { task, generation: Generation(generation), halting };
     assert_eq!(reported(&obey(&mut converge, pause(2))), [&TaskIs::Launching], "too early");

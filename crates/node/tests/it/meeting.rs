@@ -58,7 +58,7 @@ fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
         let generation = Generation(generation);
         let order = match pauses {
             true => Order::Pause { term, task: moved, generation, runs_on: false },
-            false => Order::Resume { term, task: moved, generation },
+            false => Order::Resume { term, task: moved, generation, devices: Vec::new() },
         };
         let actions = converge.step(Input::Order(order));
         let resumes = |action: &Action| matches!(action, Action::Resume { .. });

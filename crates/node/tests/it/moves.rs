@@ -373,7 +373,12 @@ fn a_paused_task_leaves_its_device_and_comes_back_to_a_free_one() {
     node.run(3, vec![share(0, 40, 80)]);
     node.start();
     assert_eq!(node.places(), [(1, vec![0]), (3, vec![0])]);
-    node.step(Input::Order(Order::Resume { term, task, generation: Generation(3) }));
+    node.step(Input::Order(Order::Resume {
+        term,
+        task,
+        generation: Generation(3),
+        devices: Vec::new(),
+    }));
     node.settle();
     assert!(!node.running[&task].1);
 }

@@ -90,7 +90,8 @@ impl Cluster {
         let resources = row.spec.resources_paused();
         for allocation in job.phase.allocations_mut() {
             let bytes = allocation.resources.get(&ResourceKind::PauseMemory);
-            allocation.state = AllocationState::Paused { host_bytes: Bytes::new(bytes) };
+            let (host_bytes, home) = (Bytes::new(bytes), Vec::new());
+            allocation.state = AllocationState::Paused { host_bytes, home };
             allocation.resources = resources.clone();
             allocation.resources.set(ResourceKind::PauseMemory, bytes);
         }

@@ -356,6 +356,10 @@ fn reported(id: JobId, time: Timestamp, report: &TaskReport) -> Option<JobEvent>
             Some(JobEvent { facts: facts([("exit_code", json!(code))]), ..told })
         }
         TaskIs::Paused { .. } => Some(event(id, time, "paused", format!("run {run} is paused"))),
+        TaskIs::NotMoved { why, .. } => {
+            let text = format!("run {run} could not resume on another GPU: {why}");
+            Some(event(id, time, "not_moved", text))
+        }
         TaskIs::NotPaused { why, .. } => {
             let text = format!("run {run} could not be paused: {why}");
             Some(event(id, time, "not_paused", text))

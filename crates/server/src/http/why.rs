@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Estimate, Learnt, Part, Source, Tried, Whose};
-use gpool_model::{Holder, JobId, Phase, Reason, Timestamp};
+use gpool_model::node::Remap;
+use gpool_model::{Holder, JobId, NodeName, PauseCause, Phase, Reason, SlotPart, Timestamp};
 use gpool_sched::Explainer;
 use gpool_wire::{
     Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
@@ -152,6 +153,12 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
                      demand: gpool pool set POOL --mig-auto",
                 )
             }
+            Reason::PausedOn { node, .. } => match stays(view, row, node) {
+                Some(why) => {
+                    shown.with_next_step(&format!("it can't resume on another GPU: {why}"))
+                }
+                None => shown,
+            },
             _ => shown,
         }
     };
@@ -167,6 +174,21 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let shared = jobs::shared_nodes(view, row);
     let found = Found { planned_at, elements, nodes: shared, ..found };
     Some(Explained { found, reasons, nodes, place, part })
+}
+
+/// Why a paused job can't resume on another GPU of a node, if one is free.
+fn stays(view: &View<'_>, row: &JobRow, node: &NodeName) -> Option<String> {
+    let Phase::Paused { allocations, why, .. } = &row.job.phase else { return None };
+    let remap = &view.world.node(node)?.node.facts.remap;
+    let mut slots = allocations.iter().flat_map(|it| &it.slots);
+    match (why, remap) {
+        (PauseCause::NotMoved { why }, _) => Some(why.to_string()),
+        (_, Remap::No { why }) => Some(why.to_string()),
+        _ if slots.any(|slot| slot.part != SlotPart::Whole) => {
+            Some("only jobs with whole GPUs can".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Returns the position of a job among those that wait for the same capacity.

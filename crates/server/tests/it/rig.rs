@@ -219,14 +219,12 @@ fn inventory() -> Report {
             .with_tasks(64),
         devices: (0..2).map(device).collect(),
         boot_id: "boot".to_owned(),
-        facts: NodeFacts {
+        facts: Box::new(NodeFacts {
             version: "0.0.0".to_owned(),
             devices_from: "simulated".to_owned(),
             system: "test".to_owned(),
-            idle: Vec::new(),
-            stalled: Vec::new(),
-            returning: Vec::new(),
-        },
+            ..NodeFacts::default()
+        }),
     }
 }
 

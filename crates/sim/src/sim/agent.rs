@@ -409,7 +409,7 @@ impl Sim {
             capacity: machine.node.capacity.clone(),
             devices: agent.said.clone(),
             boot_id: format!("boot-{boot}"),
-            facts: machine.node.facts.clone(),
+            facts: Box::new(machine.node.facts.clone()),
         };
         self.say(m, report);
     }
