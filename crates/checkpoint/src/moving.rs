@@ -19,7 +19,7 @@ pub(crate) fn moves(plan: &Plan, held: &[Held]) -> bool {
     held.iter().any(|process| !moves_of(plan, process).is_empty())
 }
 
-/// The new device of each device from which the memory of a process moves.
+/// The new device of each device that the memory of a process leaves.
 fn moves_of(plan: &Plan, process: &Held) -> BTreeMap<String, String> {
     let all = process.on.keys().map(|device| (process.place(device), plan.target(device)));
     let moved = all.filter(|(from, to)| from != to);
@@ -121,7 +121,7 @@ pub(crate) fn listed(plan: &Plan, look: &Look, held: &[Held]) -> Listed {
     first(Listed::Elsewhere).or_else(|| first(Listed::NotYet)).unwrap_or(Listed::There)
 }
 
-/// Notes the devices to which processes came, before they are checkpointed again.
+/// Notes the devices that processes came to, before they are checkpointed again.
 pub(crate) fn note_places(plan: &Plan, look: &Look, held: &mut [Held]) {
     for process in held {
         let seen: BTreeSet<&str> = devices_of(look, process).collect();

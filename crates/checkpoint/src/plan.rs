@@ -151,8 +151,8 @@ pub struct Held {
     pub started: u64,
     /// Its bytes by the UUID of the device, with its contexts.
     pub on: BTreeMap<String, u64>,
-    /// The device to which the driver would restore the memory of a device in `on`, by the UUID of
-    /// the latter, if a restore that was undone has changed it.
+    /// Where the driver would restore the memory of a device in `on`, by the UUID of the latter, if
+    /// a restore that was undone has changed it.
     #[serde(default)]
     pub moved: BTreeMap<String, String>,
 }
@@ -164,7 +164,7 @@ impl Held {
         self.on.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// The device to which the driver restores the memory of a device in `on` by itself.
+    /// The device on which the driver restores the memory of a device in `on` by itself.
     pub(crate) fn place<'a>(&'a self, device: &'a str) -> &'a str {
         self.moved.get(device).map_or(device, String::as_str)
     }

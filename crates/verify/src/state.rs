@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::JobState;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, Generation, GpuAmount,
-    JobId, JobSpec, Node, NodeName, Phase, ResourceKind, Resources, Shape, SlotPart, Timestamp,
+    Allocation, AllocationState, Attempt, Bytes, Dependency, DependencyKind, DeviceUuid,
+    Generation, GpuAmount, JobId, JobSpec, Node, NodeName, Phase, ResourceKind, Resources, Shape,
+    SlotPart, Timestamp,
 };
 use gpool_world::{DeviceLedger, Head, JobRow, Line, NodeRow, Snapshot, World};
 
@@ -214,6 +215,29 @@ fn check_allocation(
         return;
     };
     check_kinds(&node.node, row, allocation, found);
+    if let AllocationState::Paused { home, .. } = &allocation.state
+        && !may_resume_for(&node.node, home, allocation)
+    {
+        found.push(Violation::GoesOnElsewhere { job: id });
+    }
+}
+
+/// Whether the booked devices of a paused task are of the models of its own: the driver restores on
+/// no others.
+fn may_resume_for(node: &Node, home: &[DeviceUuid], allocation: &Allocation) -> bool {
+    let kind = |uuid: &DeviceUuid| {
+        let device = node.devices.iter().find(|device| device.uuid == *uuid);
+        device.map(|device| (&device.model, device.memory))
+    };
+    // Skips devices that were removed from the machine.
+    let is_alike = |own: &DeviceUuid, booked: &DeviceUuid| {
+        kind(own).zip(kind(booked)).is_none_or(|(own, booked)| own == booked)
+    };
+    let mut pairs = home.iter().zip(&allocation.slots);
+    let n_devices = allocation.slots.len();
+    home.is_empty()
+        || home.len() == n_devices
+            && pairs.all(|(own, it)| it.part == SlotPart::Whole && is_alike(own, &it.device))
 }
 
 /// Skips devices that were removed from the machine.

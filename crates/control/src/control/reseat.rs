@@ -70,8 +70,14 @@ impl Control {
             let other = if is_free(home) { None } else { others.first().copied() };
             chosen.push(other.unwrap_or(home));
         }
+        chosen.sort_by_key(|it| it.index);
+        let is_alike = |(uuid, it): (&DeviceUuid, &&Device)| {
+            find(uuid).is_some_and(|own| (&own.model, own.memory) == (&it.model, it.memory))
+        };
         // Half of the devices would not let it resume.
-        let goes = row.node.facts.remap == Remap::Yes && chosen.iter().all(|it| is_free(it));
+        let goes = row.node.facts.remap == Remap::Yes
+            && chosen.iter().all(|it| is_free(it))
+            && own.iter().zip(&chosen).all(is_alike);
         let devices: Vec<DeviceUuid> = match goes {
             true => chosen.iter().map(|it| it.uuid.clone()).collect(),
             false => own.clone(),

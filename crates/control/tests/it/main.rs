@@ -12,6 +12,7 @@ mod life;
 mod mig_plan;
 mod outbox;
 mod projects;
+mod reseat;
 mod reserve;
 mod restart;
 mod restore;

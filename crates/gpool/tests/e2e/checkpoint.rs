@@ -436,11 +436,14 @@ fn the_doctor_shows_whether_jobs_can_be_paused() {
         let mut command = rig.cluster.command();
         command.envs(rig.cluster.variables.iter().cloned()).arg("doctor");
         let report = Running::start(&mut command, None).end().out;
-        let row = report.lines().find(|line| line.starts_with("pause jobs by"));
-        Some(row.unwrap_or_else(|| panic!("{report}")).to_owned())
+        let is_about = |line: &&str| line.starts_with("pause jobs by") || line.contains("jobs on");
+        Some(report.lines().filter(is_about).collect::<Vec<_>>().join("\n"))
     };
     let Some(works) = row("580.95.05") else { return };
     assert!(works.contains("checkpoints of driver 580.95.05"), "{works}");
+    assert!(works.contains("another GPU of the model, by driver 580.95.05"), "{works}");
+    let before = row("575.57.08").unwrap();
+    assert!(before.contains("their own GPU only: ") && before.contains("580 or later"), "{before}");
     let old = row("565.57.01").unwrap();
     assert!(old.contains("nothing: ") && old.contains("565.57.01"), "{old}");
 }

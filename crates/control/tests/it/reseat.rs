@@ -1,0 +1,103 @@
+//! Resumes on other devices, through the state machine.
+
+use gpool_model::agent::{Order, Report, TaskIs};
+use gpool_model::job::JobState;
+use gpool_model::node::Remap;
+use gpool_model::*;
+
+use crate::harness::*;
+
+/// Reports a node with this number of devices, where paused tasks can resume on others or not.
+fn report(harness: &mut Harness, n_devices: u32, remap: Remap) {
+    let mut report = inventory(n_devices);
+    if let Report::Inventory { facts, .. } = &mut report {
+        facts.remap = remap;
+    }
+    harness.report(report);
+}
+
+fn no() -> Remap {
+    Remap::No { why: "the driver is too old".into() }
+}
+
+fn paused() -> TaskIs {
+    TaskIs::Paused { pid: 4242, started_at: Timestamp::new(1_000_000) }
+}
+
+/// A job that was paused on its devices, which are the first, and another one that has the first
+/// of them since.
+fn displaced(n_devices: u32, gpus: &str, remap: Remap) -> (Harness, JobId, JobId) {
+    let policy = Policy::from_preset("priority").expect("there is one");
+    let mut harness = Harness::with_policy(n_devices, policy);
+    report(&mut harness, n_devices, remap);
+    let id = harness.add(job(gpus));
+    harness.started(id);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("it is hers");
+    harness.say(id, paused());
+    let other = harness.add(job("1"));
+    harness.started(other);
+    harness.take_orders();
+    assert_eq!(devices(&harness, other), [0]);
+    (harness, id, other)
+}
+
+fn resume(harness: &mut Harness, id: JobId) -> Vec<Order> {
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Resume)).expect("it is hers");
+    harness.take_orders()
+}
+
+/// The indexes of a job's devices.
+fn devices(harness: &Harness, id: JobId) -> Vec<u32> {
+    let job = &harness.control.world().job(id).expect("it is there").job;
+    let slots = job.phase.allocations().iter().flat_map(|it| &it.slots);
+    slots.map(|slot| slot.index).collect()
+}
+
+#[test]
+fn free_devices_take_the_place_of_those_that_are_taken() {
+    let (mut harness, id, _) = displaced(2, "1", Remap::Yes);
+    let orders = resume(&mut harness, id);
+    let [.., Order::Resume { devices: told, .. }] = &orders[..] else { panic!("{orders:?}") };
+    assert_eq!(told.len(), 1);
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![1], JobState::Running));
+    // A job with two devices keeps the one that is free.
+    let (mut harness, id, _) = displaced(3, "2", Remap::Yes);
+    resume(&mut harness, id);
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![1, 2], JobState::Running));
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}
+
+#[test]
+fn a_job_waits_for_its_own_devices_if_no_others_are_free_or_the_driver_moves_nothing() {
+    for (n_devices, gpus, remap) in [(2, "1", no()), (2, "2", Remap::Yes), (1, "1", Remap::Yes)] {
+        let (mut harness, id, other) = displaced(n_devices, gpus, remap);
+        assert_eq!(resume(&mut harness, id), []);
+        assert_eq!(harness.state(id), JobState::Paused);
+        harness.exited(other, 0);
+        assert_eq!((devices(&harness, id)[0], harness.state(id)), (0, JobState::Running));
+        assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+    }
+}
+
+#[test]
+fn a_job_that_did_not_move_is_paused_and_waits_for_its_own_devices() {
+    let (mut harness, id, other) = displaced(2, "1", Remap::Yes);
+    let own = harness.control.world().nodes()[0].node.devices[0].uuid.clone();
+    resume(&mut harness, id);
+    let started_at = Timestamp::new(1_000_000);
+    let not_moved = |why: &str| {
+        let (why, devices) = (why.to_owned(), vec![own.clone()]);
+        TaskIs::NotMoved { pid: 4242, started_at, why, devices }
+    };
+    harness.say(id, not_moved("it stayed"));
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Paused));
+    // The order to pause it, and the same report again, change nothing.
+    harness.take_orders();
+    harness.say(id, not_moved("it stayed"));
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Paused));
+    let free = harness.add(job("1"));
+    assert_eq!(devices(&harness, free), [1]);
+    harness.exited(other, 0);
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Running));
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}
