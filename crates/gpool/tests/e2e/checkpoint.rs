@@ -38,8 +38,9 @@ impl Rig {
     }
 
     /// Two GPUs of one model.
-    fn pair(driver: &str, cuda: Cuda) -> Option<Self> {
-        let devices = [0, 1].map(|ix| Device { memory: Some(8 * GIB), ..device(ix) });
+    pub fn pair(driver: &str, cuda: Cuda) -> Option<Self> {
+        let small = |ix| Device { memory: Some(8 * GIB), minor: Some(12 - ix), ..device(ix) };
+        let devices = [0, 1].map(small);
         Self::with(driver, devices.to_vec(), cuda)
     }
 
@@ -350,7 +351,7 @@ fn gpus_of(rig: &Rig, id: &str) -> Vec<u32> {
 }
 
 /// A paused job with a text in GPU memory, and a job that has its GPU since.
-fn displaced(rig: &Rig) -> (Program, Program) {
+pub fn displaced(rig: &Rig) -> (Program, Program) {
     let program = rig.start(&PAUSABLE);
     assert_eq!(gpus_of(rig, &program.id), [0]);
     rig.pause(&program.id);

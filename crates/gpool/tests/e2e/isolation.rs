@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gpool_stub_nvml::{Device, MigProfile};
+use gpool_stub_nvml::{Cuda, Device, MigProfile};
 
+use crate::checkpoint::{Rig, displaced};
 use crate::harness::{Cluster, Gate, is_root, skip, until_so};
 use crate::nvml::{Driver, cluster_of, device};
 
@@ -21,15 +22,22 @@ fn devices() -> Vec<Device> {
 
 /// A cluster with isolated jobs; `None`, with a message, where that does not work.
 fn cluster() -> Option<(Cluster, Driver)> {
-    let can = gpool_sys::cgroup::Site::open(&format!("gpool-e2e-{}", std::process::id()));
-    let found = can.can_filter_devices();
-    can.close();
-    if let Err(why) = found {
-        skip(&why);
+    if !can_isolate() {
         return None;
     }
     let (cluster, driver) = cluster_of(devices());
     make_nodes(&cluster.path("work")).then_some((cluster, driver))
+}
+
+/// Whether jobs can be isolated here; prints a message if not.
+fn can_isolate() -> bool {
+    let can = gpool_sys::cgroup::Site::open(&format!("gpool-e2e-{}", std::process::id()));
+    let found = can.can_filter_devices();
+    can.close();
+    if let Err(why) = &found {
+        skip(why);
+    }
+    found.is_ok()
 }
 
 /// Makes the driver's nodes in a folder; `false`, with a message, if that is not possible.
@@ -146,6 +154,26 @@ fn the_isolation_outlives_the_server_and_ends_with_the_job() {
     assert!(cluster.until_ended(&id).state.as_str() == "succeeded");
     assert_eq!(cluster.stdout_of(&id), format!("{pid}\n12 .\n12 .\n"));
     until_so("its groups are removed", || groups.iter().all(|group| !group.exists()));
+}
+
+#[test]
+fn a_job_that_resumes_on_another_gpu_can_open_no_other() {
+    if !can_isolate() {
+        return;
+    }
+    let Some(rig) = Rig::pair("580.95.05", Cuda::default()) else { return };
+    if !make_nodes(&rig.cluster.path("work")) {
+        return;
+    }
+    let (mut program, other) = displaced(&rig);
+    let opens = |id: &str| {
+        let line = line();
+        rig.cluster.gpool(["exec", "--no-pty", id, "--", "sh", "-c", &line]).ok()
+    };
+    assert_eq!(opens(&other.id), "12 .\n");
+    rig.cluster.gpool(["resume", &program.id]).ok();
+    assert!(rig.has_text(&mut program));
+    assert_eq!(opens(&program.id), "11 .\n");
 }
 
 #[test]
