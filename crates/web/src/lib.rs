@@ -3,6 +3,7 @@
 
 mod assets;
 mod chart;
+mod job;
 mod overview;
 mod text;
 mod wall;
@@ -10,6 +11,7 @@ mod wall;
 use askama::Template;
 
 pub use assets::{Asset, asset};
+pub use job::JobPage;
 pub use overview::Overview;
 pub use wall::Wall;
 

@@ -5,7 +5,7 @@ use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Job, Status, Time};
 
 use crate::chart::Chart;
-use crate::text::{gib, percent, span, state, style, until};
+use crate::text::{gib, percent, places, span, state, style, until};
 use crate::written;
 
 /// The contents of the Overview.
@@ -162,20 +162,12 @@ fn wait(job: &Job, now: Time) -> Waiting {
 }
 
 fn run(job: &Job, now: Time) -> Running {
-    let place = |it: &gpool_wire::PlacedOn| {
-        let devices: Vec<String> = it.devices.iter().map(ToString::to_string).collect();
-        match devices.is_empty() {
-            true => it.node.clone(),
-            false => format!("{}:{}", it.node, devices.join(",")),
-        }
-    };
-    let places: Vec<String> = job.placement.iter().map(place).collect();
     Running {
         id: job.id.clone(),
         name: job.name.clone(),
         user: job.user.clone(),
         gpus: job.gpus.clone(),
-        places: places.join(" "),
+        places: places(&job.placement),
         since: match job.started_at {
             Some(at) => format!("{} for {}", job.state.as_str(), span(until(now, at))),
             None => job.state.as_str().to_owned(),

@@ -1,7 +1,7 @@
 //! Short texts for numbers.
 
 use gpool_model::device::DeviceState;
-use gpool_wire::Time;
+use gpool_wire::{PlacedOn, Time};
 
 /// The state of a device, for people.
 pub fn state(state: DeviceState) -> &'static str {
@@ -60,4 +60,16 @@ pub fn gib(bytes: u64) -> String {
 pub fn percent(part: f64) -> u32 {
     // A fraction is from 0 to 1, so the number is small.
     (0..=100).rev().find(|n| f64::from(*n) <= part.mul_add(100.0, 0.5)).unwrap_or(0)
+}
+
+/// The devices of a job: `lab1:0,1 lab2:3`.
+pub fn places(placement: &[PlacedOn]) -> String {
+    let place = |it: &PlacedOn| {
+        let devices: Vec<String> = it.devices.iter().map(ToString::to_string).collect();
+        match devices.is_empty() {
+            true => it.node.clone(),
+            false => format!("{}:{}", it.node, devices.join(",")),
+        }
+    };
+    placement.iter().map(place).collect::<Vec<_>>().join(" ")
 }

@@ -84,8 +84,23 @@ fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
     until_so("the job waits", || page().contains(reason));
     until_so("a start is expected", || page().contains("class=\"range\" x="));
     let page = page();
-    assert!(page.contains(&format!("<th scope=\"row\">{waits}</th>")), "{page}");
+    assert!(page.contains(&format!("<a href=\"/jobs/{waits}\">")), "{page}");
     assert!(!page.contains(hostile) && page.contains("&#60;script&#62;"), "{page}");
+    let of_job = |id: &str| ask(port, &format!("GET /jobs/{id}"), &host, &cookie);
+    let waiting = of_job(&waits).2;
+    assert!(waiting.contains(&format!("<li>{reason}")), "{waiting}");
+    let prints = cluster.sh(&[], "printf '\\033[31mred\\033[0m <b>\\n'");
+    cluster.until_ended(&prints);
+    let (code, _, ended) = of_job(&prints);
+    assert_eq!(code, 200);
+    assert!(
+        ended.contains("<pre tabindex=\"0\" aria-labelledby=\"output\">red &#60;b&#62;"),
+        "{ended}"
+    );
+    assert!(ended.contains("<dt>Exit code</dt><dd>0</dd>"), "{ended}");
+    for wrong in ["999", "1%2flogs", "x"] {
+        assert_eq!(of_job(wrong).0, 404, "{wrong}");
+    }
     // The wall has no names.
     let (code, _, wall) = ask(port, "GET /wall", "localhost", "");
     assert_eq!(code, 200);

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::{Json, Router};
 use gpool_model::Timestamp;
-use gpool_web::{CSP, Message, Overview, Wall, asset};
-use gpool_wire::{Document, Gpu, Job, List, Login, Problem, Status, Time, catalogue};
-use http_body_util::BodyExt;
+use gpool_web::{CSP, JobPage, Message, Overview, Wall, asset};
+use gpool_wire::{Document, Gpu, Job, JobEvent, List, Login, Problem, Status, Time, catalogue};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -37,6 +38,11 @@ const CONNECTIONS_MAX: usize = 512;
 const HEADERS: Duration = Duration::from_secs(10);
 /// Most jobs on a page.
 const JOBS_MAX: u64 = 500;
+/// Lines of output on the page of a job, and their bytes.
+const LINES: u32 = 200;
+const TEXT_MAX: usize = 64 << 10;
+/// More bytes of an answer are not read: lines can be long.
+const ANSWER_MAX: usize = 64 << 20;
 /// Nobody's user and group ID, for pages without signing in.
 const NOBODY: u32 = 65_534;
 
@@ -134,6 +140,7 @@ impl Pages {
         let path = request.uri().path();
         let page = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
             [""] => self.overview(label, request.headers()).await,
+            ["jobs", id] => self.job(label, request.headers(), id).await,
             ["wall"] => self.wall().await,
             ["login", code] => Ok(self.sign_in(label, code)),
             ["assets", name] => Ok(file(name)),
@@ -185,11 +192,7 @@ impl Pages {
     }
 
     async fn overview(&self, label: &str, headers: &HeaderMap) -> Result<Response<Body>, String> {
-        let Some(asks) = self.user(label, headers).await else {
-            let text = "Run this on the machine of the server, and open the link that it prints:";
-            let command = "gpool open";
-            return Ok(message(StatusCode::UNAUTHORIZED, "Sign in", text, command));
-        };
+        let Some(asks) = self.user(label, headers).await else { return Ok(sign_in_first()) };
         let status: Document<Status> = self.ask(&asks, "/api/v1/status").await?;
         let gpus: List<Gpu> = self.ask(&asks, "/api/v1/gpus").await?;
         let jobs: List<Job> = self.ask(&asks, &format!("/api/v1/jobs?limit={JOBS_MAX}")).await?;
@@ -202,6 +205,36 @@ impl Pages {
             now: now(),
         };
         Ok(html(StatusCode::OK, overview.page()))
+    }
+
+    async fn job(
+        &self,
+        label: &str,
+        headers: &HeaderMap,
+        id: &str,
+    ) -> Result<Response<Body>, String> {
+        let Some(asks) = self.user(label, headers).await else { return Ok(sign_in_first()) };
+        // Nothing else may become a part of the API's path.
+        if id.parse::<gpool_model::JobId>().is_err() {
+            return Ok(message(StatusCode::NOT_FOUND, "There is no such job", "", ""));
+        }
+        let path = format!("/api/v1/jobs/{id}");
+        let job: Document<Job> = match self.ask(&asks, &path).await {
+            Ok(job) => job,
+            Err(why) => {
+                return Ok(message(StatusCode::NOT_FOUND, "There is no such job", &why, ""));
+            }
+        };
+        let events: List<JobEvent> = self.ask(&asks, &format!("{path}/events")).await?;
+        let output = self.text(&asks, &format!("{path}/logs?stream=both&tail={LINES}")).await;
+        let page = JobPage {
+            user: &asks.0.caller.owner.user,
+            job: &job.body,
+            events: &events.items,
+            output: output.as_deref().map_err(String::as_str),
+            now: now(),
+        };
+        Ok(html(StatusCode::OK, page.page()))
     }
 
     async fn wall(&self) -> Result<Response<Body>, String> {
@@ -218,15 +251,27 @@ impl Pages {
 
     /// Asks the API.
     async fn ask<T: DeserializeOwned>(&self, asks: &Asks, target: &str) -> Result<T, String> {
+        let body = self.bytes(asks, target).await?;
+        serde_json::from_slice(&body).map_err(|error| error.to_string())
+    }
+
+    /// Asks the API for text; at most its last bytes.
+    async fn text(&self, asks: &Asks, target: &str) -> Result<String, String> {
+        let body = self.bytes(asks, target).await?;
+        let from = body.len().saturating_sub(TEXT_MAX);
+        Ok(String::from_utf8_lossy(&body[from..]).into_owned())
+    }
+
+    async fn bytes(&self, asks: &Asks, target: &str) -> Result<Bytes, String> {
         let response = self.call(asks.clone(), target).await?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
-        let body = body.to_bytes();
+        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
         if !status.is_success() {
             let problem: Option<Problem> = serde_json::from_slice(&body).ok();
             return Err(problem.map_or_else(|| status.to_string(), |it| it.detail));
         }
-        serde_json::from_slice(&body).map_err(|error| error.to_string())
+        Ok(body)
     }
 
     /// Answers as the API does, for nobody.
@@ -253,6 +298,11 @@ fn html(status: StatusCode, page: String) -> Response<Body> {
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
+}
+
+fn sign_in_first() -> Response<Body> {
+    let text = "Run this on the machine of the server, and open the link that it prints:";
+    message(StatusCode::UNAUTHORIZED, "Sign in", text, "gpool open")
 }
 
 fn message(status: StatusCode, title: &str, text: &str, command: &str) -> Response<Body> {
