@@ -39,6 +39,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("wire", Allowed::Only(&["model"])),
     ("client", Allowed::Only(&["wire"])),
     ("store", Allowed::Only(&["model", "failpoint"])),
+    ("history", Allowed::Only(&[])),
     ("failpoint", Allowed::Only(&[])),
     ("device", Allowed::Only(&["model", "sys"])),
     ("sys", Allowed::Only(&[])),

@@ -1,0 +1,50 @@
+//! Utilization of devices and jobs over time, in one SQLite file of its own. The scheduler never
+//! reads it: if the file is lost, only charts and reports lose their past.
+//!
+//! Time is an argument of every call. A writer calls [`History::append`] once a minute with all
+//! values of that minute, and then [`History::maintain`]. Any thread reads through a [`Reader`].
+//!
+//! The file has three tables:
+//!
+//! | table | contents |
+//! | --- | --- |
+//! | `recent` | minutes as they came, of hours that are not sealed yet |
+//! | `block` | sealed: minutes and hours of 16 devices or jobs, sums of an hour |
+//! | `name` | names of devices, jobs, users and so on, as numbers |
+//!
+//! A value that was not measured is absent, never zero. If a minute is written twice, for example
+//! after the clock moved back, the first value stays, and the second call only adds values that
+//! were absent.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod codec;
+mod database;
+mod error;
+mod history;
+mod keys;
+mod names;
+mod reader;
+mod recent;
+mod report;
+mod seal;
+mod series;
+mod time;
+mod totals;
+
+pub use error::Error;
+pub use history::{
+    Appended, Batch, History, JobSample, Maintained, Refusal, Sample, Settings, Use,
+};
+pub use reader::{Chart, Line, Point, Reader};
+pub use report::{Dimension, Report, ReportRow};
+pub use series::{DeviceSeries, JobSeries, Scale};
+pub use time::{Minute, Span, Step};
+pub use totals::Totals;
+
+/// The encoding of columns, for the benchmark that compares layouts and for the tests.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::codec::{ABSENT, Packer, put_column, take_column};
+}

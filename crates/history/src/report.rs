@@ -1,0 +1,189 @@
+//! Reports: GPU time over hours by project, user, model, kind and node.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rusqlite::Connection;
+
+use crate::codec::Packer;
+use crate::error::Error;
+use crate::keys::{Level, NODES, Stream};
+use crate::names::{self, Kind};
+use crate::reader::{CELLS_MAX, Reader};
+use crate::recent;
+use crate::seal;
+use crate::time::{Minute, Span, Step};
+use crate::totals::{Key, NODE, Totals, each_row};
+
+/// A property for splitting time. The numbers are positions in a stored key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// The project.
+    Project = 0,
+    /// The user.
+    User = 1,
+    /// The GPU model.
+    Model = 2,
+    /// The kind of job or use.
+    Kind = 3,
+    /// The node.
+    Node = 4,
+}
+
+impl Dimension {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Project => Kind::Project,
+            Self::User => Kind::User,
+            Self::Model => Kind::Model,
+            Self::Kind => Kind::Use,
+            Self::Node => Kind::Node,
+        }
+    }
+}
+
+/// The question of [`Reader::report`].
+#[derive(Debug, Clone)]
+pub struct Report<'a> {
+    /// The hours; parts of an hour count as a whole one.
+    pub span: Span,
+    /// The length of each row, at least an hour; `None` for one row over the whole range.
+    pub step: Option<Step>,
+    /// The properties that split the time.
+    pub by: &'a [Dimension],
+    /// Only time with these names.
+    pub only: &'a [(Dimension, &'a str)],
+    /// The most groups, by allocated time; the others are summed up.
+    pub n_groups: usize,
+}
+
+/// One row of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportRow {
+    /// Start of the row.
+    pub start: Minute,
+    /// The names in the order of `by`; `None` for the sum of all groups beyond the limit.
+    pub names: Option<Vec<String>>,
+    /// The sums.
+    pub totals: Totals,
+}
+
+/// Sums by group and point.
+type Cells = HashMap<(Key, usize), Totals>;
+
+impl Reader {
+    /// Sums of allocated, busy and useful time, sorted by time, then by allocated time of the
+    /// group. Hours without use have no rows.
+    ///
+    /// # Errors
+    /// The file is missing, locked or damaged, or the report is too large.
+    pub fn report(&self, report: &Report<'_>) -> Result<Vec<ReportRow>, Error> {
+        let connection = self.connect()?;
+        let mut only = Vec::new();
+        for (dimension, name) in report.only {
+            match names::find(&connection, dimension.kind(), name)? {
+                Some(n) => only.push((*dimension as usize, n + 1)),
+                None => return Ok(Vec::new()),
+            }
+        }
+        let cells = sum(&connection, report, &only)?;
+        rows(&connection, report, cells)
+    }
+}
+
+fn sum(
+    connection: &Connection,
+    report: &Report<'_>,
+    only: &[(usize, u32)],
+) -> Result<Cells, Error> {
+    let step = report.step.map(Step::at_least_hours);
+    let hours = report.span.hours();
+    let span = Span { from: Minute::of_hour(hours.start), to: Minute::of_hour(hours.end) };
+    let point = |hour: u32| match step {
+        Some(step) => step.point(span, Minute::of_hour(hour)).unwrap_or(0),
+        None => 0,
+    };
+    let mut cells = Cells::new();
+    let mut add = |hour: u32, key: Key, totals: Totals| {
+        if only.iter().any(|(place, n)| key[*place] != *n) {
+            return;
+        }
+        let mut group = Key::default();
+        for dimension in report.by {
+            group[*dimension as usize] = key[*dimension as usize];
+        }
+        *cells.entry((group, point(hour))).or_default() += totals;
+    };
+    let has_nodes = report.by.contains(&Dimension::Node);
+    let of_node = only.iter().find(|(place, _)| *place == NODE).map(|(_, n)| n / NODES);
+    let level = if has_nodes || of_node.is_some() { Level::NodeTotals } else { Level::Totals };
+    let mut packer = Packer::new()?;
+    for hour in hours.clone() {
+        let rows = match of_node {
+            Some(part) => level.row(hour, part)..=level.row(hour, part),
+            None => level.rows(hour),
+        };
+        let sql = "SELECT data FROM block WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut found = statement.query(rows.into_inner())?;
+        while let Some(row) = found.next()? {
+            let data = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+            // The sums of a damaged block are absent.
+            let _ = each_row(data, &mut packer, &mut |key, row| add(hour, key, row.totals));
+        }
+    }
+    for pending in recent::pending(connection, Stream::Use, hours)? {
+        if of_node.is_none_or(|part| part == pending.part) {
+            for (key, totals) in seal::unsealed_use(connection, &mut packer, pending)?.1 {
+                add(pending.hour, key, totals);
+            }
+        }
+    }
+    if cells.len() > CELLS_MAX {
+        return Err(Error::TooWide { n_cells: cells.len(), limit: CELLS_MAX });
+    }
+    Ok(cells)
+}
+
+fn rows(
+    connection: &Connection,
+    report: &Report<'_>,
+    cells: Cells,
+) -> Result<Vec<ReportRow>, Error> {
+    let mut allocated = BTreeMap::<Key, u64>::new();
+    for ((group, _), totals) in &cells {
+        let sum = allocated.entry(*group).or_default();
+        *sum = sum.saturating_add(totals.allocated_ms);
+    }
+    let mut order: Vec<(Key, u64)> = allocated.into_iter().collect();
+    // Stable: equal groups keep the order of their numbers.
+    order.sort_by_key(|(_, ms)| std::cmp::Reverse(*ms));
+    let mut ranks = HashMap::new();
+    let mut texts = Vec::new();
+    for (rank, (group, _)) in order.into_iter().enumerate() {
+        ranks.insert(group, rank.min(report.n_groups));
+        if rank < report.n_groups {
+            let of = |dimension: &Dimension| {
+                let n = group[*dimension as usize].saturating_sub(1);
+                names::text_of(connection, dimension.kind(), n)
+            };
+            texts.push(report.by.iter().map(of).collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    let mut sums = BTreeMap::<(usize, usize), Totals>::new();
+    for ((group, point), totals) in cells {
+        let rank = ranks.get(&group).copied().unwrap_or(report.n_groups);
+        *sums.entry((point, rank)).or_default() += totals;
+    }
+    let step = report.step.map(Step::at_least_hours);
+    let start = |point: usize| {
+        let Some(step) = step else { return report.span.from };
+        let point = u32::try_from(point).unwrap_or(u32::MAX);
+        step.start(report.span).after(point.saturating_mul(step.minutes()))
+    };
+    let row = |((point, rank), totals): ((usize, usize), Totals)| ReportRow {
+        start: start(point),
+        names: texts.get(rank).cloned(),
+        totals,
+    };
+    Ok(sums.into_iter().map(row).collect())
+}

@@ -1,0 +1,170 @@
+//! Sums of an hour for reports.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use crate::codec::{Packer, put, put_difference, take, take_difference};
+use crate::error::Error;
+
+/// Project, user, model, kind and node as numbers of names plus one. The node 0 means all nodes.
+pub type Key = [u32; 5];
+
+/// The place of the node in a key.
+pub const NODE: usize = 4;
+
+/// Columns of a stored row: key, minutes, sums.
+const N_COLUMNS: usize = 11;
+
+/// GPU time of one key in one minute.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Used {
+    pub allocated_ms: u64,
+    pub busy_ms: Option<u64>,
+    pub useful_ms: Option<u64>,
+}
+
+impl AddAssign for Used {
+    fn add_assign(&mut self, other: Self) {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        self.allocated_ms = self.allocated_ms.saturating_add(other.allocated_ms);
+        self.busy_ms = sum(self.busy_ms, other.busy_ms);
+        self.useful_ms = sum(self.useful_ms, other.useful_ms);
+    }
+}
+
+/// GPU time of a range, in milliseconds of one GPU. Busy and useful time come with the allocated
+/// time that has such a measurement, so ratios are right even if some devices measure nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Allocated time.
+    pub allocated_ms: u64,
+    /// Busy time.
+    pub busy_ms: u64,
+    /// Allocated time with a measurement of busy time; 0 if there was none.
+    pub busy_of_ms: u64,
+    /// Useful time.
+    pub useful_ms: u64,
+    /// Allocated time with a measurement of useful time; 0 if there was none.
+    pub useful_of_ms: u64,
+}
+
+impl From<Used> for Totals {
+    fn from(used: Used) -> Self {
+        let measured = |part: Option<u64>| part.map_or(0, |_| used.allocated_ms);
+        Self {
+            allocated_ms: used.allocated_ms,
+            busy_ms: used.busy_ms.unwrap_or(0),
+            busy_of_ms: measured(used.busy_ms),
+            useful_ms: used.useful_ms.unwrap_or(0),
+            useful_of_ms: measured(used.useful_ms),
+        }
+    }
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        let add = |to: &mut u64, more| *to = to.saturating_add(more);
+        add(&mut self.allocated_ms, other.allocated_ms);
+        add(&mut self.busy_ms, other.busy_ms);
+        add(&mut self.busy_of_ms, other.busy_of_ms);
+        add(&mut self.useful_ms, other.useful_ms);
+        add(&mut self.useful_of_ms, other.useful_of_ms);
+    }
+}
+
+/// The sums of one key in one hour.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Row {
+    /// A bit for each minute that is in the sums, so that no minute counts twice.
+    pub minutes: u64,
+    pub totals: Totals,
+}
+
+/// The sums of an hour.
+#[derive(Debug, Default)]
+pub struct Table(pub BTreeMap<Key, Row>);
+
+impl Table {
+    /// Adds a minute. Returns what it adds: nothing if the minute is there already.
+    pub fn add(&mut self, minute: usize, key: Key, used: Used) -> Option<Totals> {
+        let row = self.0.entry(key).or_default();
+        let bit = 1 << minute;
+        if row.minutes & bit != 0 {
+            return None;
+        }
+        row.minutes |= bit;
+        let totals = Totals::from(used);
+        row.totals += totals;
+        Some(totals)
+    }
+
+    /// The table as compressed bytes.
+    pub fn encode(&self, packer: &mut Packer) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::with_capacity(self.0.len() * N_COLUMNS);
+        put(&mut bytes, self.0.len() as u64);
+        for column in 0..N_COLUMNS {
+            let mut last = 0;
+            for (key, row) in &self.0 {
+                let value = cells(key, row)[column];
+                put_difference(&mut bytes, value, last);
+                last = value;
+            }
+        }
+        packer.pack(&bytes)
+    }
+
+    /// Reads compressed bytes; `None` if they are damaged.
+    pub fn decode(packed: &[u8], packer: &mut Packer) -> Option<Self> {
+        let mut table = Self::default();
+        each_row(packed, packer, &mut |key, row| {
+            table.0.insert(key, row);
+        })?;
+        Some(table)
+    }
+}
+
+/// Reads the rows of compressed bytes; `None`, before any row, if they are damaged.
+pub fn each_row(packed: &[u8], packer: &mut Packer, see: &mut dyn FnMut(Key, Row)) -> Option<()> {
+    let unpacked = packer.unpack(packed)?;
+    let mut bytes = unpacked.as_slice();
+    let n_rows = usize::try_from(take(&mut bytes)?).ok()?;
+    // A cell has at least a byte, so damage cannot ask for much memory.
+    if n_rows > bytes.len() / N_COLUMNS {
+        return None;
+    }
+    let mut rows = vec![[0_u64; N_COLUMNS]; n_rows];
+    for column in 0..N_COLUMNS {
+        let mut last = 0;
+        for row in &mut rows {
+            last = take_difference(&mut bytes, last)?;
+            row[column] = last;
+        }
+    }
+    for row in rows {
+        let [project, user, model, kind, node, minutes, totals @ ..] = row;
+        let [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms] = totals;
+        let number = |value: u64| u32::try_from(value).unwrap_or(0);
+        let key = [project, user, model, kind, node].map(number);
+        let totals = Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms };
+        see(key, Row { minutes, totals });
+    }
+    Some(())
+}
+
+fn cells(key: &Key, row: &Row) -> [u64; N_COLUMNS] {
+    let [project, user, model, kind, node] = key.map(u64::from);
+    let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = row.totals;
+    [
+        project,
+        user,
+        model,
+        kind,
+        node,
+        row.minutes,
+        allocated_ms,
+        busy_ms,
+        busy_of_ms,
+        useful_ms,
+        useful_of_ms,
+    ]
+}

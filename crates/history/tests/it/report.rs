@@ -1,0 +1,144 @@
+//! Sums of GPU time.
+
+use gpool_history::{Batch, Dimension, History, Report, Span, Step, Totals, Use};
+
+use crate::support::{Place, settle, span, start};
+
+fn use_of<'a>(project: &'a str, user: &'a str, node: &'a str) -> Use<'a> {
+    Use {
+        project,
+        user,
+        model: "H100",
+        kind: "batch",
+        node,
+        allocated_ms: 60_000,
+        busy_ms: Some(30_000),
+        useful_ms: None,
+    }
+}
+
+fn write(history: &mut History, minute: u32, uses: &[Use<'_>]) {
+    let now = start().after(minute);
+    history.append(now, now, &Batch { uses, ..Batch::default() }).unwrap();
+}
+
+/// The sums by these properties: names and minutes of allocated time.
+fn sums(history: &History, by: &[Dimension], range: Span) -> Vec<(String, u64)> {
+    let report = Report { span: range, step: None, by, only: &[], n_groups: 100 };
+    let rows = history.reader().report(&report).unwrap();
+    let shown = |names: Option<Vec<String>>| names.map_or("others".to_owned(), |it| it.join(" "));
+    let rows = rows.into_iter();
+    rows.map(|row| (shown(row.names), row.totals.allocated_ms / 60_000)).collect()
+}
+
+#[test]
+fn time_is_reported_by_each_property_before_and_after_sealing() {
+    let place = Place::new();
+    let mut history = place.open();
+    for minute in 0..120 {
+        let uses = [
+            use_of("nlp", "ana", "n1"),
+            use_of("nlp", "ana", "n1"),
+            use_of("nlp", "bo", "n2"),
+            use_of("vision", "bo", "n2"),
+        ];
+        write(&mut history, minute, &uses);
+    }
+    let both = span(start(), 120);
+    let second = span(start().after(60), 60);
+    for now in [120, 300] {
+        settle(&mut history, start().after(now));
+        let text = |name: &str, n: u64| (name.to_owned(), n);
+        let found = sums(&history, &[Dimension::Project], both);
+        assert_eq!(found, [text("nlp", 360), text("vision", 120)]);
+        let found = sums(&history, &[Dimension::User, Dimension::Node], second);
+        assert_eq!(found, [text("ana n1", 120), text("bo n2", 120)]);
+        assert_eq!(sums(&history, &[], both), [text("", 480)]);
+
+        // By hour, of one user, with one group named.
+        let report = Report {
+            span: both,
+            step: Some(Step::HOUR),
+            by: &[Dimension::Project],
+            only: &[(Dimension::User, "bo")],
+            n_groups: 1,
+        };
+        let rows = history.reader().report(&report).unwrap();
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[0].names.as_deref(), Some(&["nlp".to_owned()][..]));
+        assert_eq!((rows[1].names.as_ref(), rows[1].start), (None, start()));
+        assert_eq!(rows[3].start, start().after(60));
+        assert!(rows.iter().all(|row| row.totals.allocated_ms == 3_600_000));
+        let node = Report { only: &[(Dimension::Node, "n1")], step: None, ..report.clone() };
+        assert_eq!(history.reader().report(&node).unwrap()[0].totals.allocated_ms, 14_400_000);
+        let none = Report { only: &[(Dimension::User, "eve")], ..report };
+        assert_eq!(history.reader().report(&none).unwrap(), []);
+    }
+}
+
+#[test]
+fn time_without_a_measurement_is_not_idle() {
+    let place = Place::new();
+    let mut history = place.open();
+    let unmeasured = Use { busy_ms: None, ..use_of("nlp", "ana", "n1") };
+    write(&mut history, 0, &[unmeasured]);
+    write(&mut history, 1, &[use_of("nlp", "ana", "n1")]);
+    settle(&mut history, start().after(120));
+    let report = Report { span: span(start(), 60), step: None, by: &[], only: &[], n_groups: 1 };
+    let expected = Totals {
+        allocated_ms: 120_000,
+        busy_ms: 30_000,
+        busy_of_ms: 60_000,
+        useful_ms: 0,
+        useful_of_ms: 0,
+    };
+    assert_eq!(history.reader().report(&report).unwrap()[0].totals, expected);
+}
+
+#[test]
+fn no_minute_counts_twice() {
+    let place = Place::new();
+    let mut history = place.open();
+    let all = [Dimension::Project, Dimension::Node];
+    let range = span(start(), 60);
+    let one = [use_of("nlp", "ana", "n1")];
+    write(&mut history, 5, &one);
+    write(&mut history, 5, &one);
+    assert_eq!(sums(&history, &all, range), [("nlp n1".to_owned(), 1)]);
+    settle(&mut history, start().after(120));
+    // After the hour was sealed: the same minute, and a late one of another node.
+    let late = [use_of("nlp", "ana", "n1"), use_of("nlp", "ana", "n2")];
+    let batch = Batch { uses: &late, ..Batch::default() };
+    history.append(start().after(120), start().after(5), &batch).unwrap();
+    for now in [120, 200] {
+        settle(&mut history, start().after(now - 60));
+        let found = sums(&history, &all, range);
+        assert_eq!(found, [("nlp n1".to_owned(), 1), ("nlp n2".to_owned(), 1)]);
+        assert_eq!(sums(&history, &[Dimension::User], range), [("ana".to_owned(), 2)]);
+    }
+}
+
+#[test]
+fn processes_outside_gpool_are_reported_by_system_user() {
+    let place = Place::new();
+    let mut history = place.open();
+    let outside = Use {
+        project: "",
+        kind: "outside",
+        allocated_ms: 0,
+        busy_ms: Some(20_000),
+        ..use_of("", "root", "n1")
+    };
+    write(&mut history, 0, &[outside, use_of("nlp", "ana", "n1")]);
+    let report = Report {
+        span: span(start(), 60),
+        step: None,
+        by: &[Dimension::User],
+        only: &[(Dimension::Kind, "outside")],
+        n_groups: 10,
+    };
+    let rows = history.reader().report(&report).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].names.as_deref(), Some(&["root".to_owned()][..]));
+    assert_eq!(rows[0].totals.busy_ms, 20_000);
+}
