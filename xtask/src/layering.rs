@@ -84,8 +84,8 @@ const TABLE: &[(&str, Allowed)] = &[
     (
         "lab",
         Allowed::Only(&[
-            "model", "control", "kai", "trace", "wire", "client", "store", "device", "sys",
-            "server", "cli",
+            "model", "control", "kai", "trace", "wire", "client", "store", "history", "device",
+            "sys", "server", "cli",
         ]),
     ),
     (

@@ -1,15 +1,5 @@
-//! Integers as bytes: variable length, differences in columns, and compression.
-
-use crate::error::Error;
-
-/// The code of an absent value. Stored values are smaller.
-pub const ABSENT: u32 = u32::MAX;
-
-/// The compression level. Higher levels save less than 2 % of these bytes.
-const LEVEL: i32 = 3;
-
-/// A longer block is damaged.
-const LENGTH_MAX: u64 = 64 << 20;
+//! Integers as bytes. A column has its own width in bits, so that a steady series needs almost
+//! nothing, and noise as many bits as it has.
 
 /// Appends an integer of seven bits a byte, lowest first.
 pub fn put(bytes: &mut Vec<u8>, mut value: u64) {
@@ -39,84 +29,101 @@ pub fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     u32::try_from(take(bytes)?).ok()
 }
 
-/// Appends the difference of two integers, small if they are close.
-pub fn put_difference(bytes: &mut Vec<u8>, value: u64, last: u64) {
-    let difference = value.wrapping_sub(last).cast_signed();
-    put(bytes, (difference << 1 ^ difference >> 63).cast_unsigned());
+/// The head of a column: the width in bits, with flags.
+const WIDTH: u8 = 0x7f;
+const HAS_ABSENT: u8 = 0x80;
+/// A head alone: no value is present.
+const ALL_ABSENT: u8 = WIDTH;
+
+/// Appends `n` values: the head, a bit for each value if some are absent, the smallest value, and
+/// the distances from it in the width of the largest.
+pub fn put_column(bytes: &mut Vec<u8>, n: usize, value: &dyn Fn(usize) -> Option<u64>) {
+    let present = || (0..n).filter_map(value);
+    let (Some(min), Some(max)) = (present().min(), present().max()) else {
+        return bytes.push(ALL_ABSENT);
+    };
+    let has_absent = present().count() < n;
+    let width = u64::BITS - (max - min).leading_zeros();
+    bytes.push((width & 0x7f) as u8 | if has_absent { HAS_ABSENT } else { 0 });
+    if has_absent {
+        put_bits(bytes, 1, (0..n).map(|ix| u64::from(value(ix).is_some())));
+    }
+    put(bytes, min);
+    put_bits(bytes, width, present().map(|value| value - min));
 }
 
-/// Takes an integer that [`put_difference`] appended.
-pub fn take_difference(bytes: &mut &[u8], last: u64) -> Option<u64> {
-    let coded = take(bytes)?;
-    let difference = (coded >> 1) ^ 0_u64.wrapping_sub(coded & 1);
-    Some(last.wrapping_add(difference))
-}
-
-/// Appends values as differences from the last present one. An absent value is one zero byte.
-pub fn put_column(bytes: &mut Vec<u8>, values: &[u32], last: &mut u32) {
-    for &value in values {
-        if value == ABSENT {
-            bytes.push(0);
-            continue;
+/// Takes `n` values that [`put_column`] appended; `None` if the bytes are damaged.
+pub fn take_column(bytes: &mut &[u8], n: usize, see: &mut dyn FnMut(usize, u64)) -> Option<()> {
+    let (&head, rest) = bytes.split_first()?;
+    *bytes = rest;
+    if head == ALL_ABSENT {
+        return Some(());
+    }
+    let width = u32::from(head & WIDTH);
+    let mut places: Vec<usize> = Vec::with_capacity(n);
+    if head & HAS_ABSENT == 0 {
+        places.extend(0..n);
+    } else {
+        let mut ix = 0;
+        take_bits(bytes, 1, n, &mut |is_present| {
+            places.extend((is_present == 1).then_some(ix));
+            ix += 1;
+        })?;
+    }
+    let min = take(bytes)?;
+    let mut places_left = places.iter();
+    take_bits(bytes, width, places.len(), &mut |value| {
+        if let Some(ix) = places_left.next() {
+            see(*ix, min.wrapping_add(value));
         }
-        let difference = i64::from(value) - i64::from(*last);
-        put(bytes, (difference << 1 ^ difference >> 63).cast_unsigned() + 1);
-        *last = value;
+    })
+}
+
+fn put_bits(bytes: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
+    let (mut waiting, mut n_waiting) = (0_u128, 0);
+    for value in values {
+        waiting |= u128::from(value) << n_waiting;
+        n_waiting += width;
+        while n_waiting >= 8 {
+            bytes.push((waiting & 0xff) as u8);
+            waiting >>= 8;
+            n_waiting -= 8;
+        }
+    }
+    if n_waiting > 0 {
+        bytes.push((waiting & 0xff) as u8);
     }
 }
 
-/// Takes values that [`put_column`] appended.
-pub fn take_column(bytes: &mut &[u8], values: &mut [u32], last: &mut u32) -> Option<()> {
-    for value in values {
-        let Some(coded) = take(bytes)?.checked_sub(1) else {
-            *value = ABSENT;
-            continue;
-        };
-        let difference = (coded >> 1).cast_signed() ^ -((coded & 1).cast_signed());
-        *last = u32::try_from(i64::from(*last).checked_add(difference)?).ok()?;
-        *value = *last;
+fn take_bits(bytes: &mut &[u8], width: u32, n: usize, see: &mut dyn FnMut(u64)) -> Option<()> {
+    let n_bytes = n.checked_mul(usize::try_from(width).ok().filter(|width| *width <= 64)?)?;
+    let (mut packed, rest) = bytes.split_at_checked(n_bytes.div_ceil(8))?;
+    *bytes = rest;
+    let mask = (1_u128 << width) - 1;
+    let (mut waiting, mut n_waiting) = (0_u128, 0);
+    for _ in 0..n {
+        while n_waiting < width {
+            let (&byte, rest) = packed.split_first()?;
+            packed = rest;
+            waiting |= u128::from(byte) << n_waiting;
+            n_waiting += 8;
+        }
+        see(u64::try_from(waiting & mask).ok()?);
+        waiting >>= width;
+        n_waiting -= width;
     }
     Some(())
 }
 
-/// Compresses and decompresses with memory that is used again. Compressed bytes have a checksum.
-pub struct Packer {
-    compressor: zstd::bulk::Compressor<'static>,
-    decompressor: zstd::bulk::Decompressor<'static>,
+/// Appends a checksum to the bytes of a block.
+pub fn close(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sum = crc32fast::hash(&bytes);
+    bytes.extend(sum.to_le_bytes());
+    bytes
 }
 
-impl Packer {
-    /// Allocates.
-    ///
-    /// # Errors
-    /// Too little memory.
-    pub fn new() -> Result<Self, Error> {
-        let start = || {
-            let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
-            compressor.include_checksum(true)?;
-            Ok(Self { compressor, decompressor: zstd::bulk::Decompressor::new()? })
-        };
-        start().map_err(|error: std::io::Error| Error::Compression(error.to_string()))
-    }
-
-    /// Compresses, with the length in front.
-    ///
-    /// # Errors
-    /// Too little memory.
-    pub fn pack(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-        let packed = self.compressor.compress(bytes);
-        let packed = packed.map_err(|error| Error::Compression(error.to_string()))?;
-        let mut all = Vec::with_capacity(packed.len() + 5);
-        put(&mut all, bytes.len() as u64);
-        all.extend(packed);
-        Ok(all)
-    }
-
-    /// Decompresses; `None` if the bytes are damaged.
-    pub fn unpack(&mut self, mut packed: &[u8]) -> Option<Vec<u8>> {
-        let length = take(&mut packed).filter(|length| *length <= LENGTH_MAX)?;
-        let length = usize::try_from(length).ok()?;
-        let bytes = self.decompressor.decompress(packed, length).ok()?;
-        (bytes.len() == length).then_some(bytes)
-    }
+/// The bytes of a block without their checksum; `None` if they are damaged.
+pub fn open(bytes: &[u8]) -> Option<&[u8]> {
+    let (bytes, sum) = bytes.split_last_chunk()?;
+    (crc32fast::hash(bytes) == u32::from_le_bytes(*sum)).then_some(bytes)
 }

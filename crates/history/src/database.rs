@@ -194,8 +194,11 @@ fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
         return Err(Error::Damaged { what: "its tables are missing".to_owned() });
     }
     for table in ["recent", "block"] {
-        let ends = format!("SELECT min(id), max(id) FROM {table}");
-        connection.query_row(&ends, [], |row| row.get::<_, Option<i64>>(1))?;
+        // Two queries: SQLite reads a whole table to answer both in one.
+        for end in ["min", "max"] {
+            let query = format!("SELECT {end}(id) FROM {table}");
+            connection.query_row(&query, [], |row| row.get::<_, Option<i64>>(0))?;
+        }
     }
     Ok(())
 }

@@ -65,9 +65,6 @@ pub enum Error {
     /// SQLite refuses for another reason.
     #[error("can't use the utilization history: {0}")]
     Database(String),
-    /// No memory for compression.
-    #[error("can't compress the utilization history: {0}")]
-    Compression(String),
     /// The answer would be too large.
     #[error(
         "the chart has {n_cells} values, more than {limit}: choose a longer step, a shorter range, \

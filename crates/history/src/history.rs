@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::codec::{ABSENT, Packer};
 use crate::database::{self, Database};
 use crate::error::Error;
 use crate::keys::{Level, NODES, PART, Pending, Stream};
@@ -13,7 +12,7 @@ use crate::names::{self, Kind, Names};
 use crate::reader::Reader;
 use crate::recent::{self, Member};
 use crate::seal;
-use crate::series::{DeviceSeries, Family, JobSeries, METRIC};
+use crate::series::{DeviceSeries, Family, JobSeries, METRIC, Scale};
 use crate::time::{DAY, HOUR, Minute};
 use crate::totals::{Key, NODE, Used};
 
@@ -138,7 +137,6 @@ pub struct History {
     settings: Settings,
     database: Database,
     names: Names,
-    packer: Packer,
 }
 
 impl History {
@@ -149,8 +147,8 @@ impl History {
     /// The file belongs to another program or a newer gpool, is locked, or cannot be created.
     pub fn open(path: &Path, settings: Settings) -> Result<(Self, Option<String>), Error> {
         let (database, recreated) = Database::open(path, settings.bytes_max)?;
-        let (path, packer) = (path.to_owned(), Packer::new()?);
-        Ok((Self { path, settings, database, names: Names::default(), packer }, recreated))
+        let path = path.to_owned();
+        Ok((Self { path, settings, database, names: Names::default() }, recreated))
     }
 
     /// A reader for any thread.
@@ -224,7 +222,7 @@ impl History {
                     done.more = true;
                     break;
                 }
-                seal::seal(&mut self.database.connection, &mut self.packer, pending)?;
+                seal::seal(&mut self.database.connection, pending)?;
                 done.n_sealed += 1;
             }
         }
@@ -349,7 +347,7 @@ impl Writing<'_> {
             members.push((n, codes(Family::Job, &sample.values)));
             for (name, value) in sample.metrics {
                 if let Some(n) = self.metric(sample.job, name, metrics_max)? {
-                    metrics.push((n, Box::from([METRIC.quantise(Some(*value))])));
+                    metrics.push((n, Box::from([METRIC.quantise(*value)])));
                 }
             }
         }
@@ -425,7 +423,7 @@ impl Writing<'_> {
     }
 
     fn add(&mut self, family: Family, mut members: Vec<Member>) -> Result<(), Error> {
-        members.retain(|(_, values)| values.iter().any(|value| *value != ABSENT));
+        members.retain(|(_, values)| values.iter().any(Option::is_some));
         // Stable: of two samples of one device, the first counts.
         members.sort_by_key(|(n, _)| *n);
         for part in members.chunk_by(|(a, _), (b, _)| a / PART == b / PART) {
@@ -447,6 +445,7 @@ fn is_name(name: &str) -> bool {
     name.len() <= names::LENGTH_MAX && !name.contains(char::is_control)
 }
 
-fn codes(family: Family, values: &[Option<f64>]) -> Box<[u32]> {
-    family.scales().iter().zip(values).map(|(scale, value)| scale.quantise(*value)).collect()
+fn codes(family: Family, values: &[Option<f64>]) -> Box<[Option<u32>]> {
+    let code = |(scale, value): (&Scale, &Option<f64>)| scale.quantise((*value)?);
+    family.scales().iter().zip(values).map(code).collect()
 }

@@ -5,9 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::series::Family;
 
-/// Devices or jobs of one block.
-pub const GROUP: u32 = 16;
-/// Devices or jobs that are sealed together: a multiple of [`GROUP`].
+/// Devices or jobs that are sealed together.
 pub const PART: u32 = 1024;
 /// Nodes of one block of sums.
 pub const NODES: u32 = 128;
@@ -120,12 +118,12 @@ impl Level {
         }
     }
 
-    /// The row ID of the block that covers an hour.
-    pub fn row(self, hour: u32, group: u32) -> i64 {
-        self.number() << 60 | i64::from(hour / self.hours()) << 32 | i64::from(group)
+    /// The row ID of the block that covers an hour, of a device, a job or a part of the nodes.
+    pub fn row(self, hour: u32, n: u32) -> i64 {
+        self.number() << 60 | i64::from(hour / self.hours()) << 32 | i64::from(n)
     }
 
-    /// The row IDs of all groups of the blocks that cover an hour.
+    /// The row IDs of all blocks that cover an hour.
     pub fn rows(self, hour: u32) -> RangeInclusive<i64> {
         self.row(hour, 0)..=self.row(hour, u32::MAX)
     }

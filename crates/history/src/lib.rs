@@ -4,12 +4,13 @@
 //! Time is an argument of every call. A writer calls [`History::append`] once a minute with all
 //! values of that minute, and then [`History::maintain`]. Any thread reads through a [`Reader`].
 //!
-//! The file has three tables:
+//! Values are integers with the resolution of their series, and each column of a block has its own
+//! width in bits. The file has three tables:
 //!
 //! | table | contents |
 //! | --- | --- |
 //! | `recent` | minutes as they came, of hours that are not sealed yet |
-//! | `block` | sealed: minutes and hours of 16 devices or jobs, sums of an hour |
+//! | `block` | sealed: the minutes of an hour, the hours of a day, sums of an hour |
 //! | `name` | names of devices, jobs, users and so on, as numbers |
 //!
 //! A value that was not measured is absent, never zero. If a minute is written twice, for example
@@ -46,5 +47,11 @@ pub use totals::Totals;
 /// The encoding of columns, for the benchmark that compares layouts and for the tests.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::codec::{ABSENT, Packer, put_column, take_column};
+    pub use crate::codec::{close, open, put, put_column, take, take_column};
+
+    /// The integer of a device's value.
+    #[must_use]
+    pub fn quantise(series: crate::DeviceSeries, value: Option<f64>) -> Option<u32> {
+        crate::series::Family::Device.scales()[series as usize].quantise(value?)
+    }
 }

@@ -1,19 +1,19 @@
 //! Charts.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
 use crate::block::{Block, PER_HOUR};
-use crate::codec::{ABSENT, Packer};
 use crate::database::Database;
 use crate::error::Error;
-use crate::keys::{GROUP, Level, PART, Pending, Stream};
+use crate::keys::{Level, PART, Stream};
 use crate::names::{self, Kind};
 use crate::recent;
 use crate::seal;
 use crate::series::{DeviceSeries, Family, JobSeries, Scale};
-use crate::time::{HOUR, Minute, Span, Step};
+use crate::time::{DAY, HOUR, Minute, Span, Step};
 
 /// The most values of a chart, and the most sums of a report.
 pub const CELLS_MAX: usize = 8 << 20;
@@ -144,16 +144,15 @@ fn chart(
     if n_cells > CELLS_MAX {
         return Err(Error::TooWide { n_cells, limit: CELLS_MAX });
     }
-    let mut sums = vec![Sum::default(); n_cells];
+    let sums = vec![Sum::default(); n_cells];
     let mut numbers: Vec<(u32, usize)> =
         members.iter().enumerate().filter_map(|(ix, (n, _))| Some(((*n)?, ix))).collect();
     numbers.sort_unstable();
-    let mut drawing =
-        Drawing { connection, packer: Packer::new()?, family, columns, span, step, n_points };
+    let mut drawing = Drawing { connection, family, columns, span, step, n_points, sums };
     for part in numbers.chunk_by(|(a, _), (b, _)| a / PART == b / PART) {
-        drawing.part(part, &mut sums)?;
+        drawing.part(part)?;
     }
-    let mut sums = sums.chunks(n_points.max(1));
+    let mut sums = drawing.sums.chunks(n_points.max(1));
     let mut lines = Vec::with_capacity(members.len() * columns.len());
     for (_, name) in members {
         for series_ix in 0..columns.len() {
@@ -189,106 +188,95 @@ impl Sum {
 /// A chart while it is read.
 struct Drawing<'a> {
     connection: &'a Connection,
-    packer: Packer,
     family: Family,
     columns: &'a [usize],
     span: Span,
     step: Step,
     n_points: usize,
+    /// By line and point.
+    sums: Vec<Sum>,
 }
 
 impl Drawing<'_> {
     /// Adds the values of the members of one part: number and position in the request.
-    fn part(&mut self, members: &[(u32, usize)], sums: &mut [Sum]) -> Result<(), Error> {
+    fn part(&mut self, members: &[(u32, usize)]) -> Result<(), Error> {
         let stream = Stream::Values(self.family);
         let part = members.first().map_or(0, |(n, _)| n / PART);
-        let hours = self.span.hours();
-        let unsealed = recent::pending(self.connection, stream, hours.clone())?;
         let wants = |n: u32| members.binary_search_by_key(&n, |(n, _)| *n).is_ok();
-        let mut of_day = Vec::new();
-        for hour in hours {
-            let pending = Pending { stream, hour, part };
-            let mut merged = if unsealed.contains(&pending) {
-                seal::merged(self.connection, &mut self.packer, self.family, pending, &wants)?
-            } else {
-                Default::default()
-            };
-            // The hours of a day are in one block.
-            let is_new_day = hour % Level::Hours(self.family).hours() == 0;
-            if is_new_day || of_day.is_empty() {
-                of_day.clear();
-                of_day.resize_with(members.len(), || None);
+        let hours = self.span.hours();
+        let mut unsealed = BTreeMap::new();
+        for pending in recent::pending(self.connection, stream, hours.clone())? {
+            if pending.part == part {
+                let blocks = seal::merged(self.connection, self.family, pending, &wants)?;
+                unsealed.insert(pending.hour, blocks);
             }
-            for (ix, group) in members.chunk_by(|(a, _), (b, _)| a / GROUP == b / GROUP).enumerate()
-            {
-                let n = group.first().map_or(0, |(n, _)| n / GROUP);
-                let mut minutes = merged.remove(&n);
-                if minutes.is_none() && self.step.minutes() < HOUR {
-                    let level = Level::Minutes(self.family);
-                    minutes = self.read(level, hour, n)?;
+        }
+        let (of_hour, of_day) = (Level::Minutes(self.family), Level::Hours(self.family));
+        for &(n, ix) in members {
+            let mut day: Option<(u32, Option<Block>)> = None;
+            for hour in hours.clone() {
+                let mut sealed = None;
+                let recent = unsealed.get(&hour).and_then(|blocks| blocks.get(&n));
+                if recent.is_none() && self.step.minutes() < HOUR {
+                    sealed = seal::read(self.connection, of_hour, hour, n)?;
                 }
-                if let Some(block) = minutes {
-                    self.minutes(&block, hour, group, sums);
+                if let Some(block) = recent.or(sealed.as_ref()) {
+                    self.minutes(block, hour, ix);
                     continue;
                 }
-                if of_day[ix].is_none() {
-                    of_day[ix] = Some(self.read(Level::Hours(self.family), hour, n)?);
+                let known = day.take().filter(|(number, _)| *number == hour / DAY);
+                let read = || seal::read(self.connection, of_day, hour, n);
+                let block = known.map_or_else(read, |(_, block)| Ok(block))?;
+                if let Some(block) = &block {
+                    self.hour(block, hour, ix);
                 }
-                if let Some(Some(block)) = &of_day[ix] {
-                    self.hour(block, hour, group, sums);
-                }
+                day = Some((hour / DAY, block));
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, level: Level, hour: u32, group: u32) -> Result<Option<Block>, Error> {
-        seal::read(self.connection, &mut self.packer, level, hour, group, false)
+    /// The lines of a member: first sum, column and scale.
+    fn lines(&self, ix: usize) -> impl Iterator<Item = (usize, usize, Scale)> + use<'_> {
+        let first = ix * self.columns.len();
+        let line = move |(place, column): (usize, &usize)| {
+            ((first + place) * self.n_points, *column, self.family.scales()[*column])
+        };
+        self.columns.iter().enumerate().map(line)
     }
 
-    fn each_line(&self, group: &[(u32, usize)], see: &mut dyn FnMut(usize, usize, usize, Scale)) {
-        for &(n, ix) in group {
-            for (place, &column) in self.columns.iter().enumerate() {
-                let line = (ix * self.columns.len() + place) * self.n_points;
-                see((n % GROUP) as usize, line, column, self.family.scales()[column]);
+    fn minutes(&mut self, block: &Block, hour: u32, ix: usize) {
+        let lines: Vec<_> = self.lines(ix).collect();
+        for (line, column, scale) in lines {
+            for (at, code) in (0..).zip(block.slots(column)) {
+                let Some(code) = code else { continue };
+                let minute = Minute::of_hour(hour).after(at);
+                if let Some(point) = self.step.point(self.span, minute) {
+                    let value = scale.value(*code);
+                    self.sums[line + point].add(value, value, 1);
+                }
             }
         }
     }
 
-    fn minutes(&self, block: &Block, hour: u32, group: &[(u32, usize)], sums: &mut [Sum]) {
-        self.each_line(group, &mut |member, line, column, scale| {
-            for (at, &code) in (0..).zip(block.slots(column, member)) {
-                if code == ABSENT {
-                    continue;
-                }
-                let minute = Minute::of_hour(hour).after(at);
-                if let Some(point) = self.step.point(self.span, minute) {
-                    let value = scale.value(code);
-                    sums[line + point].add(value, value, 1);
-                }
-            }
-        });
-    }
-
     /// Adds an hour to its point, or if points are shorter, to all points of the hour.
-    fn hour(&self, block: &Block, hour: u32, group: &[(u32, usize)], sums: &mut [Sum]) {
-        let slot = (hour % Level::Hours(self.family).hours()) as usize;
-        let start = Minute::of_hour(hour);
+    fn hour(&mut self, block: &Block, hour: u32, ix: usize) {
         let length = self.step.minutes().min(HOUR);
-        self.each_line(group, &mut |member, line, column, scale| {
-            let value = |part: usize| block.slots(column * PER_HOUR + part, member)[slot];
-            let (n_minutes, mean, max) = (value(0), value(1), value(2));
-            if n_minutes == ABSENT || n_minutes == 0 {
-                return;
-            }
+        let lines: Vec<_> = self.lines(ix).collect();
+        for (line, column, scale) in lines {
+            let value = |part: usize| block.slots(column * PER_HOUR + part)[(hour % DAY) as usize];
+            let (Some(n_minutes), Some(mean), Some(max)) = (value(0), value(1), value(2)) else {
+                continue;
+            };
             let n_each = n_minutes.div_ceil(HOUR / length);
             for at in (0..HOUR).step_by(length as usize) {
-                // The first hour may begin before the range.
-                let minute = start.after(at).max(self.span.from.min(start.after(at + length - 1)));
+                let start = Minute::of_hour(hour).after(at);
+                // The first point may begin before the range.
+                let minute = start.max(self.span.from.min(start.after(length - 1)));
                 if let Some(point) = self.step.point(self.span, minute) {
-                    sums[line + point].add(scale.value(mean), scale.value(max), n_each);
+                    self.sums[line + point].add(scale.value(mean), scale.value(max), n_each);
                 }
             }
-        });
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::codec::{ABSENT, put, take, take_u32};
+use crate::codec::{put, take, take_u32};
 use crate::error::Error;
 use crate::keys::{Pending, Stream};
 use crate::totals::{Key, Used};
 
 /// Values of one device, job or metric.
-pub type Member = (u32, Box<[u32]>);
+pub type Member = (u32, Box<[Option<u32>]>);
 
 /// Encodes values of one minute; `members` are sorted by number.
 pub fn encode_values(minute: u32, members: &[Member]) -> Vec<u8> {
@@ -20,7 +20,7 @@ pub fn encode_values(minute: u32, members: &[Member]) -> Vec<u8> {
         of_member.clear();
         for &value in values {
             // Absent values become zero, the shortest.
-            put(&mut of_member, u64::from(value.wrapping_add(1)));
+            put(&mut of_member, value.map_or(0, |value| u64::from(value) + 1));
         }
         put(&mut bytes, u64::from(n - last));
         put(&mut bytes, of_member.len() as u64);
@@ -49,8 +49,7 @@ pub fn decode_values(
             continue;
         }
         for series in 0..n_series {
-            let value = take_u32(&mut of_member)?.wrapping_sub(1);
-            if value != ABSENT {
+            if let Some(value) = take_u32(&mut of_member)?.checked_sub(1) {
                 see(n, minute, series, value);
             }
         }

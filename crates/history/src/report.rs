@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 
-use crate::codec::Packer;
 use crate::error::Error;
 use crate::keys::{Level, NODES, Stream};
 use crate::names::{self, Kind};
@@ -116,7 +115,6 @@ fn sum(
     let has_nodes = report.by.contains(&Dimension::Node);
     let of_node = only.iter().find(|(place, _)| *place == NODE).map(|(_, n)| n / NODES);
     let level = if has_nodes || of_node.is_some() { Level::NodeTotals } else { Level::Totals };
-    let mut packer = Packer::new()?;
     for hour in hours.clone() {
         let rows = match of_node {
             Some(part) => level.row(hour, part)..=level.row(hour, part),
@@ -128,12 +126,12 @@ fn sum(
         while let Some(row) = found.next()? {
             let data = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
             // The sums of a damaged block are absent.
-            let _ = each_row(data, &mut packer, &mut |key, row| add(hour, key, row.totals));
+            let _ = each_row(data, &mut |key, row| add(hour, key, row.totals));
         }
     }
     for pending in recent::pending(connection, Stream::Use, hours)? {
         if of_node.is_none_or(|part| part == pending.part) {
-            for (key, totals) in seal::unsealed_use(connection, &mut packer, pending)?.1 {
+            for (key, totals) in seal::unsealed_use(connection, pending)?.1 {
                 add(pending.hour, key, totals);
             }
         }

@@ -1,13 +1,13 @@
 //! Sealing: the minutes of an hour become blocks, hours and sums.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::block::{Block, PER_HOUR, Shape};
-use crate::codec::Packer;
+use crate::block::{Block, PER_HOUR};
 use crate::error::Error;
-use crate::keys::{GROUP, Level, Pending, Stream};
+use crate::keys::{Level, Pending, Stream};
 use crate::names;
 use crate::recent;
 use crate::series::Family;
@@ -16,57 +16,39 @@ use crate::totals::{Key, NODE, Table, Totals};
 
 /// Seals one part of an hour, in one transaction. Minutes that come after the hour was sealed are
 /// merged in the same way.
-pub fn seal(
-    connection: &mut Connection,
-    packer: &mut Packer,
-    pending: Pending,
-) -> Result<(), Error> {
+pub fn seal(connection: &mut Connection, pending: Pending) -> Result<(), Error> {
     let transaction = connection.transaction()?;
     match pending.stream {
-        Stream::Values(family) => seal_values(&transaction, packer, family, pending)?,
-        Stream::Use => seal_use(&transaction, packer, pending)?,
+        Stream::Values(family) => seal_values(&transaction, family, pending)?,
+        Stream::Use => seal_use(&transaction, pending)?,
     }
     let sql = "DELETE FROM recent WHERE id BETWEEN ?1 AND ?2";
     transaction.prepare_cached(sql)?.execute(pending.rows().into_inner())?;
     Ok(transaction.commit()?)
 }
 
-fn seal_values(
-    connection: &Connection,
-    packer: &mut Packer,
-    family: Family,
-    pending: Pending,
-) -> Result<(), Error> {
-    let (minutes, hours) = (Level::Minutes(family), Level::Hours(family));
-    let day = pending.hour / DAY;
-    let slot = (pending.hour % DAY) as usize;
-    for (group, block) in merged(connection, packer, family, pending, &|_| true)? {
-        write(connection, minutes.row(pending.hour, group), &block.encode(packer)?)?;
-        let Some(mut of_day) = read(connection, packer, hours, pending.hour, group, true)? else {
-            continue;
-        };
-        for member in 0..GROUP {
-            let ix = member as usize;
-            if !block.has(ix) {
-                continue;
-            }
-            names::touch(connection, family.into(), group * GROUP + member, day)?;
-            for (series, scale) in family.scales().iter().enumerate() {
-                let Some(summary) = block.summary(series, ix, *scale) else { continue };
-                for (part, value) in summary.into_iter().enumerate() {
-                    of_day.set(series * PER_HOUR + part, ix, slot, value);
-                }
+fn seal_values(connection: &Connection, family: Family, pending: Pending) -> Result<(), Error> {
+    let hour = pending.hour;
+    let slot = (hour % DAY) as usize;
+    for (n, block) in merged(connection, family, pending, &|_| true)? {
+        write(connection, Level::Minutes(family).row(hour, n), &block.encode())?;
+        let level = Level::Hours(family);
+        let of_day = read(connection, level, hour, n)?;
+        let mut of_day = of_day.unwrap_or_else(|| Block::new(level));
+        for (series, scale) in family.scales().iter().enumerate() {
+            for (part, value) in block.summary(series, *scale).into_iter().flatten().enumerate() {
+                of_day.set(series * PER_HOUR + part, slot, value);
             }
         }
-        write(connection, hours.row(pending.hour, group), &of_day.encode(packer)?)?;
+        write(connection, level.row(hour, n), &of_day.encode())?;
+        names::touch(connection, family.into(), n, hour / DAY)?;
     }
     Ok(())
 }
 
-/// The minutes of an hour and part, sealed ones first, by group.
+/// The minutes of an hour and part, sealed ones first, by number of the name.
 pub fn merged(
     connection: &Connection,
-    packer: &mut Packer,
     family: Family,
     pending: Pending,
     wants: &dyn Fn(u32) -> bool,
@@ -77,41 +59,34 @@ pub fn merged(
     let mut failed = None;
     recent::each(connection, pending, &mut |data| {
         recent::decode_values(data, n_series, wants, &mut |n, minute, series, value| {
-            let group = n / GROUP;
-            if let std::collections::btree_map::Entry::Vacant(place) = blocks.entry(group) {
-                match read(connection, packer, level, pending.hour, group, true) {
-                    Ok(Some(block)) => drop(place.insert(block)),
-                    Ok(None) => {}
-                    Err(error) => failed = Some(error),
-                }
-            }
-            if let Some(block) = blocks.get_mut(&group) {
-                block.fill(series, (n % GROUP) as usize, minute, value);
-            }
+            let block = match blocks.entry(n) {
+                Entry::Occupied(block) => block.into_mut(),
+                Entry::Vacant(place) => place.insert(
+                    read(connection, level, pending.hour, n)
+                        .unwrap_or_else(|error| {
+                            failed = Some(error);
+                            None
+                        })
+                        .unwrap_or_else(|| Block::new(level)),
+                ),
+            };
+            block.fill(series, minute, value);
         })
     })?;
     failed.map_or(Ok(blocks), Err)
 }
 
-/// Reads a block. A missing or damaged one is `None`, or an empty one with `or_empty`.
+/// Reads a block; `None` if it is missing or damaged.
 pub fn read(
     connection: &Connection,
-    packer: &mut Packer,
     level: Level,
     hour: u32,
-    group: u32,
-    or_empty: bool,
+    n: u32,
 ) -> Result<Option<Block>, Error> {
-    let Some(shape) = Shape::of(level) else { return Ok(None) };
-    let data = read_data(connection, level.row(hour, group))?;
-    let block = data.and_then(|data| Block::decode(shape, &data, packer));
-    Ok(block.or_else(|| or_empty.then(|| Block::new(shape))))
-}
-
-/// Reads the bytes of a block.
-pub fn read_data(connection: &Connection, row: i64) -> Result<Option<Vec<u8>>, Error> {
     let mut statement = connection.prepare_cached("SELECT data FROM block WHERE id = ?1")?;
-    Ok(statement.query_row([row], |row| row.get(0)).optional()?)
+    let mut rows = statement.query([level.row(hour, n)])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Block::decode(level, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?))
 }
 
 fn write(connection: &Connection, row: i64, data: &[u8]) -> Result<(), Error> {
@@ -120,29 +95,24 @@ fn write(connection: &Connection, row: i64, data: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn seal_use(connection: &Connection, packer: &mut Packer, pending: Pending) -> Result<(), Error> {
-    let (by_node, new) = unsealed_use(connection, packer, pending)?;
-    write(connection, Level::NodeTotals.row(pending.hour, pending.part), &by_node.encode(packer)?)?;
+fn seal_use(connection: &Connection, pending: Pending) -> Result<(), Error> {
+    let (by_node, new) = unsealed_use(connection, pending)?;
+    write(connection, Level::NodeTotals.row(pending.hour, pending.part), &by_node.encode())?;
     let row = Level::Totals.row(pending.hour, 0);
-    let mut all = read_table(connection, packer, row)?;
+    let mut all = read_table(connection, row)?;
     for (mut key, totals) in new {
         key[NODE] = 0;
         all.0.entry(key).or_default().totals += totals;
     }
-    write(connection, row, &all.encode(packer)?)
+    write(connection, row, &all.encode())
 }
 
-/// Sums that are not sealed, by key.
-pub type New = Vec<(Key, Totals)>;
-
-/// The sums of an hour and part with the minutes that wait to be sealed, and what these add.
+/// The sums of an hour and part with the minutes that wait to be sealed, and the part of these.
 pub fn unsealed_use(
     connection: &Connection,
-    packer: &mut Packer,
     pending: Pending,
-) -> Result<(Table, New), Error> {
-    let row = Level::NodeTotals.row(pending.hour, pending.part);
-    let mut table = read_table(connection, packer, row)?;
+) -> Result<(Table, BTreeMap<Key, Totals>), Error> {
+    let mut table = read_table(connection, Level::NodeTotals.row(pending.hour, pending.part))?;
     let mut new = BTreeMap::<Key, Totals>::new();
     recent::each(connection, pending, &mut |data| {
         recent::decode_use(data, &mut |minute, key, used| {
@@ -151,10 +121,11 @@ pub fn unsealed_use(
             }
         })
     })?;
-    Ok((table, new.into_iter().collect()))
+    Ok((table, new))
 }
 
-fn read_table(connection: &Connection, packer: &mut Packer, row: i64) -> Result<Table, Error> {
-    let data = read_data(connection, row)?;
-    Ok(data.and_then(|data| Table::decode(&data, packer)).unwrap_or_default())
+fn read_table(connection: &Connection, row: i64) -> Result<Table, Error> {
+    let mut statement = connection.prepare_cached("SELECT data FROM block WHERE id = ?1")?;
+    let data: Option<Vec<u8>> = statement.query_row([row], |row| row.get(0)).optional()?;
+    Ok(data.and_then(|data| Table::decode(&data)).unwrap_or_default())
 }

@@ -1,7 +1,5 @@
 //! The measured series with their units, and how values become integers.
 
-use crate::codec::ABSENT;
-
 /// How a value in base units becomes an integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scale {
@@ -13,30 +11,25 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The integer of a value; [`ABSENT`] if it is not finite or cannot be stored.
+    /// The integer of a value; `None` if it is not finite or cannot be stored.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the value is checked or rounded first"
+        reason = "the value is checked first, and a cast of a float saturates"
     )]
-    pub(crate) fn quantise(self, value: Option<f64>) -> u32 {
-        let Some(value) = value.filter(|value| value.is_finite()) else { return ABSENT };
+    pub(crate) fn quantise(self, value: f64) -> Option<u32> {
         match self {
             Self::Linear(step) => {
                 let n = (value / step).round();
-                if n < 0.0 { ABSENT } else { n.min(f64::from(ABSENT - 1)) as u32 }
+                // One less than the largest: stored in `recent` plus one.
+                (n >= 0.0 && n.is_finite()).then(|| (n as u32).min(u32::MAX - 1))
             }
             Self::Relative(bits) => {
-                let narrow = value as f32;
-                if !narrow.is_finite() {
-                    return ABSENT;
-                }
+                let narrow = Some(value as f32).filter(|it| it.is_finite())?.to_bits();
                 // In this form, integers have the order of the values.
-                let bits_of = narrow.to_bits();
-                let is_negative = bits_of >> 31 == 1;
-                let ordered = if is_negative { !bits_of } else { bits_of | 1 << 31 };
+                let ordered = if narrow >> 31 == 1 { !narrow } else { narrow | 1 << 31 };
                 let shift = 23 - bits.min(22);
-                ordered.saturating_add(1 << (shift - 1)) >> shift
+                Some(ordered.saturating_add(1 << (shift - 1)) >> shift)
             }
         }
     }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use crate::codec::{Packer, put, put_difference, take, take_difference};
-use crate::error::Error;
+use crate::codec::{close, open, put, put_column, take, take_column};
 
 /// Project, user, model, kind and node as numbers of names plus one. The node 0 means all nodes.
 pub type Key = [u32; 5];
@@ -98,56 +97,47 @@ impl Table {
         Some(totals)
     }
 
-    /// The table as compressed bytes.
-    pub fn encode(&self, packer: &mut Packer) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::with_capacity(self.0.len() * N_COLUMNS);
-        put(&mut bytes, self.0.len() as u64);
+    /// The table as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let rows: Vec<_> = self.0.iter().map(|(key, row)| cells(key, row)).collect();
+        let mut bytes = Vec::new();
+        put(&mut bytes, rows.len() as u64);
         for column in 0..N_COLUMNS {
-            let mut last = 0;
-            for (key, row) in &self.0 {
-                let value = cells(key, row)[column];
-                put_difference(&mut bytes, value, last);
-                last = value;
-            }
+            put_column(&mut bytes, rows.len(), &|ix| Some(rows[ix][column]));
         }
-        packer.pack(&bytes)
+        close(bytes)
     }
 
-    /// Reads compressed bytes; `None` if they are damaged.
-    pub fn decode(packed: &[u8], packer: &mut Packer) -> Option<Self> {
+    /// Reads bytes; `None` if they are damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut table = Self::default();
-        each_row(packed, packer, &mut |key, row| {
+        each_row(bytes, &mut |key, row| {
             table.0.insert(key, row);
         })?;
         Some(table)
     }
 }
 
-/// Reads the rows of compressed bytes; `None`, before any row, if they are damaged.
-pub fn each_row(packed: &[u8], packer: &mut Packer, see: &mut dyn FnMut(Key, Row)) -> Option<()> {
-    let unpacked = packer.unpack(packed)?;
-    let mut bytes = unpacked.as_slice();
+/// Reads the rows of bytes; `None`, before any row, if they are damaged.
+pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
+    let mut bytes = open(bytes)?;
     let n_rows = usize::try_from(take(&mut bytes)?).ok()?;
-    // A cell has at least a byte, so damage cannot ask for much memory.
-    if n_rows > bytes.len() / N_COLUMNS {
-        return None;
-    }
-    let mut rows = vec![[0_u64; N_COLUMNS]; n_rows];
-    for column in 0..N_COLUMNS {
-        let mut last = 0;
-        for row in &mut rows {
-            last = take_difference(&mut bytes, last)?;
-            row[column] = last;
+    let mut columns = [const { Vec::new() }; N_COLUMNS];
+    for column in &mut columns {
+        take_column(&mut bytes, n_rows, &mut |_, value| column.push(value))?;
+        if column.len() != n_rows {
+            return None;
         }
     }
-    for row in rows {
+    (0..n_rows).for_each(|ix| {
+        let row: [u64; N_COLUMNS] = std::array::from_fn(|column| columns[column][ix]);
         let [project, user, model, kind, node, minutes, totals @ ..] = row;
         let [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms] = totals;
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
         let key = [project, user, model, kind, node].map(number);
         let totals = Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms };
         see(key, Row { minutes, totals });
-    }
+    });
     Some(())
 }
 

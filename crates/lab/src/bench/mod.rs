@@ -11,6 +11,7 @@ mod drain;
 pub mod faults;
 pub mod figure;
 mod flow;
+pub mod history;
 mod idle;
 pub mod load;
 mod pending;

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
 use crate::bench::faults::{self, Fault};
+use crate::bench::history::{self, Layout};
 use crate::bench::{self, Options, Part};
 
 /// The arguments of `gpool bench`.
@@ -50,6 +51,9 @@ enum Other {
     /// Provoke faults on temporary clusters, and print the results against the targets
     #[command(after_help = FAULTS)]
     Faults(FaultsArgs),
+    /// Measure the store of utilization history: size, writing, charts and reports
+    #[command(after_help = HISTORY)]
+    History(HistoryArgs),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -65,6 +69,27 @@ struct FaultsArgs {
     kept: Option<PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+struct HistoryArgs {
+    /// Nodes with eight GPUs each
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    nodes: u32,
+    /// Hours to write
+    #[arg(long, value_name = "N", default_value_t = 24,
+          value_parser = clap::value_parser!(u32).range(1..=720))]
+    hours: u32,
+    /// Layouts to measure (default: all)
+    #[arg(long, value_name = "LAYOUT", value_enum, value_delimiter = ',')]
+    only: Vec<Layout>,
+}
+
+const HISTORY: &str = "\
+The values come from a generator: 15 % of the GPUs are idle, 60 % train, and 25 % have bursts. A \
+quarter has no SM, tensor and memory activity. Files are in a temporary folder ($TMPDIR), and \
+reads find them in memory. Figures for longer ranges are multiples of the written hours, and \
+their lines give the factor.";
+
 const FAULTS: &str = "\
 Everything happens in a temporary folder, with real processes. Nothing on the machine changes: \
 GPUs are simulated, and the clock is moved for these processes only. Faults that are impossible on \
@@ -77,9 +102,15 @@ missed. Ctrl-C cleans up.";
 /// # Errors
 /// A cluster can't be started, or a job does not succeed.
 pub fn run(args: BenchArgs, session: &Session) -> Result {
-    if let Some(Other::Faults(args)) = args.other {
-        let FaultsArgs { faults, quick, kept } = args;
-        return faults::run(&faults::Options { faults, quick, kept }, &session.screen);
+    match args.other {
+        Some(Other::Faults(FaultsArgs { faults, quick, kept })) => {
+            return faults::run(&faults::Options { faults, quick, kept }, &session.screen);
+        }
+        Some(Other::History(HistoryArgs { nodes, hours, only })) => {
+            let layouts = if only.is_empty() { Layout::value_variants().to_vec() } else { only };
+            return history::run(&history::Options { nodes, hours, layouts }, &session.screen);
+        }
+        None => {}
     }
     let usual = if args.quick { Options::quick() } else { Options::full() };
     let options = Options {
