@@ -20,6 +20,13 @@ pub const EXAMPLES: &Table = &[
         ],
     ),
     (
+        "bench history",
+        &[
+            ("gpool bench history --nodes 64", "A day of 512 GPUs in four file layouts"),
+            ("gpool bench history --only store", "Only the layout of gpool"),
+        ],
+    ),
+    (
         "replay",
         &[
             ("gpool replay case.json", "Repeat the decisions of gpool debug dump case.json"),
