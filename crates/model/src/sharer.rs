@@ -89,6 +89,14 @@ pub struct Sharer {
     pub uid: u32,
     /// Its project.
     pub project: ProjectName,
+    /// Its priority once it is placed: loans of a lower one are called back first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: i32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(priority: &i32) -> bool {
+    *priority == 0
 }
 
 impl Sharer {

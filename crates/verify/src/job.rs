@@ -18,7 +18,7 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
         gpus: row.spec.gpus.clone(),
         sharer: row.spec.gpus.share().map(|_| {
             let (uid, project) = (row.spec.owner.uid, row.spec.project.clone());
-            Box::new(Sharer { with: row.spec.share_with, uid, project })
+            Box::new(Sharer { with: row.spec.share_with, uid, project, priority: 0 })
         }),
         cpus: row.spec.cpus.unwrap_or_default(),
         memory: if is_parked { Bytes::ZERO } else { row.spec.memory.unwrap_or_default() },

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
-use gpool_model::SlotPart;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::{Sharer, SlotPart};
 use gpool_node::loans::{self, Called};
 use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -80,6 +80,8 @@ pub(super) struct Kept {
     pub devices: Vec<DeviceUuid>,
     /// Since when this agent answers it.
     pub since: Timestamp,
+    /// The priority of its job.
+    pub priority: i32,
     pub presence: Presence,
     /// Whether it may still be paused for its loans.
     pub can_pause: bool,
@@ -122,12 +124,18 @@ pub(super) struct Keeper {
 }
 
 impl Kept {
-    pub(super) fn new(ledger: Ledger, asks: Asks, devices: Vec<DeviceUuid>) -> Self {
+    pub(super) fn new(
+        ledger: Ledger,
+        asks: Asks,
+        devices: Vec<DeviceUuid>,
+        sharer: Option<&Sharer>,
+    ) -> Self {
         Self {
             ledger,
             asks,
             devices,
             since: Timestamp::new(clock::unix_ms()),
+            priority: sharer.map_or(0, |sharer| sharer.priority),
             presence: Presence::Here,
             can_pause: true,
             calls: BTreeMap::new(),

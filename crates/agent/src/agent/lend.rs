@@ -290,8 +290,7 @@ impl Keeper {
             limit,
             used,
             wish,
-            // An order to run a task does not carry the priority of its job.
-            priority: 0,
+            priority: kept.priority,
             started_at: kept.since,
             called: kept.calls.get(&place).copied(),
             can_pause: kept.can_pause && kept.presence == Presence::Here,

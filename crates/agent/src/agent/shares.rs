@@ -13,7 +13,8 @@ use gpool_model::agent::TaskOrder;
 use gpool_model::allocation::Slot;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
-use gpool_model::{SlotPart, job};
+use gpool_model::{Sharer, SlotPart, job};
+use gpool_node::converge::Seats;
 
 use super::enforcement::{Shim, bytes_of};
 use super::grow::{ANSWER, Keeper, Kept, Message, Presence, owed_for};
@@ -120,7 +121,7 @@ impl Shares {
         }
         let folder = self.layout.ledger(task);
         let owner = owner_of(&order.spec.owner);
-        let made = self.make(&folder, &slots, owner).map_err(|error| {
+        let made = self.make(&folder, &slots, owner, order.sharer.as_ref()).map_err(|error| {
             format!("can't create the memory ledger {}: {error}", folder.display())
         })?;
         self.say(Message::Keep(task, made));
@@ -137,6 +138,7 @@ impl Shares {
         folder: &Path,
         slots: &[(DeviceUuid, Share)],
         owner: Option<Owner>,
+        sharer: Option<&Sharer>,
     ) -> io::Result<Kept> {
         // An earlier agent may have ended before it started the task.
         remove(folder)?;
@@ -146,11 +148,12 @@ impl Shares {
         let ledger = Ledger::create(folder, &shares, ANSWER, owner)?;
         ledger.wait_for_request(owed_for(self.deadline));
         let asks = ledger.listen(owner)?;
-        Ok(Kept::new(ledger, asks, devices))
+        Ok(Kept::new(ledger, asks, devices, sharer))
     }
 
     /// Opens the ledger of a task that an earlier agent started, if it has one.
-    pub(super) fn adopt(&self, task: TaskId, slots: &[Slot]) {
+    pub(super) fn adopt(&self, task: TaskId, seats: &Seats) {
+        let slots = &seats.slots;
         let folder = self.layout.ledger(task);
         // Without it the task keeps its grant, and can't grow.
         let Ok(ledger) = Ledger::open(&folder) else { return };
@@ -162,7 +165,7 @@ impl Shares {
             ledger.shares().iter().map(|share| of_bytes(share.uuid)).collect();
         if let Some(slots) = named {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
-            self.say(Message::Keep(task, Kept::new(ledger, asks, devices)));
+            self.say(Message::Keep(task, Kept::new(ledger, asks, devices, seats.sharer.as_ref())));
             // The earlier agent may have ended before it changed the size.
             self.resize(task, slots.iter().map(|slot| slot.part).collect());
         }

@@ -59,7 +59,7 @@ impl Runner {
                 let claimant = &record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 let seats = claimant.seats();
-                self.parts.shares.adopt(task, &seats.slots);
+                self.parts.shares.adopt(task, &seats);
                 let idle_after = claimant.idle_after;
                 let given = Given { task, seats, idle_after };
                 self.parts.devices.owned(claimant.shepherd, given);

@@ -154,7 +154,8 @@ impl Control {
     fn sharer(&self, row: &JobRow, pool: &PoolName) -> Option<Sharer> {
         let sharer = row.spec.sharer(row.spec.owner.uid)?;
         let of_pool = self.world.policy().of_pool(Some(pool)).share_with;
-        Some(Sharer { with: Some(sharer.with.unwrap_or(of_pool)), ..sharer })
+        let with = Some(sharer.with.unwrap_or(of_pool));
+        Some(Sharer { with, priority: row.job.priority, ..sharer })
     }
 
     /// Returns the address at which a task on `own` reaches the first node of its gang: on the same

@@ -103,6 +103,25 @@ fn the_owner_waits_until_the_borrower_frees_what_it_is_told() {
 }
 
 #[test]
+fn the_loan_of_the_lower_priority_is_called_first() {
+    let Some((cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
+    let small = ["--gpus", "0.1:1"];
+    let (low, mut first) = Program::start(&cluster, "first", &small);
+    let flags = [small[0], small[1], "--priority", "10"];
+    let (high, mut second) = Program::start(&cluster, "second", &flags);
+    for borrower in [&mut first, &mut second] {
+        assert_eq!(borrower.alloc(25), OK);
+    }
+    let (_, owner) = ask(&cluster);
+    // Without priorities it would be that of the newer job.
+    until_called(&cluster, &low);
+    let gpu = cluster.gpu(0);
+    let is_called = |id: &str| gpu.loans.iter().any(|it| it.job == id && it.keep.is_some());
+    assert!(!is_called(&high), "{:?}", gpu.loans);
+    assert!(!owner.is_done(), "it waits");
+}
+
+#[test]
 fn a_borrower_that_keeps_the_memory_is_stopped_with_the_reason() {
     let Some((cluster, _driver)) = cluster(SHORT) else { return };
     let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);

@@ -131,7 +131,7 @@ impl JobRequest {
     #[must_use]
     pub fn sharer(&self, uid: u32) -> Option<Sharer> {
         let (with, project) = (self.share_with, &self.project);
-        self.gpus.share().map(|_| Sharer { with, uid, project: project.clone() })
+        self.gpus.share().map(|_| Sharer { with, uid, project: project.clone(), priority: 0 })
     }
 }
 
