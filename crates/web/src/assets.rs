@@ -21,6 +21,9 @@ pub fn asset(name: &str) -> Option<Asset> {
             kind: "text/javascript; charset=utf-8",
             text: include_str!("../assets/live.js"),
         }),
+        "icon.svg" => {
+            Some(Asset { kind: "image/svg+xml", text: include_str!("../assets/icon.svg") })
+        }
         _ => None,
     }
 }
