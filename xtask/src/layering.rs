@@ -74,6 +74,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "sim",
             "wire",
             "web",
+            "history",
             "store",
             "failpoint",
         ]),

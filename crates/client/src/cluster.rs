@@ -1,9 +1,10 @@
 //! The server, its devices and nodes: one method for each route.
 
+use gpool_wire::usage::UsageRow;
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
     MigStep, MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery,
-    Shutdown, SimulateAsk, Simulation, Status, UserCapsPatch, UserLimits, Version,
+    Shutdown, SimulateAsk, Simulation, Status, Time, UserCapsPatch, UserLimits, Version,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -208,6 +209,22 @@ impl Client {
     /// See [`Error`].
     pub fn login(&self) -> Result<Login, Error> {
         self.ask::<Document<_>>(&Call::post("/logins")).map(|answer| answer.body)
+    }
+
+    /// GPU time over a range, split by properties.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn usage(
+        &self,
+        by: &str,
+        since: Option<Time>,
+        until: Option<Time>,
+        step: Option<&str>,
+    ) -> Result<Vec<UsageRow>, Error> {
+        let call = Call::get("/usage").query("by", &by).query_if("since", since);
+        let call = call.query_if("until", until).query_if("step", step);
+        self.ask::<List<_>>(&call).map(|answer| answer.items)
     }
 
     /// Stops the server; with `now`, after ending all jobs. Returns before it has stopped.

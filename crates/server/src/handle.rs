@@ -29,6 +29,7 @@ use crate::reads::Reads;
 use crate::recovery::account::Account;
 use crate::room;
 use crate::still::Still;
+use crate::usage::UsageHistory;
 use crate::view::{Deliver, View};
 
 /// Facts about the server.
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub early: OnceLock<Account>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<crate::web::Web>>,
+    /// Utilization over time.
+    pub usage: UsageHistory,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
     /// Keys for the signatures of messages.

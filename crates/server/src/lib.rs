@@ -31,12 +31,14 @@ mod otherwise;
 mod output;
 mod post;
 mod reads;
+mod recorder;
 mod recovery;
 pub mod replay;
 mod room;
 mod run;
 mod settle;
 mod still;
+pub mod usage;
 mod view;
 mod web;
 

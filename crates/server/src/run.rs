@@ -28,6 +28,7 @@ use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
+use crate::usage::UsageHistory;
 use crate::web::Web;
 use crate::{forecast, http, settle};
 
@@ -117,6 +118,7 @@ fn share(
         agents: OnceLock::new(),
         early: OnceLock::new(),
         web: OnceLock::new(),
+        usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
@@ -267,6 +269,7 @@ async fn serve(
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
+    let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
     // The memory of the loaded records is no longer needed.
     (config.give_back_memory)();
@@ -282,6 +285,7 @@ async fn serve(
     removal.abort();
     files.abort();
     instances.abort();
+    usage.abort();
     later.iter().for_each(tokio::task::JoinHandle::abort);
     drop(end_serving);
     server.await.context("the API panicked")?;

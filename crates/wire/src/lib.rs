@@ -70,6 +70,7 @@ pub mod status;
 pub mod strict;
 pub mod time;
 mod touched;
+pub mod usage;
 pub mod user;
 pub mod verb;
 pub mod why;

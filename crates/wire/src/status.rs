@@ -70,6 +70,9 @@ pub struct Status {
     /// Why the store fails, such as a full disk. Meanwhile the server refuses changes, running jobs
     /// continue, and the server retries every second.
     pub store_fault: Option<String>,
+    /// Why utilization is not recorded now; jobs are unaffected. `null` while it is.
+    #[serde(default)]
+    pub usage_fault: Option<String>,
     /// Jobs that cannot run because their environment or script is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking: Option<String>,

@@ -215,6 +215,14 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "usage",
+        &[
+            ("gpool usage", "GPU time of each project in the last week"),
+            ("gpool usage --by project,user --since 30d", "GPU time of each user in each project"),
+            ("gpool usage --by model --step day -o wide", "GPU time of each model, day by day"),
+        ],
+    ),
+    (
         "report",
         &[
             ("gpool report 1842", "Used and requested GPUs, memory and time of a job"),

@@ -18,4 +18,5 @@ pub mod recovery;
 pub mod report;
 pub mod status;
 pub mod up;
+pub mod usage;
 pub mod why;

@@ -25,6 +25,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     page.label("state", &status.state_dir);
     page.label("started", &view.clock.full(status.started_at));
     page.label_if("store", status.store_fault.as_deref());
+    page.label_if("usage", status.usage_fault.as_deref());
     page.label_if("lacking", status.lacking.as_deref());
     page.label_if("recovered", in_short(recovery, view).as_deref());
     let jobs = by_state(&status.jobs);

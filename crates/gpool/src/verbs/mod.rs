@@ -53,6 +53,7 @@ pub mod submit;
 pub mod up;
 mod up_folders;
 mod up_nodes;
+pub mod usage;
 pub mod user;
 pub mod verify;
 pub mod version;
@@ -62,7 +63,7 @@ pub mod yields;
 
 use clap::{Args, FromArgMatches as _};
 use gpool_cli::failure::Result;
-use gpool_cli::usage;
+use gpool_cli::usage as misuse;
 use gpool_compat::import;
 use gpool_compat::slurm::step;
 use gpool_model::JobVerb;
@@ -88,7 +89,7 @@ macro_rules! verbs {
             run: |mut found, line| {
                 let run: fn($args, &Line<'_>) -> Result = $run;
                 let args = <$args>::from_arg_matches_mut(&mut found);
-                run(args.map_err(|error| usage::failure(&error, Some($name)))?, line)
+                run(args.map_err(|error| misuse::failure(&error, Some($name)))?, line)
             },
         }),*]
     };
@@ -163,6 +164,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| events::run(&args, line.session);
     Show "history": history::HistoryArgs, "List ended jobs with their usage",
         |args, line| history::run(&args, line.session);
+    Show "usage": usage::UsageArgs, "Sum up allocated, busy and idle GPU time",
+        |args, line| usage::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",
         |args, line| report::run(&args, line.session);
     Control "hold": OnJobsArgs, "Hold waiting jobs until they are released",

@@ -249,6 +249,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
     let (user, mail) = (api.user.to_string(), info.mail.program().is_some());
+    let usage_fault = api.handle.shared.usage.fault();
     let web = api.handle.shared.web.get().map(|web| web.url());
     let lacking = crate::environments::lacking(&api.handle).await?;
     let ask = move |view: &View<'_>| {
@@ -272,6 +273,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
             policy: PolicyInfo::from(world.policy()),
             store_fault: view.store_fault.map(ToString::to_string),
+            usage_fault,
             lacking,
             notifications: notify_counts(world),
             mail,

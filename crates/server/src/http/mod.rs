@@ -41,6 +41,7 @@ mod simulate;
 mod submit;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
+mod usage;
 mod users;
 mod web;
 mod why;
@@ -153,6 +154,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(recovery::get))
         .routes(routes!(simulate::simulate))
         .routes(routes!(dump::get))
+        .routes(routes!(usage::usage))
         .routes(routes!(web::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())

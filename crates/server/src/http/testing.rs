@@ -105,6 +105,7 @@ impl Server {
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
+            usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),

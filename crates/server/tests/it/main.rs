@@ -36,3 +36,4 @@ mod shapes;
 mod sign;
 mod streams;
 mod table;
+mod usage;

@@ -1,0 +1,76 @@
+//! The table of GPU time.
+
+use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::table::Cell;
+use gpool_cli::render::words::NOTHING;
+use gpool_wire::usage::UsageRow;
+
+use super::hours::figure;
+
+/// The table.
+pub const USAGE: Noun<UsageRow> = Noun {
+    columns: COLUMNS,
+    table: &["group", "gpuh", "busy", "idle", "busypct"],
+    wide: &["start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct"],
+    name: group,
+    keys,
+};
+
+fn keys() -> Vec<String> {
+    ["start", "group", "gpu_hours", "measured_gpu_hours", "busy_gpu_hours", "useful_gpu_hours"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+const COLUMNS: &[Column<UsageRow>] = &[
+    Column { name: "start", head: "START", cell: |row, _| Cell::new(&row.start.short()) },
+    Column { name: "group", head: "GROUP", cell: |row, _| Cell::new(&group(row)) },
+    Column { name: "gpuh", head: "GPU-H", cell: |row, _| Cell::new(&figure(row.gpu_hours)) },
+    Column {
+        name: "measured",
+        head: "MEASURED",
+        cell: |row, _| Cell::new(&figure(row.measured_gpu_hours)),
+    },
+    Column { name: "busy", head: "BUSY", cell: |row, _| Cell::new(&hours(row.busy_gpu_hours)) },
+    Column {
+        name: "useful",
+        head: "USEFUL",
+        cell: |row, _| Cell::new(&hours(row.useful_gpu_hours)),
+    },
+    Column { name: "idle", head: "IDLE", cell: |row, _| Cell::new(&hours(row.idle_gpu_hours())) },
+    Column { name: "busypct", head: "BUSY %", cell: |row, _| Cell::new(&percent(row)) },
+];
+
+/// The names of the group.
+fn group(row: &UsageRow) -> String {
+    let Some(names) = &row.group else { return "(others)".to_owned() };
+    let shown = |name: &String| if name.is_empty() { NOTHING.to_owned() } else { name.clone() };
+    let names: Vec<String> = names.values().map(shown).collect();
+    if names.is_empty() { "all".to_owned() } else { names.join(" ") }
+}
+
+fn hours(hours: Option<f64>) -> String {
+    hours.map_or_else(|| NOTHING.to_owned(), figure)
+}
+
+fn percent(row: &UsageRow) -> String {
+    match row.busy_gpu_hours {
+        Some(busy) if row.measured_gpu_hours > 0.0 => {
+            format!("{:.0}", 100.0 * busy / row.measured_gpu_hours)
+        }
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// The sums below the table.
+#[must_use]
+pub fn footer(rows: &[UsageRow]) -> String {
+    if rows.is_empty() {
+        return "No GPU was allocated in this range.".to_owned();
+    }
+    let sum = |of: fn(&UsageRow) -> f64| rows.iter().map(of).sum::<f64>();
+    let allocated = sum(|row| row.gpu_hours);
+    let busy = sum(|row| row.busy_gpu_hours.unwrap_or(0.0));
+    let idle = sum(|row| row.idle_gpu_hours().unwrap_or(0.0));
+    format!("{} GPU-h · {} busy · {} idle", figure(allocated), figure(busy), figure(idle))
+}

@@ -1,0 +1,114 @@
+//! GPU time over a range.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use gpool_history::{Dimension, Minute, Report, ReportRow, Span, Step, Totals};
+use gpool_model::{Millis, Refusal, Timestamp};
+use gpool_wire::usage::{UsageParams, UsageRow};
+use gpool_wire::{List, Problem, Time};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::{ApiError, Params};
+use crate::clock::now;
+
+/// The range without a start.
+const USUAL: Millis = Millis::from_hours(24 * 7);
+/// Groups without a limit.
+const GROUPS: u32 = 1000;
+/// The properties that split the time.
+const PROPERTIES: [(&str, Dimension); 5] = [
+    ("project", Dimension::Project),
+    ("user", Dimension::User),
+    ("model", Dimension::Model),
+    ("kind", Dimension::Kind),
+    ("node", Dimension::Node),
+];
+
+/// Returns allocated, busy and useful GPU time, by project, user, model, kind or node.
+#[utoipa::path(
+    get, path = "/usage", operation_id = "usage_list", params(UsageParams),
+    responses(
+        (status = 200, description = "By time, then most GPU time first", body = List<UsageRow>),
+        (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn usage(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(params): Params<UsageParams>,
+) -> Result<Json<List<UsageRow>>, ApiError> {
+    let by = properties(params.by.as_deref().unwrap_or_default())?;
+    let step = step(params.step.as_deref())?;
+    let until = params.until.map_or_else(now, |time| time.0);
+    let since = params
+        .since
+        .map_or_else(|| Timestamp::new(until.get().saturating_sub(USUAL.get())), |time| time.0);
+    let span = Span { from: minute(since), to: minute(until).after(1) };
+    let n_groups = usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX);
+    let handle = api.handle.clone();
+    let read = move || {
+        let dimensions: Vec<Dimension> = by.iter().map(|(_, dimension)| *dimension).collect();
+        let report = Report { span, step, by: &dimensions, only: &[], n_groups };
+        let rows = handle.shared.usage.report(&report)?;
+        Ok(rows.into_iter().map(|it| row(&by, it)).collect())
+    };
+    let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
+    Ok(Json(List::new(rows)))
+}
+
+fn properties(text: &str) -> Result<Vec<(&'static str, Dimension)>, Refusal> {
+    let mut found: Vec<(&'static str, Dimension)> = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let Some(property) = PROPERTIES.into_iter().find(|(known, _)| *known == name) else {
+            let why = "write project, user, model, kind or node, separated by commas".to_owned();
+            return Err(Refusal::Invalid { field: "by".to_owned(), why });
+        };
+        if !found.contains(&property) {
+            found.push(property);
+        }
+    }
+    Ok(found)
+}
+
+fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {
+    match text {
+        None => Ok(None),
+        Some("hour") => Ok(Some(Step::HOUR)),
+        Some("day") => Ok(Some(Step::DAY)),
+        Some(_) => {
+            let why = "write hour or day".to_owned();
+            Err(Refusal::Invalid { field: "step".to_owned(), why })
+        }
+    }
+}
+
+fn minute(at: Timestamp) -> Minute {
+    Minute::from_unix_seconds(i64::try_from(at.get() / 1000).unwrap_or(i64::MAX))
+}
+
+fn row(by: &[(&'static str, Dimension)], row: ReportRow) -> UsageRow {
+    let ReportRow { start, names, totals } = row;
+    let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = totals;
+    let measured = |ms, of_ms: u64| (of_ms > 0).then(|| hours(ms));
+    let group = names.map(|names| {
+        let names = by.iter().map(|(property, _)| (*property).to_owned()).zip(names);
+        names.collect::<BTreeMap<_, _>>()
+    });
+    UsageRow {
+        start: Time(Timestamp::new(u64::from(start.number()) * 60_000)),
+        group,
+        gpu_hours: hours(allocated_ms),
+        measured_gpu_hours: hours(busy_of_ms),
+        busy_gpu_hours: measured(busy_ms, busy_of_ms),
+        useful_gpu_hours: measured(useful_ms, useful_of_ms),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn hours(millis: u64) -> f64 {
+    millis as f64 / 3_600_000.0
+}

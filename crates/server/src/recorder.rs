@@ -1,0 +1,115 @@
+//! Looks at the devices every few seconds, and writes their utilization minute by minute.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpool_model::device::Lending;
+use gpool_model::{Device, Refusal};
+use gpool_world::{NodeRow, World};
+use tokio::time::MissedTickBehavior;
+
+use crate::handle::{Age, CoreHandle};
+use crate::usage::minutes::{Held, Minutes, Seen};
+use crate::usage::this_minute;
+
+/// Pause between two looks at the devices.
+const LOOK: Duration = Duration::from_secs(5);
+/// A longer gap counts only this much: nobody looked.
+const GAP_MAX: Duration = Duration::from_secs(15);
+/// The kind of processes that gpool did not start.
+const UNMANAGED: &str = "unmanaged";
+
+/// Looks at the devices and writes each minute when it is over, until the server stops.
+pub async fn keep(handle: CoreHandle) {
+    let mut timer = tokio::time::interval(LOOK);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut minutes, mut store, mut last) = (Minutes::default(), None, Instant::now());
+    loop {
+        timer.tick().await;
+        let seen = match look(&handle).await {
+            Ok(seen) => seen,
+            Err(Refusal::ShuttingDown) => return,
+            // The next look may work.
+            Err(_) => continue,
+        };
+        let passed = last.elapsed().min(GAP_MAX);
+        last = Instant::now();
+        let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(0);
+        let Some(minute) = minutes.add(this_minute(), passed_ms, &seen) else { continue };
+        let shared = Arc::clone(&handle.shared);
+        let write = move || {
+            shared.usage.write(&mut store, &minute);
+            store
+        };
+        store = tokio::task::spawn_blocking(write).await.unwrap_or_default();
+    }
+}
+
+/// All devices with their holders and last samples.
+async fn look(handle: &CoreHandle) -> Result<Vec<Seen>, Refusal> {
+    let uid = handle.info().uid;
+    let (samples, lending) = (handle.samples(), handle.lending());
+    let all = move |view: &crate::View<'_>| {
+        let mut seen = Vec::new();
+        for (_, row) in view.world.nodes_by_name() {
+            for (ix, device) in row.node.devices.iter().enumerate() {
+                let sample = samples.get(&device.uuid).copied().unwrap_or_default();
+                let mut it = Seen {
+                    device: device.uuid.to_string(),
+                    model: gpool_model::pattern::short_model(&device.model),
+                    node: row.node.name.to_string(),
+                    sample,
+                    held: held(view.world, row, ix, lending.get(&device.uuid)),
+                };
+                for held in it.held.iter_mut().filter(|held| held.milli == 1000) {
+                    held.busy_percent = sample.utilization_percent;
+                    held.memory = sample.memory_used.map(|bytes| bytes.get());
+                }
+                if it.held.is_empty() {
+                    it.held = unmanaged(device, sample.utilization_percent);
+                }
+                seen.push(it);
+            }
+        }
+        seen
+    };
+    handle.look(uid, Age::New, all).await
+}
+
+fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> Vec<Held> {
+    let device = &row.node.devices[ix];
+    let by = row.devices[ix].holders.iter().filter_map(|task| {
+        let job = world.job(task.job)?;
+        let mut allocations = job.job.phase.allocations().iter();
+        let allocation = allocations.find(|allocation| allocation.task == *task)?;
+        let slot = allocation.slots.iter().find(|slot| slot.device == device.uuid)?;
+        Some(Held {
+            job: Some(task.job.to_string()),
+            project: job.spec.project.to_string(),
+            user: job.spec.owner.user.to_string(),
+            kind: job.spec.kind().to_string(),
+            milli: slot.part.charge().get(),
+            busy_percent: lending.and_then(|it| it.compute_percent.get(task).copied()),
+            memory: None,
+        })
+    });
+    by.collect()
+}
+
+/// The users of processes that gpool did not start, with equal parts of the device.
+fn unmanaged(device: &Device, busy_percent: Option<u32>) -> Vec<Held> {
+    let users = device.unmanaged.iter().map(|it| it.user.clone().unwrap_or_default());
+    let users: BTreeSet<String> = users.collect();
+    let milli = 1000 / u64::try_from(users.len().max(1)).unwrap_or(1);
+    let of = |user| Held {
+        job: None,
+        project: String::new(),
+        user,
+        kind: UNMANAGED.to_owned(),
+        milli,
+        busy_percent,
+        memory: None,
+    };
+    users.into_iter().map(of).collect()
+}

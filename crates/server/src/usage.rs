@@ -1,0 +1,91 @@
+//! Utilization over time, in a store of its own. No decision reads it, and if it fails, jobs and
+//! scheduling are unaffected.
+
+pub mod minutes;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use gpool_history::{History, Minute, Reader, Report, ReportRow, Settings};
+use gpool_model::Refusal;
+
+use self::minutes::Collected;
+use crate::clock::now;
+use crate::fault::internal;
+
+/// The history store, for readers.
+#[derive(Debug)]
+pub struct UsageHistory {
+    path: PathBuf,
+    fault: Mutex<Option<String>>,
+}
+
+impl UsageHistory {
+    /// The store in a state directory; it may not exist yet.
+    pub fn new(state_dir: &Path) -> Self {
+        Self { path: state_dir.join("usage").join("history.db"), fault: Mutex::default() }
+    }
+
+    /// Why minutes are lost now; `None` while all is well.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sums of GPU time; no rows before the first minute.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the report is too large.
+    pub fn report(&self, report: &Report<'_>) -> Result<Vec<ReportRow>, Refusal> {
+        if !self.path.exists() {
+            return Ok(Vec::new());
+        }
+        Reader::new(&self.path).report(report).map_err(internal)
+    }
+
+    /// Writes a minute. A store that fails is opened again for the next minute.
+    pub fn write(&self, store: &mut Option<History>, minute: &Collected) {
+        let written = self.try_write(store, minute);
+        let fault = written.err().map(|error| format!("utilization is not recorded: {error}"));
+        if fault.is_some() {
+            *store = None;
+        }
+        let mut known = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != fault {
+            match &fault {
+                Some(why) => tracing::warn!("{why}"),
+                None => tracing::info!("utilization is recorded again"),
+            }
+            *known = fault;
+        }
+    }
+
+    fn try_write(
+        &self,
+        store: &mut Option<History>,
+        minute: &Collected,
+    ) -> Result<(), gpool_history::Error> {
+        let history = match store {
+            Some(history) => history,
+            None => {
+                let (history, damage) = History::open(&self.path, Settings::default())?;
+                if let Some(why) = damage {
+                    tracing::warn!(why, "the history of utilization was damaged; began a new one");
+                }
+                store.insert(history)
+            }
+        };
+        let now = this_minute();
+        let appended = minute.with_batch(|batch| history.append(now, minute.minute, batch))?;
+        if let Some(why) = appended.recreated {
+            tracing::warn!(why, "the history of utilization was lost; began a new one");
+        }
+        while history.maintain(now)?.n_sealed > 0 {}
+        Ok(())
+    }
+}
+
+/// The minute of the wall clock.
+pub fn this_minute() -> Minute {
+    let seconds = now().get() / 1000;
+    Minute::from_unix_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
+}

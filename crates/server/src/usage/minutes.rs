@@ -1,0 +1,183 @@
+//! Means and sums of a minute, from looks at all devices. Pure.
+
+use std::collections::BTreeMap;
+
+use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
+use gpool_model::device::DeviceSample;
+
+/// One device at one look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its UUID.
+    pub device: String,
+    /// Its model, as in requests.
+    pub model: String,
+    /// Its node.
+    pub node: String,
+    /// Its activity.
+    pub sample: DeviceSample,
+    /// The jobs that hold it, or else the users of other processes on it.
+    pub held: Vec<Held>,
+}
+
+/// A part of a device and its holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The job; `None` for processes that gpool did not start.
+    pub job: Option<String>,
+    /// The project, or an empty string.
+    pub project: String,
+    /// The user.
+    pub user: String,
+    /// The kind of the job, or `unmanaged`.
+    pub kind: String,
+    /// Thousandths of the device.
+    pub milli: u64,
+    /// Percentage of the time with running kernels of this holder, if it was measured.
+    pub busy_percent: Option<u32>,
+    /// Memory of this holder in bytes, if it was measured.
+    pub memory: Option<u64>,
+}
+
+/// Collects looks until a minute is over.
+#[derive(Debug, Default)]
+pub struct Minutes {
+    now: Option<Collected>,
+}
+
+/// The values of a minute.
+#[derive(Debug)]
+pub struct Collected {
+    /// The minute.
+    pub minute: Minute,
+    devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
+    jobs: BTreeMap<String, [Mean; JobSeries::N]>,
+    uses: BTreeMap<Group, Time>,
+}
+
+/// Project, user, model, kind and node.
+type Group = [String; 5];
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    sum: f64,
+    n: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Time {
+    allocated_ms: u64,
+    /// `None` as soon as a part of it was not measured.
+    busy_ms: Option<u64>,
+}
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.sum += value;
+            self.n += 1;
+        }
+    }
+
+    fn get(self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum / f64::from(self.n))
+    }
+}
+
+impl Minutes {
+    /// Adds a look, which stands for the time since the look before. Returns the minute before if
+    /// this look begins another one.
+    pub fn add(&mut self, minute: Minute, passed_ms: u64, seen: &[Seen]) -> Option<Collected> {
+        let is_over = self.now.as_ref().is_some_and(|now| now.minute != minute);
+        let over = if is_over { self.now.take() } else { None };
+        self.now.get_or_insert_with(|| Collected::new(minute)).add(passed_ms, seen);
+        over
+    }
+}
+
+impl Collected {
+    fn new(minute: Minute) -> Self {
+        let (devices, jobs, uses) = Default::default();
+        Self { minute, devices, jobs, uses }
+    }
+
+    fn add(&mut self, passed_ms: u64, seen: &[Seen]) {
+        let mut jobs: BTreeMap<&str, (Mean, Option<u64>)> = BTreeMap::new();
+        for device in seen {
+            let means = self.devices.entry(device.device.clone()).or_default();
+            for (mean, value) in means.iter_mut().zip(values(&device.sample)) {
+                mean.add(value);
+            }
+            for held in &device.held {
+                self.uses
+                    .entry(group(device, held))
+                    .or_insert_with(Time::zero)
+                    .add(passed_ms, held);
+                let Some(job) = &held.job else { continue };
+                let (utilization, memory) = jobs.entry(job).or_default();
+                utilization.add(held.busy_percent.map(|percent| f64::from(percent) / 100.0));
+                *memory = held.memory.map_or(*memory, |more| Some(memory.unwrap_or(0) + more));
+            }
+        }
+        for (job, (utilization, memory)) in jobs {
+            let means = self.jobs.entry(job.to_owned()).or_default();
+            means[JobSeries::GpuUtilization as usize].add(utilization.get());
+            means[JobSeries::GpuMemory as usize].add(memory.map(float));
+        }
+    }
+
+    /// Calls `write` with the values for the store.
+    pub fn with_batch<T>(&self, write: impl FnOnce(&Batch<'_>) -> T) -> T {
+        let devices: Vec<_> = self
+            .devices
+            .iter()
+            .map(|(device, means)| Sample { device, values: means.map(Mean::get) })
+            .collect();
+        let jobs: Vec<_> = self
+            .jobs
+            .iter()
+            .map(|(job, means)| JobSample { job, values: means.map(Mean::get), metrics: &[] })
+            .collect();
+        let uses: Vec<_> = self.uses.iter().map(|(group, time)| time.of(group)).collect();
+        write(&Batch { devices: &devices, jobs: &jobs, uses: &uses })
+    }
+}
+
+impl Time {
+    fn zero() -> Self {
+        Self { allocated_ms: 0, busy_ms: Some(0) }
+    }
+
+    fn add(&mut self, passed_ms: u64, held: &Held) {
+        let allocated = passed_ms.saturating_mul(held.milli) / 1000;
+        let busy = held.busy_percent.map(|it| allocated.saturating_mul(it.min(100).into()) / 100);
+        self.allocated_ms = self.allocated_ms.saturating_add(allocated);
+        self.busy_ms = self.busy_ms.zip(busy).map(|(sum, busy)| sum.saturating_add(busy));
+    }
+
+    fn of<'a>(&self, [project, user, model, kind, node]: &'a Group) -> Use<'a> {
+        let Self { allocated_ms, busy_ms } = *self;
+        Use { project, user, model, kind, node, allocated_ms, busy_ms, useful_ms: None }
+    }
+}
+
+fn group(device: &Seen, held: &Held) -> Group {
+    [&held.project, &held.user, &device.model, &held.kind, &device.node].map(String::clone)
+}
+
+/// The values in base units, in the order of the series.
+fn values(sample: &DeviceSample) -> [Option<f64>; DeviceSeries::N] {
+    let mut values = [None; DeviceSeries::N];
+    let mut set = |series: DeviceSeries, value| values[series as usize] = value;
+    let ratio = |percent: u32| f64::from(percent) / 100.0;
+    set(DeviceSeries::Utilization, sample.utilization_percent.map(ratio));
+    set(DeviceSeries::MemoryUsed, sample.memory_used.map(|bytes| float(bytes.get())));
+    set(DeviceSeries::Power, sample.power_mw.map(|power| float(power) / 1000.0));
+    set(DeviceSeries::Temperature, sample.temperature_c.map(f64::from));
+    values
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes and milliwatts are below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}

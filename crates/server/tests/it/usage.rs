@@ -1,0 +1,76 @@
+//! GPU time from looks at devices.
+
+use gpool_history::{Dimension, History, Minute, Report, Settings, Span};
+use gpool_model::device::DeviceSample;
+use gpool_server::usage::UsageHistory;
+use gpool_server::usage::minutes::{Held, Minutes, Seen};
+
+const START: u32 = 29_000_000;
+
+fn device(name: &str, percent: Option<u32>, held: Vec<Held>) -> Seen {
+    let sample = DeviceSample { utilization_percent: percent, ..DeviceSample::default() };
+    let (model, node) = ("H100-80G".to_owned(), "lab1".to_owned());
+    Seen { device: name.to_owned(), model, node, sample, held }
+}
+
+fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
+    Held {
+        job: Some(job.to_owned()),
+        project: "vision".to_owned(),
+        user: user.to_owned(),
+        kind: "train".to_owned(),
+        milli,
+        busy_percent,
+        memory: None,
+    }
+}
+
+#[test]
+fn a_minute_has_the_time_of_each_holder() {
+    let mut minutes = Minutes::default();
+    let look = [
+        device("a", Some(50), vec![held("1", "ana", 1000, Some(50))]),
+        device("b", Some(90), vec![held("2", "bo", 250, None), held("3", "cy", 500, Some(40))]),
+        device("c", None, Vec::new()),
+    ];
+    let minute = Minute::new(START);
+    assert!(minutes.add(minute, 5000, &look).is_none());
+    assert!(minutes.add(minute, 5000, &look).is_none());
+    let over = minutes.add(minute.after(1), 5000, &look).expect("the minute is over");
+    assert_eq!(over.minute, minute);
+    over.with_batch(|batch| {
+        let uses: Vec<_> =
+            batch.uses.iter().map(|it| (it.user, it.allocated_ms, it.busy_ms)).collect();
+        let expected = [("ana", 10_000, Some(5000)), ("bo", 2500, None), ("cy", 5000, Some(2000))];
+        assert_eq!(uses, expected);
+        let first: Vec<_> = batch.devices.iter().map(|it| it.values[0]).collect();
+        assert_eq!(first, [Some(0.5), Some(0.9), None]);
+        let jobs: Vec<_> = batch.jobs.iter().map(|it| (it.job, it.values[0])).collect();
+        assert_eq!(jobs, [("1", Some(0.5)), ("2", None), ("3", Some(0.4))]);
+    });
+}
+
+#[test]
+fn recorded_time_is_reported_by_its_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usage = UsageHistory::new(folder.path());
+    let minute = Minute::new(START);
+    let span = Span { from: minute, to: minute.after(2) };
+    let by = [Dimension::User];
+    let report = Report { span, step: None, by: &by, only: &[], n_groups: 10 };
+    assert_eq!(usage.report(&report).expect("no file is no time").len(), 0);
+
+    let mut minutes = Minutes::default();
+    let look = [device("a", Some(25), vec![held("1", "ana", 1000, Some(25))])];
+    minutes.add(minute, 60_000, &look);
+    let over = minutes.add(minute.after(1), 1, &look).expect("the minute is over");
+    let path = folder.path().join("usage").join("history.db");
+    let (mut history, _) = History::open(&path, Settings::default()).expect("a new store");
+    over.with_batch(|batch| history.append(minute, minute, batch)).expect("it is written");
+
+    let rows = usage.report(&report).expect("it can be read");
+    let totals = rows[0].totals;
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].names.as_deref(), Some(&["ana".to_owned()][..]));
+    assert_eq!((totals.allocated_ms, totals.busy_ms), (60_000, 15_000));
+}

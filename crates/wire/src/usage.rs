@@ -1,0 +1,58 @@
+//! GPU time over a range: allocated, busy and useful.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::time::Time;
+
+/// Query parameters of GPU time.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct UsageParams {
+    /// Properties that split the time, separated by commas: project, user, model, kind, node.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Start of the range, to the hour; a week before the end by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub since: Option<Time>,
+    /// End of the range, to the hour; now by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub until: Option<Time>,
+    /// Length of a row: hour or day; one row for the whole range by default.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// Largest number of groups, most GPU time first; the others are one sum. By default 1000.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// GPU time of one group, in hours of one GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageRow {
+    /// Start of the row.
+    pub start: Time,
+    /// Names by property; `null` for the sum of all groups beyond the limit. Processes that gpool
+    /// did not start have the kind `unmanaged` and no project.
+    pub group: Option<BTreeMap<String, String>>,
+    /// Allocated time.
+    pub gpu_hours: f64,
+    /// The part of the allocated time for which the driver reported utilization.
+    pub measured_gpu_hours: f64,
+    /// Time with running kernels; `null` if it was not measured.
+    pub busy_gpu_hours: Option<f64>,
+    /// Time of useful work: activity of tensor or other arithmetic units; `null` if the driver
+    /// does not report it.
+    pub useful_gpu_hours: Option<f64>,
+}
+
+impl UsageRow {
+    /// Allocated time without running kernels, where that was measured.
+    #[must_use]
+    pub fn idle_gpu_hours(&self) -> Option<f64> {
+        self.busy_gpu_hours.map(|busy| (self.measured_gpu_hours - busy).max(0.0))
+    }
+}
