@@ -1,6 +1,6 @@
 //! The server, its devices and nodes: one method for each route.
 
-use gpool_wire::usage::UsageRow;
+use gpool_wire::usage::{GpuHistory, UsageRow};
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
     MigStep, MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery,
@@ -225,6 +225,15 @@ impl Client {
         let call = Call::get("/usage").query("by", &by).query_if("since", since);
         let call = call.query_if("until", until).query_if("step", step);
         self.ask::<List<_>>(&call).map(|answer| answer.items)
+    }
+
+    /// The utilization of all devices over time.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn gpu_history(&self, since: Option<Time>) -> Result<GpuHistory, Error> {
+        let call = Call::get("/gpus/history").query_if("since", since);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// Stops the server; with `now`, after ending all jobs. Returns before it has stopped.

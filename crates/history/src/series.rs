@@ -84,11 +84,13 @@ pub enum DeviceSeries {
     PcieSent,
     /// Bytes per second over NVLink in both directions, to 0.8 %.
     Nvlink,
+    /// The part of the device that jobs hold, 0 to 1 in steps of 0.005.
+    Allocated,
 }
 
 impl DeviceSeries {
     /// Number of series.
-    pub const N: usize = 12;
+    pub const N: usize = 13;
 
     /// All series, in the order of [`crate::Sample::values`].
     pub const ALL: [Self; Self::N] = [
@@ -104,6 +106,7 @@ impl DeviceSeries {
         Self::PcieReceived,
         Self::PcieSent,
         Self::Nvlink,
+        Self::Allocated,
     ];
 
     const SCALES: [Scale; Self::N] = [
@@ -119,6 +122,7 @@ impl DeviceSeries {
         RATE,
         RATE,
         RATE,
+        RATIO,
     ];
 }
 

@@ -6,7 +6,9 @@ pub mod minutes;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use gpool_history::{History, Minute, Reader, Report, ReportRow, Settings};
+use gpool_history::{
+    Chart, DeviceSeries, History, Minute, Reader, Report, ReportRow, Settings, Span, Step,
+};
 use gpool_model::Refusal;
 
 use self::minutes::Collected;
@@ -40,6 +42,24 @@ impl UsageHistory {
             return Ok(Vec::new());
         }
         Reader::new(&self.path).report(report).map_err(internal)
+    }
+
+    /// Utilization and allocated part of devices, two lines for each; `None` before the first
+    /// minute.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the chart is too large.
+    pub fn devices(
+        &self,
+        devices: &[&str],
+        span: Span,
+        step: Step,
+    ) -> Result<Option<Chart>, Refusal> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let series = [DeviceSeries::Utilization, DeviceSeries::Allocated];
+        Reader::new(&self.path).devices(devices, &series, span, step).map(Some).map_err(internal)
     }
 
     /// Writes a minute. A store that fails is opened again for the next minute.

@@ -3,6 +3,7 @@
 
 mod assets;
 mod chart;
+mod heat;
 mod job;
 mod overview;
 mod text;
@@ -12,7 +13,7 @@ use askama::Template;
 
 pub use assets::{Asset, asset};
 pub use job::JobPage;
-pub use overview::Overview;
+pub use overview::{Overview, RANGES};
 pub use wall::Wall;
 
 /// The content security policy of all pages: only files of the server, no inline script or

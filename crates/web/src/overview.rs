@@ -2,9 +2,11 @@
 
 use askama::Template;
 use gpool_model::device::DeviceState;
+use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, Status, Time};
 
 use crate::chart::Chart;
+use crate::heat::Heat;
 use crate::text::{gib, percent, places, span, state, style, until};
 use crate::written;
 
@@ -21,9 +23,16 @@ pub struct Overview<'a> {
     pub jobs: &'a [Job],
     /// The number of jobs that have not ended; not all may be in `jobs`.
     pub n_jobs: u64,
+    /// The utilization of the devices in the shown range.
+    pub history: &'a GpuHistory,
+    /// The shown range, one of [`RANGES`].
+    pub range: &'a str,
     /// The time of the answers.
     pub now: Time,
 }
+
+/// The ranges of the heat map, with their hours.
+pub const RANGES: [(&str, u32); 4] = [("1h", 1), ("24h", 24), ("7d", 168), ("30d", 720)];
 
 /// The number of devices by state, for the tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,6 +93,8 @@ struct Page<'a> {
     n_hidden: u64,
     fault: &'a str,
     chart: Chart,
+    heat: Heat,
+    ranges: [(&'static str, bool); RANGES.len()],
     devices: Vec<Device>,
     waiting: Vec<Waiting>,
     running: Vec<Running>,
@@ -106,6 +117,8 @@ impl Overview<'_> {
             n_hidden: self.n_jobs.saturating_sub(n_shown),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
             chart: Chart::new(&waiting, self.now),
+            heat: Heat::new(self.history),
+            ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             devices: self.gpus.iter().map(|gpu| device(gpu, self.now)).collect(),
             waiting: waiting.iter().map(|job| wait(job, self.now)).collect(),
             running: running.into_iter().map(|job| run(job, self.now)).collect(),

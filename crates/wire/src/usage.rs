@@ -56,3 +56,47 @@ impl UsageRow {
         self.busy_gpu_hours.map(|busy| (self.measured_gpu_hours - busy).max(0.0))
     }
 }
+
+/// Query parameters of the utilization of devices.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct GpuHistoryParams {
+    /// Start; a day before the end by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub since: Option<Time>,
+    /// End; now by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub until: Option<Time>,
+    /// Largest number of points, 1 to 2000; 120 by default.
+    #[serde(default)]
+    pub points: Option<u32>,
+}
+
+/// The utilization of all devices over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuHistory {
+    /// Time of the first point.
+    pub start: Time,
+    /// Seconds between two points.
+    pub step_s: u64,
+    /// The devices, by node and index.
+    pub gpus: Vec<GpuPoints>,
+}
+
+/// The utilization of one device. Each list has one value for each point, `null` where nothing was
+/// measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuPoints {
+    /// Node.
+    pub node: String,
+    /// Index on its node.
+    pub index: u32,
+    /// UUID.
+    pub uuid: String,
+    /// Means of the utilization, 0 to 1.
+    pub utilization: Vec<Option<f64>>,
+    /// Means of the allocated part of the device, 0 to 1.
+    pub allocated: Vec<Option<f64>>,
+}

@@ -49,6 +49,7 @@ fn each_series_returns_with_its_resolution() {
         (55.5e9, 55.5e9 * 0.008),
         (17.0, 17.0 * 0.008),
         (9e11, 9e11 * 0.008),
+        (0.25, 0.0026),
     ];
     let values = written.map(|(value, _)| Some(value));
     append_all(&mut history, start(), &[Sample { device: "gpu0", values }]);

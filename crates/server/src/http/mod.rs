@@ -155,6 +155,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(simulate::simulate))
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
+        .routes(routes!(usage::gpu_history))
         .routes(routes!(web::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())

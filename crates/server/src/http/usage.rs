@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{Dimension, Minute, Report, ReportRow, Span, Step, Totals};
+use gpool_history::{Dimension, Line, Minute, Report, ReportRow, Span, Step, Totals};
 use gpool_model::{Millis, Refusal, Timestamp};
-use gpool_wire::usage::{UsageParams, UsageRow};
-use gpool_wire::{List, Problem, Time};
+use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
+use gpool_wire::{Document, List, Problem, Time};
 
 use super::Api;
 use super::asker::Asks;
+use super::cluster::all_gpus;
 use super::extract::{ApiError, Params};
 use crate::clock::now;
 
-/// The range without a start.
-const USUAL: Millis = Millis::from_hours(24 * 7);
+/// The range of GPU time without a start.
+const WEEK: Millis = Millis::from_hours(24 * 7);
+/// The range of utilization without a start.
+const DAY: Millis = Millis::from_hours(24);
+/// Points without a limit, and the most.
+const POINTS: u32 = 120;
+const POINTS_MAX: u32 = 2000;
 /// Groups without a limit.
 const GROUPS: u32 = 1000;
 /// The properties that split the time.
@@ -44,9 +50,7 @@ pub(crate) async fn usage(
     let by = properties(params.by.as_deref().unwrap_or_default())?;
     let step = step(params.step.as_deref())?;
     let until = params.until.map_or_else(now, |time| time.0);
-    let since = params
-        .since
-        .map_or_else(|| Timestamp::new(until.get().saturating_sub(USUAL.get())), |time| time.0);
+    let since = params.since.map_or_else(|| before(until, WEEK), |time| time.0);
     let span = Span { from: minute(since), to: minute(until).after(1) };
     let n_groups = usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX);
     let handle = api.handle.clone();
@@ -58,6 +62,57 @@ pub(crate) async fn usage(
     };
     let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
+}
+
+/// Returns the utilization of all devices over time.
+#[utoipa::path(
+    get, path = "/gpus/history", operation_id = "gpus_history", params(GpuHistoryParams),
+    responses(
+        (status = 200, description = "Means by device and time", body = Document<GpuHistory>),
+        (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn gpu_history(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(params): Params<GpuHistoryParams>,
+) -> Result<Json<Document<GpuHistory>>, ApiError> {
+    let uid = asker.caller.owner.uid;
+    let until = params.until.map_or_else(now, |time| time.0);
+    let since = params.since.map_or_else(|| before(until, DAY), |time| time.0);
+    let span = Span { from: minute(since), to: minute(until) };
+    let n_points = usize::try_from(params.points.unwrap_or(POINTS).clamp(1, POINTS_MAX));
+    let step = Step::fitting(span, n_points.unwrap_or(1));
+    let gpus = all_gpus(&api, uid).await?;
+    let handle = api.handle.clone();
+    let read = move || {
+        let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let chart = handle.shared.usage.devices(&devices, span, step)?;
+        let (start, lines) = chart.map_or((span.from, Vec::new()), |it| (it.start, it.lines));
+        let points = |line: Option<&Line>| {
+            let points = line.map(|line| line.points.as_slice()).unwrap_or_default();
+            points.iter().map(|point| point.map(|it| it.mean)).collect()
+        };
+        let gpus = gpus.iter().enumerate().map(|(ix, gpu)| GpuPoints {
+            node: gpu.node.clone(),
+            index: gpu.index,
+            uuid: gpu.uuid.clone(),
+            utilization: points(lines.get(2 * ix)),
+            allocated: points(lines.get(2 * ix + 1)),
+        });
+        let step_s = u64::from(step.minutes()) * 60;
+        Ok(GpuHistory { start: time_of(start), step_s, gpus: gpus.collect() })
+    };
+    Ok(Json(Document::new(api.handle.beside(uid, read).await?)))
+}
+
+fn before(until: Timestamp, span: Millis) -> Timestamp {
+    Timestamp::new(until.get().saturating_sub(span.get()))
+}
+
+fn time_of(minute: Minute) -> Time {
+    Time(Timestamp::new(u64::from(minute.number()) * 60_000))
 }
 
 fn properties(text: &str) -> Result<Vec<(&'static str, Dimension)>, Refusal> {
@@ -99,7 +154,7 @@ fn row(by: &[(&'static str, Dimension)], row: ReportRow) -> UsageRow {
         names.collect::<BTreeMap<_, _>>()
     });
     UsageRow {
-        start: Time(Timestamp::new(u64::from(start.number()) * 60_000)),
+        start: time_of(start),
         group,
         gpu_hours: hours(allocated_ms),
         measured_gpu_hours: hours(busy_of_ms),

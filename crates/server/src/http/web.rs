@@ -15,7 +15,8 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::{Json, Router};
 use gpool_model::Timestamp;
-use gpool_web::{CSP, JobPage, Message, Overview, Wall, asset};
+use gpool_web::{CSP, JobPage, Message, Overview, RANGES, Wall, asset};
+use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Login, Problem, Status, Time, catalogue};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -139,7 +140,7 @@ impl Pages {
         }
         let path = request.uri().path();
         let page = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
-            [""] => self.overview(label, request.headers()).await,
+            [""] => self.overview(label, request.headers(), request.uri().query()).await,
             ["jobs", id] => self.job(label, request.headers(), id).await,
             ["wall"] => self.wall().await,
             ["login", code] => Ok(self.sign_in(label, code)),
@@ -191,18 +192,30 @@ impl Pages {
         Some(Asks(Arc::new(found)))
     }
 
-    async fn overview(&self, label: &str, headers: &HeaderMap) -> Result<Response<Body>, String> {
+    async fn overview(
+        &self,
+        label: &str,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<Response<Body>, String> {
         let Some(asks) = self.user(label, headers).await else { return Ok(sign_in_first()) };
         let status: Document<Status> = self.ask(&asks, "/api/v1/status").await?;
         let gpus: List<Gpu> = self.ask(&asks, "/api/v1/gpus").await?;
         let jobs: List<Job> = self.ask(&asks, &format!("/api/v1/jobs?limit={JOBS_MAX}")).await?;
+        let (range, hours) = range(query, status.body.uptime_s);
+        let now = now();
+        let since = Time(Timestamp::new(now.0.get().saturating_sub(u64::from(hours) * 3_600_000)));
+        let path = format!("/api/v1/gpus/history?since={since}&until={now}");
+        let history: Document<GpuHistory> = self.ask(&asks, &path).await?;
         let overview = Overview {
+            history: &history.body,
+            range,
             user: &asks.0.caller.owner.user,
             status: &status.body,
             gpus: &gpus.items,
             jobs: &jobs.items,
             n_jobs: jobs.total.unwrap_or(jobs.items.len() as u64),
-            now: now(),
+            now,
         };
         Ok(html(StatusCode::OK, overview.page()))
     }
@@ -285,6 +298,13 @@ impl Pages {
         let Ok(response) = self.api.clone().oneshot(request).await;
         Ok(response)
     }
+}
+
+/// The range of the heat map with its hours: of the query, or an hour while the server is new.
+fn range(query: Option<&str>, uptime_s: u64) -> (&'static str, u32) {
+    let asked = query.and_then(|query| query.split('&').find_map(|it| it.strip_prefix("range=")));
+    let asked = asked.and_then(|name| RANGES.into_iter().find(|(known, _)| *known == name));
+    asked.unwrap_or(if uptime_s < 7200 { RANGES[0] } else { RANGES[1] })
 }
 
 fn now() -> Time {

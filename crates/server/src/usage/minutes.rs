@@ -105,7 +105,7 @@ impl Collected {
         let mut jobs: BTreeMap<&str, (Mean, Option<u64>)> = BTreeMap::new();
         for device in seen {
             let means = self.devices.entry(device.device.clone()).or_default();
-            for (mean, value) in means.iter_mut().zip(values(&device.sample)) {
+            for (mean, value) in means.iter_mut().zip(values(device)) {
                 mean.add(value);
             }
             for held in &device.held {
@@ -166,13 +166,17 @@ fn group(device: &Seen, held: &Held) -> Group {
 }
 
 /// The values in base units, in the order of the series.
-fn values(sample: &DeviceSample) -> [Option<f64>; DeviceSeries::N] {
+fn values(device: &Seen) -> [Option<f64>; DeviceSeries::N] {
+    let sample = &device.sample;
     let mut values = [None; DeviceSeries::N];
     let mut set = |series: DeviceSeries, value| values[series as usize] = value;
     let ratio = |percent: u32| f64::from(percent) / 100.0;
     set(DeviceSeries::Utilization, sample.utilization_percent.map(ratio));
     set(DeviceSeries::MemoryUsed, sample.memory_used.map(|bytes| float(bytes.get())));
     set(DeviceSeries::Power, sample.power_mw.map(|power| float(power) / 1000.0));
+    let jobs = device.held.iter().filter(|held| held.job.is_some());
+    let milli: u64 = jobs.map(|held| held.milli).sum();
+    set(DeviceSeries::Allocated, Some(float(milli.min(1000)) / 1000.0));
     set(DeviceSeries::Temperature, sample.temperature_c.map(f64::from));
     values
 }

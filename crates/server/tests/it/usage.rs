@@ -1,6 +1,6 @@
 //! GPU time from looks at devices.
 
-use gpool_history::{Dimension, History, Minute, Report, Settings, Span};
+use gpool_history::{Dimension, History, Minute, Report, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
 use gpool_server::usage::UsageHistory;
 use gpool_server::usage::minutes::{Held, Minutes, Seen};
@@ -73,4 +73,9 @@ fn recorded_time_is_reported_by_its_names() {
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].names.as_deref(), Some(&["ana".to_owned()][..]));
     assert_eq!((totals.allocated_ms, totals.busy_ms), (60_000, 15_000));
+
+    let chart = usage.devices(&["a", "unknown"], span, Step::MINUTE).expect("it can be read");
+    let lines = chart.expect("there is a file").lines;
+    let means: Vec<_> = lines.iter().map(|line| line.points[0].map(|point| point.mean)).collect();
+    assert_eq!(means, [Some(0.25), Some(1.0), None, None]);
 }

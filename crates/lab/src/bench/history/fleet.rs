@@ -72,6 +72,7 @@ impl Fleet {
                 Some(0.0),
                 Some(0.0),
                 Some(0.0),
+                Some(0.0),
             ],
             Load::Training => [
                 Some(around(0, 0.9 + 0.08 * level(0), 0.04)),
@@ -86,6 +87,7 @@ impl Fleet {
                 Some(around(9, 0.5e9 + 4e9 * level(9), 0.4e9)),
                 Some(around(10, 0.2e9 + 2e9 * level(10), 0.2e9)),
                 Some(around(11, 20e9 + 200e9 * level(11), 10e9)),
+                Some(1.0),
             ],
             Load::Bursts => {
                 let busy = noise(0) * noise(12);
@@ -102,6 +104,7 @@ impl Fleet {
                     Some(busy * 2e9 * noise(9)),
                     Some(busy * 1e9 * noise(10)),
                     Some(0.0),
+                    Some(1.0),
                 ]
             }
         }
