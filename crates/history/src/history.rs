@@ -14,7 +14,7 @@ use crate::recent::{self, Member};
 use crate::seal;
 use crate::series::{DeviceSeries, Family, JobSeries, METRIC, Scale};
 use crate::time::{DAY, HOUR, Minute};
-use crate::totals::{Key, NODE, Used};
+use crate::totals::{Key, NODE, Totals};
 
 /// How far a minute may lie ahead of the clock.
 const FUTURE: u32 = 2;
@@ -86,6 +86,19 @@ pub struct Use<'a> {
     pub busy_ms: Option<u64>,
     /// Time of useful work; `None` if that was not measured.
     pub useful_ms: Option<u64>,
+}
+
+impl From<&Use<'_>> for Totals {
+    fn from(used: &Use<'_>) -> Self {
+        let measured = |part: Option<u64>| part.map_or(0, |_| used.allocated_ms);
+        Self {
+            allocated_ms: used.allocated_ms,
+            busy_ms: used.busy_ms.unwrap_or(0),
+            busy_of_ms: measured(used.busy_ms),
+            useful_ms: used.useful_ms.unwrap_or(0),
+            useful_of_ms: measured(used.useful_ms),
+        }
+    }
 }
 
 /// Everything that is known about a minute, or a part of it.
@@ -375,7 +388,7 @@ impl Writing<'_> {
     }
 
     fn uses(&mut self, uses: &[Use<'_>]) -> Result<(), Error> {
-        let mut sums = BTreeMap::<Key, Used>::new();
+        let mut sums = BTreeMap::<Key, Totals>::new();
         for it in uses {
             let parts = [
                 (Kind::Project, it.project),
@@ -393,18 +406,16 @@ impl Writing<'_> {
                 let day = self.minute.hour() / DAY;
                 *to = 1 + self.names.number(self.connection, kind, name, day)?;
             }
-            let Use { allocated_ms, busy_ms, useful_ms, .. } = *it;
-            let used = Used { allocated_ms, busy_ms, useful_ms };
-            sums.entry(key).and_modify(|sum| *sum += used).or_insert(used);
+            *sums.entry(key).or_default() += Totals::from(it);
         }
-        let mut parts = BTreeMap::<u32, Vec<(Key, Used)>>::new();
-        for (key, used) in sums {
-            parts.entry(key[NODE] / NODES).or_default().push((key, used));
+        let mut parts = BTreeMap::<u32, Vec<(Key, Totals)>>::new();
+        for (key, totals) in sums {
+            parts.entry(key[NODE] / NODES).or_default().push((key, totals));
         }
         for (part, rows) in parts {
             let data = recent::encode_use(
                 self.minute.number() % HOUR,
-                rows.iter().map(|(key, used)| (key, used)),
+                rows.iter().map(|(key, totals)| (key, totals)),
             );
             if !self.row(Stream::Use, part, &data)? {
                 self.n_refused += rows.len();

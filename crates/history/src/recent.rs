@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::codec::{put, take, take_u32};
 use crate::error::Error;
 use crate::keys::{Pending, Stream};
-use crate::totals::{Key, Used};
+use crate::totals::{Key, Totals};
 
 /// Values of one device, job or metric.
 pub type Member = (u32, Box<[Option<u32>]>);
@@ -58,32 +58,34 @@ pub fn decode_values(
 }
 
 /// Encodes use of one minute.
-pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Used)>) -> Vec<u8> {
+pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Totals)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     put(&mut bytes, u64::from(minute));
-    for (key, used) in rows {
+    for (key, totals) in rows {
         key.iter().for_each(|part| put(&mut bytes, u64::from(*part)));
-        put(&mut bytes, used.allocated_ms);
-        put(&mut bytes, used.busy_ms.map_or(0, |ms| ms + 1));
-        put(&mut bytes, used.useful_ms.map_or(0, |ms| ms + 1));
+        let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = *totals;
+        let sums = [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms];
+        sums.into_iter().for_each(|sum| put(&mut bytes, sum));
     }
     bytes
 }
 
 /// Reads use of one minute. `None` if the bytes are damaged.
-pub fn decode_use(mut bytes: &[u8], see: &mut dyn FnMut(usize, Key, Used)) -> Option<()> {
+pub fn decode_use(mut bytes: &[u8], see: &mut dyn FnMut(usize, Key, Totals)) -> Option<()> {
     let minute = usize::try_from(take(&mut bytes)?).ok().filter(|minute| *minute < 60)?;
     while !bytes.is_empty() {
         let mut key = Key::default();
         for part in &mut key {
             *part = take_u32(&mut bytes)?;
         }
-        let used = Used {
+        let totals = Totals {
             allocated_ms: take(&mut bytes)?,
-            busy_ms: take(&mut bytes)?.checked_sub(1),
-            useful_ms: take(&mut bytes)?.checked_sub(1),
+            busy_ms: take(&mut bytes)?,
+            busy_of_ms: take(&mut bytes)?,
+            useful_ms: take(&mut bytes)?,
+            useful_of_ms: take(&mut bytes)?,
         };
-        see(minute, key, used);
+        see(minute, key, totals);
     }
     Some(())
 }

@@ -115,8 +115,8 @@ pub fn unsealed_use(
     let mut table = read_table(connection, Level::NodeTotals.row(pending.hour, pending.part))?;
     let mut new = BTreeMap::<Key, Totals>::new();
     recent::each(connection, pending, &mut |data| {
-        recent::decode_use(data, &mut |minute, key, used| {
-            if let Some(totals) = table.add(minute, key, used) {
+        recent::decode_use(data, &mut |minute, key, totals| {
+            if table.add(minute, key, totals) {
                 *new.entry(key).or_default() += totals;
             }
         })

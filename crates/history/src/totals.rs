@@ -14,23 +14,6 @@ pub const NODE: usize = 4;
 /// Columns of a stored row: key, minutes, sums.
 const N_COLUMNS: usize = 11;
 
-/// GPU time of one key in one minute.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Used {
-    pub allocated_ms: u64,
-    pub busy_ms: Option<u64>,
-    pub useful_ms: Option<u64>,
-}
-
-impl AddAssign for Used {
-    fn add_assign(&mut self, other: Self) {
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        self.allocated_ms = self.allocated_ms.saturating_add(other.allocated_ms);
-        self.busy_ms = sum(self.busy_ms, other.busy_ms);
-        self.useful_ms = sum(self.useful_ms, other.useful_ms);
-    }
-}
-
 /// GPU time of a range, in milliseconds of one GPU. Busy and useful time come with the allocated
 /// time that has such a measurement, so ratios are right even if some devices measure nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,19 +28,6 @@ pub struct Totals {
     pub useful_ms: u64,
     /// Allocated time with a measurement of useful time; 0 if there was none.
     pub useful_of_ms: u64,
-}
-
-impl From<Used> for Totals {
-    fn from(used: Used) -> Self {
-        let measured = |part: Option<u64>| part.map_or(0, |_| used.allocated_ms);
-        Self {
-            allocated_ms: used.allocated_ms,
-            busy_ms: used.busy_ms.unwrap_or(0),
-            busy_of_ms: measured(used.busy_ms),
-            useful_ms: used.useful_ms.unwrap_or(0),
-            useful_of_ms: measured(used.useful_ms),
-        }
-    }
 }
 
 impl AddAssign for Totals {
@@ -84,17 +54,16 @@ pub struct Row {
 pub struct Table(pub BTreeMap<Key, Row>);
 
 impl Table {
-    /// Adds a minute. Returns what it adds: nothing if the minute is there already.
-    pub fn add(&mut self, minute: usize, key: Key, used: Used) -> Option<Totals> {
+    /// Adds a minute; false if the minute is there already.
+    pub fn add(&mut self, minute: usize, key: Key, totals: Totals) -> bool {
         let row = self.0.entry(key).or_default();
         let bit = 1 << minute;
-        if row.minutes & bit != 0 {
-            return None;
+        let is_new = row.minutes & bit == 0;
+        if is_new {
+            row.minutes |= bit;
+            row.totals += totals;
         }
-        row.minutes |= bit;
-        let totals = Totals::from(used);
-        row.totals += totals;
-        Some(totals)
+        is_new
     }
 
     /// The table as bytes.

@@ -7,6 +7,7 @@ mod heat;
 mod job;
 mod overview;
 mod text;
+mod usage;
 mod wall;
 
 use askama::Template;
@@ -14,6 +15,7 @@ use askama::Template;
 pub use assets::{Asset, asset};
 pub use job::JobPage;
 pub use overview::{Overview, RANGES};
+pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;
 
 /// The content security policy of all pages: only files of the server, no inline script or

@@ -1,7 +1,5 @@
 //! GPU time over a range: allocated, busy and useful.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -35,9 +33,25 @@ pub struct UsageParams {
 pub struct UsageRow {
     /// Start of the row.
     pub start: Time,
-    /// Names by property; `null` for the sum of all groups beyond the limit. Processes that gpool
-    /// did not start have the kind `unmanaged` and no project.
-    pub group: Option<BTreeMap<String, String>>,
+    /// The project, if the time is split by it; empty for processes that gpool did not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The user, if the time is split by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The GPU model, if the time is split by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The kind of job, if the time is split by it; `unmanaged` for processes that gpool did not
+    /// start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The node, if the time is split by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Whether this is the sum of all groups beyond the limit; it has no names.
+    #[serde(default)]
+    pub is_rest: bool,
     /// Allocated time.
     pub gpu_hours: f64,
     /// The part of the allocated time for which the driver reported utilization.
@@ -50,6 +64,12 @@ pub struct UsageRow {
 }
 
 impl UsageRow {
+    /// The names of the group, in this order: project, user, model, kind, node.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let all = [&self.project, &self.user, &self.model, &self.kind, &self.node];
+        all.into_iter().filter_map(Option::as_deref)
+    }
+
     /// Allocated time without running kernels, where that was measured.
     #[must_use]
     pub fn idle_gpu_hours(&self) -> Option<f64> {

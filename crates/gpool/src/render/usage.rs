@@ -43,9 +43,11 @@ const COLUMNS: &[Column<UsageRow>] = &[
 
 /// The names of the group.
 fn group(row: &UsageRow) -> String {
-    let Some(names) = &row.group else { return "(others)".to_owned() };
-    let shown = |name: &String| if name.is_empty() { NOTHING.to_owned() } else { name.clone() };
-    let names: Vec<String> = names.values().map(shown).collect();
+    if row.is_rest {
+        return "(others)".to_owned();
+    }
+    let names: Vec<&str> =
+        row.names().map(|name| if name.is_empty() { NOTHING } else { name }).collect();
     if names.is_empty() { "all".to_owned() } else { names.join(" ") }
 }
 

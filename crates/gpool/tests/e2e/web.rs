@@ -101,6 +101,12 @@ fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
     for wrong in ["999", "1%2flogs", "x"] {
         assert_eq!(of_job(wrong).0, 404, "{wrong}");
     }
+    for query in ["", "?by=user&range=30d", "?by=%3Cscript%3E&range=%22"] {
+        let (code, _, usage) = ask(port, &format!("GET /usage{query}"), &host, &cookie);
+        assert_eq!((code, usage.contains("<h1>GPU time by ")), (200, true), "{usage}");
+        assert!(!usage.contains("<script>"), "{usage}");
+    }
+    assert_eq!(ask(port, "GET /usage", "localhost", "").0, 401);
     // The wall has no names.
     let (code, _, wall) = ask(port, "GET /wall", "localhost", "");
     assert_eq!(code, 200);

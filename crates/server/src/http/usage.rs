@@ -1,7 +1,5 @@
 //! GPU time over a range.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
 use gpool_history::{Dimension, Line, Minute, Report, ReportRow, Span, Step, Totals};
@@ -55,8 +53,7 @@ pub(crate) async fn usage(
     let n_groups = usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX);
     let handle = api.handle.clone();
     let read = move || {
-        let dimensions: Vec<Dimension> = by.iter().map(|(_, dimension)| *dimension).collect();
-        let report = Report { span, step, by: &dimensions, only: &[], n_groups };
+        let report = Report { span, step, by: &by, only: &[], n_groups };
         let rows = handle.shared.usage.report(&report)?;
         Ok(rows.into_iter().map(|it| row(&by, it)).collect())
     };
@@ -115,10 +112,10 @@ fn time_of(minute: Minute) -> Time {
     Time(Timestamp::new(u64::from(minute.number()) * 60_000))
 }
 
-fn properties(text: &str) -> Result<Vec<(&'static str, Dimension)>, Refusal> {
-    let mut found: Vec<(&'static str, Dimension)> = Vec::new();
+fn properties(text: &str) -> Result<Vec<Dimension>, Refusal> {
+    let mut found = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let Some(property) = PROPERTIES.into_iter().find(|(known, _)| *known == name) else {
+        let Some((_, property)) = PROPERTIES.into_iter().find(|(known, _)| *known == name) else {
             let why = "write project, user, model, kind or node, separated by commas".to_owned();
             return Err(Refusal::Invalid { field: "by".to_owned(), why });
         };
@@ -145,17 +142,22 @@ fn minute(at: Timestamp) -> Minute {
     Minute::from_unix_seconds(i64::try_from(at.get() / 1000).unwrap_or(i64::MAX))
 }
 
-fn row(by: &[(&'static str, Dimension)], row: ReportRow) -> UsageRow {
+fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
     let ReportRow { start, names, totals } = row;
     let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = totals;
     let measured = |ms, of_ms: u64| (of_ms > 0).then(|| hours(ms));
-    let group = names.map(|names| {
-        let names = by.iter().map(|(property, _)| (*property).to_owned()).zip(names);
-        names.collect::<BTreeMap<_, _>>()
-    });
+    let name = |property: Dimension| {
+        let place = by.iter().position(|it| *it == property)?;
+        names.as_ref()?.get(place).cloned()
+    };
     UsageRow {
         start: time_of(start),
-        group,
+        project: name(Dimension::Project),
+        user: name(Dimension::User),
+        model: name(Dimension::Model),
+        kind: name(Dimension::Kind),
+        node: name(Dimension::Node),
+        is_rest: names.is_none(),
         gpu_hours: hours(allocated_ms),
         measured_gpu_hours: hours(busy_of_ms),
         busy_gpu_hours: measured(busy_ms, busy_of_ms),

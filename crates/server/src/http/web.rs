@@ -15,8 +15,8 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::{Json, Router};
 use gpool_model::Timestamp;
-use gpool_web::{CSP, JobPage, Message, Overview, RANGES, Wall, asset};
-use gpool_wire::usage::GpuHistory;
+use gpool_web::{CSP, JobPage, Message, Overview, PROPERTIES, RANGES, UsagePage, Wall, asset};
+use gpool_wire::usage::{GpuHistory, UsageRow};
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Login, Problem, Status, Time, catalogue};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -141,6 +141,7 @@ impl Pages {
         let path = request.uri().path();
         let page = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
             [""] => self.overview(label, request.headers(), request.uri().query()).await,
+            ["usage"] => self.usage(label, request.headers(), request.uri().query()).await,
             ["jobs", id] => self.job(label, request.headers(), id).await,
             ["wall"] => self.wall().await,
             ["login", code] => Ok(self.sign_in(label, code)),
@@ -202,9 +203,11 @@ impl Pages {
         let status: Document<Status> = self.ask(&asks, "/api/v1/status").await?;
         let gpus: List<Gpu> = self.ask(&asks, "/api/v1/gpus").await?;
         let jobs: List<Job> = self.ask(&asks, &format!("/api/v1/jobs?limit={JOBS_MAX}")).await?;
-        let (range, hours) = range(query, status.body.uptime_s);
+        // An hour while the server is new.
+        let usual = RANGES[usize::from(status.body.uptime_s >= 7200)];
+        let (range, hours) = range(query).unwrap_or(usual);
         let now = now();
-        let since = Time(Timestamp::new(now.0.get().saturating_sub(u64::from(hours) * 3_600_000)));
+        let since = before(now, hours);
         let path = format!("/api/v1/gpus/history?since={since}&until={now}");
         let history: Document<GpuHistory> = self.ask(&asks, &path).await?;
         let overview = Overview {
@@ -218,6 +221,24 @@ impl Pages {
             now,
         };
         Ok(html(StatusCode::OK, overview.page()))
+    }
+
+    async fn usage(
+        &self,
+        label: &str,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<Response<Body>, String> {
+        let Some(asks) = self.user(label, headers).await else { return Ok(sign_in_first()) };
+        let (range, hours) = range(query).unwrap_or(RANGES[2]);
+        let by = asked(query, "by").and_then(|by| PROPERTIES.into_iter().find(|it| *it == by));
+        let by = by.unwrap_or(PROPERTIES[0]);
+        let since = before(now(), hours);
+        let usage: List<UsageRow> =
+            self.ask(&asks, &format!("/api/v1/usage?by={by}&since={since}")).await?;
+        let user = &asks.0.caller.owner.user;
+        let page = UsagePage { user, rows: &usage.items, by, range };
+        Ok(html(StatusCode::OK, page.page()))
     }
 
     async fn job(
@@ -300,11 +321,20 @@ impl Pages {
     }
 }
 
-/// The range of the heat map with its hours: of the query, or an hour while the server is new.
-fn range(query: Option<&str>, uptime_s: u64) -> (&'static str, u32) {
-    let asked = query.and_then(|query| query.split('&').find_map(|it| it.strip_prefix("range=")));
-    let asked = asked.and_then(|name| RANGES.into_iter().find(|(known, _)| *known == name));
-    asked.unwrap_or(if uptime_s < 7200 { RANGES[0] } else { RANGES[1] })
+/// A parameter of a page.
+fn asked<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
+    let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// The range of a page with its hours, if the query has one.
+fn range(query: Option<&str>) -> Option<(&'static str, u32)> {
+    let name = asked(query, "range")?;
+    RANGES.into_iter().find(|(known, _)| *known == name)
+}
+
+fn before(now: Time, hours: u32) -> Time {
+    Time(Timestamp::new(now.0.get().saturating_sub(u64::from(hours) * 3_600_000)))
 }
 
 fn now() -> Time {

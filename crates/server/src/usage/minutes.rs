@@ -52,7 +52,8 @@ pub struct Collected {
     pub minute: Minute,
     devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
     jobs: BTreeMap<String, [Mean; JobSeries::N]>,
-    uses: BTreeMap<Group, Time>,
+    /// By group, and whether the time with running kernels was measured.
+    uses: BTreeMap<(Group, bool), Time>,
 }
 
 /// Project, user, model, kind and node.
@@ -67,8 +68,7 @@ struct Mean {
 #[derive(Debug, Clone, Copy, Default)]
 struct Time {
     allocated_ms: u64,
-    /// `None` as soon as a part of it was not measured.
-    busy_ms: Option<u64>,
+    busy_ms: u64,
 }
 
 impl Mean {
@@ -109,10 +109,8 @@ impl Collected {
                 mean.add(value);
             }
             for held in &device.held {
-                self.uses
-                    .entry(group(device, held))
-                    .or_insert_with(Time::zero)
-                    .add(passed_ms, held);
+                let key = (group(device, held), held.busy_percent.is_some());
+                self.uses.entry(key).or_default().add(passed_ms, held);
                 let Some(job) = &held.job else { continue };
                 let (utilization, memory) = jobs.entry(job).or_default();
                 utilization.add(held.busy_percent.map(|percent| f64::from(percent) / 100.0));
@@ -144,19 +142,16 @@ impl Collected {
 }
 
 impl Time {
-    fn zero() -> Self {
-        Self { allocated_ms: 0, busy_ms: Some(0) }
-    }
-
     fn add(&mut self, passed_ms: u64, held: &Held) {
         let allocated = passed_ms.saturating_mul(held.milli) / 1000;
-        let busy = held.busy_percent.map(|it| allocated.saturating_mul(it.min(100).into()) / 100);
+        let percent = u64::from(held.busy_percent.unwrap_or(0).min(100));
         self.allocated_ms = self.allocated_ms.saturating_add(allocated);
-        self.busy_ms = self.busy_ms.zip(busy).map(|(sum, busy)| sum.saturating_add(busy));
+        self.busy_ms = self.busy_ms.saturating_add(allocated.saturating_mul(percent) / 100);
     }
 
-    fn of<'a>(&self, [project, user, model, kind, node]: &'a Group) -> Use<'a> {
-        let Self { allocated_ms, busy_ms } = *self;
+    fn of<'a>(&self, (group, is_measured): &'a (Group, bool)) -> Use<'a> {
+        let [project, user, model, kind, node] = group;
+        let (allocated_ms, busy_ms) = (self.allocated_ms, is_measured.then_some(self.busy_ms));
         Use { project, user, model, kind, node, allocated_ms, busy_ms, useful_ms: None }
     }
 }
