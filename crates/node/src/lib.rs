@@ -10,5 +10,6 @@ pub mod loans;
 mod moving;
 mod placed;
 mod places;
+pub mod presence;
 pub mod seating;
 pub mod spread;

@@ -11,6 +11,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{Sharer, SlotPart};
 use gpool_node::loans::{self, Called};
+use gpool_node::presence::Presence;
 use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -40,36 +41,6 @@ pub(super) enum Message {
     Stays(TaskId, String),
     /// The agent ends.
     Stop,
-}
-
-/// Whether the memory of a task is on its devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
-    /// It is.
-    Here,
-    /// It is about to be paused, because it keeps memory that was called back.
-    Leaving,
-    /// The task is paused for that.
-    Away,
-    /// The server paused the task.
-    Paused,
-    /// It is being restored after that.
-    Returning,
-    /// It is being restored, because the server resumed it.
-    Resuming,
-}
-
-impl Presence {
-    /// Whether the memory of the task is not on its devices.
-    pub(super) fn is_away(self) -> bool {
-        matches!(self, Self::Away | Self::Paused)
-    }
-
-    /// Whether its memory is being restored. The other tasks must not grow meanwhile: a restore
-    /// without room fails for ever.
-    pub(super) fn comes_back(self) -> bool {
-        matches!(self, Self::Returning | Self::Resuming)
-    }
 }
 
 /// The ledger of a running task.

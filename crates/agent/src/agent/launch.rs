@@ -7,10 +7,10 @@ use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{BlobId, EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
+use gpool_node::presence::Presence;
 use gpool_sys::clock;
 
 use super::AgentConfig;
-use super::grow::Presence;
 use super::lend::Lent;
 use super::runner::Runner;
 use crate::layout::claim_name;

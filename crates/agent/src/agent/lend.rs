@@ -10,9 +10,10 @@ use gpool_model::device::Loan;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
+use gpool_node::presence::{Presence, can_return, freeze, reserve};
 use gpool_sys::clock;
 
-use super::grow::{Keeper, Kept, Presence};
+use super::grow::{Keeper, Kept};
 use super::input::Input;
 use crate::message::DeviceMemory;
 
@@ -60,16 +61,11 @@ impl Keeper {
     /// Notes where a task is.
     pub(super) fn note(&mut self, task: TaskId, presence: Presence) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
-        let before = std::mem::replace(&mut kept.presence, presence);
+        let before = kept.presence;
+        kept.presence = before.then(presence);
         let device = kept.devices.first().cloned();
         match (before, presence) {
             (Presence::Leaving, Presence::Away) => self.report(task, device, LoanIs::Paused),
-            // The server's order came meanwhile; the task returns when both agree.
-            (Presence::Away, Presence::Paused) => {
-                if let Some(kept) = self.tasks.get_mut(&task) {
-                    kept.presence = Presence::Away;
-                }
-            }
             (Presence::Returning, Presence::Here) => self.report(task, device, LoanIs::Returned),
             _ => {}
         }
@@ -99,14 +95,16 @@ impl Keeper {
         for _ in 0..ROUNDS {
             let mut seats: Vec<Seat> =
                 here.iter().filter_map(|task| self.seat(*task, device, asked.get(task))).collect();
-            let is_frozen = self.make_room(&mut seats, usable);
+            let mut present: Vec<(&mut Tenant, Presence)> = seats
+                .iter_mut()
+                .map(|seat| (&mut seat.tenant, self.tasks[&seat.task].presence))
+                .collect();
+            let is_frozen = reserve(usable, &mut present);
             let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
             let now = Timestamp::new(clock::boot_ms());
             let mut plan = decide(usable, self.deadline, &tenants, now);
             if is_frozen {
-                for (decision, tenant) in plan.iter_mut().zip(&tenants) {
-                    decision.grant.bytes = decision.grant.bytes.min(tenant.used);
-                }
+                freeze(&mut plan, tenants.iter());
             }
             let mut is_lower = false;
             for (seat, decision) in seats.iter().zip(&plan) {
@@ -123,26 +121,6 @@ impl Keeper {
             return self.apply(device, &seats, &plan, asked).filter(|_| !is_frozen);
         }
         None
-    }
-
-    /// Reserves the memory of tasks that are being restored, if they have room; returns whether one
-    /// has. Without room, only their requests count: the others keep theirs.
-    fn make_room(&self, seats: &mut [Seat], usable: Bytes) -> bool {
-        let comes_back = |seat: &Seat| self.tasks[&seat.task].presence.comes_back();
-        let used =
-            seats.iter().map(|seat| seat.tenant.used).fold(Bytes::ZERO, Bytes::saturating_add);
-        let mut is_frozen = false;
-        for seat in seats.iter_mut().filter(|seat| comes_back(seat)) {
-            if used <= usable {
-                // It comes back as a whole or not at all.
-                seat.tenant.request = seat.tenant.request.max(seat.tenant.used);
-                seat.tenant.limit = seat.tenant.limit.max(seat.tenant.request);
-                is_frozen = true;
-            } else {
-                seat.tenant.used = seat.tenant.used.min(seat.tenant.request);
-            }
-        }
-        is_frozen
     }
 
     /// The memory of a device that the tasks with ledgers can use together.
@@ -311,9 +289,8 @@ impl Keeper {
                 let needed = kept.counted(place).unwrap_or(Bytes::MAX);
                 let others = self.tasks.keys().filter(|other| **other != task);
                 let others = others.filter_map(|other| self.seat(*other, device, None));
-                let taken = others.map(|seat| seat.tenant.used.max(seat.tenant.request));
-                let taken = taken.fold(needed, Bytes::saturating_add);
-                self.usable(device).is_some_and(|usable| taken <= usable)
+                self.usable(device)
+                    .is_some_and(|usable| can_return(usable, needed, others.map(|it| it.tenant)))
             };
             if kept.devices.iter().enumerate().all(has_room) {
                 self.note(task, Presence::Returning);

@@ -13,13 +13,13 @@ use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::{self, Action, Converge, Halting, Seats};
+use gpool_node::presence::Presence;
 use gpool_sys::cgroup::Site;
 use gpool_sys::proc;
 
 use super::devices::Devices;
 use super::done::Done;
 use super::given::{Given, limits_of};
-use super::grow::Presence;
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::{LastValues, not_started, stopped};

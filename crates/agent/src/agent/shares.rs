@@ -15,9 +15,10 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_model::{Sharer, SlotPart, job};
 use gpool_node::converge::Seats;
+use gpool_node::presence::Presence;
 
 use super::enforcement::{Shim, bytes_of};
-use super::grow::{ANSWER, Keeper, Kept, Message, Presence, owed_for};
+use super::grow::{ANSWER, Keeper, Kept, Message, owed_for};
 use super::input::InputSender;
 use super::seen::Seen;
 use super::wake::Waker;

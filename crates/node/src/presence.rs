@@ -1,0 +1,82 @@
+//! Whether the memory of a task is on its devices while it is paused, for its loans or by the
+//! server. Memory that comes back comes back as a whole, so it needs room first.
+
+use gpool_model::unit::Bytes;
+
+use crate::loans::{Decision, Tenant};
+
+/// Whether the memory of a task is on its devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// It is.
+    #[default]
+    Here,
+    /// It is about to be paused, because it keeps memory that was called back.
+    Leaving,
+    /// The task is paused for that.
+    Away,
+    /// The server paused the task.
+    Paused,
+    /// It is being restored after that.
+    Returning,
+    /// It is being restored, because the server resumed it.
+    Resuming,
+}
+
+impl Presence {
+    /// Whether the memory of the task is not on its devices.
+    #[must_use]
+    pub fn is_away(self) -> bool {
+        matches!(self, Self::Away | Self::Paused)
+    }
+
+    /// Whether its memory is being restored. The other tasks must not grow meanwhile: a restore
+    /// without room fails for ever.
+    #[must_use]
+    pub fn comes_back(self) -> bool {
+        matches!(self, Self::Returning | Self::Resuming)
+    }
+
+    /// The presence after it was noted that the task is `next`.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        match (self, next) {
+            // The server's order came meanwhile; the task returns when both agree.
+            (Self::Away, Self::Paused) => Self::Away,
+            _ => next,
+        }
+    }
+}
+
+/// Reserves the memory of tasks that are being restored, if they have room; returns whether one
+/// has. Without room, only their requests count: the others keep theirs.
+pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> bool {
+    let used = tenants.iter().map(|(tenant, _)| tenant.used);
+    let used = used.fold(Bytes::ZERO, Bytes::saturating_add);
+    let mut is_frozen = false;
+    for (tenant, _) in tenants.iter_mut().filter(|(_, presence)| presence.comes_back()) {
+        if used <= usable {
+            // It comes back as a whole or not at all.
+            tenant.request = tenant.request.max(tenant.used);
+            tenant.limit = tenant.limit.max(tenant.request);
+            is_frozen = true;
+        } else {
+            tenant.used = tenant.used.min(tenant.request);
+        }
+    }
+    is_frozen
+}
+
+/// Keeps each task from growing while another one is being restored.
+pub fn freeze<'t>(plan: &mut [Decision], tenants: impl Iterator<Item = &'t Tenant>) {
+    for (decision, tenant) in plan.iter_mut().zip(tenants) {
+        decision.grant.bytes = decision.grant.bytes.min(tenant.used);
+    }
+}
+
+/// Whether a device has room for `needed` bytes of a task that was paused for its loans, without
+/// memory that the `others` requested: otherwise it might have to leave at once.
+pub fn can_return(usable: Bytes, needed: Bytes, others: impl Iterator<Item = Tenant>) -> bool {
+    let taken = others.map(|tenant| tenant.used.max(tenant.request));
+    taken.fold(needed, Bytes::saturating_add) <= usable
+}
