@@ -34,6 +34,8 @@ invariants! {
     /// Each device that the books show as free can be freed: no task waits for its devices once
     /// nothing moves, and each move that began is completed.
     Freed "N-freed";
+    /// A task that the server takes for paused uses no device.
+    Paused "N-paused";
     /// The memory of a device is granted once.
     LentTwice "N-memory";
     /// A call for a loan leaves the request.

@@ -2,7 +2,10 @@
 //! anything may not be able to. Each is done to the messages, files and processes around the real
 //! state machine and the real agent, as a wrong implementation of them would.
 
-use gpool_model::{AllocationState, Amount, JobId, Phase, PoolName, Record, ResourceKind};
+use gpool_model::{
+    AllocationState, Amount, GpuRequest, JobId, MilliGpu, Phase, PoolName, Record, ResourceKind,
+    Share,
+};
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])* $name:ident;)*) => {
@@ -148,6 +151,34 @@ bugs! {
     RequestGrantedAtOnce;
     /// A borrower may keep less than its request.
     KeepTooLittle;
+    /// The new size of shares is forgotten by a restart.
+    ResizeForgotten;
+    /// A new size is noted as received, and the shares keep the old one.
+    ResizeUnapplied;
+    /// An agent does not lend by the new size of shares.
+    ResizeUntold;
+    /// A new agent does not lend by a size that an earlier one noted.
+    SizeNotReread;
+    /// Guests stay where a share grows.
+    GuestsStayAtResize;
+    /// The memory of a task is restored where there is no room for it.
+    ReturnedWithoutRoom;
+    /// Tasks grow while another one is restored beside them.
+    GrowthDuringRestore;
+    /// The memory of a task that is paused for its loans still counts on its devices.
+    AwayCounted;
+    /// An agent lends the memory of a task that it pauses before the task has left.
+    LeavingNotAwaited;
+    /// Messages that end a pause for loans never arrive.
+    ReturnForgotten;
+    /// A new agent does not know which tasks are paused for their loans.
+    AwayForgotten;
+    /// The end of a pause for loans also ends a pause by the server.
+    ReturnCancelsPause;
+    /// A paused task resumes on the devices that it left, not on those that it was sent to.
+    ResumedOnOldDevices;
+    /// A task that could not resume on other devices is reported as resumed.
+    NotMovedHidden;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -165,6 +196,11 @@ impl Bug {
     /// Whether it matters only where jobs share devices.
     pub(crate) fn is_of_shares(self) -> bool {
         self >= Self::LaunchBooked && self <= Self::KeepTooLittle
+    }
+
+    /// Whether it matters only where shares change their size and tasks are paused.
+    pub(crate) fn is_elastic(self) -> bool {
+        self >= Self::ResizeForgotten && self <= Self::NotMovedHidden
     }
 
     /// Whether plans are made wrong for a job.
@@ -186,6 +222,12 @@ impl Bug {
                 let mut gpus = it.quota(&ResourceKind::Gpu);
                 gpus.guaranteed = Some(Amount::NOTHING);
                 it.quotas.set(ResourceKind::Gpu, gpus);
+            }
+            (Self::ResizeForgotten, Record::JobSpec(spec)) if spec.gpus.share().is_some() => {
+                let changed = std::sync::Arc::make_mut(spec);
+                let whole = GpuRequest::whole(changed.gpus.n_devices());
+                let first = Share::Part { request: MilliGpu::new(1), limit: MilliGpu::new(1) };
+                changed.gpus = whole.shared(first).expect("it was asked for whole");
             }
             (Self::PoolForgotten, Record::Node(node)) => node.pool = PoolName::usual(),
             (Self::ClaimForgotten | Self::ClaimNotAwaited, Record::Job(job)) => {

@@ -1,6 +1,8 @@
 //! Draws the next event of a swarm: one that can happen now, with the swarm's frequency of its
 //! kind.
 
+use gpool_model::job::JobState;
+
 use crate::happening::{Happening, Kind};
 use crate::rng::Rng;
 use crate::sim::Sim;
@@ -16,6 +18,8 @@ pub struct Generator {
     projects: Rng,
     /// And so are shares with limits.
     shares: Rng,
+    /// And so are pauses and sizes.
+    pauses: Rng,
     /// How many projects are yet to be made before all else.
     n_to_make: u64,
     swarm: Swarm,
@@ -30,6 +34,7 @@ impl Generator {
             gangs: Rng::new(swarm.seed ^ 0x6761_6e67_7300_0000),
             projects: Rng::new(swarm.seed ^ 0x7072_6f6a_0000_0000),
             shares: Rng::new(swarm.seed ^ 0x7368_6172_6573_0000),
+            pauses: Rng::new(swarm.seed ^ 0x7061_7573_6573_0000),
             n_to_make: swarm.projects,
             swarm: swarm.clone(),
         }
@@ -46,6 +51,7 @@ impl Generator {
             .zip(&self.swarm.weights)
             .map(|(kind, weight)| match *weight > 0 && self.can(sim, *kind) {
                 // Programs meet on a device only if they run for a while.
+                true if *kind == Kind::Exit && self.swarm.pauses > 0 => weight.div_ceil(24),
                 true if *kind == Kind::Exit && self.swarm.shares > 0 => weight.div_ceil(4),
                 true => haste(sim, *kind, *weight),
                 false => 0,
@@ -68,6 +74,9 @@ impl Generator {
             Kind::Submit => {
                 u64::try_from(sim.live_jobs().len()).expect("few") < self.swarm.live_most
             }
+            Kind::Resize => !sim.resizable().is_empty(),
+            Kind::Pause => !sim.holding(JobState::Running).is_empty(),
+            Kind::Resume => !sim.holding(JobState::Paused).is_empty(),
             kind if kind.is_on_job() => !sim.live_jobs().is_empty(),
             Kind::Again => !sim.ended_elements().is_empty(),
             Kind::Retry => has_server && !sim.unanswered().is_empty(),
@@ -88,6 +97,7 @@ impl Generator {
             Kind::Connect => any(&|m| !sim.machines[m].unconnected().is_empty()),
             Kind::Grow | Kind::Surge => any(&|m| !sim.machines[m].growing().is_empty()),
             Kind::Shrink => any(&|m| !sim.machines[m].shrinking().is_empty()),
+            Kind::FailRestore => any(&|m| !sim.machines[m].paused().is_empty()),
             Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
             Kind::StartServer => !has_server,
             Kind::Unreserve => has_world(sim, |world| !world.reservations().is_empty()),
@@ -157,6 +167,12 @@ impl Generator {
                 let user = if self.rng.percent(50) { 0 } else { self.user() };
                 vec![user, self.any(), signed(limit), self.deaf()]
             }
+            Kind::Resize => {
+                let parts = [125, 250, 333, 500, 750, 1000];
+                let [part, limit] = [(); 2].map(|()| signed(self.pauses.one_of(&parts)));
+                vec![0, signed(self.pauses.below(64)), part, part.max(limit), 0]
+            }
+            Kind::Pause | Kind::Resume => vec![0, signed(self.pauses.below(64)), 0],
             Kind::Retry => vec![self.any(), self.deaf()],
             Kind::Allow => vec![self.any(), self.any()],
             Kind::Strategy => vec![self.any()],
@@ -237,6 +253,9 @@ impl Generator {
             Kind::Shrink => {
                 let node = self.node(sim, |m| !sim.machines[m].shrinking().is_empty());
                 vec![node, self.pick(), signed(self.shares.between(5, 100))]
+            }
+            Kind::FailRestore => {
+                vec![self.node(sim, |m| !sim.machines[m].paused().is_empty()), self.any()]
             }
             Kind::Exit => {
                 let node = self.node(sim, |m| !sim.machines[m].running().is_empty());
@@ -388,6 +407,7 @@ impl Generator {
             pool,
             only,
             signed(most),
+            i64::from(self.swarm.pauses > 0 && self.pauses.percent(self.swarm.pauses)),
         ]
     }
 

@@ -62,7 +62,8 @@ kinds! {
     /// A user submits jobs.
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
         "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
-        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only" "most"] Work 40;
+        "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only" "most"
+        "pauses"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -77,6 +78,12 @@ kinds! {
     Extend "extend" ["user" "job" "limit" "deaf"] Wish 8;
     /// A user sends a signal.
     Signal "signal" ["user" "job" "signal" "deaf"] Wish 4;
+    /// A user changes the size of a job's shares: request and limit in thousandths.
+    Resize "resize" ["user" "job" "part" "limit" "deaf"] Wish 80;
+    /// A user pauses a job that runs.
+    Pause "pause" ["user" "job" "deaf"] Wish 40;
+    /// A user lets a paused job go on.
+    Resume "resume" ["user" "job" "deaf"] Wish 60;
     /// A user repeats an unanswered submission under its key.
     Retry "retry" ["pick" "deaf"] Work 12;
     /// A user lets elements of an array that ended run again.
@@ -179,6 +186,8 @@ kinds! {
     KillShepherd "kill-shepherd" ["node" "pick"] Fault 150;
     /// A shepherd reads such a message, and can't do it.
     FailStep "fail-step" ["node" "pick"] Fault 2000;
+    /// A paused task can't resume on other devices, the next time that it should.
+    FailRestore "fail-restore" ["node" "pick"] Fault 400;
     /// A program uses all that it was granted, just before that becomes less.
     Surge "surge" ["node" "pick"] Fault 400;
     /// A task's program cannot be started.
@@ -216,6 +225,11 @@ impl Kind {
             self,
             Self::Step | Self::Connect | Self::FailStep | Self::Grow | Self::Shrink | Self::Surge
         )
+    }
+
+    /// Returns whether it happens only where shares change their size and tasks are paused.
+    pub(crate) fn is_elastic(self) -> bool {
+        matches!(self, Self::Resize | Self::Pause | Self::Resume | Self::FailRestore)
     }
 
     /// Returns whether it matters only where there are projects.

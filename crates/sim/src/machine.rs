@@ -12,6 +12,7 @@ use gpool_model::{
 };
 use gpool_node::converge::{Converge, Seats};
 use gpool_node::loans::Called;
+use gpool_node::presence::Presence;
 
 use crate::swarm::NodeShape;
 
@@ -58,6 +59,10 @@ pub(crate) enum Told {
     Pause(Generation),
     /// Go on, on these devices.
     Resume(Generation, Vec<DeviceUuid>),
+    /// Pause, because a loan was called.
+    Vacate,
+    /// That is over.
+    Return,
 }
 
 /// An allocation that waits for an answer.
@@ -74,6 +79,9 @@ pub(crate) struct Wish {
 /// The memory of a task on one of its devices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
+    /// Request and limit, as its agent has them.
+    pub request: Bytes,
+    pub limit: Bytes,
     pub used: Bytes,
     /// The limit up to which it does not ask.
     pub granted: Bytes,
@@ -108,8 +116,20 @@ pub(crate) struct Claim {
     pub is_detached: bool,
     /// The last order to pause (`true`) or resume that was carried out.
     pub halted: Option<(Generation, bool)>,
+    /// Whether its node wants it to be paused, for its loans.
+    pub by_node: bool,
     /// Since when it is paused, by true time.
     pub paused_at: Option<u64>,
+    /// Devices that it comes to once they have room.
+    pub comes_to: Option<Vec<DeviceUuid>>,
+    /// Whether there was room to restore it, and that is under way.
+    pub is_restoring: bool,
+    /// Whether an order to resume it has no answer yet.
+    pub is_resuming: bool,
+    /// The devices that it was paused on.
+    pub home: Vec<DeviceUuid>,
+    /// Whether it can't resume on other devices than it left.
+    pub is_fixed: bool,
     /// The agent that its shepherd has connected to last.
     pub link: Option<u32>,
     /// The messages that its shepherd has yet to read.
@@ -137,6 +157,10 @@ pub(crate) struct Agent {
     pub ledgers: BTreeSet<TaskId>,
     /// The calls for loans of a task on one of its devices.
     pub calls: BTreeMap<(TaskId, usize), Called>,
+    /// The tasks with memory that is not on their devices, or on its way.
+    pub presence: BTreeMap<TaskId, Presence>,
+    /// Tasks that can't be paused for their loans.
+    pub staying: BTreeSet<TaskId>,
     /// The loans as it has divided the memory.
     pub loans: BTreeMap<(TaskId, usize), Bytes>,
     /// Whether it has the ledgers of all tasks of earlier agents. It divides no memory before.
@@ -178,6 +202,8 @@ pub(crate) struct Machine {
     pub can_move: bool,
     /// Whether it lends the memory of shared devices.
     pub lends: bool,
+    /// Whether it pauses tasks for their loans.
+    pub pauses: bool,
     pub real: Vec<Real>,
     pub boot: u32,
     /// How far its clock is from true time.
@@ -200,6 +226,7 @@ impl Machine {
             node,
             can_move: shape.moves,
             lends: shape.lends,
+            pauses: shape.pauses,
             boot: 1,
             skew: 0,
             claims: BTreeMap::new(),
@@ -285,10 +312,19 @@ impl Machine {
         claims.map(|(task, _)| *task).collect()
     }
 
-    /// Returns the tasks with shepherds that have something to read.
+    /// Returns the tasks with shepherds that have something to read, or to complete.
     pub fn told(&self) -> Vec<TaskId> {
-        let told = self.claims.iter().filter(|(_, it)| it.is_alive() && !it.told.is_empty());
+        let is_due = |task: TaskId, claim: &Claim| {
+            !claim.told.is_empty() || (claim.comes_back() && self.can_restore(task))
+        };
+        let told = self.claims.iter().filter(|(task, it)| it.is_alive() && is_due(**task, it));
         told.map(|(task, _)| *task).collect()
+    }
+
+    /// Returns the paused tasks.
+    pub fn paused(&self) -> Vec<TaskId> {
+        let paused = self.claims.iter().filter(|(_, it)| it.is_alive() && it.paused_at.is_some());
+        paused.map(|(task, _)| *task).collect()
     }
 
     /// Whether nothing is left of any task.
@@ -326,7 +362,19 @@ impl Claim {
 
     /// Whether its program uses its devices now.
     pub fn is_on_devices(&self) -> bool {
-        self.is_running() && !self.is_detached && !self.is_paused()
+        self.is_running() && !self.is_detached && self.paused_at.is_none()
+    }
+
+    /// Whether it uses no device and should again.
+    pub fn comes_back(&self) -> bool {
+        let is_off = self.paused_at.is_some() || self.comes_to.is_some();
+        is_off && !self.is_paused() && !self.by_node
+    }
+
+    /// The priority of its job.
+    pub fn priority(&self) -> i32 {
+        let sharer = self.order.as_ref().and_then(|order| order.sharer.as_ref());
+        sharer.map_or(0, |sharer| sharer.priority)
     }
 
     /// The task as a guest, if it is on a device that it has not booked.

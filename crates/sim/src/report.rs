@@ -45,6 +45,10 @@ pub fn totals(totals: &Totals) {
         totals.guests, totals.moves, totals.pauses, totals.moves_failed, totals.loans, totals.calls
     );
     println!(
+        "sizes changed {}; paused for loans {}; resumed {}, of these elsewhere {}",
+        totals.resizes, totals.vacated, totals.resumes, totals.remaps
+    );
+    println!(
         "killed: servers {}, agents {}, shepherds {}; machines restarted {}; commits failed {}",
         totals.servers_killed,
         totals.agents_killed,

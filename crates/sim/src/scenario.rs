@@ -30,14 +30,18 @@ pub struct Scenario {
 }
 
 const FIRST: &str = "gpool-sim 1";
-const OF_NODE: [&str; 7] = ["devices", "model", "mixed", "cpus", "tasks", "moves", "lends"];
+const OF_NODE: [&str; 9] =
+    ["devices", "model", "mixed", "cpus", "tasks", "moves", "lends", "pauses", "remaps"];
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{FIRST}\nserver batch {}", self.cluster.batch)?;
         for node in &self.cluster.nodes {
             let [mixed, moves, lends] = [node.mixed, node.moves, node.lends].map(u64::from);
-            let numbers = [node.devices, node.model, mixed, node.cpus, node.tasks, moves, lends];
+            let [pauses, remaps] = [node.pauses, node.remaps].map(u64::from);
+            let (cpus, tasks) = (node.cpus, node.tasks);
+            let numbers =
+                [node.devices, node.model, mixed, cpus, tasks, moves, lends, pauses, remaps];
             f.write_str("node")?;
             for (name, number) in OF_NODE.iter().zip(numbers).filter(|(_, number)| *number != 0) {
                 write!(f, " {name} {number}")?;
@@ -75,10 +79,20 @@ impl FromStr for Scenario {
                 }
                 ("node", rest) => {
                     let read = numbers(rest, OF_NODE).map_err(at)?;
-                    let [devices, model, mixed, cpus, tasks, moves, lends] = read;
-                    let [mixed, moves, lends] = [mixed, moves, lends].map(|number| number != 0);
-                    let shape = NodeShape { devices, model, mixed, cpus, tasks, moves, lends };
-                    scenario.cluster.nodes.push(shape);
+                    let [devices, model, mixed, cpus, tasks, moves, lends, pauses, remaps] = read;
+                    let [mixed, moves, lends, pauses, remaps] =
+                        [mixed, moves, lends, pauses, remaps].map(|number| number != 0);
+                    scenario.cluster.nodes.push(NodeShape {
+                        devices,
+                        model,
+                        mixed,
+                        cpus,
+                        tasks,
+                        moves,
+                        lends,
+                        pauses,
+                        remaps,
+                    });
                 }
                 _ => scenario.happenings.push(line.parse().map_err(at)?),
             }

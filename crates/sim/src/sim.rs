@@ -8,6 +8,7 @@ mod lend;
 mod moves;
 mod planned;
 mod post;
+mod presence;
 mod process;
 mod projects;
 mod replay;
@@ -47,6 +48,8 @@ pub struct Sim {
     pub(crate) askings: Vec<Asking>,
     pub(crate) watch: Watch,
     pub(crate) post: Post,
+    /// Whether an agent carries out new terms, and a planted bug loses moves that follow.
+    is_resizing: bool,
     /// Number of actions that the agents' logic has returned.
     pub(crate) n_actions: u64,
     /// The newest agent incarnation of each node with a received report.
@@ -72,6 +75,8 @@ pub(crate) struct Watch {
     pub cancelled: BTreeMap<JobId, bool>,
     /// The least version of each job with an answered change.
     pub versions: BTreeMap<JobId, Version>,
+    /// The size of each job's shares after a change that was answered, with the job's version.
+    pub sizes: BTreeMap<JobId, (Version, gpool_model::GpuRequest)>,
     /// Reservations until they are released, which was answered.
     pub reserved: std::collections::BTreeSet<gpool_model::ReservationName>,
     /// Reservations with a request to end them.
@@ -116,6 +121,14 @@ pub struct Totals {
     pub moves: u64,
     /// Tasks that were paused.
     pub pauses: u64,
+    /// Tasks that were paused for their loans.
+    pub vacated: u64,
+    /// Paused tasks that went on.
+    pub resumes: u64,
+    /// Paused tasks that went on elsewhere.
+    pub remaps: u64,
+    /// Shares of running tasks that got another size.
+    pub resizes: u64,
     /// Moves, pauses and resumes that failed.
     pub moves_failed: u64,
     /// Allocations above a request.
@@ -153,6 +166,10 @@ impl Totals {
             (&mut self.guests, other.guests),
             (&mut self.moves, other.moves),
             (&mut self.pauses, other.pauses),
+            (&mut self.vacated, other.vacated),
+            (&mut self.resumes, other.resumes),
+            (&mut self.remaps, other.remaps),
+            (&mut self.resizes, other.resizes),
             (&mut self.moves_failed, other.moves_failed),
             (&mut self.loans, other.loans),
             (&mut self.calls, other.calls),
@@ -203,6 +220,7 @@ impl Sim {
             askings: Vec::new(),
             watch: Watch::default(),
             post: Post::default(),
+            is_resizing: false,
             n_actions: 0,
             totals: Totals { happenings: vec![0; Kind::ALL.len()], ..Totals::default() },
             broken: None,
@@ -325,6 +343,7 @@ impl Sim {
             Kind::Grow => self.grow(m, pick(), what.count("percent")),
             Kind::Shrink => self.shrink(m, pick(), what.count("percent")),
             Kind::Surge => self.surge(m, pick()),
+            Kind::FailRestore => self.fix(m, pick()),
             Kind::Exit => self.exit(m, pick(), what.number("code")),
             Kind::FailStart => self.fail_start(m, pick()),
             Kind::KillShepherd => self.kill_shepherd(m, pick()),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use gpool_model::node::NodeFacts;
+use gpool_model::node::{NodeFacts, Remap};
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
@@ -45,6 +45,10 @@ pub struct NodeShape {
     pub moves: bool,
     /// Whether it lends the memory of shared devices.
     pub lends: bool,
+    /// Whether it can pause tasks, by orders and for their loans.
+    pub pauses: bool,
+    /// Whether paused tasks can resume on other devices.
+    pub remaps: bool,
 }
 
 /// The parameters drawn from a seed before the run begins.
@@ -64,6 +68,8 @@ pub struct Swarm {
     pub gpus_most: u64,
     /// How many of a hundred submissions are of shares with limits.
     pub shares: u64,
+    /// How many of a hundred submissions are of jobs that may be paused.
+    pub pauses: u64,
     /// The most jobs of one submission.
     pub jobs_most: u64,
     /// How many of a hundred submissions are of arrays.
@@ -88,10 +94,18 @@ impl Swarm {
     /// none of that.
     pub const SHARING: u64 = 1 << 32;
 
+    /// From this seed on, shares also change their size, tasks are paused and resume on other
+    /// devices, and nodes that lend move tasks too. Earlier seeds do none of that.
+    pub const ELASTIC: u64 = 1 << 33;
+
     /// The first seed that can find a bug.
     #[must_use]
     pub fn first_seed(bug: Bug) -> u64 {
-        if bug.is_of_shares() { Self::SHARING } else { 0 }
+        match bug {
+            bug if bug.is_elastic() => Self::ELASTIC,
+            bug if bug.is_of_shares() => Self::SHARING,
+            _ => 0,
+        }
     }
 
     /// What a seed is about.
@@ -101,8 +115,14 @@ impl Swarm {
         // By itself, so that what else is drawn of a seed stays as it is.
         let mut of_shares = Rng::new(seed ^ 0x7368_6172);
         let shares = if seed < Self::SHARING { 0 } else { of_shares.one_of(&[50, 80]) };
+        // And so are pauses.
+        let mut of_pauses = (seed >= Self::ELASTIC).then(|| Rng::new(seed ^ 0x656c_6173));
+        let pauses = of_pauses.as_mut().map_or(0, |rng| rng.one_of(&[50, 90]));
         let n_nodes = rng.one_of(&[1, 1, 1, 2, 2, 3, 4]);
-        let nodes = (0..n_nodes).map(|_| NodeShape::drawn(&mut rng, &mut of_shares, shares > 0));
+        let nodes = (0..n_nodes).map(|_| {
+            let shape = NodeShape::drawn(&mut rng, &mut of_shares, shares > 0);
+            of_pauses.as_mut().map_or(shape, |rng| shape.with_pauses(rng))
+        });
         let cluster = Cluster { nodes: nodes.collect(), batch: rng.one_of(&[1, 1, 1, 2, 5]) };
         // Of few wishes each comes more often beside what else must meet.
         let wishes_in_hundred = rng.one_of(&[10, 30, 75, 75]);
@@ -113,6 +133,10 @@ impl Swarm {
         let preemptible = of_projects.one_of(&[50, 90]);
         let weights = Kind::ALL.iter().map(|kind| {
             let rng = match kind {
+                kind if kind.is_elastic() => match &mut of_pauses {
+                    Some(rng) => rng,
+                    None => return 0,
+                },
                 kind if kind.is_of_projects() => &mut of_projects,
                 kind if kind.is_of_shares() => &mut of_shares,
                 _ => &mut rng,
@@ -123,6 +147,12 @@ impl Swarm {
         });
         let weights: Vec<u64> = weights.collect();
         let drawn = rng.one_of(&[60, 200, 400, 800]);
+        let pass_most = [100, 5_000, 60_000, 3_600_000];
+        // Pauses for loans need a while: not so long that all is over at once.
+        let (drawn, pass_most) = match &mut of_pauses {
+            Some(rng) => (drawn.max(rng.one_of(&[200, 800])), [5_000, 5_000, 20_000, 60_000]),
+            None => (drawn, pass_most),
+        };
         Self {
             seed,
             cluster,
@@ -132,6 +162,7 @@ impl Swarm {
             // Without demand for GPUs there is nothing to lend.
             gpus_most: rng.one_of(&[0, 1, 2, 4, 8]).max(projects.min(1)),
             shares,
+            pauses,
             jobs_most: rng.one_of(&[1, 1, 2, 6]).max(if shares > 0 { 4 } else { 0 }),
             arrays: rng.one_of(&[0, 0, 15, 40]),
             // By itself, so that what else is drawn of a seed stays as it is.
@@ -141,7 +172,7 @@ impl Swarm {
             // Tasks move when those of a long queue follow each other.
             live_most: rng.one_of(&[3, 10, 10, 30]).max(if shares > 0 { 20 } else { 0 }),
             disorder: rng.one_of(&[0, 5, 30, 80]),
-            pass_most: rng.one_of(&[100, 5_000, 60_000, 3_600_000]),
+            pass_most: rng.one_of(&pass_most),
         }
     }
 }
@@ -151,7 +182,7 @@ impl Swarm {
 fn weight(kind: Kind, [wishes, faults]: [u64; 2], rng: &mut Rng, is_shared: bool) -> u64 {
     let is_on = match kind.role() {
         Role::Work => true,
-        Role::Wish => rng.percent(wishes),
+        Role::Wish => rng.percent(if kind.is_elastic() { 85 } else { wishes }),
         Role::Fault => rng.percent(faults),
     };
     let scale = match kind.role() {
@@ -164,7 +195,9 @@ fn weight(kind: Kind, [wishes, faults]: [u64; 2], rng: &mut Rng, is_shared: bool
     let weight = kind.weight() * scale;
     match kind.role() {
         // Tasks move only where many run for a while.
-        Role::Wish | Role::Fault if is_shared && !kind.is_of_shares() => weight.div_ceil(8),
+        Role::Wish | Role::Fault if is_shared && !kind.is_of_shares() && !kind.is_elastic() => {
+            weight.div_ceil(8)
+        }
         _ => weight,
     }
 }
@@ -206,6 +239,8 @@ impl NodeShape {
             tasks: rng.one_of(&[1, 3, 64, 64]),
             moves: false,
             lends: false,
+            pauses: false,
+            remaps: false,
         };
         if !is_shared {
             return shape;
@@ -216,6 +251,23 @@ impl NodeShape {
             0..=5 => Self { devices: shape.devices.clamp(2, 4), moves: true, ..sharing },
             6..=8 => Self { devices: shape.devices.clamp(1, 2), lends: true, ..sharing },
             _ => shape,
+        }
+    }
+
+    /// The same, or one that pauses tasks.
+    fn with_pauses(self, rng: &mut Rng) -> Self {
+        let lends = Self { mixed: false, lends: true, moves: false, ..self };
+        let many = self.devices.clamp(2, 4);
+        match rng.below(10) {
+            0..=4 => Self {
+                devices: self.devices.clamp(1, 2),
+                pauses: true,
+                remaps: rng.percent(50),
+                ..lends
+            },
+            5..=6 => Self { devices: many, moves: true, pauses: true, ..lends },
+            7..=8 => Self { devices: many, pauses: true, remaps: true, lends: false, ..lends },
+            _ => self,
         }
     }
 
@@ -231,7 +283,8 @@ impl NodeShape {
                 uuid: DeviceUuid::new(format!("GPU-{position}-{index}")),
                 model: model.to_owned(),
                 memory: Bytes::from_gib(gib),
-                pci_bus: String::new(),
+                // Devices with an address hold memory, which needs room in the host when it leaves.
+                pci_bus: if self.pauses { format!("0000:0{index}:00.0") } else { String::new() },
                 minor: None,
                 numa: None,
                 links: std::collections::BTreeMap::new(),
@@ -252,7 +305,7 @@ impl NodeShape {
             .with_cpus(MilliCpu::from_cores(small(self.cpus)))
             .with_memory(Bytes::from_gib(256))
             .with_tasks(small(self.tasks));
-        if self.moves {
+        if self.moves || self.pauses {
             // A node moves tasks by the same means as it pauses them.
             capacity.set(ResourceKind::PauseMemory, Bytes::from_gib(256).get());
         }
@@ -268,7 +321,10 @@ impl NodeShape {
             boot_id: String::new(),
             settled_boot_id: String::new(),
             connected: false,
-            facts: NodeFacts::default(),
+            facts: NodeFacts {
+                remap: if self.remaps { Remap::Yes } else { Remap::default() },
+                ..NodeFacts::default()
+            },
         }
     }
 }

@@ -7,6 +7,7 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, Terms};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::{Generation, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input, Seats};
+use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -53,6 +54,8 @@ impl Sim {
             since: self.now,
             ledgers: std::collections::BTreeSet::new(),
             calls: std::collections::BTreeMap::new(),
+            presence: std::collections::BTreeMap::new(),
+            staying: std::collections::BTreeSet::new(),
             loans: std::collections::BTreeMap::new(),
             is_complete: false,
             lend_at: None,
@@ -98,7 +101,7 @@ impl Sim {
         for task in tasks {
             self.adopt_and_tell(m, task);
             self.keep_ledger(m, task);
-            if !self.machines[m].can_move {
+            if !self.machines[m].can_move && !self.machines[m].pauses {
                 self.connect_task(m, task);
             }
         }
@@ -142,12 +145,15 @@ impl Sim {
             _ => {}
         }
         let before = self.n_actions;
+        self.is_resizing =
+            self.bug == Some(Bug::GuestsStayAtResize) && matches!(order, Order::Change { .. });
         let was_sync = matches!(order, Order::Sync { .. });
         self.watch.signal = match &order {
             Order::Signal { term, request, .. } => Some((*term, *request)),
             _ => None,
         };
         self.agent_input(m, Input::Order(order));
+        self.is_resizing = false;
         if is_old && self.n_actions != before {
             self.blame(Invariant::Term, format!("an order of {term} was obeyed after a later one"));
         }
@@ -228,15 +234,24 @@ impl Sim {
             }
             Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
             Action::Resume { task, generation, devices } => {
+                self.note_presence(m, task, Presence::Resuming);
                 self.tell(m, task, Told::Resume(generation, devices));
             }
             Action::Detach { task } => {
+                if self.presence(m, task) == Presence::Here {
+                    self.note_presence(m, task, Presence::Leaving);
+                }
                 self.tell(m, task, Told::Detach);
                 if self.bug == Some(Bug::DetachNotAwaited) {
                     seen.push_back(Input::Detached { task, is_done: true });
                 }
             }
-            Action::Attach { task, devices } => self.tell(m, task, Told::Attach(devices)),
+            Action::Attach { task, devices } => {
+                if self.presence(m, task) != Presence::Away {
+                    self.note_presence(m, task, Presence::Returning);
+                }
+                self.tell(m, task, Told::Attach(devices));
+            }
             Action::Signal { task, signal } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
@@ -282,9 +297,19 @@ impl Sim {
         if !claim.has_shepherd || claim.ended.is_some() || claim.generation >= generation {
             return None;
         }
-        let before = claim.limit_at;
+        let (before, parts) = (claim.limit_at, claim.seats.slots.clone());
         claim.change(generation, terms);
+        if self.bug == Some(Bug::ResizeUnapplied) {
+            claim.seats.slots = parts;
+        }
         self.watch_limit(m, task);
+        self.watch_size(m, task);
+        if !self.may_act(m) {
+            return None;
+        }
+        if self.bug != Some(Bug::ResizeUntold) {
+            self.resize_ledger(m, task);
+        }
         if self.bug == Some(Bug::LimitUnapplied)
             && let Some(claim) = self.machines[m].claims.get_mut(&task)
         {

@@ -26,6 +26,9 @@ impl Sim {
             self.check_lending();
         }
         if self.broken.is_none() {
+            self.check_pauses();
+        }
+        if self.broken.is_none() {
             self.check_promises();
         }
         if self.broken.is_none() {
@@ -92,6 +95,14 @@ impl Sim {
             };
             if self.watch.cancelled.get(id) == Some(&true) && goes_on {
                 let what = format!("job {id} was cancelled, as was answered, and is {state}");
+                found = Some((Invariant::Undone, what));
+            }
+            let spec = world.and_then(|world| world.job(*id)).map(|row| &row.spec);
+            if let Some((spec, (version, gpus))) = spec.zip(self.watch.sizes.get(id))
+                && job.version == *version
+                && spec.gpus != *gpus
+            {
+                let what = format!("job {id} requests {}, and was answered {gpus}", spec.gpus);
                 found = Some((Invariant::Undone, what));
             }
             if self.watch.versions.get(id).is_some_and(|least| job.version < *least) {

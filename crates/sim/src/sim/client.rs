@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use gpool_model::array::{ArrayEnds, ArraySpec};
 use gpool_model::command::RequestKey;
-use gpool_model::job::{BlobId, DependencyKind, Owner};
+use gpool_model::job::{BlobId, DependencyKind, JobState, Owner};
 use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Gang, GpuRequest, Indexes, JobId,
-    JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob, Outcome, Phase,
-    Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Exit, Gang, GpuAmount, GpuRequest,
+    Indexes, JobId, JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob,
+    Outcome, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -32,8 +32,8 @@ pub(crate) struct Asking {
     is_answered: bool,
     /// Whether the answer does not reach the user.
     pub is_deaf: bool,
-    /// Versions of the jobs that it changed, right after it did.
-    versions: Vec<(JobId, Version)>,
+    /// Versions of the jobs that it changed, right after it did, and what they request.
+    versions: Vec<(JobId, Version, GpuRequest)>,
 }
 
 impl Sim {
@@ -69,6 +69,20 @@ impl Sim {
             versions: Vec::new(),
         };
         self.askings.push(asking);
+        self.ask(self.askings.len() - 1);
+    }
+
+    /// An admin asks for something.
+    pub(crate) fn ask_as_admin(&mut self, command: Command) {
+        self.note_released(&command);
+        self.askings.push(Asking {
+            caller: caller(0),
+            command,
+            at: self.server_clock(),
+            is_answered: false,
+            is_deaf: false,
+            versions: Vec::new(),
+        });
         self.ask(self.askings.len() - 1);
     }
 
@@ -121,6 +135,26 @@ impl Sim {
                 let patch = JobPatch::default()
                     .with("priority", |to| to.standing.priority = priority(what));
                 Command::Edit { job: job()?, version, patch, ends: Vec::new() }
+            }
+            Kind::Resize => {
+                let job = picked(&self.resizable(), what.count("job"))?;
+                let world = self.server.as_ref()?.control.world();
+                let limit = what.count("limit").clamp(1, 1000);
+                let request = what.count("part").clamp(1, limit);
+                let [request, limit] = [request, limit].map(MilliGpu::new);
+                let whole =
+                    GpuRequest { amount: GpuAmount::Whole(1), ..world.job(job)?.spec.gpus.clone() };
+                let gpus = whole.shared(Share::Part { request, limit }).ok()?;
+                let patch = JobPatch::default().with("gpus", |to| {
+                    to.gpus_written = Arc::from(gpus.to_string());
+                    to.gpus = gpus;
+                });
+                Command::Edit { job, version: None, patch, ends: Vec::new() }
+            }
+            Kind::Pause | Kind::Resume => {
+                let state =
+                    if what.kind == Kind::Pause { JobState::Running } else { JobState::Paused };
+                Command::on(vec![picked(&self.holding(state), what.count("job"))?], what.verb()?)
             }
             Kind::Allow => {
                 let all: Vec<usize> = (0..self.machines.len()).collect();
@@ -194,6 +228,24 @@ impl Sim {
         server.control.world().job_rows().flat_map(own).collect()
     }
 
+    /// Jobs that hold devices in this state.
+    pub(crate) fn holding(&self, state: JobState) -> Vec<JobId> {
+        let Some(server) = &self.server else { return Vec::new() };
+        let holding = server.control.world().holding();
+        holding.filter(|row| row.job.phase.state() == state).map(|row| row.job.id).collect()
+    }
+
+    /// Running jobs with a share of one device.
+    pub(crate) fn resizable(&self) -> Vec<JobId> {
+        let Some(server) = &self.server else { return Vec::new() };
+        let is_share = |row: &&JobRow| {
+            let is_one = row.spec.gpus.n_devices() == 1 && row.spec.array.is_none();
+            is_one && row.spec.gpus.share().is_some() && row.job.phase.state() == JobState::Running
+        };
+        let holding = server.control.world().holding();
+        holding.filter(is_share).map(|row| row.job.id).collect()
+    }
+
     /// Elements of living arrays that have ended.
     pub(crate) fn ended_elements(&self) -> Vec<JobId> {
         let Some(server) = &self.server else { return Vec::new() };
@@ -220,7 +272,8 @@ impl Sim {
                 _ => &[],
             };
             let row = |id: &JobId| server.control.world().job(*id);
-            let versions = jobs.iter().filter_map(row).map(|row| (row.job.id, row.job.version));
+            let changed = |row: &JobRow| (row.job.id, row.job.version, row.spec.gpus.clone());
+            let versions = jobs.iter().filter_map(row).map(changed);
             asking.versions = versions.collect();
         }
     }
@@ -261,9 +314,12 @@ impl Sim {
                 }
             }
             (Command::OnJobs { .. } | Command::Edit { .. }, _) => {
-                for (job, version) in asking.versions.clone() {
+                for (job, version, gpus) in asking.versions.clone() {
                     let least = self.watch.versions.entry(job).or_insert(version);
                     *least = version.max(*least);
+                    if *least == version {
+                        self.watch.sizes.insert(job, (version, gpus));
+                    }
                 }
             }
             _ => {}
@@ -376,6 +432,11 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                     })
                 }),
                 preemptible: what.is("preemptible").then_some(true),
+                exits: match what.is("pauses") {
+                    true => BTreeSet::from([Exit::Pause, Exit::Requeue]),
+                    false => BTreeSet::new(),
+                }
+                .into(),
                 ..Life::default()
             },
             allow_unsatisfiable: true,

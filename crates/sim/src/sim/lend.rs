@@ -4,10 +4,11 @@
 
 use gpool_model::{Bytes, DeviceUuid, Millis, TaskId, Timestamp};
 use gpool_node::loans::{self, Act, Answer, Called, Decision, Rung, Tenant};
+use gpool_node::presence::{self, Presence};
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::machine::{Machine, Memory, Why, Wish};
+use crate::machine::{Claim, Machine, Memory, Why, Wish};
 use crate::sim::{Sim, picked};
 
 /// The longest time until a called loan is back.
@@ -18,11 +19,12 @@ const TICK: u64 = 1000;
 const ROUNDS: u32 = 4;
 
 /// A task on a device, for its agent.
-struct Seat {
-    task: TaskId,
+pub(crate) struct Seat {
+    pub task: TaskId,
     /// Its place among the devices of the task.
     place: usize,
-    tenant: Tenant,
+    pub tenant: Tenant,
+    presence: Presence,
     granted: Bytes,
 }
 
@@ -38,7 +40,30 @@ impl Sim {
             return;
         }
         claim.memory.iter_mut().for_each(|memory| memory.is_seen = false);
+        let is_own = claim.link == Some(agent.number);
         agent.ledgers.insert(task);
+        // An earlier agent may have ended before it changed the size.
+        match is_own || bug != Some(Bug::SizeNotReread) {
+            true => self.resize_ledger(m, task),
+            false => self.lend(m),
+        }
+    }
+
+    /// An agent lends by the size that is noted for the shares of a task.
+    pub(crate) fn resize_ledger(&mut self, m: usize, task: TaskId) {
+        let machine = &mut self.machines[m];
+        let Some(claim) = machine.claims.get(&task) else { return };
+        let size = |(place, slot): (usize, &gpool_model::Slot)| {
+            let whole = machine.memory_at(task, place);
+            let request = slot.part.memory_of(whole);
+            [request, slot.part.limit_of(whole).max(request)]
+        };
+        let sizes: Vec<_> = claim.seats.slots.iter().enumerate().map(size).collect();
+        let claim = machine.claims.get_mut(&task).expect("it was just looked at");
+        for (memory, [request, limit]) in claim.memory.iter_mut().zip(sizes) {
+            memory.is_seen &= memory.request == request;
+            (memory.request, memory.limit) = (request, limit);
+        }
         self.lend(m);
     }
 
@@ -108,11 +133,12 @@ impl Sim {
         let at = agent.and_then(|agent| agent.lend_at);
         if at.is_some_and(|at| at <= self.now) {
             self.lend(m);
+            self.bring_back(m);
         }
     }
 
     /// An agent divides the memory of each device, and answers the programs.
-    fn lend(&mut self, m: usize) {
+    pub(crate) fn lend(&mut self, m: usize) {
         let is_early = self.bug == Some(Bug::LentBeforeAdopted);
         let agent = self.machines[m].agent.as_ref();
         if !agent.is_some_and(|agent| agent.is_complete || is_early) {
@@ -128,7 +154,8 @@ impl Sim {
         let waits = machine.claims.values().filter(|claim| claim.is_running());
         let waits = waits.flat_map(|claim| &claim.memory).any(|memory| memory.wish.is_some());
         if let Some(agent) = machine.agent.as_mut() {
-            let is_open = waits || !agent.calls.is_empty();
+            let is_away = agent.presence.values().any(|presence| *presence != Presence::Here);
+            let is_open = waits || is_away || !agent.calls.is_empty();
             agent.lend_at = (is_open && is_timed).then_some(now + TICK);
         }
     }
@@ -138,9 +165,16 @@ impl Sim {
         let now = Timestamp::new(self.now);
         let memory = self.machines[m].usable(device);
         for _ in 0..ROUNDS {
-            let seats = self.machines[m].tenants(device);
+            let mut seats = self.machines[m].tenants(device, self.bug);
+            let mut present: Vec<(&mut Tenant, Presence)> =
+                seats.iter_mut().map(|seat| (&mut seat.tenant, seat.presence)).collect();
+            let is_frozen = self.bug != Some(Bug::GrowthDuringRestore)
+                && presence::reserve(memory, &mut present);
             let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
             let mut plan = loans::decide(memory, DEADLINE, &tenants, now);
+            if is_frozen {
+                presence::freeze(&mut plan, tenants.iter());
+            }
             for called in plan.iter_mut().filter_map(|decision| decision.called.as_mut()) {
                 if self.bug == Some(Bug::KeepTooLittle) {
                     called.keep = called.keep.div_floor(2);
@@ -159,13 +193,19 @@ impl Sim {
             }
             // A program may use its grant until it is lower, so the use is read again after that.
             if !is_lower || self.bug == Some(Bug::UseNotReread) {
-                return self.carry_out_loans(m, &seats, &plan);
+                return self.carry_out_loans(m, &seats, &plan, is_frozen);
             }
         }
         0
     }
 
-    fn carry_out_loans(&mut self, m: usize, seats: &[Seat], plan: &[Decision]) -> usize {
+    fn carry_out_loans(
+        &mut self,
+        m: usize,
+        seats: &[Seat],
+        plan: &[Decision],
+        is_frozen: bool,
+    ) -> usize {
         let mut n_answers = 0;
         for (seat, decision) in seats.iter().zip(plan) {
             if !self.may_act(m) {
@@ -183,7 +223,9 @@ impl Sim {
                 agent.loans.insert(key, seat.tenant.loan());
             }
             self.act_on_loan(m, seat, decision);
-            n_answers += usize::from(self.answer_wish(m, seat, decision));
+            if !is_frozen {
+                n_answers += usize::from(self.answer_wish(m, seat, decision));
+            }
         }
         n_answers
     }
@@ -209,13 +251,18 @@ impl Sim {
                 self.watch.called_back.insert(*task);
                 self.begin_end(m, *task, Why::CalledBack, Rung::grace(DEADLINE));
             }
-            Some(Act::Stop | Act::Back | Act::Pause) | None => {}
+            Some(Act::Pause) => self.vacate(m, *task),
+            Some(Act::Stop | Act::Back) | None => {}
         }
     }
 
     /// Answers the wish of a task, if there is an answer; returns whether there is.
     fn answer_wish(&mut self, m: usize, seat: &Seat, decision: &Decision) -> bool {
         let now = self.now;
+        // A paused task can't read its answer.
+        if !self.machines[m].claims.get(&seat.task).is_some_and(Claim::is_on_devices) {
+            return false;
+        }
         let Some(memory) = self.machines[m].memory_mut(seat.task, seat.place) else { return false };
         let Some(wish) = memory.wish.as_mut().filter(|_| decision.grant.wish.is_some()) else {
             return false;
@@ -258,6 +305,47 @@ impl Sim {
 }
 
 impl Machine {
+    /// The shares that are on their devices.
+    fn present(&self) -> impl Iterator<Item = (TaskId, usize, &gpool_model::Slot, &Memory)> {
+        self.shared().filter(|(task, ..)| self.claims[task].is_on_devices())
+    }
+
+    /// The device of a share: where it is, or where its agent sends it.
+    pub(crate) fn device_of(&self, task: TaskId, place: usize) -> Option<DeviceUuid> {
+        let claim = self.claims.get(&task)?;
+        let sent = self.agent.as_ref().filter(|_| !claim.is_on_devices()).and_then(|agent| {
+            let seats = agent.converge.seats().find(|(other, _)| *other == task);
+            Some(seats?.1.slots.get(place)?.device.clone())
+        });
+        sent.or_else(|| Some(claim.seats.slots.get(place)?.device.clone()))
+    }
+
+    /// Whether the memory of a task that should be on its devices again has room there.
+    pub(crate) fn can_restore(&self, task: TaskId) -> bool {
+        let claim = &self.claims[&task];
+        let devices = claim.comes_to.clone().unwrap_or_else(|| claim.seats.devices());
+        let restoring = |task: &TaskId| self.claims[task].is_restoring;
+        devices.iter().zip(&claim.memory).all(|(device, own)| {
+            let all = self.node.devices.iter().find(|it| it.uuid == *device);
+            let others = self.shared().filter(|(other, _, slot, _)| {
+                let is_there = self.claims[other].is_on_devices() || restoring(other);
+                *other != task && slot.device == *device && is_there
+            });
+            let used = others.map(|(.., memory)| memory.used);
+            let used = used.fold(own.used, Bytes::saturating_add);
+            claim.is_restoring || all.is_some_and(|device| used <= device.memory)
+        })
+    }
+
+    /// Whether the tasks on a device requested more than it has.
+    pub(crate) fn is_outgrown(&self, device: &gpool_model::Device) -> bool {
+        let on_devices = self.claims.values().filter(|claim| claim.is_on_devices());
+        let slots = on_devices.flat_map(|claim| &claim.seats.slots);
+        let here = slots.filter(|slot| slot.device == device.uuid && self.can_move);
+        let requests = here.map(|slot| slot.part.memory_of(device.memory));
+        requests.fold(Bytes::ZERO, Bytes::saturating_add) > device.memory
+    }
+
     /// The shares of running programs, with their memory.
     fn shared(&self) -> impl Iterator<Item = (TaskId, usize, &gpool_model::Slot, &Memory)> {
         let running = self.claims.iter().filter(|(_, claim)| claim.is_running());
@@ -270,7 +358,7 @@ impl Machine {
 
     /// Shares with programs that wait for no memory.
     pub(crate) fn growing(&self) -> Vec<(TaskId, usize)> {
-        let free = self.shared().filter(|(_, _, _, memory)| memory.wish.is_none());
+        let free = self.present().filter(|(_, _, _, memory)| memory.wish.is_none());
         free.map(|(task, place, ..)| (task, place)).collect()
     }
 
@@ -281,7 +369,7 @@ impl Machine {
 
     /// Shares with memory to free; first those with loans that are called back.
     pub(crate) fn shrinking(&self) -> Vec<(TaskId, usize)> {
-        let users = self.shared().filter(|(_, _, _, memory)| !memory.used.is_zero());
+        let users = self.present().filter(|(_, _, _, memory)| !memory.used.is_zero());
         let mut users: Vec<_> = users.collect();
         users.sort_by_key(|(_, _, _, memory)| memory.keep.is_none());
         users.into_iter().map(|(task, place, ..)| (task, place)).collect()
@@ -292,7 +380,7 @@ impl Machine {
     }
 
     /// The memory of the device of a share.
-    fn memory_at(&self, task: TaskId, place: usize) -> Bytes {
+    pub(crate) fn memory_at(&self, task: TaskId, place: usize) -> Bytes {
         let slot = self.claims.get(&task).and_then(|claim| claim.seats.slots.get(place));
         let device = slot
             .and_then(|slot| self.node.devices.iter().find(|device| device.uuid == slot.device));
@@ -300,10 +388,10 @@ impl Machine {
     }
 
     /// The memory of a device for the tasks with ledgers that the agent has opened.
-    fn usable(&self, device: &DeviceUuid) -> Bytes {
+    pub(crate) fn usable(&self, device: &DeviceUuid) -> Bytes {
         let all = self.node.devices.iter().find(|it| it.uuid == *device);
         let ledgers = self.agent.as_ref().map(|agent| &agent.ledgers);
-        let others = self.shared().filter(|(task, _, slot, _)| {
+        let others = self.present().filter(|(task, _, slot, _)| {
             slot.device == *device && !ledgers.is_some_and(|ledgers| ledgers.contains(task))
         });
         let used = others.map(|(_, _, _, memory)| memory.used);
@@ -312,30 +400,37 @@ impl Machine {
     }
 
     /// The tasks on a device with ledgers that the agent has opened.
-    fn tenants(&self, device: &DeviceUuid) -> Vec<Seat> {
+    pub(crate) fn tenants(&self, device: &DeviceUuid, bug: Option<Bug>) -> Vec<Seat> {
         let Some(agent) = &self.agent else { return Vec::new() };
-        let here = self
-            .shared()
-            .filter(|(task, _, slot, _)| slot.device == *device && agent.ledgers.contains(task));
-        let seat = |(task, place, slot, memory): (TaskId, usize, &gpool_model::Slot, &Memory)| {
-            let whole = self.memory_at(task, place);
-            let request = slot.part.memory_of(whole);
+        let here = self.shared().filter(|(task, place, ..)| {
+            agent.ledgers.contains(task) && self.device_of(*task, *place).as_ref() == Some(device)
+        });
+        let seat = |(task, place, _, memory): (TaskId, usize, &gpool_model::Slot, &Memory)| {
+            let presence = agent.presence.get(&task).copied().unwrap_or_default();
+            let claim = &self.claims[&task];
+            // The driver counts the memory that is really there.
+            let is_there = !presence.is_away() || claim.is_on_devices() || claim.is_restoring;
+            let is_counted = is_there && bug != Some(Bug::LeavingNotAwaited);
+            let is_counted = is_counted || !presence.is_away() || bug == Some(Bug::AwayCounted);
             let wish = memory
                 .wish
+                .filter(|_| !presence.is_away())
                 .map(|wish| loans::Wish { total: wish.total, since: Timestamp::new(wish.since) });
             let called: Option<Called> = agent.calls.get(&(task, place)).copied();
             let tenant = Tenant {
-                request,
-                limit: slot.part.limit_of(whole).max(request),
-                used: memory.used,
+                request: memory.request,
+                limit: memory.limit,
+                used: if is_counted { memory.used } else { Bytes::ZERO },
                 wish,
-                priority: 0,
-                started_at: Timestamp::new(self.claims[&task].since),
+                priority: claim.priority(),
+                started_at: Timestamp::new(claim.since),
                 called,
-                can_pause: false,
-                is_leaving: false,
+                can_pause: self.pauses
+                    && presence == Presence::Here
+                    && !agent.staying.contains(&task),
+                is_leaving: presence != Presence::Here,
             };
-            Seat { task, place, tenant, granted: memory.granted }
+            Seat { task, place, tenant, presence, granted: memory.granted }
         };
         here.map(seat).collect()
     }
@@ -360,7 +455,7 @@ impl Memory {
 /// A device with more memory granted than it has.
 fn granted_twice(machine: &Machine) -> Option<String> {
     machine.node.devices.iter().find_map(|device| {
-        let here = machine.shared().filter(|(_, _, slot, _)| slot.device == device.uuid);
+        let here = machine.present().filter(|(_, _, slot, _)| slot.device == device.uuid);
         let most = here.map(|(_, _, _, memory)| memory.used.max(memory.granted));
         let all = most.fold(Bytes::ZERO, Bytes::saturating_add);
         let (uuid, memory) = (&device.uuid, device.memory);
@@ -371,11 +466,19 @@ fn granted_twice(machine: &Machine) -> Option<String> {
 /// A loan that the agent has wrong.
 fn untrue(machine: &Machine) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
-    machine.shared().find_map(|(task, place, slot, memory)| {
-        let loan = memory.used.saturating_sub(slot.part.memory_of(machine.memory_at(task, place)));
+    machine.present().find_map(|(task, place, slot, memory)| {
+        let request = slot.part.memory_of(machine.memory_at(task, place));
+        if memory.request != request && agent.ledgers.contains(&task) {
+            let known = memory.request;
+            return Some(format!("{task} requests {request}, and its agent has {known}"));
+        }
+        let loan = memory.used.saturating_sub(request);
         let known = agent.loans.get(&(task, place)).copied();
         let is_unknown = !agent.ledgers.contains(&task);
-        let is_wrong = is_unknown || (memory.is_seen && known.unwrap_or_default() != loan);
+        // The memory of a task that is about to be there, or away, counts otherwise.
+        let is_here = agent.presence.get(&task).is_none_or(|it| *it == Presence::Here);
+        let is_wrong =
+            is_unknown || (is_here && memory.is_seen && known.unwrap_or_default() != loan);
         is_wrong.then(|| format!("{task} borrows {loan}, and its agent has {known:?}"))
     })
 }
@@ -385,7 +488,7 @@ fn untrue(machine: &Machine) -> Option<String> {
 fn unmet(machine: &Machine, now: u64) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
     let limit = DEADLINE.get() + 2 * TICK;
-    machine.shared().find_map(|(task, place, slot, memory)| {
+    machine.present().filter(|_| !machine.is_pausing()).find_map(|(task, place, slot, memory)| {
         let wish = memory.wish?;
         let request = slot.part.memory_of(machine.memory_at(task, place));
         let waited = now.saturating_sub(wish.since);

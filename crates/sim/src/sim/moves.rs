@@ -3,7 +3,8 @@
 
 use gpool_model::agent::TaskIs;
 use gpool_model::{Bytes, TaskId};
-use gpool_node::converge::{Halting, Input, Seats};
+use gpool_node::converge::{Input, Seats};
+use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -15,8 +16,10 @@ impl Sim {
     pub(crate) fn tell(&mut self, m: usize, task: TaskId, told: Told) {
         let is_lost = matches!(
             (self.bug, &told),
-            (Some(Bug::DetachLost), Told::Detach) | (Some(Bug::AttachLost), Told::Attach(_))
-        );
+            (Some(Bug::DetachLost), Told::Detach)
+                | (Some(Bug::AttachLost), Told::Attach(_))
+                | (Some(Bug::ReturnForgotten), Told::Return)
+        ) || (told == Told::Detach && self.is_resizing);
         let machine = &mut self.machines[m];
         let Some(agent) = machine.agent.as_mut().filter(|_| !is_lost) else { return };
         match machine.claims.get_mut(&task).filter(|claim| claim.link == Some(agent.number)) {
@@ -51,13 +54,14 @@ impl Sim {
             return;
         };
         claim.link = Some(agent.number);
-        if !machine.can_move {
+        if !machine.can_move && !machine.pauses {
             return;
         }
         claim.told.extend(agent.unsaid.remove(&task).unwrap_or_default());
         if claim.ended.is_none() {
             let found = found(task, claim, true, self.bug);
             self.agent_input(m, found);
+            self.say_halt(m, task);
         }
     }
 
@@ -69,54 +73,52 @@ impl Sim {
     }
 
     fn obey_told(&mut self, m: usize, task: TaskId, fails: bool) {
-        let (now, bug) = (self.now, self.bug);
         let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
-        let Some(told) = claim.told.pop_front().filter(|_| claim.ended.is_none()) else { return };
-        let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
-        let answer = match told {
-            Told::Detach => {
-                claim.is_detached |= !fails;
-                claim.has_failed |= fails;
-                Input::Detached { task, is_done: !fails }
-            }
-            // Only the devices that it left are certain to take it.
-            Told::Attach(devices) if fails && claim.seats.devices() != devices => {
-                claim.has_failed = true;
-                Input::NotAttached { task, left: claim.seats.devices() }
-            }
-            Told::Attach(devices) => {
-                self.totals.moves += u64::from(claim.seats.devices() != devices);
-                match bug {
-                    Some(Bug::AttachIgnored) => claim.is_detached = false,
-                    _ => claim.put(devices),
-                }
-                Input::Attached { task }
-            }
-            Told::Pause(generation) if generation < halted || claim.ending.is_some() => return,
-            Told::Pause(generation) if fails && !claim.is_paused() => {
-                let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
-                Input::Halted { task, generation, halting }
-            }
-            Told::Pause(generation) => {
-                claim.halted = Some((generation, true));
-                claim.paused_at = claim.paused_at.or(Some(now));
-                self.totals.pauses += 1;
-                Input::Halted { task, generation, halting: Halting::Paused }
-            }
-            Told::Resume(generation, _) if generation < halted => return,
-            Told::Resume(generation, devices) => {
-                claim.halted = Some((generation, false));
-                if claim.is_detached || claim.seats.devices() != devices {
-                    claim.put(devices);
-                }
-                let paused = claim.paused_at.take().map_or(0, |since| now.saturating_sub(since));
-                claim.limit_at = claim.limit_at.map(|at| at + paused);
-                Input::Halted { task, generation, halting: Halting::Resumed }
-            }
-        };
+        let told = claim.told.pop_front();
+        if claim.ended.is_some() {
+            return;
+        }
+        if claim.is_restoring || told.is_none() {
+            self.restore(m, task);
+        }
+        match told {
+            Some(told @ (Told::Detach | Told::Attach(_))) => self.move_on(m, task, told, fails),
+            Some(told) => self.halt(m, task, told, fails),
+            None => {}
+        }
         self.totals.moves_failed += u64::from(fails);
         self.watch_limit(m, task);
         self.watch_place(m, task);
+    }
+
+    /// A shepherd leaves its devices, or comes to others.
+    fn move_on(&mut self, m: usize, task: TaskId, told: Told, fails: bool) {
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+        let answer = match told {
+            // Only the devices that it left are certain to take it.
+            Told::Attach(devices) if fails && claim.seats.devices() != devices => {
+                claim.has_failed = true;
+                self.note_presence(m, task, Presence::Paused);
+                Input::NotAttached { task, left: self.machines[m].claims[&task].seats.devices() }
+            }
+            Told::Attach(devices) => {
+                claim.comes_to = Some(devices);
+                return self.go_on(m, task);
+            }
+            _ => {
+                claim.is_detached |= !fails;
+                claim.has_failed |= fails;
+                let presence = if fails { Presence::Here } else { Presence::Paused };
+                self.watch_place(m, task);
+                self.note_presence(m, task, presence);
+                Input::Detached { task, is_done: !fails }
+            }
+        };
+        self.answer(m, task, answer);
+    }
+
+    /// The agent that a shepherd is connected to hears from it.
+    pub(crate) fn answer(&mut self, m: usize, task: TaskId, answer: Input) {
         if self.is_connected(m, task) {
             self.agent_input(m, answer);
         }
@@ -141,12 +143,14 @@ impl Sim {
             let other = users.iter().find(|(_, part)| alone || part.is_alone());
             let other = other.map(|(other, _)| *other);
             users.insert(task, slot.part);
+            // A share that grows where it is moves others away.
+            let is_new = !was.contains(device);
             let requests = users.values().map(|part| part.memory_of(memory));
             let requests = requests.fold(Bytes::ZERO, Bytes::saturating_add);
             if let Some(other) = other {
                 let what = format!("{other} and {task} are both on {device}");
                 self.blame(Invariant::DeviceUsedTwice, what);
-            } else if requests > memory {
+            } else if requests > memory && is_new {
                 let what = format!("{requests} of {memory} of {device} are in use with {task}");
                 self.blame(Invariant::DeviceUsedTwice, what);
             }
@@ -157,6 +161,18 @@ impl Sim {
         let users = self.watch.users.iter().filter(|((of, _), _)| *of == m);
         let own = users.filter(|(_, users)| users.contains_key(&task));
         own.map(|((_, device), _)| device.clone()).collect()
+    }
+
+    /// The shares of a task have another size.
+    pub(crate) fn watch_size(&mut self, m: usize, task: TaskId) {
+        let Some(claim) = self.machines[m].claims.get(&task) else { return };
+        for slot in &claim.seats.slots {
+            let users = self.watch.users.get_mut(&(m, slot.device.clone()));
+            if let Some(part) = users.and_then(|users| users.get_mut(&task)) {
+                self.totals.resizes += u64::from(*part != slot.part);
+                *part = slot.part;
+            }
+        }
     }
 
     /// A task uses no device of the machine any more.
@@ -226,10 +242,17 @@ fn unfreed(machine: &Machine) -> Option<String> {
     }
     let name = &machine.node.name;
     let away = machine.claims.iter().find(|(_, claim)| {
-        claim.is_running() && claim.has_shepherd && claim.is_detached && !claim.is_paused()
+        let is_off = claim.paused_at.is_some() || claim.comes_to.is_some();
+        claim.is_running() && claim.has_shepherd && claim.is_detached && !is_off
     });
     if let Some((task, _)) = away {
         return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
+    }
+    if machine.claims.values().any(|claim| claim.is_alive() && claim.comes_back()) {
+        return None;
+    }
+    if let Some(device) = machine.node.devices.iter().find(|it| machine.is_outgrown(it)) {
+        return Some(format!("{} of {name} is too small for its tasks", device.uuid));
     }
     let waits = agent.converge.tasks().into_iter().find(|report| {
         matches!(report.is, TaskIs::Launching) && !machine.claims.contains_key(&report.task)

@@ -168,7 +168,7 @@ impl Sim {
         }
     }
 
-    fn end_program(&mut self, m: usize, task: TaskId, exit: ExitStatus) {
+    pub(crate) fn end_program(&mut self, m: usize, task: TaskId, exit: ExitStatus) {
         let machine = &self.machines[m];
         let clock = machine.clock(self.now);
         let claim = &machine.claims[&task];

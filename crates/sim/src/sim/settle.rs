@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::Record;
-use gpool_model::job::JobState;
+use gpool_model::job::{ExitStatus, JobState};
 
 use crate::broken::Invariant;
 use crate::machine::Real;
@@ -20,6 +20,7 @@ impl Sim {
     pub fn settle(&mut self) {
         self.heal();
         let deadline = self.now + Self::BOUND + self.behind();
+        let mut is_open = false;
         for _ in 0..Self::ROUNDS {
             let before = self.activity();
             self.round();
@@ -32,6 +33,10 @@ impl Sim {
             }
             if self.is_at_rest() {
                 return self.check_rest();
+            }
+            if !is_open && self.resume_all() {
+                is_open = true;
+                continue;
             }
             match self.next_due().filter(|at| *at <= deadline) {
                 Some(at) => {
@@ -115,10 +120,13 @@ impl Sim {
             while !self.machines[m].told().is_empty() {
                 self.read_told(m, 0, false);
             }
+            // Programs that are paused end only after they went on.
             let running = self.machines[m].running();
-            let watched = running.iter().filter(|it| self.machines[m].claims[it].has_shepherd);
-            for _ in 0..watched.count() {
-                self.exit(m, 0, 0);
+            for task in &running {
+                let claim = &self.machines[m].claims[task];
+                if claim.has_shepherd && claim.is_on_devices() {
+                    self.end_program(m, *task, ExitStatus::Code(0));
+                }
             }
             while !self.links[m].reports.is_empty() {
                 self.deliver_report(m, 0, false);

@@ -1,0 +1,337 @@
+//! Pauses: by orders of the server, and by the node for a called loan. A task goes on once neither
+//! wants it to be paused, as soon as its memory has room on its devices.
+
+use gpool_model::agent::Order;
+use gpool_model::job::JobState;
+use gpool_model::{
+    AllocationState, Bytes, Command, DrainTarget, Exit, Generation, JobId, JobVerb, Node, Phase,
+    TaskId,
+};
+use gpool_node::converge::{Halting, Input};
+use gpool_node::presence::{Presence, can_return};
+
+use crate::broken::Invariant;
+use crate::bug::Bug;
+use crate::machine::{Claim, Machine, Told};
+use crate::sim::{Sim, picked};
+
+impl Sim {
+    /// Where the agent takes the memory of a task to be.
+    pub(crate) fn presence(&self, m: usize, task: TaskId) -> Presence {
+        let agent = self.machines[m].agent.as_ref();
+        agent.and_then(|agent| agent.presence.get(&task).copied()).unwrap_or_default()
+    }
+
+    /// The agent learns where the memory of a task is, if the task is connected to it.
+    pub(crate) fn note_presence(&mut self, m: usize, task: TaskId, next: Presence) {
+        if !self.machines[m].lends || !self.is_connected(m, task) {
+            return;
+        }
+        let before = self.presence(m, task);
+        if let Some(agent) = self.machines[m].agent.as_mut() {
+            agent.presence.insert(task, before.then(next));
+        }
+        self.lend(m);
+    }
+
+    /// An agent pauses a task that keeps a called loan.
+    pub(crate) fn vacate(&mut self, m: usize, task: TaskId) {
+        let is_awaited = self.bug != Some(Bug::LeavingNotAwaited);
+        let presence = if is_awaited { Presence::Leaving } else { Presence::Away };
+        if let Some(agent) = self.machines[m].agent.as_mut() {
+            agent.presence.insert(task, presence);
+        }
+        self.tell(m, task, Told::Vacate);
+    }
+
+    /// An agent brings tasks back that it paused for their loans, once they have room.
+    pub(crate) fn bring_back(&mut self, m: usize) {
+        let Some(agent) = self.machines[m].agent.as_ref() else { return };
+        let away = agent.presence.iter().filter(|(_, it)| **it == Presence::Away);
+        let away: Vec<TaskId> = away.map(|(task, _)| *task).collect();
+        for task in away {
+            if self.machines[m].has_room_for(task, self.bug) {
+                self.note_presence(m, task, Presence::Returning);
+                self.tell(m, task, Told::Return);
+            }
+        }
+    }
+
+    /// A shepherd tells a new agent whether its task is paused.
+    pub(crate) fn say_halt(&mut self, m: usize, task: TaskId) {
+        let claim = &self.machines[m].claims[&task];
+        let is_off = claim.paused_at.is_some() || claim.is_detached;
+        let (by_node, is_paused) = (claim.by_node, claim.is_paused() || claim.is_detached);
+        if is_off && by_node && self.bug != Some(Bug::AwayForgotten) {
+            self.note_presence(m, task, Presence::Away);
+        }
+        if is_off && is_paused {
+            self.note_presence(m, task, Presence::Paused);
+        }
+    }
+
+    /// A shepherd reads that its task should be paused or go on.
+    pub(crate) fn halt(&mut self, m: usize, task: TaskId, told: Told, fails: bool) {
+        match told {
+            Told::Vacate => self.leave_for_node(m, task, fails),
+            Told::Return => {
+                let cancels = self.bug == Some(Bug::ReturnCancelsPause);
+                let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+                claim.by_node = false;
+                if cancels && let Some((_, is_paused)) = &mut claim.halted {
+                    *is_paused = false;
+                }
+                self.go_on(m, task);
+            }
+            Told::Pause(generation) => self.pause(m, task, generation, fails),
+            Told::Resume(generation, devices) => {
+                let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+                if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
+                    return;
+                }
+                claim.halted = Some((generation, false));
+                claim.is_resuming = true;
+                let is_elsewhere = claim.is_detached || claim.seats.devices() != devices;
+                claim.comes_to = is_elsewhere.then_some(devices);
+                self.go_on(m, task);
+            }
+            Told::Detach | Told::Attach(_) => {}
+        }
+    }
+
+    fn pause(&mut self, m: usize, task: TaskId, generation: Generation, fails: bool) {
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+        let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
+        if generation < halted || claim.ending.is_some() {
+            return;
+        }
+        if fails && claim.paused_at.is_none() {
+            self.note_presence(m, task, Presence::Here);
+            let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
+            return self.answer(m, task, Input::Halted { task, generation, halting });
+        }
+        claim.halted = Some((generation, true));
+        self.totals.pauses += 1;
+        self.stop_use(m, task);
+        self.note_presence(m, task, Presence::Paused);
+        self.answer(m, task, Input::Halted { task, generation, halting: Halting::Paused });
+    }
+
+    /// The memory of a task leaves its devices.
+    fn stop_use(&mut self, m: usize, task: TaskId) {
+        let now = self.now;
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
+        if claim.paused_at.is_none() {
+            claim.home = claim.seats.devices();
+        }
+        claim.paused_at = claim.paused_at.or(Some(now));
+        (claim.comes_to, claim.is_resuming) = (None, false);
+        self.machines[m].wait_anew(now);
+        self.watch_place(m, task);
+    }
+
+    fn leave_for_node(&mut self, m: usize, task: TaskId, fails: bool) {
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+        let order = claim.order.as_ref();
+        let may = order.is_some_and(|order| order.spec.life.exits.contains(&Exit::Pause));
+        if fails || !may || claim.ending.is_some() {
+            if self.is_connected(m, task)
+                && let Some(agent) = self.machines[m].agent.as_mut()
+            {
+                agent.staying.insert(task);
+                agent.presence.insert(task, Presence::Here);
+            }
+            return;
+        }
+        claim.by_node = true;
+        self.totals.vacated += 1;
+        self.stop_use(m, task);
+        self.note_presence(m, task, Presence::Away);
+    }
+
+    /// A task goes on if neither server nor node want it to be paused.
+    pub(crate) fn go_on(&mut self, m: usize, task: TaskId) {
+        let claim = &self.machines[m].claims[&task];
+        let (by_node, is_paused) = (claim.by_node, claim.is_paused());
+        if !by_node && !is_paused {
+            return self.restore(m, task);
+        }
+        if by_node {
+            self.note_presence(m, task, Presence::Away);
+        }
+        if is_paused {
+            self.note_presence(m, task, Presence::Paused);
+        }
+    }
+
+    /// The memory of a task comes back: there is room, and then it is there.
+    pub(crate) fn restore(&mut self, m: usize, task: TaskId) {
+        let is_careless = self.bug == Some(Bug::ReturnedWithoutRoom);
+        let machine = &mut self.machines[m];
+        let has_room = is_careless || machine.can_restore(task);
+        let claim = machine.claims.get_mut(&task).expect("its shepherd acts");
+        let is_off = claim.paused_at.is_some() || claim.comes_to.is_some();
+        if is_off && (!has_room || claim.by_node || claim.is_paused()) {
+            return;
+        }
+        if is_off && !claim.is_restoring && !claim.memory.is_empty() {
+            claim.is_restoring = true;
+            return;
+        }
+        self.come_back(m, task);
+    }
+
+    fn come_back(&mut self, m: usize, task: TaskId) {
+        let (now, bug) = (self.now, self.bug);
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
+        claim.is_restoring = false;
+        let was_paused = claim.paused_at.is_some();
+        let generation = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
+        let devices = claim.comes_to.take().unwrap_or_else(|| claim.seats.devices());
+        let is_alone = claim.seats.slots.iter().all(|slot| slot.part.is_alone());
+        if was_paused && claim.home != devices {
+            if std::mem::take(&mut claim.is_fixed) && is_alone {
+                return self.not_moved(m, task, generation);
+            }
+            self.totals.remaps += 1;
+        }
+        let is_moved = claim.seats.devices() != devices;
+        let is_attached = claim.is_detached && !claim.is_resuming;
+        let stays = match was_paused {
+            true => bug == Some(Bug::ResumedOnOldDevices),
+            false => bug == Some(Bug::AttachIgnored),
+        };
+        match stays {
+            true => claim.is_detached = false,
+            false => claim.put(devices),
+        }
+        if let Some(since) = claim.paused_at.take() {
+            claim.limit_at = claim.limit_at.map(|at| at + now.saturating_sub(since));
+        }
+        let is_resumed = std::mem::take(&mut claim.is_resuming);
+        self.totals.moves += u64::from(is_moved && is_attached);
+        self.totals.resumes += u64::from(was_paused);
+        self.machines[m].wait_anew(now);
+        self.watch_limit(m, task);
+        self.watch_place(m, task);
+        self.note_presence(m, task, Presence::Here);
+        if is_attached {
+            self.answer(m, task, Input::Attached { task });
+        }
+        if is_resumed {
+            self.answer(m, task, Input::Halted { task, generation, halting: Halting::Resumed });
+        }
+    }
+
+    /// The driver can't restore a task on other devices.
+    fn not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
+        let is_hidden = self.bug == Some(Bug::NotMovedHidden);
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
+        claim.halted = Some((generation, true));
+        claim.is_resuming = false;
+        let devices = claim.home.clone();
+        claim.put(devices.clone());
+        claim.seats.booked.clone_from(&devices);
+        self.totals.moves_failed += 1;
+        self.note_presence(m, task, Presence::Paused);
+        let why = "the driver refused".to_owned();
+        let halting = match is_hidden {
+            true => Halting::Resumed,
+            false => Halting::NotMoved { why, devices },
+        };
+        self.answer(m, task, Input::Halted { task, generation, halting });
+    }
+
+    /// A paused task will not resume on other devices.
+    pub(crate) fn fix(&mut self, m: usize, pick: u64) {
+        let machine = &mut self.machines[m];
+        let task = picked(&machine.paused(), pick);
+        if let Some(claim) = task.and_then(|task| machine.claims.get_mut(&task)) {
+            claim.is_fixed = true;
+        }
+    }
+
+    /// Paused jobs may go on, and all their devices may be used; returns whether there are any.
+    pub(crate) fn resume_all(&mut self) -> bool {
+        let jobs = self.holding(JobState::Paused);
+        let server = self.server.as_ref().filter(|it| it.paused_until.is_none());
+        let Some(server) = server.filter(|_| !jobs.is_empty()) else { return false };
+        let world = server.control.world();
+        let reserved = world.reservations().keys().cloned().collect();
+        let all = world.nodes().iter().map(|row| &row.node);
+        let allows = all.clone().filter(|node| node.allowed.is_some());
+        let allow = |node: &Node| Command::AllowDevices { node: node.name.clone(), devices: None };
+        let mut commands: Vec<Command> = allows.map(allow).collect();
+        let undrain = |node: &Node| DrainTarget { node: node.name.clone(), device: None };
+        commands.push(Command::Undrain { targets: all.map(undrain).collect() });
+        commands.push(Command::Unreserve { names: reserved });
+        let resume = |job: &JobId| Command::on(vec![*job], JobVerb::Resume);
+        commands.extend(jobs.iter().map(resume));
+        commands.into_iter().for_each(|command| self.ask_as_admin(command));
+        true
+    }
+
+    /// Checks that paused tasks use no device, and that shares have the size that the server has.
+    pub(crate) fn check_pauses(&mut self) {
+        let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
+        let mut found = None;
+        for row in server.control.world().holding() {
+            for it in row.job.phase.allocations() {
+                let m = self.machines.iter().position(|machine| machine.node.name == it.node);
+                let Some(m) = m else { continue };
+                let Some(claim) = self.machines[m].claims.get(&it.task) else { continue };
+                let task = it.task;
+                if matches!(it.state, AllocationState::Paused { .. }) && claim.is_on_devices() {
+                    let what = format!("{task} is paused, and uses its devices");
+                    found = Some((Invariant::Paused, what));
+                }
+                let parts = claim.seats.slots.iter().map(|slot| slot.part);
+                let is_calm = matches!(row.job.phase, Phase::Running { .. })
+                    && claim.is_alive()
+                    && claim.generation == row.job.generation
+                    && !self.links[m].orders.iter().any(|it| is_change(&it.order));
+                if is_calm && !parts.eq(it.slots.iter().map(|slot| slot.part)) {
+                    let what = format!("{task} has another size than the server has noted");
+                    found = Some((Invariant::Places, what));
+                }
+            }
+        }
+        if let Some((invariant, what)) = found {
+            self.blame(invariant, what);
+        }
+    }
+}
+
+fn is_change(order: &Order) -> bool {
+    matches!(order, Order::Change { .. } | Order::Run(_))
+}
+
+impl Machine {
+    /// Whether memory of a task is on its way to a device or away from it: programs wait for that.
+    pub(crate) fn is_pausing(&self) -> bool {
+        let is_under_way =
+            |claim: &Claim| claim.is_alive() && (claim.comes_back() || !claim.told.is_empty());
+        self.claims.values().any(is_under_way)
+            || self.agent.as_ref().is_some_and(|agent| !agent.unsaid.is_empty())
+    }
+
+    /// The time until a program gets the memory of its request begins anew.
+    fn wait_anew(&mut self, now: u64) {
+        let memory = self.claims.values_mut().flat_map(|claim| &mut claim.memory);
+        for wish in memory.filter_map(|memory| memory.wish.as_mut()) {
+            wish.since = now;
+        }
+    }
+
+    /// Whether the devices of a task have room for all its memory, without the requests of others.
+    fn has_room_for(&self, task: TaskId, bug: Option<Bug>) -> bool {
+        let Some(claim) = self.claims.get(&task) else { return false };
+        claim.memory.iter().enumerate().all(|(place, memory)| {
+            let Some(device) = self.device_of(task, place) else { return false };
+            let mut others = self.tenants(&device, bug);
+            others.retain(|seat| seat.task != task);
+            let usable: Bytes = self.usable(&device);
+            can_return(usable, memory.used, others.into_iter().map(|seat| seat.tenant))
+        })
+    }
+}
