@@ -161,9 +161,11 @@ impl Control {
         let mut job = self.job(task.job);
         let current = job.generation;
         match &mut job.phase {
-            Phase::Paused { .. } => return self.task_paused(task),
+            Phase::Paused { .. } => return self.is_halted(task, generation),
             // The order to resume it may not have arrived.
-            Phase::Running { .. } if generation < current => return self.is_halted(task),
+            Phase::Running { .. } if generation < current => {
+                return self.is_halted(task, generation);
+            }
             Phase::Running { allocations, .. } => {
                 let own = allocations.iter_mut().find(|it| it.task == task);
                 own.into_iter().for_each(|it| self.book_slots(it, devices));

@@ -205,7 +205,7 @@ impl Control {
             }
             TaskIs::Paused { started_at, .. } => {
                 self.task_started(task, started_at);
-                self.is_halted(task);
+                self.is_halted(task, generation);
             }
             TaskIs::NotMoved { started_at, why, devices, .. } => {
                 self.task_started(task, started_at);
@@ -282,10 +282,16 @@ impl Control {
     }
 
     /// A task is paused: if it should run, the order may not have arrived.
-    pub(crate) fn is_halted(&mut self, task: TaskId) {
+    pub(crate) fn is_halted(&mut self, task: TaskId, generation: Generation) {
         let job = self.job(task.job);
         let own = job.phase.allocations().iter().find(|it| it.task == task);
         match (&job.phase, own) {
+            // It was sent before an order to resume arrived, which this order follows.
+            (Phase::Paused { .. }, Some(own))
+                if own.state == AllocationState::Pausing && generation < job.generation =>
+            {
+                self.order_halt_of(&job, own, true);
+            }
             (Phase::Paused { .. }, _) => self.task_paused(task),
             (Phase::Running { .. }, Some(own)) => self.order_halt_of(&job, own, false),
             _ => {}
