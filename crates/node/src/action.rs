@@ -257,6 +257,8 @@ pub(crate) enum Halt {
     Told,
     /// It is paused.
     Done,
+    /// It is paused, and was ordered to go on.
+    Going,
     /// It could not be paused, for this reason.
     Failed(String),
     /// It is paused, because it could not resume on other devices than these.
@@ -264,11 +266,20 @@ pub(crate) enum Halt {
 }
 
 impl Halt {
+    /// The same after an order to go on. A later order to pause is a new one, although the task may
+    /// still be paused.
+    pub fn ordered_to_go_on(&self) -> Self {
+        match self {
+            Self::Done | Self::Going | Self::Stays(..) => Self::Going,
+            Self::No | Self::Told | Self::Failed(_) => self.clone(),
+        }
+    }
+
     /// The state of a running task, for the server.
     pub fn shown(&self, pid: u32, started_at: Timestamp) -> TaskIs {
         match self {
             Self::No | Self::Told => TaskIs::Running { pid, started_at },
-            Self::Done => TaskIs::Paused { pid, started_at },
+            Self::Done | Self::Going => TaskIs::Paused { pid, started_at },
             Self::Failed(why) => TaskIs::NotPaused { pid, started_at, why: why.clone() },
             Self::Stays(why, devices) => {
                 let (why, devices) = (why.clone(), devices.clone());

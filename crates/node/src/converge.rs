@@ -299,11 +299,12 @@ impl Converge {
         known.generation = generation;
         match (&*halt, order) {
             (Halt::Done | Halt::Stays(..), Ok(_)) | (Halt::No, Err(_)) => self.report(task),
-            (Halt::No | Halt::Told | Halt::Failed(_), Ok(runs_on)) => {
+            (Halt::No | Halt::Told | Halt::Going | Halt::Failed(_), Ok(runs_on)) => {
                 *halt = Halt::Told;
                 vec![Action::Pause { task, generation, runs_on }]
             }
-            (Halt::Told | Halt::Done | Halt::Failed(_) | Halt::Stays(..), Err(devices)) => {
+            (was, Err(devices)) => {
+                *halt = was.ordered_to_go_on();
                 let steps = self.places.resume(task, generation, &devices);
                 self.follow(steps)
             }
@@ -319,14 +320,13 @@ impl Converge {
         }
         known.generation = generation;
         let steps;
-        (*halt, steps) = match halting {
-            Halting::Paused => (Halt::Done, self.places.paused(task)),
-            Halting::Resumed => (Halt::No, self.places.resumed(task)),
+        (steps, *halt) = match halting {
+            Halting::Paused => (self.places.paused(task), Halt::Done),
+            Halting::Resumed => (self.places.resumed(task), Halt::No),
             // It uses the same devices as before.
-            Halting::NotPaused { why } => (Halt::Failed(why), Vec::new()),
-            Halting::NotMoved { why, devices } => {
-                let steps = self.places.not_resumed(task, &devices);
-                (Halt::Stays(why, devices), steps)
+            Halting::NotPaused { why } => (Vec::new(), Halt::Failed(why)),
+            Halting::NotMoved { why, devices: own } => {
+                (self.places.not_resumed(task, &own), Halt::Stays(why, own))
             }
         };
         let mut actions = self.report(task);
