@@ -234,16 +234,23 @@ impl Control {
     }
 
     pub(crate) fn order_halt_of(&mut self, job: &Job, of: &Allocation, pauses: bool) {
-        let (task, node) = (of.task, &of.node);
-        let (term, generation) = (self.world.cluster().term, job.generation);
         if pauses {
+            let (task, node) = (of.task, &of.node);
+            let (term, generation) = (self.world.cluster().term, job.generation);
             let runs_on = matches!(job.phase, Phase::Paused { why: PauseCause::Idle, .. });
             return self.order(node, Order::Pause { term, task, generation, runs_on });
         }
         // Terms that changed meanwhile may not have arrived, and count as received after this.
         self.order_terms_of(job, of);
+        self.order_resume_of(job, of);
+    }
+
+    /// Orders a node to resume a task that has the terms of its job.
+    pub(crate) fn order_resume_of(&mut self, job: &Job, of: &Allocation) {
+        let (task, generation) = (of.task, job.generation);
+        let term = self.world.cluster().term;
         let devices = of.slots.iter().map(|slot| slot.device.clone()).collect();
-        self.order(node, Order::Resume { term, task, generation, devices });
+        self.order(&of.node, Order::Resume { term, task, generation, devices });
     }
 }
 

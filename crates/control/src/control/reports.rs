@@ -293,6 +293,10 @@ impl Control {
                 self.order_halt_of(&job, own, true);
             }
             (Phase::Paused { .. }, _) => self.task_paused(task),
+            // It has the terms, and answers them with its state: this would go on without an end.
+            (Phase::Running { .. }, Some(own)) if generation == job.generation => {
+                self.order_resume_of(&job, own);
+            }
             (Phase::Running { .. }, Some(own)) => self.order_halt_of(&job, own, false),
             _ => {}
         }
