@@ -52,6 +52,8 @@ impl Generator {
             .map(|(kind, weight)| match *weight > 0 && self.can(sim, *kind) {
                 // Programs meet on a device only if they run for a while.
                 true if *kind == Kind::Exit && self.swarm.pauses > 0 => weight.div_ceil(24),
+                // Borrowers that give back are not paused.
+                true if *kind == Kind::Shrink && self.swarm.pauses > 0 => weight.div_ceil(16),
                 true if *kind == Kind::Exit && self.swarm.shares > 0 => weight.div_ceil(4),
                 true => haste(sim, *kind, *weight),
                 false => 0,
@@ -460,6 +462,9 @@ fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
         Kind::KillAgent | Kind::DoomAgent if (0..sim.machines.len()).any(is_launching) => {
             weight * 6
         }
+        // Borrowers are paused after a while.
+        Kind::Pass if sim.machines.iter().any(|it| it.pauses && it.is_calling()) => weight * 8,
+        Kind::Step if sim.machines.iter().any(|it| it.pauses) => weight * 4,
         _ => weight,
     }
 }

@@ -11,6 +11,9 @@
 //! running tasks in two steps, which can fail. Others lend memory above the requests and call loans
 //! back; their programs allocate at any time, and some keep a loan that is called back.
 //!
+//! From the seed [`Swarm::ELASTIC`] on, shares also change their size, users and nodes pause tasks,
+//! and paused tasks resume on other devices, once their memory has room there.
+//!
 //! After each event the invariants are checked, and the promises to users: see [`Invariant`]. At
 //! the end faults cease and live processes are not restarted; then all work that can end has to end
 //! within ten minutes of virtual time.

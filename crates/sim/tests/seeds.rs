@@ -47,7 +47,7 @@ fn a_thousand_seeds_keep_every_promise() {
     assert!(totals.taken > 100, "{totals:?}");
     assert!(totals.refusals > 30 && totals.shepherds_killed > 100, "{totals:?}");
     let faults = Kind::ALL.iter().filter(|kind| kind.role() == Role::Fault);
-    let of_shares = [Kind::FailStep, Kind::Surge];
+    let of_shares = [Kind::FailStep, Kind::Surge, Kind::FailRestore];
     for kind in faults.filter(|kind| !of_shares.contains(kind)) {
         assert!(totals.of(*kind) > 20, "{} happened {} times", kind.word(), totals.of(*kind));
     }
@@ -65,6 +65,20 @@ fn tasks_that_share_devices_keep_every_promise() {
     let totals = totals.into_inner().unwrap();
     assert!(totals.guests > 100 && totals.moves > 10, "{totals:?}");
     assert!(totals.loans > 100 && totals.calls > 5, "{totals:?}");
+}
+
+#[test]
+fn shares_that_change_their_size_and_tasks_that_are_paused_keep_every_promise() {
+    let totals = Mutex::new(Totals::default());
+    on_all_cores(60, |at| {
+        let swarm = Swarm::of(Swarm::ELASTIC + at, None);
+        let outcome = run(&swarm, None, false);
+        assert_eq!(outcome.broken, None, "{swarm}");
+        totals.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome.totals);
+    });
+    let totals = totals.into_inner().unwrap();
+    assert!(totals.pauses > 50 && totals.resumes > 20, "{totals:?}");
+    assert!(totals.resizes > 20 && totals.remaps > 0 && totals.vacated > 0, "{totals:?}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The memory of shared devices: programs allocate and free it; agents lend it and call loans back,
-//! as `gpool_agent` does around [`gpool_node::loans`]. The use of a program and its grant stay when
-//! its agent does not.
+//! as `gpool_agent` does around [`gpool_node::loans`]. Use and grants outlive the agent.
 
 use gpool_model::{Bytes, DeviceUuid, Millis, TaskId, Timestamp};
 use gpool_node::loans::{self, Act, Answer, Called, Decision, Rung, Tenant};

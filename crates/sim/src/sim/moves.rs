@@ -170,7 +170,9 @@ impl Sim {
             let users = self.watch.users.get_mut(&(m, slot.device.clone()));
             if let Some(part) = users.and_then(|users| users.get_mut(&task)) {
                 self.totals.resizes += u64::from(*part != slot.part);
-                *part = slot.part;
+                // One that grows moves others away, which takes a while.
+                let is_less = slot.part.memory_of(Bytes::ZERO) < part.memory_of(Bytes::ZERO);
+                *part = if is_less { slot.part } else { *part };
             }
         }
     }
@@ -228,18 +230,20 @@ fn displaced(machine: &Machine) -> Option<String> {
     Some(format!("{task} is on {really:?} of {name}, and its agent has it on {seats:?}"))
 }
 
-/// A task that waits for devices on a machine on which nothing moves.
-fn unfreed(machine: &Machine) -> Option<String> {
-    let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
-    let is_under_way = !agent.asked.is_empty()
+/// Whether something moves on a machine, or is launched.
+pub(crate) fn is_under_way(machine: &Machine) -> bool {
+    let Some(agent) = machine.agent.as_ref().filter(|agent| agent.has_adopted) else { return true };
+    !agent.asked.is_empty()
         || !machine.forked.is_empty()
         || machine.claims.values().filter(|claim| claim.is_alive()).any(|claim| {
             // After a failed move tasks may have to wait for others to end.
             claim.started.is_none() || claim.has_failed || !is_calm(claim, agent.number)
-        });
-    if is_under_way {
-        return None;
-    }
+        })
+}
+
+/// A task that waits for devices on a machine on which nothing moves.
+fn unfreed(machine: &Machine) -> Option<String> {
+    let agent = machine.agent.as_ref().filter(|_| !is_under_way(machine))?;
     let name = &machine.node.name;
     let away = machine.claims.iter().find(|(_, claim)| {
         let is_off = claim.paused_at.is_some() || claim.comes_to.is_some();
@@ -250,9 +254,6 @@ fn unfreed(machine: &Machine) -> Option<String> {
     }
     if machine.claims.values().any(|claim| claim.is_alive() && claim.comes_back()) {
         return None;
-    }
-    if let Some(device) = machine.node.devices.iter().find(|it| machine.is_outgrown(it)) {
-        return Some(format!("{} of {name} is too small for its tasks", device.uuid));
     }
     let waits = agent.converge.tasks().into_iter().find(|report| {
         matches!(report.is, TaskIs::Launching) && !machine.claims.contains_key(&report.task)

@@ -10,7 +10,7 @@ use gpool_model::{
     Timestamp,
 };
 use gpool_sched::Workspace;
-use gpool_world::{Snapshot, World};
+use gpool_world::{JobRow, Snapshot, World};
 
 use crate::broken::Invariant;
 use crate::sim::Sim;
@@ -129,7 +129,9 @@ impl<'a> Step<'a> {
     /// Returns a job with a planned start that could start earlier if no later job had started in
     /// this step. The policy without planted bugs decides which jobs have planned starts.
     fn delayed(&self) -> Option<String> {
-        if self.started.is_empty() {
+        // A paused job has a place in the order, and no planned start.
+        let is_paused = |row: &JobRow| matches!(row.job.phase, Phase::Paused { .. });
+        if self.started.is_empty() || self.world.holding().any(is_paused) {
             return None;
         }
         let policy: Policy = swarm::right(self.world.policy());

@@ -9,10 +9,12 @@ use gpool_model::{
 };
 use gpool_node::converge::{Halting, Input};
 use gpool_node::presence::{Presence, can_return};
+use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Claim, Machine, Told};
+use crate::sim::moves::is_under_way;
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -83,7 +85,8 @@ impl Sim {
                 }
                 self.go_on(m, task);
             }
-            Told::Pause(generation) => self.pause(m, task, generation, fails),
+            // A pause that the server orders never fails here.
+            Told::Pause(generation) => self.pause(m, task, generation),
             Told::Resume(generation, devices) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
@@ -99,16 +102,11 @@ impl Sim {
         }
     }
 
-    fn pause(&mut self, m: usize, task: TaskId, generation: Generation, fails: bool) {
+    fn pause(&mut self, m: usize, task: TaskId, generation: Generation) {
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
         if generation < halted || claim.ending.is_some() {
             return;
-        }
-        if fails && claim.paused_at.is_none() {
-            self.note_presence(m, task, Presence::Here);
-            let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
-            return self.answer(m, task, Input::Halted { task, generation, halting });
         }
         claim.halted = Some((generation, true));
         self.totals.pauses += 1;
@@ -131,6 +129,7 @@ impl Sim {
     }
 
     fn leave_for_node(&mut self, m: usize, task: TaskId, fails: bool) {
+        let now = self.now;
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         let order = claim.order.as_ref();
         let may = order.is_some_and(|order| order.spec.life.exits.contains(&Exit::Pause));
@@ -141,6 +140,7 @@ impl Sim {
                 agent.staying.insert(task);
                 agent.presence.insert(task, Presence::Here);
             }
+            self.machines[m].wait_anew(now);
             return;
         }
         claim.by_node = true;
@@ -274,8 +274,9 @@ impl Sim {
     /// Checks that paused tasks use no device, and that shares have the size that the server has.
     pub(crate) fn check_pauses(&mut self) {
         let Some(server) = self.server.as_ref().filter(|_| !self.store.is_broken) else { return };
-        let mut found = None;
-        for row in server.control.world().holding() {
+        let world = server.control.world();
+        let mut found = self.outgrown(world).map(|what| (Invariant::Freed, what));
+        for row in world.holding() {
             for it in row.job.phase.allocations() {
                 let m = self.machines.iter().position(|machine| machine.node.name == it.node);
                 let Some(m) = m else { continue };
@@ -299,6 +300,26 @@ impl Sim {
         if let Some((invariant, what)) = found {
             self.blame(invariant, what);
         }
+    }
+}
+
+impl Sim {
+    /// A device that is too small for its tasks, although they have the sizes that the server
+    /// booked and nothing moves.
+    fn outgrown(&self, world: &World) -> Option<String> {
+        self.machines.iter().filter(|it| it.can_move && !is_under_way(it)).find_map(|machine| {
+            let is_known = |(task, claim): (&TaskId, &Claim)| {
+                let row = world.job(task.job);
+                row.is_some_and(|row| row.job.generation == claim.generation)
+            };
+            let mut alive = machine.claims.iter().filter(|(_, claim)| claim.ended.is_none());
+            let comes_back = machine.claims.values().any(Claim::comes_back);
+            let is_still = alive.all(is_known) && !comes_back;
+            let mut devices = machine.node.devices.iter().filter(|_| is_still);
+            let device = devices.find(|device| machine.is_outgrown(device))?;
+            let name = &machine.node.name;
+            Some(format!("{} of {name} is too small for its tasks", device.uuid))
+        })
     }
 }
 
