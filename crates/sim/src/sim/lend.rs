@@ -167,8 +167,7 @@ impl Sim {
             let mut seats = self.machines[m].tenants(device, self.bug);
             let mut present: Vec<(&mut Tenant, Presence)> =
                 seats.iter_mut().map(|seat| (&mut seat.tenant, seat.presence)).collect();
-            let is_frozen = self.bug != Some(Bug::GrowthDuringRestore)
-                && presence::reserve(memory, &mut present);
+            let is_frozen = presence::reserve(memory, &mut present);
             let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
             let mut plan = loans::decide(memory, DEADLINE, &tenants, now);
             if is_frozen {

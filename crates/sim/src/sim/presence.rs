@@ -64,7 +64,7 @@ impl Sim {
         let claim = &self.machines[m].claims[&task];
         let is_off = claim.paused_at.is_some() || claim.is_detached;
         let (by_node, is_paused) = (claim.by_node, claim.is_paused() || claim.is_detached);
-        if is_off && by_node && self.bug != Some(Bug::AwayForgotten) {
+        if is_off && by_node {
             self.note_presence(m, task, Presence::Away);
         }
         if is_off && is_paused {
@@ -77,12 +77,8 @@ impl Sim {
         match told {
             Told::Vacate => self.leave_for_node(m, task, fails),
             Told::Return => {
-                let cancels = self.bug == Some(Bug::ReturnCancelsPause);
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 claim.by_node = false;
-                if cancels && let Some((_, is_paused)) = &mut claim.halted {
-                    *is_paused = false;
-                }
                 self.go_on(m, task);
             }
             // A pause that the server orders never fails here.
@@ -197,10 +193,7 @@ impl Sim {
         }
         let is_moved = claim.seats.devices() != devices;
         let is_attached = claim.is_detached && !claim.is_resuming;
-        let stays = match was_paused {
-            true => bug == Some(Bug::ResumedOnOldDevices),
-            false => bug == Some(Bug::AttachIgnored),
-        };
+        let stays = !was_paused && bug == Some(Bug::AttachIgnored);
         match stays {
             true => claim.is_detached = false,
             false => claim.put(devices),
@@ -225,7 +218,6 @@ impl Sim {
 
     /// The driver can't restore a task on other devices.
     fn not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
-        let is_hidden = self.bug == Some(Bug::NotMovedHidden);
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
         claim.halted = Some((generation, true));
         claim.is_resuming = false;
@@ -235,10 +227,7 @@ impl Sim {
         self.totals.moves_failed += 1;
         self.note_presence(m, task, Presence::Paused);
         let why = "the driver refused".to_owned();
-        let halting = match is_hidden {
-            true => Halting::Resumed,
-            false => Halting::NotMoved { why, devices },
-        };
+        let halting = Halting::NotMoved { why, devices };
         self.answer(m, task, Input::Halted { task, generation, halting });
     }
 

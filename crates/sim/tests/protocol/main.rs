@@ -155,6 +155,8 @@ impl Model for Protocol {
             tasks: 8,
             moves: false,
             lends: false,
+            pauses: false,
+            remaps: false,
         };
         let mut sim = Sim::new(&Cluster { nodes: vec![shape], batch: 1 }, self.bug);
         for what in &self.setup {
