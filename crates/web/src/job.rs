@@ -1,25 +1,48 @@
-//! The page of a job: its state, why it waits, its events and the end of its output.
+//! The page of a job: its state, why it waits, its GPUs, its output and its events. An array has
+//! its elements instead of output.
 
 use askama::Template;
-use gpool_wire::{Job, JobEvent, Time};
+use gpool_model::verb::JobVerb;
+use gpool_wire::usage::GpuHistory;
+use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
 
-use crate::text::{places, span, until};
-use crate::written;
+use crate::frame::Frame;
+use crate::jobs::{Table, limit, style};
+use crate::lines::{self, Chart};
+use crate::text::{ago, gib, percent, places, span, until};
+use crate::{spec, written};
 
 /// More events than this are not shown; the last ones are.
 const EVENTS_MAX: usize = 200;
+/// The verbs with a button, and whether the button asks again.
+const VERBS: [(JobVerb, &str); 6] = [
+    (JobVerb::Hold, "Hold"),
+    (JobVerb::Release { at: None }, "Release"),
+    (JobVerb::Pause, "Pause"),
+    (JobVerb::Resume, "Resume"),
+    (JobVerb::Requeue { hold: false }, "Requeue…"),
+    (JobVerb::Cancel, "Cancel…"),
+];
 
 /// The contents of the page of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct JobPage<'a> {
-    /// The signed-in user.
-    pub user: &'a str,
-    /// The job.
-    pub job: &'a Job,
+    /// The frame.
+    pub frame: Frame<'a>,
+    /// The job with its use.
+    pub report: &'a Report,
     /// Its events, oldest first.
     pub events: &'a [JobEvent],
     /// The end of its output; `Err` says why it is not shown.
     pub output: Result<&'a str, &'a str>,
+    /// The stream of the output: `both`, `stdout` or `stderr`.
+    pub stream: &'a str,
+    /// All devices.
+    pub gpus: &'a [Gpu],
+    /// Their utilization while the job ran.
+    pub history: &'a GpuHistory,
+    /// The elements of an array, and the index of the next page.
+    pub elements: Option<(&'a [Job], Option<u32>)>,
     /// The time of the answers.
     pub now: Time,
 }
@@ -31,39 +54,69 @@ struct Event<'a> {
     by: &'a str,
 }
 
+/// A part of the request that the job used.
+struct Used {
+    label: &'static str,
+    text: String,
+    part: u32,
+}
+
+struct Elements {
+    n: u64,
+    states: Vec<(String, &'static str, u64, u64, u64)>,
+    table: Table,
+    next: Option<u32>,
+}
+
 #[derive(Template)]
 #[template(path = "job.html")]
 struct Page<'a> {
-    user: &'a str,
-    id: &'a str,
-    name: &'a str,
+    frame: Frame<'a>,
+    job: &'a Job,
     state: &'a str,
+    style: &'static str,
+    verbs: Vec<(&'static str, &'static str)>,
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
+    charts: Vec<Chart>,
+    used: Vec<Used>,
+    hints: Vec<String>,
+    command: String,
     events: Vec<Event<'a>>,
     n_earlier: usize,
     output: String,
     no_output: &'a str,
+    streams: [(&'static str, bool); 3],
+    elements: Option<Elements>,
 }
 
 impl JobPage<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let Self { user, job, events, output, .. } = *self;
+        let Self { frame, report, events, output, .. } = *self;
+        let job = &report.job;
         let n_earlier = events.len().saturating_sub(EVENTS_MAX);
-        let event = |it| self.event(it);
+        let applies = |(verb, _): &&(JobVerb, _)| !job.private && verb.applies_in(job.state);
+        let verbs = VERBS.iter().filter(applies).map(|(verb, text)| (verb.name(), *text));
         let page = Page {
-            user,
-            id: &job.id,
-            name: &job.name,
+            frame,
+            job,
             state: job.state.as_str(),
-            rows: self.rows(),
+            style: style(job.state),
+            verbs: verbs.collect(),
+            rows: self.rows(job),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
-            events: events[n_earlier..].iter().rev().map(event).collect(),
+            charts: lines::charts(job, self.gpus, self.history),
+            used: used(report),
+            hints: report.hints.iter().map(|hint| hint.text.clone()).collect(),
+            command: if job.private { String::new() } else { spec::command(job) },
+            events: events[n_earlier..].iter().rev().map(|it| self.event(it)).collect(),
             n_earlier,
             output: output.map(readable).unwrap_or_default(),
             no_output: output.err().unwrap_or_default(),
+            streams: ["both", "stdout", "stderr"].map(|it| (it, it == self.stream)),
+            elements: self.elements(job),
         };
         written(&page)
     }
@@ -71,36 +124,73 @@ impl JobPage<'_> {
     fn event<'e>(&self, event: &'e JobEvent) -> Event<'e> {
         Event {
             at: event.time.to_string(),
-            ago: format!("{} ago", span(until(self.now, event.time))),
+            ago: ago(event.time, self.now),
             text: &event.text,
             by: event.by.as_deref().unwrap_or_default(),
         }
     }
 
-    fn rows(&self) -> Vec<(&'static str, String)> {
-        let job = self.job;
-        let ago = |at: Time| format!("{} ago ({})", span(until(self.now, at)), at.short());
-        let start = job.eta.as_ref().and_then(|eta| eta.p50);
-        let seconds = |limit: f64| std::time::Duration::try_from_secs_f64(limit).ok();
-        let limit = job.time_limit.and_then(seconds);
+    fn elements(&self, job: &Job) -> Option<Elements> {
+        let (array, (elements, next)) = (job.array.as_ref()?, self.elements?);
+        let (mut at, n) = (0, array.n_elements.max(1));
+        let part = |(state, count): (&String, &u64)| {
+            let style = match state.as_str() {
+                "succeeded" => "free",
+                "failed" | "timed_out" | "lost" => "out",
+                "running" | "starting" => "busy",
+                _ => "soft",
+            };
+            let from = at * 1000 / n;
+            at += count;
+            (state.clone(), style, *count, from, at * 1000 / n - from)
+        };
+        let states = array.n_by_state.iter().map(part).collect();
+        let table = Table::new(elements, self.now, "No element has this state.");
+        Some(Elements { n: array.n_elements, states, table, next })
+    }
+
+    fn rows(&self, job: &Job) -> Vec<(&'static str, String)> {
+        let ago = |at: Time| format!("{} ({})", ago(at, self.now), at.short());
+        let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
         let all = [
             ("User", Some(job.user.clone())),
             ("Project", Some(job.project.clone())),
             ("GPUs", Some(job.gpus.clone())),
             ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
             ("Priority", Some(job.priority.to_string())),
-            ("Time limit", limit.map(|limit| span(limit.as_secs()))),
+            ("Time limit", limit(job).map(span)),
             ("Submitted", Some(ago(job.submitted_at))),
             ("Expected start", start.map(|at| format!("in {}", span(until(at, self.now))))),
             ("Started", job.started_at.map(ago)),
             ("Idle", job.idle_since.map(|at| format!("for {}", span(until(self.now, at))))),
             ("Ended", job.ended_at.map(ago)),
+            ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
             ("Exit code", job.exit_code.map(|code| code.to_string())),
             ("Cause", job.cause_text.clone()),
+            ("Directory", job.directory.clone()),
             ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
+            ("Note", job.note.clone()),
         ];
         all.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
     }
+}
+
+/// The measured parts of the request.
+fn used(report: &Report) -> Vec<Used> {
+    let peak =
+        |bytes: Option<u64>| bytes.map_or_else(String::new, |it| format!(", {} peak", gib(it)));
+    let rows = [
+        ("GPU utilization", report.gpu_utilization, String::new()),
+        ("GPU memory", report.gpu_memory_share, peak(report.gpu_memory_peak)),
+        ("CPU cores", report.cpu_share, String::new()),
+        ("Host memory", report.memory_share, peak(report.memory_peak)),
+        ("Time limit", report.time_share, String::new()),
+    ];
+    let used = |(label, part, more): (&'static str, Option<f64>, String)| {
+        let part = percent(part?);
+        Some(Used { label, text: format!("{part} %{more}"), part })
+    };
+    rows.into_iter().filter_map(used).collect()
 }
 
 /// Output without control characters and terminal sequences.

@@ -1,37 +1,62 @@
 //! The pages of the dashboard: answers of the API in, HTML out. All texts of users are escaped, and
 //! no page needs JavaScript; `assets/live.js` only loads the contents again.
 
+mod admin;
 mod assets;
-mod chart;
+mod confirm;
+mod docs;
+mod frame;
+mod gantt;
 mod heat;
 mod job;
+mod jobs;
+mod lines;
+mod nodes;
 mod overview;
+mod projects;
+mod queue;
+mod reservations;
+mod spec;
+mod submit;
 mod text;
 mod usage;
 mod wall;
 
 use askama::Template;
 
+pub use admin::Admin;
 pub use assets::{Asset, asset};
+pub use confirm::Confirm;
+pub use docs::{Docs, Route};
+pub use frame::Frame;
 pub use job::JobPage;
+pub use nodes::Nodes;
 pub use overview::{Overview, RANGES};
+pub use projects::Projects;
+pub use queue::{Filters, Queue, STATES};
+pub use reservations::Reservations;
+pub use submit::{Asked, Submit};
 pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;
 
 /// The content security policy of all pages: only files of the server, no inline script or
 /// style.
 pub const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-                       connect-src 'self'; form-action 'none'; frame-ancestors 'none'; \
+                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
                        base-uri 'none'";
 
 /// A page with a short text, for example how to sign in.
-#[derive(Debug, Clone, Copy, Template)]
+#[derive(Debug, Clone, Copy, Default, Template)]
 #[template(path = "message.html")]
 pub struct Message<'a> {
+    /// The frame.
+    pub frame: Frame<'a>,
     /// The heading.
     pub title: &'a str,
     /// The text.
     pub text: &'a str,
+    /// More lines.
+    pub lines: &'a [String],
     /// A command that helps, if there is one.
     pub command: &'a str,
 }

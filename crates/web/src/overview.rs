@@ -1,28 +1,35 @@
 //! The Overview: free GPUs, idle GPUs, waiting jobs.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use gpool_model::device::DeviceState;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, Status, Time};
 
-use crate::chart::Chart;
+use crate::frame::Frame;
+use crate::gantt::Gantt;
 use crate::heat::Heat;
-use crate::text::{gib, percent, places, span, state, style, until};
+use crate::jobs::Table;
+use crate::text::{gib, percent, span, state, style, until};
 use crate::written;
+
+/// More devices than this are not in the table.
+const GPUS_MAX: usize = 64;
 
 /// The contents of the Overview.
 #[derive(Debug, Clone, Copy)]
 pub struct Overview<'a> {
-    /// The signed-in user.
-    pub user: &'a str,
+    /// The frame.
+    pub frame: Frame<'a>,
     /// The status of the server.
     pub status: &'a Status,
     /// All devices, by node and index.
     pub gpus: &'a [Gpu],
-    /// The jobs that have not ended, waiting ones in the order of the queue.
-    pub jobs: &'a [Job],
-    /// The number of jobs that have not ended; not all may be in `jobs`.
-    pub n_jobs: u64,
+    /// The first jobs that run.
+    pub running: &'a [Job],
+    /// The first jobs that wait, in the order of the queue.
+    pub waiting: &'a [Job],
     /// The utilization of the devices in the shown range.
     pub history: &'a GpuHistory,
     /// The shown range, one of [`RANGES`].
@@ -34,7 +41,7 @@ pub struct Overview<'a> {
 /// The ranges of the heat map, with their hours.
 pub const RANGES: [(&str, u32); 4] = [("1h", 1), ("24h", 24), ("7d", 168), ("30d", 720)];
 
-/// The number of devices by state, for the tiles.
+/// The number of devices by state, and of jobs, for the tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub free: u64,
@@ -42,62 +49,53 @@ pub(crate) struct Counts {
     pub idle: u64,
     pub unmanaged: u64,
     pub out: u64,
+    pub n_waiting: u64,
+    pub n_running: u64,
 }
 
 impl Counts {
-    pub fn of(gpus: &[Gpu]) -> Self {
+    pub fn of(gpus: &[Gpu], jobs: &BTreeMap<String, u64>) -> Self {
         let n = |name: &str| gpus.iter().filter(|gpu| style(gpu.state) == name).count() as u64;
         let [free, busy, idle] = ["free", "busy", "idle"].map(n);
-        Self { free, busy, idle, unmanaged: n("unmanaged"), out: n("out") }
+        let sum = |states: &[&str]| states.iter().filter_map(|state| jobs.get(*state)).sum();
+        Self {
+            free,
+            busy,
+            idle,
+            unmanaged: n("unmanaged"),
+            out: n("out"),
+            n_waiting: sum(&["pending", "waiting", "held"]),
+            n_running: sum(&["starting", "running", "stopping", "paused"]),
+        }
     }
 }
 
-struct Device {
-    name: String,
-    model: String,
-    style: &'static str,
-    state: String,
-    utilization: Option<u32>,
-    memory: String,
-    jobs: Vec<(String, String)>,
-}
-
-struct Waiting {
-    id: String,
-    name: String,
-    user: String,
-    gpus: String,
-    start: String,
-    start_at: String,
-    reason: String,
-}
-
-struct Running {
-    id: String,
-    name: String,
-    user: String,
-    gpus: String,
-    places: String,
-    since: String,
-    since_at: String,
-    is_idle: bool,
+/// A device in a table.
+pub(crate) struct Device {
+    pub name: String,
+    pub model: String,
+    pub style: &'static str,
+    pub state: String,
+    pub utilization: Option<u32>,
+    pub memory: String,
+    pub jobs: Vec<(String, String)>,
+    /// Problems, and limits of enforcement.
+    pub note: String,
 }
 
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Page<'a> {
-    user: &'a str,
+    frame: Frame<'a>,
     counts: Counts,
-    n_waiting: usize,
-    n_running: usize,
-    n_hidden: u64,
     fault: &'a str,
-    chart: Chart,
+    plan: Gantt,
     heat: Heat,
     ranges: [(&'static str, bool); RANGES.len()],
     devices: Vec<Device>,
-    waiting: Vec<Waiting>,
-    running: Vec<Running>,
+    n_hidden: usize,
+    waiting: Table,
+    running: Table,
     now: String,
 }
 
@@ -105,30 +103,29 @@ impl Overview<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let is_waiting = |job: &&Job| job.started_at.is_none() && job.placement.is_empty();
-        let (waiting, running): (Vec<&Job>, Vec<&Job>) = self.jobs.iter().partition(is_waiting);
-        let waiting: Vec<Job> = waiting.into_iter().cloned().collect();
-        let n_shown = self.jobs.len() as u64;
+        let now = self.now;
         let page = Page {
-            user: self.user,
-            counts: Counts::of(self.gpus),
-            n_waiting: waiting.len(),
-            n_running: running.len(),
-            n_hidden: self.n_jobs.saturating_sub(n_shown),
+            frame: self.frame,
+            counts: Counts::of(self.gpus, &self.status.jobs),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
-            chart: Chart::new(&waiting, self.now),
+            plan: Gantt::new(self.running, self.waiting, now),
             heat: Heat::new(self.history),
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
-            devices: self.gpus.iter().map(|gpu| device(gpu, self.now)).collect(),
-            waiting: waiting.iter().map(|job| wait(job, self.now)).collect(),
-            running: running.into_iter().map(|job| run(job, self.now)).collect(),
-            now: self.now.to_string(),
+            devices: self.gpus.iter().take(GPUS_MAX).map(|gpu| device(gpu, now)).collect(),
+            n_hidden: self.gpus.len().saturating_sub(GPUS_MAX),
+            waiting: Table::new(self.waiting, now, "No job waits: a new job can start at once."),
+            running: Table::new(
+                self.running,
+                now,
+                "No job runs. Submit one with the button above, or with: gpool submit",
+            ),
+            now: now.to_string(),
         };
         written(&page)
     }
 }
 
-fn device(gpu: &Gpu, now: Time) -> Device {
+pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
     let mut jobs: Vec<(String, String)> =
         gpu.shares.iter().map(|share| (share.job.clone(), share.user.clone())).collect();
     if jobs.is_empty()
@@ -145,6 +142,8 @@ fn device(gpu: &Gpu, now: Time) -> Device {
         Some(used) => format!("{} of {}", gib(used), gib(gpu.memory_total)),
         None => gib(gpu.memory_total),
     };
+    let health = gpu.health_why.clone();
+    let drain = gpu.drain.as_ref().map(|drain| format!("drained: {}", drain.reason));
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
         model: gpu.model_short.clone(),
@@ -153,39 +152,6 @@ fn device(gpu: &Gpu, now: Time) -> Device {
         utilization: gpu.utilization.map(percent),
         memory,
         jobs,
-    }
-}
-
-fn wait(job: &Job, now: Time) -> Waiting {
-    let start = job.eta.as_ref().and_then(|eta| eta.p50);
-    let reason = job.reasons.iter().find(|it| it.blocking).or_else(|| job.reasons.first());
-    Waiting {
-        id: job.id.clone(),
-        name: job.name.clone(),
-        user: job.user.clone(),
-        gpus: job.gpus.clone(),
-        start: match start {
-            Some(at) if until(at, now) > 0 => format!("in {}", span(until(at, now))),
-            Some(_) => "now".to_owned(),
-            None => "not known".to_owned(),
-        },
-        start_at: start.map(|at| at.to_string()).unwrap_or_default(),
-        reason: reason.map_or_else(|| job.state.as_str().to_owned(), |it| it.text.clone()),
-    }
-}
-
-fn run(job: &Job, now: Time) -> Running {
-    Running {
-        id: job.id.clone(),
-        name: job.name.clone(),
-        user: job.user.clone(),
-        gpus: job.gpus.clone(),
-        places: places(&job.placement),
-        since: match job.started_at {
-            Some(at) => format!("{} for {}", job.state.as_str(), span(until(now, at))),
-            None => job.state.as_str().to_owned(),
-        },
-        since_at: job.started_at.map(|at| at.to_string()).unwrap_or_default(),
-        is_idle: job.idle_since.is_some(),
+        note: health.into_iter().chain(drain).collect::<Vec<_>>().join("; "),
     }
 }

@@ -51,6 +51,11 @@ pub fn until(at: Time, now: Time) -> u64 {
     at.0.since(now.0).get() / 1000
 }
 
+/// A past time: `3 min 20 s ago`.
+pub fn ago(at: Time, now: Time) -> String {
+    format!("{} ago", span(until(now, at)))
+}
+
 /// Bytes in GiB, rounded: `12 GiB`.
 pub fn gib(bytes: u64) -> String {
     format!("{} GiB", bytes.saturating_add(1 << 29) >> 30)

@@ -3,6 +3,7 @@
 use askama::Template;
 use gpool_wire::usage::UsageRow;
 
+use crate::frame::Frame;
 use crate::overview::RANGES;
 use crate::written;
 
@@ -12,8 +13,8 @@ pub const PROPERTIES: [&str; 5] = ["project", "user", "model", "kind", "node"];
 /// The contents of the page of GPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct UsagePage<'a> {
-    /// The signed-in user.
-    pub user: &'a str,
+    /// The frame.
+    pub frame: Frame<'a>,
     /// GPU time, most first.
     pub rows: &'a [UsageRow],
     /// The property that splits it, one of [`PROPERTIES`].
@@ -35,7 +36,7 @@ struct Row {
 #[derive(Template)]
 #[template(path = "usage.html")]
 struct Page<'a> {
-    user: &'a str,
+    frame: Frame<'a>,
     by: &'a str,
     range: &'a str,
     ranges: [(&'static str, bool); RANGES.len()],
@@ -49,7 +50,7 @@ impl UsagePage<'_> {
     pub fn page(&self) -> String {
         let largest = self.rows.iter().map(|row| row.gpu_hours).fold(0.0, f64::max);
         let page = Page {
-            user: self.user,
+            frame: self.frame,
             by: self.by,
             range: self.range,
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),

@@ -1,8 +1,9 @@
 //! The page for a screen on the wall: large numbers, and no names.
 
 use askama::Template;
-use gpool_wire::Gpu;
+use gpool_wire::{Gpu, Status};
 
+use crate::frame::Frame;
 use crate::overview::Counts;
 use crate::written;
 
@@ -11,25 +12,22 @@ use crate::written;
 pub struct Wall<'a> {
     /// All devices.
     pub gpus: &'a [Gpu],
-    /// The number of jobs that run.
-    pub n_running: u64,
-    /// The number of jobs that wait.
-    pub n_waiting: u64,
+    /// The status of the server.
+    pub status: &'a Status,
 }
 
 #[derive(Template)]
 #[template(path = "wall.html")]
-struct Page {
+struct Page<'a> {
+    frame: Frame<'a>,
     counts: Counts,
-    n_running: u64,
-    n_waiting: u64,
 }
 
 impl Wall<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let counts = Counts::of(self.gpus);
-        written(&Page { counts, n_running: self.n_running, n_waiting: self.n_waiting })
+        let counts = Counts::of(self.gpus, &self.status.jobs);
+        written(&Page { frame: Frame::default(), counts })
     }
 }

@@ -14,9 +14,14 @@ fn port(cluster: &Cluster) -> u16 {
 
 /// The status code, the head and the body of an answer.
 fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
+    ask_with(port, first, host, cookie, "\r\n\r\n")
+}
+
+/// The same with an end of the request after the headers.
+fn ask_with(port: u16, first: &str, host: &str, cookie: &str, end: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!(
-        "{first} HTTP/1.1\r\nhost: {host}:{port}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+        "{first} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\ncookie: {cookie}{end}"
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -24,6 +29,49 @@ fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     let code = head.split(' ').nth(1).unwrap().parse().unwrap();
     (code, head.to_ascii_lowercase(), body.to_owned())
+}
+
+/// A signed-in browser.
+struct Browser<'c> {
+    cluster: &'c Cluster,
+    port: u16,
+    host: String,
+    cookie: String,
+}
+
+impl<'c> Browser<'c> {
+    fn new(cluster: &'c Cluster) -> Self {
+        let port = port(cluster);
+        let (host, path) = link(cluster, port);
+        let (_, head, _) = ask(port, &format!("GET {path}"), &host, "");
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        let cookie = cookie.split(';').next().unwrap().to_owned();
+        Self { cluster, port, host, cookie }
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let (code, _, body) = ask(self.port, &format!("GET {path}"), &self.host, &self.cookie);
+        (code, body)
+    }
+
+    /// Sends a form; the other headers are lines.
+    fn post(&self, path: &str, headers: &str, form: &str) -> (u16, String, String) {
+        let more = format!(
+            "{}\r\n{headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: {}",
+            self.cookie,
+            form.len()
+        );
+        let body = format!("\r\n\r\n{form}");
+        ask_with(self.port, &format!("POST {path}"), &self.host, &more, &body)
+    }
+
+    /// The headers of a form from a page of the server, and the token of the session.
+    fn own(&self) -> (String, String) {
+        let page = self.get("/submit").1;
+        let token = page.split("name=\"csrf\" value=\"").nth(1).expect("a token");
+        let token = token.split('"').next().unwrap().to_owned();
+        (format!("origin: http://{}:{}\r\n", self.host, self.port), token)
+    }
 }
 
 /// Gets a link, and returns its host and its path.
@@ -82,7 +130,7 @@ fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
     let page = || ask(port, "GET /", &host, &cookie).2;
     let reason = "It needs 1 GPU, and none is free";
     until_so("the job waits", || page().contains(reason));
-    until_so("a start is expected", || page().contains("class=\"range\" x="));
+    until_so("a start is expected", || page().contains("class=\"plan\" x="));
     let page = page();
     assert!(page.contains(&format!("<a href=\"/jobs/{waits}\">")), "{page}");
     assert!(!page.contains(hostile) && page.contains("&#60;script&#62;"), "{page}");
@@ -120,9 +168,15 @@ fn other_names_and_other_methods_are_refused() {
     for host in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"] {
         assert_eq!(ask(port, "GET /wall", host, "").0, 421, "{host}");
     }
-    assert_eq!(ask(port, "POST /wall", "127.0.0.1", "").0, 405);
-    assert_eq!(ask(port, "GET /api/v1/jobs", "127.0.0.1", "").0, 404);
-    assert_eq!(ask(port, "GET /assets/../secret", "127.0.0.1", "").0, 404);
+    assert_eq!(ask(port, "DELETE /wall", "127.0.0.1", "").0, 405);
+    let browser = Browser::new(&cluster);
+    for path in ["/api/v1/jobs", "/assets/../secret", "/none"] {
+        assert_eq!(ask(port, &format!("GET {path}"), "127.0.0.1", "").0, 401, "{path}");
+        assert_eq!(browser.get(path).0, 404, "{path}");
+    }
+    assert_eq!(ask(port, "GET /assets/secret", "127.0.0.1", "").0, 404);
+    assert_eq!(ask(port, "POST /act", "127.0.0.1", "").0, 401);
+    assert_eq!(ask(port, "GET /events", "127.0.0.1", "").0, 401);
     assert_eq!(ask(port, "GET /login/0", "127.0.0.1", "").0, 403);
     let (code, _, body) = ask(port, "GET /metrics", "127.0.0.1", "");
     assert_eq!((code, body.starts_with("# HELP")), (200, true), "{body}");
@@ -144,4 +198,73 @@ fn the_dashboard_can_be_off_and_is_never_on_the_network() {
     cluster.up();
     assert!(cluster.gpool(["status", "--json"]).json()["web"].is_null());
     cluster.gpool(["open", "--print"]).refused(1, &["no dashboard", "gpool.toml"]);
+}
+
+#[test]
+fn forms_act_only_with_the_token_from_pages_of_the_server() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let browser = Browser::new(&cluster);
+    let (own, token) = browser.own();
+    let submit = format!("csrf={token}&command=echo+%27%3Cb%3E%27&gpus=1&time=1h&hold=yes");
+    let elsewhere = "origin: http://evil.example\r\n";
+    let across = format!("{own}sec-fetch-site: cross-site\r\n");
+    for headers in ["", elsewhere, &across] {
+        assert_eq!(browser.post("/submit", headers, &submit).0, 403, "{headers}");
+    }
+    for wrong in ["csrf=0", "csrf=", ""] {
+        let form = submit.replace(&format!("csrf={token}"), wrong);
+        assert_eq!(browser.post("/submit", &own, &form).0, 403, "{wrong}");
+    }
+    assert!(cluster.all_ids().is_empty());
+    let (code, _, preview) = browser.post("/submit", &own, &format!("{submit}&do=preview"));
+    let command = "gpool submit --gpus 1 --time 1h --hold -- sh -c &#39;echo &#39;\\&#39;&#39;";
+    assert!(code == 200 && preview.contains(command), "{preview}");
+    assert!(cluster.all_ids().is_empty(), "a preview submits nothing");
+    let (code, head, _) = browser.post("/submit", &own, &submit);
+    assert!(code == 303 && head.contains("location: /jobs/1\r\n"), "{head}");
+    assert_eq!(cluster.job("1").state.as_str(), "held");
+    // Releasing is done at once, cancelling after a question.
+    let act = |more: &str| browser.post("/act", &own, &format!("csrf={token}&job=1&{more}"));
+    assert_eq!(act("verb=release").0, 303);
+    cluster.until_is("1", "succeeded");
+    let id = cluster.sh(&["--gpus", "1", "--time", "1h"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    let act = |more: &str| browser.post("/act", &own, &format!("csrf={token}&job={id}&{more}"));
+    let (code, _, question) = act("verb=cancel");
+    assert!(code == 200 && question.contains("Cancel 1 job?"), "{question}");
+    assert_eq!(cluster.job(&id).state.as_str(), "running");
+    assert_eq!(act("verb=cancel&sure=yes").0, 303);
+    cluster.until_is(&id, "cancelled");
+    for (wrong, code) in [("verb=signal", 404), ("verb=hold", 409)] {
+        assert_eq!(act(wrong).0, code, "{wrong}");
+    }
+    let log = browser.get("/jobs/1/output?stream=stdout");
+    assert!(log.0 == 200 && log.1.contains("<b>\n"), "{log:?}");
+    assert_eq!(browser.cluster.all_ids().len(), 2);
+}
+
+#[test]
+fn each_page_has_contents_and_the_queue_pages_and_filters() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let browser = Browser::new(&cluster);
+    let pages = "/ /queue /projects /nodes /usage /reservations /admin /docs /submit";
+    for path in pages.split(' ') {
+        let (code, page) = browser.get(path);
+        assert!(code == 200 && page.contains("aria-current=\"page\"") != (path == "/submit"));
+    }
+    let array = cluster.sh(&["--gpus", "1", "--time", "1h", "--array", "0-2"], "sleep 1000");
+    cluster.until_is(&array, "running");
+    let (code, page) = browser.get(&format!("/jobs/{array}"));
+    assert!(code == 200 && page.contains("3 elements") && page.contains("2 running"), "{page}");
+    let hold = ["--hold", "--time", "1m", "--name", "a<b & c"];
+    (0..110).for_each(|_| drop(cluster.sh(&hold, "true")));
+    let rows = |page: &str| page.matches("<th scope=\"row\">").count();
+    let first = browser.get("/queue?state=pending%2Cwaiting%2Cheld&name=a%3Cb+%26+c").1;
+    assert_eq!(rows(&first), 100);
+    let next = first.split("href=\"/queue?").nth(1).unwrap().split('"').next().unwrap();
+    let next = next.replace("&#38;", "&");
+    assert!(next.contains("name=a%3Cb+%26+c"), "{next}");
+    assert_eq!(rows(&browser.get(&format!("/queue?{next}")).1), 10);
+    assert_eq!(rows(&browser.get("/queue?name=none").1), 0);
+    assert_eq!(rows(&browser.get("/queue?state=nonsense").1), 100);
 }

@@ -21,7 +21,7 @@ use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
 use super::connection::{Connection, Ends};
-use super::web::Pages;
+use super::pages::Pages;
 use super::{Api, router};
 use crate::handle::CoreHandle;
 
@@ -85,6 +85,7 @@ pub(crate) async fn serve_as(
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
     let dashboard = handle.shared.web.get().cloned();
+    let feed = handle.shared.feed.clone();
     let server = Arc::new(Server {
         identify,
         router: router(Api::new(handle, user, patience, end.clone())),
@@ -94,8 +95,9 @@ pub(crate) async fn serve_as(
     });
     let mut connections = JoinSet::new();
     if let (Some(listener), Some(web)) = (web, dashboard) {
-        let pages = Pages::new(web, server.identify.clone(), server.router.clone());
-        connections.spawn(pages.serve(listener, end.clone()));
+        let (identify, router) = (server.identify.clone(), server.router.clone());
+        let pages = Pages::new(web, identify, router, feed, end.clone());
+        connections.spawn(pages.serve(listener));
     }
     tokio::pin!(shutdown);
     loop {

@@ -30,6 +30,7 @@ mod mig;
 mod notify;
 mod output;
 mod page;
+mod pages;
 mod policy;
 mod pools;
 mod process;
@@ -43,7 +44,6 @@ mod submit;
 pub mod testing;
 mod usage;
 mod users;
-mod web;
 mod why;
 mod why_nodes;
 
@@ -156,7 +156,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
         .routes(routes!(usage::gpu_history))
-        .routes(routes!(web::login))
+        .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())
         .nest(gpool_wire::API_PREFIX, api)

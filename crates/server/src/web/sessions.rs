@@ -81,6 +81,11 @@ impl Sessions {
         Some(grant.user)
     }
 
+    /// The token of a session's forms. It follows from the secret, which pages can't read.
+    pub fn csrf(&self, label: &str, secret: &str) -> String {
+        blake3::hash(format!("csrf {label}.{secret}").as_bytes()).to_hex().to_string()
+    }
+
     /// 128 random bits in hexadecimal.
     fn secret(&self) -> String {
         let mut bytes = [0; 16];

@@ -1,0 +1,171 @@
+//! Forms: verbs on jobs, and submitting a job.
+
+use std::time::Duration;
+
+use axum::body::{Bytes, HttpBody};
+use axum::http::StatusCode;
+use axum::http::header::{self, HeaderMap};
+use gpool_model::{JobId, JobVerb};
+use gpool_web::{Asked, Confirm, Submit};
+use gpool_wire::{Document, Forecast, Job, List, Problem, Project, Selection, catalogue};
+use http_body_util::{BodyExt, Limited};
+
+use super::answer::{html, message, see};
+use super::contents::now;
+use super::query::Query;
+use super::{Page, Pages, Visit};
+
+/// Most bytes of a form.
+const FORM_MAX: usize = 256 << 10;
+/// How long a browser may take to send it.
+const FORM: Duration = Duration::from_secs(10);
+
+impl Pages {
+    /// Answers a form. Another site can make a browser send one, so it must have the token of the
+    /// session, and come from a page of this server.
+    pub(super) async fn post<B>(
+        &self,
+        path: &str,
+        label: &str,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Page
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let Some(mut visit) = self.visit(label, headers).await else {
+            let text = "Run this on the machine of the server, and open the link that it prints:";
+            return Ok(message(StatusCode::UNAUTHORIZED, "Sign in", text, "gpool open"));
+        };
+        let body = tokio::time::timeout(FORM, Limited::new(Box::pin(body), FORM_MAX).collect());
+        let Ok(Ok(body)) = body.await else {
+            let text = "The form is too large, or did not come in time.";
+            return Ok(message(StatusCode::PAYLOAD_TOO_LARGE, "Not accepted", text, ""));
+        };
+        visit.query = Query::of(&String::from_utf8_lossy(&body.to_bytes()));
+        if !is_own(headers) || visit.query.get("csrf") != visit.csrf {
+            let text = "The form is not from a page of this session. Load the page again.";
+            return Ok(message(StatusCode::FORBIDDEN, "Not accepted", text, ""));
+        }
+        match path {
+            "/act" => self.act(&visit).await,
+            "/submit" => self.submit(&visit).await,
+            _ => {
+                let text = "Start from the Overview.";
+                Ok(message(StatusCode::NOT_FOUND, "There is no such page", text, ""))
+            }
+        }
+    }
+
+    /// Carries a verb out, after a question if it ends attempts.
+    async fn act(&self, visit: &Visit<'_>) -> Page {
+        let (verb, jobs) = (visit.query.get("verb"), visit.query.all("job"));
+        let known = JobVerb::named(verb).filter(|verb| is_on_pages(*verb));
+        let is_id = |job: &String| job.parse::<JobId>().is_ok();
+        let Some(known) = known.filter(|_| jobs.iter().all(is_id)) else {
+            let problem = Problem::new(catalogue::NO_SUCH_ROUTE, "pages have no such action");
+            return Err(Box::new(problem));
+        };
+        if jobs.is_empty() {
+            let text = "Select jobs in the first column, then choose an action.";
+            return Ok(message(StatusCode::BAD_REQUEST, "No job is selected", text, ""));
+        }
+        let ends = matches!(known, JobVerb::Cancel | JobVerb::Requeue { .. });
+        if ends && visit.query.get("sure") != "yes" {
+            let page = Confirm { frame: visit.frame("/act"), verb, jobs: &jobs };
+            return Ok(html(StatusCode::OK, page.page()));
+        }
+        let back = match &jobs[..] {
+            [job] => format!("/jobs/{job}"),
+            _ => "/queue".to_owned(),
+        };
+        self.send(&visit.asks, &format!("/api/v1/jobs/{verb}"), &Selection { jobs }).await?;
+        Ok(see(&back))
+    }
+
+    /// The empty form.
+    pub(super) async fn form(&self, visit: &Visit<'_>) -> Page {
+        self.filled(visit, StatusCode::OK, &Asked::default(), None, &[]).await
+    }
+
+    async fn submit(&self, visit: &Visit<'_>) -> Page {
+        let field = |name: &str| visit.query.get(name).to_owned();
+        let asked = Asked {
+            command: field("command"),
+            gpus: field("gpus"),
+            time: field("time"),
+            name: field("name"),
+            project: field("project"),
+            cwd: field("cwd"),
+            preemptible: visit.query.get("preemptible") == "yes",
+            hold: visit.query.get("hold") == "yes",
+        };
+        if asked.command.trim().is_empty() {
+            let refused = ["The job needs a command.".to_owned()];
+            return self.filled(visit, StatusCode::BAD_REQUEST, &asked, None, &refused).await;
+        }
+        let is_preview = visit.query.get("do") == "preview";
+        let target = format!("/api/v1/jobs?dry_run={is_preview}");
+        let body = match self.send(&visit.asks, &target, &asked.job()).await {
+            Ok(body) => body,
+            Err(problem) => {
+                let more = problem.why.iter().chain(&problem.tries).cloned();
+                let lines: Vec<String> =
+                    std::iter::once(problem.detail.clone()).chain(more).collect();
+                let status = StatusCode::from_u16(problem.status);
+                let status = status.unwrap_or(StatusCode::BAD_REQUEST);
+                return self.filled(visit, status, &asked, None, &lines).await;
+            }
+        };
+        if is_preview {
+            let forecast: Option<Document<Forecast>> = serde_json::from_slice(&body).ok();
+            let forecast = forecast.map(|it| it.body);
+            return self.filled(visit, StatusCode::OK, &asked, forecast.as_ref(), &[]).await;
+        }
+        let job: Option<Document<Job>> = serde_json::from_slice(&body).ok();
+        Ok(see(&job.map_or_else(|| "/queue".to_owned(), |job| format!("/jobs/{}", job.body.id))))
+    }
+
+    async fn filled(
+        &self,
+        visit: &Visit<'_>,
+        status: StatusCode,
+        asked: &Asked,
+        forecast: Option<&Forecast>,
+        refused: &[String],
+    ) -> Page {
+        let projects: List<Project> = self.ask(&visit.asks, "/api/v1/projects").await?;
+        let leaves = projects.items.into_iter().filter(|it| it.children.is_empty());
+        let projects: Vec<String> = leaves.map(|project| project.name).collect();
+        let (frame, projects) = (visit.frame("/submit"), &projects[..]);
+        let page = Submit { frame, asked, projects, forecast, refused, now: now() };
+        Ok(html(status, page.page()))
+    }
+}
+
+/// Whether pages have a button for a verb.
+fn is_on_pages(verb: JobVerb) -> bool {
+    match verb {
+        JobVerb::Cancel
+        | JobVerb::Hold
+        | JobVerb::Release { .. }
+        | JobVerb::Pause
+        | JobVerb::Resume
+        | JobVerb::Requeue { .. } => true,
+        JobVerb::Signal { .. } | JobVerb::Extend { .. } => false,
+    }
+}
+
+/// Whether a form comes from a page of this server, as far as the browser says. One of the headers
+/// must be there.
+/// Source: Fetch Metadata Request Headers, W3C; RFC 6454 for `Origin`.
+fn is_own(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    let origin = text(header::ORIGIN).map(|origin| origin == format!("http://{host}"));
+    let site = text(header::HeaderName::from_static("sec-fetch-site"));
+    let site = site.map(|site| site == "same-origin");
+    let said: Vec<bool> = origin.into_iter().chain(site).collect();
+    !said.is_empty() && said.into_iter().all(|is_own| is_own)
+}

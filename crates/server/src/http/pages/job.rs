@@ -1,0 +1,108 @@
+//! The page of a job, and its output as a file.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
+use axum::http::{Request, StatusCode};
+use gpool_model::JobId;
+use gpool_web::JobPage;
+use gpool_wire::usage::GpuHistory;
+use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
+
+use super::answer::html;
+use super::contents::now;
+use super::{Page, Pages, Visit};
+
+/// Lines of output on the page of a job, and their bytes.
+const LINES: u32 = 200;
+const TEXT_MAX: usize = 64 << 10;
+/// Elements of an array on a page.
+const ELEMENTS: u32 = 100;
+/// The names of the output's streams.
+const STREAMS: [&str; 3] = ["both", "stdout", "stderr"];
+
+/// The ID in a path. Nothing else may become a part of the API's path.
+fn job_id(text: &str) -> Result<JobId, Box<Problem>> {
+    let no_job = |_| Box::new(Problem::new(catalogue::NO_SUCH_JOB, "there is no such job"));
+    text.parse().map_err(no_job)
+}
+
+fn stream(visit: &Visit<'_>) -> &'static str {
+    let asked = visit.query.get("stream");
+    STREAMS.into_iter().find(|it| *it == asked).unwrap_or(STREAMS[0])
+}
+
+impl Pages {
+    pub(super) async fn job(&self, visit: &Visit<'_>, id: &str) -> Page {
+        let path = format!("/api/v1/jobs/{}", job_id(id)?);
+        let asks = &visit.asks;
+        let report: Document<Report> = self.ask(asks, &format!("{path}/report")).await?;
+        let job = &report.body.job;
+        let events: List<JobEvent> = self.ask(asks, &format!("{path}/events")).await?;
+        let (stream, elements) = (stream(visit), self.elements(visit, job, &path).await?);
+        let target = format!("{path}/logs?stream={stream}&tail={LINES}");
+        let output = match elements.is_some() {
+            true => Ok(String::new()),
+            false => self.text(visit, &target).await,
+        };
+        let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
+        let history = match job.started_at.filter(|_| !job.placement.is_empty()) {
+            Some(at) => self.history(visit, at).await?,
+            None => GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() },
+        };
+        let page = JobPage {
+            frame: visit.frame("/jobs"),
+            report: &report.body,
+            events: &events.items,
+            output: output.as_deref().map_err(|problem| problem.detail.as_str()),
+            stream,
+            gpus: &gpus.items,
+            history: &history,
+            elements: elements.as_ref().map(|(items, next)| (&items[..], *next)),
+            now: now(),
+        };
+        Ok(html(StatusCode::OK, page.page()))
+    }
+
+    /// A page of an array's elements, and the index of the next page.
+    async fn elements(
+        &self,
+        visit: &Visit<'_>,
+        job: &Job,
+        path: &str,
+    ) -> Result<Option<(Vec<Job>, Option<u32>)>, Box<Problem>> {
+        if job.array.is_none() {
+            return Ok(None);
+        }
+        let from: u32 = visit.query.get("from").parse().unwrap_or(0);
+        let target = format!("{path}/elements?from={from}&limit={ELEMENTS}");
+        let list: List<Job> = self.ask(&visit.asks, &target).await?;
+        let last = list.items.last().and_then(|job| job.element.as_ref());
+        let is_full = list.items.len() >= ELEMENTS as usize;
+        let next = last.filter(|_| is_full).map(|element| element.index + 1);
+        Ok(Some((list.items, next)))
+    }
+
+    /// Asks the API for text; at most its last bytes.
+    async fn text(&self, visit: &Visit<'_>, target: &str) -> Result<String, Box<Problem>> {
+        let body = self.bytes(&visit.asks, target).await?;
+        let from = body.len().saturating_sub(TEXT_MAX);
+        Ok(String::from_utf8_lossy(&body[from..]).into_owned())
+    }
+
+    /// The output of a job as a file.
+    pub(super) async fn output(&self, visit: &Visit<'_>, id: &str) -> Page {
+        let (id, stream) = (job_id(id)?, stream(visit));
+        let target = format!("/api/v1/jobs/{id}/logs?stream={stream}");
+        let request = Request::get(target).body(Body::empty());
+        let mut response = self.call(&visit.asks, request).await?;
+        if response.status().is_success() {
+            let name = format!("attachment; filename=\"job-{id}-{stream}.txt\"");
+            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            if let Ok(name) = HeaderValue::from_str(&name) {
+                response.headers_mut().insert(CONTENT_DISPOSITION, name);
+            }
+        }
+        Ok(response)
+    }
+}

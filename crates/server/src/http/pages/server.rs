@@ -1,0 +1,65 @@
+//! The listener of the dashboard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::Pages;
+
+/// Most connections of all browsers together.
+const CONNECTIONS_MAX: usize = 512;
+/// How long a browser may take for the headers of a request.
+const HEADERS: Duration = Duration::from_secs(10);
+
+impl Pages {
+    /// Serves the listener until the server ends.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut end = self.end.clone();
+        loop {
+            let Ok(seat) = seats.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = end.wait_for(|end| *end) => return,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let pages = self.clone();
+                    tokio::spawn(async move {
+                        pages.connection(stream).await;
+                        drop(seat);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "can't accept a connection of a browser");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self: Arc<Self>, stream: TcpStream) {
+        let mut end = self.end.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let pages = self.clone();
+            async move { Ok::<_, std::convert::Infallible>(pages.answer(request).await) }
+        });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(served);
+        tokio::select! {
+            // The browser's errors are its own.
+            _ = served.as_mut() => {}
+            _ = end.wait_for(|end| *end) => served.as_mut().graceful_shutdown(),
+        }
+    }
+}

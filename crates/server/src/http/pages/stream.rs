@@ -1,0 +1,96 @@
+//! The stream that tells a page to load its contents again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::stream::unfold;
+use gpool_wire::EventKind;
+use tokio::sync::watch;
+
+use super::{Pages, Visit};
+use crate::feed::{After, Feed};
+
+/// How often a silent stream shows that it is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+/// Changes within this time are one message.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Most events that are looked at for one message.
+const BATCH: usize = 1024;
+
+/// Streams a message after changes: of one job if the query has `job`, otherwise of anything.
+pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Response<Body> {
+    let job = visit.query.get("job").to_owned();
+    let watch = Watch {
+        feed: pages.feed.clone(),
+        changes: pages.feed.changes(),
+        end: pages.end.clone(),
+        place: pages.feed.place(),
+        job,
+    };
+    let messages = unfold(watch, async |mut watch| {
+        watch.changed().await?;
+        Some((Ok::<_, Infallible>(Event::default().data("changed")), watch))
+    });
+    Sse::new(messages).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+}
+
+struct Watch {
+    feed: Arc<Feed>,
+    changes: watch::Receiver<u64>,
+    end: watch::Receiver<bool>,
+    /// The last event that was looked at.
+    place: u64,
+    job: String,
+}
+
+impl Watch {
+    /// Waits for a change; `None` when the server stops.
+    async fn changed(&mut self) -> Option<()> {
+        loop {
+            tokio::select! {
+                changed = self.changes.changed() => changed.ok()?,
+                _ = self.end.wait_for(|end| *end) => return None,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                _ = self.end.wait_for(|end| *end) => return None,
+            }
+            self.changes.mark_unchanged();
+            let from = std::mem::replace(&mut self.place, self.feed.place());
+            let concerns = match self.feed.after(Some(from), BATCH) {
+                After::Gap(_) => true,
+                After::Events(events) => {
+                    events.len() >= BATCH || events.iter().any(|it| self.concerns(&it.kind))
+                }
+            };
+            if concerns {
+                return Some(());
+            }
+        }
+    }
+
+    fn concerns(&self, kind: &EventKind) -> bool {
+        if self.job.is_empty() {
+            return true;
+        }
+        match kind {
+            EventKind::JobState { job, .. }
+            | EventKind::JobIdle { job, .. }
+            | EventKind::JobMoved { job, .. }
+            | EventKind::Notified { job, .. } => {
+                // An element is a part of its array.
+                job.strip_prefix(&self.job).is_some_and(|it| it.is_empty() || it.starts_with('.'))
+            }
+            EventKind::NodeChanged { .. }
+            | EventKind::ProjectChanged { .. }
+            | EventKind::ReservationChanged { .. }
+            | EventKind::Resync
+            | EventKind::Other => false,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The frame of a page: navigation, the signed-in user and the chosen colors.
+
+/// The pages of the navigation.
+const PAGES: [(&str, &str); 8] = [
+    ("/", "Overview"),
+    ("/queue", "Queue"),
+    ("/projects", "Projects"),
+    ("/nodes", "Nodes"),
+    ("/usage", "Usage"),
+    ("/reservations", "Reservations"),
+    ("/admin", "Admin"),
+    ("/docs", "API"),
+];
+
+/// The frame of a page.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frame<'a> {
+    /// The path of the page.
+    pub path: &'a str,
+    /// The signed-in user; empty without one.
+    pub user: &'a str,
+    /// The token that each form sends back.
+    pub csrf: &'a str,
+    /// `light` or `dark`, if the user chose one.
+    pub colors: &'a str,
+}
+
+impl Frame<'_> {
+    /// The links of the navigation, and whether each is the current page.
+    pub(crate) fn links(&self) -> [(&'static str, &'static str, bool); PAGES.len()] {
+        PAGES.map(|(path, name)| (path, name, path == self.path))
+    }
+}

@@ -1,0 +1,83 @@
+//! The queue: the plan as a chart, and a table of jobs with filters.
+
+use askama::Template;
+use gpool_wire::{Job, Time};
+
+use crate::frame::Frame;
+use crate::gantt::Gantt;
+use crate::jobs::Table;
+use crate::written;
+
+/// The values of the filter of states, with their names.
+pub const STATES: [(&str, &str); 7] = [
+    ("active", "not ended"),
+    ("pending,waiting,held", "waiting"),
+    ("starting,running,paused,stopping", "running"),
+    ("succeeded", "succeeded"),
+    ("failed,timed_out,lost", "failed"),
+    ("cancelled", "cancelled"),
+    ("all", "all"),
+];
+
+/// The filters of the queue, as in the URL.
+#[derive(Debug, Clone, Default)]
+pub struct Filters {
+    /// States, one of [`STATES`].
+    pub state: String,
+    /// Only jobs of this user.
+    pub user: String,
+    /// Only jobs of this project.
+    pub project: String,
+    /// Only jobs with this name.
+    pub name: String,
+}
+
+/// The contents of the queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Queue<'a> {
+    /// The frame.
+    pub frame: Frame<'a>,
+    /// The filters.
+    pub filters: &'a Filters,
+    /// The jobs of the page.
+    pub jobs: &'a [Job],
+    /// The number of matching jobs that have not ended.
+    pub n_jobs: Option<u64>,
+    /// The query of the next page.
+    pub next: Option<&'a str>,
+    /// Running and waiting jobs of the chart.
+    pub plan: Option<(&'a [Job], &'a [Job])>,
+    /// The time of the answers.
+    pub now: Time,
+}
+
+#[derive(Template)]
+#[template(path = "queue.html")]
+struct Page<'a> {
+    frame: Frame<'a>,
+    filters: &'a Filters,
+    states: [(&'static str, &'static str, bool); STATES.len()],
+    table: Table,
+    n_jobs: Option<u64>,
+    next: Option<&'a str>,
+    plan: Option<Gantt>,
+}
+
+impl Queue<'_> {
+    /// The page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let empty = "No job matches. Submit one with the button above, or with: gpool submit";
+        let table = Table { can_select: true, ..Table::new(self.jobs, self.now, empty) };
+        let plan = self.plan.map(|(running, waiting)| Gantt::new(running, waiting, self.now));
+        written(&Page {
+            frame: self.frame,
+            filters: self.filters,
+            states: STATES.map(|(value, name)| (value, name, value == self.filters.state)),
+            table,
+            n_jobs: self.n_jobs,
+            next: self.next,
+            plan,
+        })
+    }
+}

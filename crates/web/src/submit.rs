@@ -1,0 +1,126 @@
+//! The form that submits a job, with the equivalent command.
+
+use askama::Template;
+use gpool_wire::{Forecast, JobCreate, Time};
+
+use crate::frame::Frame;
+use crate::spec::quoted;
+use crate::text::{span, until};
+use crate::written;
+
+/// The fields of the form, as the user wrote them.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// A command line for the shell.
+    pub command: String,
+    /// The GPU request.
+    pub gpus: String,
+    /// The time limit.
+    pub time: String,
+    /// The name.
+    pub name: String,
+    /// The project.
+    pub project: String,
+    /// The working directory.
+    pub cwd: String,
+    /// Whether it is preemptible.
+    pub preemptible: bool,
+    /// Whether it is held.
+    pub hold: bool,
+}
+
+impl Asked {
+    /// The request. Empty fields have the default of the server.
+    #[must_use]
+    pub fn job(&self) -> JobCreate {
+        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        JobCreate {
+            command: ["sh", "-c", self.command.trim()].map(str::to_owned).into(),
+            gpus: given(&self.gpus),
+            time: given(&self.time).map(Into::into),
+            name: given(&self.name),
+            project: given(&self.project),
+            directory: given(&self.cwd),
+            preemptible: self.preemptible.then_some(true),
+            hold: self.hold,
+            ..JobCreate::default()
+        }
+    }
+
+    /// The command that submits the same job.
+    #[must_use]
+    pub fn equivalent(&self) -> String {
+        let fields = [
+            ("gpus", &self.gpus),
+            ("time", &self.time),
+            ("name", &self.name),
+            ("project", &self.project),
+            ("cwd", &self.cwd),
+        ];
+        let given = fields.into_iter().filter(|(_, text)| !text.trim().is_empty());
+        let mut words: Vec<String> =
+            given.map(|(flag, text)| format!("--{flag} {}", quoted(text.trim()))).collect();
+        words.extend(self.preemptible.then(|| "--preemptible".to_owned()));
+        words.extend(self.hold.then(|| "--hold".to_owned()));
+        words.push(format!("-- sh -c {}", quoted(self.command.trim())));
+        format!("gpool submit {}", words.join(" "))
+    }
+}
+
+/// The contents of the page with the form.
+#[derive(Debug, Clone, Copy)]
+pub struct Submit<'a> {
+    /// The frame.
+    pub frame: Frame<'a>,
+    /// The fields.
+    pub asked: &'a Asked,
+    /// Names of projects.
+    pub projects: &'a [String],
+    /// The forecast of a preview.
+    pub forecast: Option<&'a Forecast>,
+    /// Why the job was refused; empty if it was not.
+    pub refused: &'a [String],
+    /// The time of the answers.
+    pub now: Time,
+}
+
+#[derive(Template)]
+#[template(path = "submit.html")]
+struct Page<'a> {
+    frame: Frame<'a>,
+    asked: &'a Asked,
+    projects: &'a [String],
+    refused: &'a [String],
+    forecast: Vec<String>,
+    equivalent: String,
+}
+
+impl Submit<'_> {
+    /// The page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let forecast = self.forecast.map(|it| told(it, self.now)).unwrap_or_default();
+        let has_command = !self.asked.command.trim().is_empty();
+        written(&Page {
+            frame: self.frame,
+            asked: self.asked,
+            projects: self.projects,
+            refused: self.refused,
+            forecast,
+            equivalent: if has_command { self.asked.equivalent() } else { String::new() },
+        })
+    }
+}
+
+/// The forecast in sentences.
+fn told(forecast: &Forecast, now: Time) -> Vec<String> {
+    let start = forecast.eta.as_ref().and_then(|eta| eta.p50);
+    let first = match start.map(|at| until(at, now)) {
+        _ if forecast.starts => "The job would start now.".to_owned(),
+        Some(0) => "The job would start soon.".to_owned(),
+        Some(seconds) => format!("The job would start in about {}.", span(seconds)),
+        None => "The start can't be forecast.".to_owned(),
+    };
+    let reasons = forecast.reasons.iter().map(|reason| reason.text.clone());
+    std::iter::once(first).chain(reasons).collect()
+}
