@@ -1,5 +1,5 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package, and
-//! schemathesis from Python's package index. Installs missing ones where that is permitted;
+//! schemathesis and Playwright from Python's package index. Installs missing ones where that is permitted;
 //! otherwise the messages name the packages.
 
 use std::fs;
@@ -27,11 +27,31 @@ const PROGRAMS: &[Program] = &[
     Program { name: "bash", package: "bash", can_be_absent: false },
     Program { name: "faketime", package: "faketime", can_be_absent: true },
     Program { name: "python3", package: "python3-venv", can_be_absent: true },
+    Program { name: "chromium", package: "chromium", can_be_absent: true },
 ];
 
-/// The pinned versions of schemathesis and its dependencies, and its folder below the root.
-const PINS: &str = "crates/server/tests/schemathesis/requirements.txt";
-const SCHEMATHESIS: &str = "target/schemathesis";
+/// Packages of Python with pinned versions, and their folder below the root.
+struct Packages {
+    name: &'static str,
+    pins: &'static str,
+    folder: &'static str,
+    tests: &'static str,
+}
+
+const PACKAGES: &[Packages] = &[
+    Packages {
+        name: "schemathesis",
+        pins: "crates/server/tests/schemathesis/requirements.txt",
+        folder: "target/schemathesis",
+        tests: "the test of the API's document",
+    },
+    Packages {
+        name: "Playwright",
+        pins: "crates/gpool/tests/browser/requirements.txt",
+        folder: "target/browser",
+        tests: "the test of the dashboard in a browser",
+    },
+];
 
 /// Makes sure that all requirements are installed.
 ///
@@ -39,39 +59,40 @@ const SCHEMATHESIS: &str = "target/schemathesis";
 /// If a requirement is missing and cannot be installed; the message names the packages.
 pub fn provide() -> anyhow::Result<()> {
     provide_programs()?;
-    match provide_schemathesis() {
-        // Continuous integration must run the test of the API's document.
+    PACKAGES.iter().try_for_each(|packages| match provide_packages(packages) {
+        // Continuous integration must run all tests.
         Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("{error:#}\n  the test of the API's document is skipped");
+            eprintln!("{error:#}\n  {} is skipped", packages.tests);
             Ok(())
         }
         other => other,
-    }
+    })
 }
 
-/// Installs schemathesis into a separate folder, unless the pinned version is there.
-fn provide_schemathesis() -> anyhow::Result<()> {
-    let folder = step::root().join(SCHEMATHESIS);
-    let pins = fs::read(step::root().join(PINS)).with_context(|| format!("reading {PINS}"))?;
+/// Installs packages into a separate folder, unless the pinned versions are there.
+fn provide_packages(packages: &Packages) -> anyhow::Result<()> {
+    let Packages { name, pins, folder, .. } = packages;
+    let path = step::root().join(folder);
+    let pinned = fs::read(step::root().join(pins)).with_context(|| format!("reading {pins}"))?;
     // Written last, so that an interrupted installation is repeated.
-    let installed = folder.join("installed.txt");
-    if fs::read(&installed).is_ok_and(|found| found == pins) {
+    let installed = path.join("installed.txt");
+    if fs::read(&installed).is_ok_and(|found| found == pinned) {
         return Ok(());
     }
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("removing {SCHEMATHESIS}"))?;
+    if path.exists() {
+        fs::remove_dir_all(&path).with_context(|| format!("removing {folder}"))?;
     }
-    let venv = step::command("python3", &["-m", "venv", SCHEMATHESIS]);
-    let mut pip = step::command(folder.join("bin/pip"), &["install", "--require-hashes"]);
+    let venv = step::command("python3", &["-m", "venv", folder]);
+    let mut pip = step::command(path.join("bin/pip"), &["install", "--require-hashes"]);
     pip.args(["--only-binary=:all:", "--disable-pip-version-check", "--quiet"]);
-    pip.args(["--retries=2", "--requirement", PINS]);
-    if !step::succeeds("a virtual environment", venv)? || !step::succeeds("schemathesis", pip)? {
+    pip.args(["--retries=2", "--requirement", pins]);
+    if !step::succeeds("a virtual environment", venv)? || !step::succeeds(name, pip)? {
         bail!(
-            "schemathesis can't be installed; see the output above\n  \
+            "{name} can't be installed; see the output above\n  \
              it needs Python 3.11 to 3.14, with venv, and Python's package index"
         );
     }
-    fs::write(&installed, pins).context("writing what was installed")
+    fs::write(&installed, pinned).context("writing what was installed")
 }
 
 /// Makes sure that every program is installed.

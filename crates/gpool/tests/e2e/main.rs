@@ -14,6 +14,7 @@ mod attached;
 mod bad_input;
 mod bad_life;
 mod bad_shapes;
+mod browser;
 mod bulk;
 mod checkpoint;
 mod chosen;
