@@ -19,11 +19,24 @@ async function refresh() {
   }
   if (!response.ok) throw new Error(`status ${response.status}`);
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const [now, next] = [live(), page.querySelector("[data-live]")];
-  // What the user has selected or focused stays.
-  const is_used = now.contains(document.activeElement) || String(getSelection()) !== "" ||
-    now.querySelector("input:checked");
-  if (next && !is_used) now.replaceWith(document.adoptNode(next));
+  const next = page.querySelector("[data-live]");
+  if (next) replace(live(), document.adoptNode(next));
+}
+
+// Controls that the user has focused or checked and selected text stay until they are left;
+// scrolled parts keep their position and the focus.
+function replace(now, next) {
+  const focused = now.contains(document.activeElement) ? document.activeElement : null;
+  const is_used = focused?.matches("a, button, input") || now.querySelector("input:checked") ||
+    String(getSelection()) !== "";
+  if (is_used) return;
+  const scrolled = (root) => [...root.querySelectorAll(".scroll, pre")];
+  const [before, after] = [scrolled(now), scrolled(next)];
+  const places = before.map((it) => [it.scrollLeft, it.scrollTop]);
+  now.replaceWith(next);
+  if (before.length !== after.length) return;
+  after.forEach((it, ix) => { [it.scrollLeft, it.scrollTop] = places[ix]; });
+  after[before.indexOf(focused)]?.focus({ preventScroll: true });
 }
 
 function listen() {

@@ -76,7 +76,7 @@ fn user(limits: &UserLimits) -> User<'_> {
     };
     let whole = |most: Option<u64>| most.map(|most| most.to_string());
     User {
-        name: &limits.user,
+        name: if limits.user == "all" { "all others" } else { &limits.user },
         running: of(limits.n_running.to_string(), whole(limits.running_jobs)),
         waiting: of(limits.n_pending.to_string(), whole(limits.pending_jobs)),
         gpus: of(limits.n_gpus.to_string(), limits.gpus.map(|gpus| gpus.to_string())),

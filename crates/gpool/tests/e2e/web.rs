@@ -142,7 +142,9 @@ fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
     let (code, _, ended) = of_job(&prints);
     assert_eq!(code, 200);
     assert!(
-        ended.contains("<pre tabindex=\"0\" aria-labelledby=\"output\">red &#60;b&#62;"),
+        ended.contains(
+            "<pre class=\"log\" tabindex=\"0\" aria-labelledby=\"output\">red &#60;b&#62;"
+        ),
         "{ended}"
     );
     assert!(ended.contains("<dt>Exit code</dt><dd>0</dd>"), "{ended}");

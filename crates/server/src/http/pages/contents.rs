@@ -192,7 +192,8 @@ impl Pages {
 /// The routes of the API's document.
 fn routes(document: &str) -> Vec<Route> {
     let document: Value = serde_json::from_str(document).unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    // The texts are Markdown with names in code font.
+    let text = |value: &Value| value.as_str().unwrap_or_default().replace('`', "");
     let route = |path: &str, method: &str, it: &Value| {
         let params = it["parameters"].as_array().into_iter().flatten();
         let example = &it["requestBody"]["content"]["application/json"]["example"];
