@@ -255,9 +255,9 @@ fn each_page_has_contents_and_the_queue_pages_and_filters() {
         assert!(code == 200 && page.contains("aria-current=\"page\"") != (path == "/submit"));
     }
     let array = cluster.sh(&["--gpus", "1", "--time", "1h", "--array", "0-2"], "sleep 1000");
-    cluster.until_is(&array, "running");
-    let (code, page) = browser.get(&format!("/jobs/{array}"));
-    assert!(code == 200 && page.contains("3 elements") && page.contains("2 running"), "{page}");
+    let of_array = || browser.get(&format!("/jobs/{array}")).1;
+    until_so("two elements run", || of_array().contains("2 running"));
+    assert!(of_array().contains("3 elements"));
     let hold = ["--hold", "--time", "1m", "--name", "a<b & c"];
     (0..110).for_each(|_| drop(cluster.sh(&hold, "true")));
     let rows = |page: &str| page.matches("<th scope=\"row\">").count();
