@@ -107,6 +107,9 @@ pub struct PolicyInfo {
     /// Result of a dry run: jobs that would start earlier or later, delayed jobs first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartChange>,
+    /// Settings that have no effect on some nodes, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A job that would start earlier or later.
@@ -132,6 +135,7 @@ impl From<&Policy> for PolicyInfo {
             user_priority_max: policy.user_priority_max,
             settings: policy.all_settings(),
             starts: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

@@ -90,6 +90,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
             let patch = PolicyPatch { preset, set, dry_run, ..PolicyPatch::default() };
             let after = client.change_policy(&patch)?;
             show(&before, &after, session)?;
+            after.notes.iter().for_each(|note| session.screen.note(&safe(note)));
             let pools: Vec<String> = client.pools()?.items.into_iter().map(|it| it.name).collect();
             for pool in pools_of(&patch.set).filter(|pool| !pools.contains(pool)) {
                 session.screen.note(&format!("no node is in pool {pool} yet"));

@@ -1,5 +1,6 @@
 //! Kinds of jobs, and jobs that do not use their GPUs.
 
+use crate::checkpoint::Rig;
 use crate::harness::{Cluster, until_so};
 
 #[test]
@@ -148,4 +149,34 @@ fn an_idle_job_that_frees_its_gpu_itself_gets_it_back_when_it_asks() {
     assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
     std::fs::write(cluster.work().join("go"), "").unwrap();
     assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+}
+
+#[test]
+fn a_policy_that_no_node_can_carry_out_is_noted() {
+    let set = |cluster: &Cluster, words: &[&str]| {
+        let ran = cluster.gpool([&["policy", "set"], words].concat());
+        let said = ran.err.clone();
+        ran.ok();
+        said
+    };
+    let cluster = Cluster::new("sim:1xH100-80G");
+    assert_eq!(set(&cluster, &["idle=warn"]), "");
+    let only = "only jobs with --yields release theirs";
+    for words in [&["idle=release", "--dry-run"][..], &["idle=release"]] {
+        let said = set(&cluster, words);
+        assert!(said.contains(only) && said.contains("have no driver that programs"), "{said}");
+    }
+    set(&cluster, &["idle=report"]);
+    // Only the nodes of the pool count.
+    assert!(set(&cluster, &["pool.default.idle=release"]).contains(only));
+    let said = set(&cluster, &["pool.default.idle=report", "pool.batch.idle=release"]);
+    assert!(said.contains("no node is in pool batch yet") && !said.contains(only), "{said}");
+    let notes = |driver: &str| {
+        let rig = Rig::new(driver)?;
+        assert_eq!(rig.cluster.client().policy().unwrap().notes, [""; 0]);
+        Some(set(&rig.cluster, &["idle=release"]))
+    };
+    let Some(old) = notes("565.57.01") else { return };
+    assert!(old.contains("its GPU driver can't pause jobs") && old.contains(only), "{old}");
+    assert_eq!(notes("580.95.05").unwrap(), "");
 }

@@ -1,12 +1,17 @@
 //! The policy of the scheduler: shows it, changes it, and previews what a change does to pending
 //! jobs.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Moved, Part};
+use gpool_model::enforcement::Mechanism;
+use gpool_model::kind::OnIdle;
+use gpool_model::node::Node;
 use gpool_model::{Command, Policy, Refusal, Reply};
 use gpool_wire::{Document, PolicyInfo, PolicyPatch, Problem, StartChange, Time, schema};
-use gpool_world::Snapshot;
+use gpool_world::{Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
@@ -24,8 +29,8 @@ const NAMED_MAX: usize = 100;
     responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
 )]
 pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<PolicyInfo>>, ApiError> {
-    let policy = api.handle.query(|view| PolicyInfo::from(view.world.policy())).await?;
-    Ok(Json(Document::new(policy)))
+    let shown = api.handle.query(|view| shown(view.world, view.world.policy())).await?;
+    Ok(Json(Document::new(shown)))
 }
 
 /// Changes the policy; the next decision uses it.
@@ -52,11 +57,50 @@ pub(crate) async fn change(
     let Reply::Policy(policy) = api.handle.command(asker.caller.clone(), command).await? else {
         return get(State(api)).await;
     };
-    let mut info = PolicyInfo::from(&*policy);
+    let new = policy.clone();
+    let mut info = api.handle.query(move |view| shown(view.world, &new)).await?;
     if dry_run {
         info.starts = starts(&api, *policy).await?;
     }
     Ok(Json(Document::new(info)))
+}
+
+/// A policy with notes about the settings that do not work in this cluster.
+fn shown(world: &World, policy: &Policy) -> PolicyInfo {
+    let releases = |node: &&Node| policy.of_pool(Some(&node.pool)).idle == OnIdle::Release;
+    let mut without: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
+    for node in world.nodes().iter().map(|row| &row.node).filter(releases) {
+        if let Some(why) = why_not_released(node) {
+            without.entry((&node.pool, why)).or_default().push(node);
+        }
+    }
+    let note = |((pool, why), nodes): ((_, &str), Vec<&Node>)| {
+        let first = &nodes[0].name;
+        let others = match nodes.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} more of pool {pool}"),
+        };
+        format!(
+            "node {first}{others} can't release the GPUs of idle jobs: {why}; only jobs with \
+             --yields release theirs"
+        )
+    };
+    let notes = without.into_iter().map(note).collect();
+    PolicyInfo { notes, ..PolicyInfo::from(policy) }
+}
+
+/// Why a node can't release the GPUs of idle jobs that do not free them themselves; `None` if it
+/// can, or has no GPUs.
+fn why_not_released(node: &Node) -> Option<&str> {
+    if !node.devices.is_empty() && !node.can_pause() {
+        return Some("its GPU driver can't pause jobs");
+    }
+    let gates = node.devices.iter().flat_map(|device| &device.enforced.probes);
+    let gates: Vec<_> = gates.filter(|it| it.mechanism == Mechanism::Shim).collect();
+    match gates.iter().any(|probe| probe.why_not.is_none()) {
+        true => None,
+        false => gates.first()?.why_not.as_deref(),
+    }
 }
 
 /// Returns the jobs with another start under the new policy, from simulations with both.
