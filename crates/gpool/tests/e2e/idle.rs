@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Rig;
 use crate::harness::{Cluster, until_so};
+use crate::notify::Endpoint;
 
 #[test]
 fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
@@ -179,4 +180,21 @@ fn a_policy_that_no_node_can_carry_out_is_noted() {
     let Some(old) = notes("565.57.01") else { return };
     assert!(old.contains("its GPU driver can't pause jobs") && old.contains(only), "{old}");
     assert_eq!(notes("580.95.05").unwrap(), "");
+}
+
+#[test]
+fn the_owner_of_an_idle_job_gets_a_message_as_its_pool_says() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    cluster.gpool(["policy", "set", "idle=cancel", "pool.default.idle=warn"]).ok();
+    let endpoint = Endpoint::new(|_| Some(204));
+    let rule = format!("idle,cancel@{}", endpoint.url);
+    let id = idle_notebook(&cluster, &["--kind", "train", "--notify", &rule]);
+    let message = endpoint.until_got(1).remove(0).json();
+    assert_eq!(
+        (&message["type"], &message["data"]["id"]),
+        (&"job.idle".into(), &id.clone().into())
+    );
+    cluster.until_is(&id, "running");
+    let shown = cluster.client().policy().unwrap().settings;
+    assert_eq!(shown["pool.default.idle"], "warn");
 }

@@ -2,7 +2,8 @@
 
 use gpool_stub_nvml::Device;
 
-use crate::enforced::{GIB, OK, Program, compiled, line_of};
+use crate::checkpoint::helpers;
+use crate::enforced::{GIB, OK, OUT_OF_MEMORY, Program, compiled, line_of};
 use crate::harness::{Cluster, Running, until, until_so};
 use crate::nvml::{Driver, cluster_set, device};
 
@@ -35,10 +36,27 @@ fn ask(cluster: &Cluster) -> (String, Program<'_>) {
 }
 
 /// A cluster with one device of 8 GiB: the host's memory takes what a paused job had on it.
-fn small_cluster() -> Option<(Cluster, Driver)> {
+fn small_cluster(settings: &str) -> Option<(Cluster, Driver)> {
     compiled()?;
     let small = Device { memory: Some(8 << 30), ..device(0) };
-    Some(cluster_set("580.95.05", vec![small], SHORT))
+    Some(cluster_set("580.95.05", vec![small], settings))
+}
+
+const CHECKPOINT: &str = "cuCheckpointProcessCheckpoint";
+const RESTORE: &str = "cuCheckpointProcessRestore";
+
+/// Lets calls of this function hang, and no others.
+fn hang(driver: &mut Driver, call: Option<&str>) {
+    driver.state.hang = call.map(str::to_owned).into_iter().collect();
+    driver.write();
+}
+
+/// Waits until a job's keeper has begun to `checkpoint` or `restore`.
+fn until_begun(cluster: &Cluster, id: &str, call: &str) {
+    until_so(call, || {
+        let helpers = helpers(cluster.shepherd(id));
+        helpers.iter().any(|(_, words)| words.contains(&format!("\"{call}\":")))
+    });
 }
 
 /// A borrower that may be paused, with the address of its loan.
@@ -138,7 +156,7 @@ fn a_borrower_that_keeps_the_memory_is_stopped_with_the_reason() {
 
 #[test]
 fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
-    let Some((cluster, _driver)) = small_cluster() else { return };
+    let Some((cluster, _driver)) = small_cluster(SHORT) else { return };
     let (id, mut borrower, loan) = pausable(&cluster);
     assert_eq!(borrower.code(&format!("write {loan} kept")), OK);
     let (owner_id, mut owner) = Program::start(&cluster, "owner", &OWNS);
@@ -151,18 +169,105 @@ fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
     assert!(cluster.gpool(["queue", "-o", "wide"]).ok().contains(lent));
     cluster.gpool(["cancel", &owner_id]).ok();
     until_so("it returns", || events(&cluster, &id).contains("is back on its GPU"));
-    let out = cluster.work().join("out-borrower");
-    borrower.send(&format!("read {loan} 5"));
+    until_kept(&cluster, &mut borrower, "borrower", loan);
+}
+
+/// Waits until a program reads the text that it wrote there; the call waits while it is away.
+fn until_kept(cluster: &Cluster, program: &mut Program<'_>, name: &str, address: i64) {
+    program.send(&format!("read {address} 5"));
+    let out = cluster.work().join(format!("out-{name}"));
     until("its content", || {
         std::fs::read_to_string(&out).ok().filter(|text| text.ends_with("0 kept\n"))
     });
 }
 
+/// Kills the server while a borrower is at a stage of its way off the device and back.
+fn killed_while(stage: &str) {
+    let Some((mut cluster, mut driver)) = small_cluster(SHORT) else { return };
+    let (id, mut borrower, loan) = pausable(&cluster);
+    assert_eq!(borrower.code(&format!("write {loan} kept")), OK);
+    let n_borrower = borrower.n_lines();
+    let (owner_id, mut owner) = Program::start(&cluster, "owner", &OWNS);
+    let leaves = stage == "leaves";
+    if leaves {
+        hang(&mut driver, Some(CHECKPOINT));
+    }
+    owner.send(&format!("alloc {}", 3 * GIB));
+    let n_owner = owner.n_lines();
+    if leaves {
+        until_begun(&cluster, &id, "checkpoint");
+    } else {
+        assert_eq!(owner.answer()[0], OK);
+        let lent = "another job needs the GPU memory that it borrowed";
+        until_so("it is away", || cluster.job(&id).stalled.as_deref() == Some(lent));
+    }
+    if stage == "returns" {
+        hang(&mut driver, Some(RESTORE));
+        cluster.gpool(["cancel", &owner_id]).ok();
+        until_begun(&cluster, &id, "restore");
+    }
+    cluster.kill();
+    hang(&mut driver, None);
+    cluster.up();
+    if leaves {
+        assert_eq!(Program::again(&cluster, "owner", n_owner).answer()[0], OK);
+    }
+    if stage != "returns" {
+        let lent = "another job needs the GPU memory that it borrowed";
+        until_so("it is away", || cluster.job(&id).stalled.as_deref() == Some(lent));
+        cluster.gpool(["cancel", &owner_id]).ok();
+    }
+    until_kept(&cluster, &mut Program::again(&cluster, "borrower", n_borrower), "borrower", loan);
+    until_so("it is shown as back", || cluster.job(&id).stalled.is_none());
+    let job = cluster.job(&id);
+    assert_eq!((job.state.as_str(), job.attempt), ("running", 1));
+}
+
+#[test]
+fn a_borrower_leaves_while_the_server_is_killed() {
+    killed_while("leaves");
+}
+
+#[test]
+fn a_borrower_is_away_while_the_server_is_killed() {
+    killed_while("is away");
+}
+
+#[test]
+fn a_borrower_returns_while_the_server_is_killed() {
+    killed_while("returns");
+}
+
+#[test]
+fn no_share_grows_while_another_is_restored() {
+    let Some((cluster, mut driver)) = small_cluster("loan_deadline = \"10m\"\n") else { return };
+    let flags = ["--gpus", "0.25", "--exits", "pause,requeue"];
+    let (id, mut returns) = Program::start(&cluster, "returns", &flags);
+    let kept = returns.run(&format!("alloc {GIB}"));
+    assert_eq!((kept[0], returns.code(&format!("write {} kept", kept[1]))), (OK, OK));
+    let (_, mut owner) = Program::start(&cluster, "owner", &["--gpus", "0.25"]);
+    let (_, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
+    assert_eq!(borrower.alloc(1), OK);
+    cluster.gpool(["pause", &id]).ok();
+    until_so("it is paused", || events(&cluster, &id).contains("run 1 is paused"));
+    hang(&mut driver, Some(RESTORE));
+    cluster.gpool(["resume", &id]).ok();
+    until_begun(&cluster, &id, "restore");
+    owner.send(&format!("alloc {GIB}"));
+    // The answer to a wish for a loan comes after ten seconds.
+    assert_eq!(borrower.alloc(2), OUT_OF_MEMORY, "nothing is lent meanwhile");
+    assert!(!owner.is_done(), "memory within a request waits too");
+    hang(&mut driver, None);
+    assert_eq!(owner.answer()[0], OK);
+    until_kept(&cluster, &mut returns, "returns", kept[1]);
+    until_so("growth works again", || borrower.alloc(2) == OK);
+}
+
 #[test]
 fn a_guarantee_that_is_late_is_reported() {
-    let Some((cluster, mut driver)) = small_cluster() else { return };
+    let Some((cluster, mut driver)) = small_cluster(SHORT) else { return };
     // Longer than the deadline, but the borrower is on its way.
-    driver.state.cuda.slow_ms.insert("cuCheckpointProcessCheckpoint".to_owned(), 6000);
+    driver.state.cuda.slow_ms.insert(CHECKPOINT.to_owned(), 6000);
     driver.write();
     let (id, _, _) = pausable(&cluster);
     let (owner_id, mut owner) = Program::start(&cluster, "owner", &OWNS);

@@ -56,7 +56,7 @@ impl Endpoint {
         self.got.lock().unwrap().clone()
     }
 
-    fn until_got(&self, n: usize) -> Vec<Got> {
+    pub fn until_got(&self, n: usize) -> Vec<Got> {
         until(&format!("{n} messages came"), || Some(self.got()).filter(|got| got.len() >= n))
     }
 }

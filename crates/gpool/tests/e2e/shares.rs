@@ -59,6 +59,32 @@ fn a_limit_is_known_to_the_job_and_books_nothing() {
 }
 
 #[test]
+fn a_script_requests_a_limit_and_several_devices_have_their_own() {
+    let cluster = Cluster::new("sim:3xH100-80G");
+    let submit = |name: &str, gpus: &str| {
+        let line = "echo $GPOOL_GPUS $GPOOL_GPU_MEM $GPOOL_GPU_MEM_LIMIT; exec sleep 1000";
+        let script = format!("#!/bin/sh\n# GPOOL --gpus {gpus}\n{line}\n");
+        std::fs::write(cluster.work().join(name), script).unwrap();
+        let id = cluster.submit([name]);
+        until_so("it has printed", || cluster.stdout_of(&id).ends_with('\n'));
+        assert_eq!(cluster.job(&id).gpus, gpus);
+        id
+    };
+    let pair = submit("pair.sh", "2@0.5:0.8");
+    let gib = |n: u64| n << 30;
+    assert_eq!(cluster.stdout_of(&pair), format!("2 {} {}\n", gib(40), gib(64)));
+    let small = submit("small.sh", "0.25:0.8");
+    let gpus = [0, 1, 2].map(|ix| cluster.gpu(ix));
+    let shares = gpus.iter().flat_map(|gpu| &gpu.shares);
+    let of = |id: &str| -> Vec<_> {
+        let own = shares.clone().filter(|it| it.job == id);
+        own.map(|it| (it.part, it.memory, it.memory_limit)).collect()
+    };
+    assert_eq!(of(&pair), [(0.5, gib(40), gib(64)), (0.5, gib(40), gib(64))]);
+    assert_eq!(of(&small), [(0.25, gib(20), gib(64))]);
+}
+
+#[test]
 fn a_job_within_its_limit_is_not_over() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = cluster.sh(&["--gpu-memory", "20G:40G"], "echo $$; exec sleep 1000");
