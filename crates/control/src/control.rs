@@ -17,6 +17,7 @@ mod judge;
 mod moments;
 pub(crate) mod nodes;
 mod outbox;
+mod over_limit;
 mod pause;
 mod policy;
 mod projects;
@@ -72,8 +73,8 @@ pub struct Control {
     pub(crate) planned_told: Vec<PlannedStart>,
     /// Tasks that ran although they should not have, and were ordered to end.
     pub(crate) strays: BTreeSet<TaskId>,
-    /// News about idle jobs that the journal does not have yet.
-    pub(crate) idle: Vec<Kept>,
+    /// News about the use of GPUs that the journal does not have yet.
+    pub(crate) unsaid: Vec<Kept>,
     /// Ends with consequences that are not settled yet.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
@@ -131,7 +132,7 @@ impl Control {
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
-            idle: Vec::new(),
+            unsaid: Vec::new(),
             gone: Vec::new(),
             is_settling: false,
             distort: None,

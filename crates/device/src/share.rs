@@ -22,5 +22,5 @@ pub fn overshoots(
         }
     }
     let over = used.into_iter().filter(|(_, (limit, used))| used > limit);
-    over.map(|(task, (limit, used))| Overshoot { task, limit, used }).collect()
+    over.map(|(task, (limit, used))| Overshoot { task, limit, used, n_samples: 1 }).collect()
 }

@@ -81,6 +81,20 @@ pub struct Overshoot {
     pub limit: Bytes,
     /// The memory that its processes used together, in the last sample.
     pub used: Bytes,
+    /// The number of samples in succession that showed it, at most [`Self::SAMPLES`].
+    #[serde(default)]
+    pub n_samples: u32,
+}
+
+impl Overshoot {
+    /// The samples after which it is no passing moment, such as a loan that is being given back.
+    pub const SAMPLES: u32 = 3;
+
+    /// Whether enough samples showed it for the policy to act.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        self.n_samples >= Self::SAMPLES
+    }
 }
 
 impl Device {

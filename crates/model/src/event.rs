@@ -8,6 +8,7 @@ use crate::displace::Displace;
 use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::kind::OnIdle;
 use crate::notify::{DeliveryId, Sent};
+use crate::over_limit::{OverLimit, OverMemory};
 use crate::plan::{Decision, PlannedStart};
 use crate::unit::Timestamp;
 
@@ -135,6 +136,17 @@ pub enum Kept {
         /// Why its GPUs were not released, if they should have been.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+    },
+    /// A running job uses more GPU memory than its limit.
+    OverLimit {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeName,
+        /// The memory.
+        memory: OverMemory,
+        /// The consequence of the pool's policy.
+        done: OverLimit,
     },
     /// A job with released GPUs made a GPU call, and waits for them.
     Returns {

@@ -37,6 +37,7 @@ pub mod mig_layout;
 pub mod node;
 pub mod notify;
 pub mod output;
+pub mod over_limit;
 pub mod parse;
 pub mod pattern;
 pub mod pause;

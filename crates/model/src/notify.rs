@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Attempt, JobId, ProjectName};
 use crate::job::owner::Owner;
 use crate::job::state::JobState;
+use crate::over_limit::OverMemory;
 use crate::unit::{Millis, Timestamp};
 
 /// An event of a job that can trigger a notification.
@@ -29,14 +30,17 @@ pub enum NotifyOn {
     Hold,
     /// It does not use its GPUs, and the policy for idle jobs warns its owner.
     Idle,
+    /// It uses more GPU memory than its limit, and the policy for such jobs warns its owner.
+    OverLimit,
 }
 
 impl NotifyOn {
     /// Every event with its name, in the order of a job's life.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("hold", Self::Hold),
         ("start", Self::Start),
         ("idle", Self::Idle),
+        ("over_limit", Self::OverLimit),
         ("done", Self::Done),
         ("fail", Self::Fail),
         ("timeout", Self::Timeout),
@@ -55,7 +59,7 @@ impl NotifyOn {
             Self::Timeout => state == JobState::TimedOut,
             Self::Cancel => state == JobState::Cancelled,
             Self::Hold => state == JobState::Held,
-            Self::Idle => false,
+            Self::Idle | Self::OverLimit => false,
         }
     }
 
@@ -172,8 +176,8 @@ impl Delivery {
     /// The ID of the message to the `nth` address of a job.
     #[must_use]
     pub fn id_of(news: &JobNews, nth: usize) -> DeliveryId {
-        let JobNews { job, attempt, state, at, idle_since, .. } = news;
-        let what = idle_since.map_or(state.as_str(), |_| NotifyOn::Idle.as_str());
+        let JobNews { job, attempt, at, .. } = news;
+        let what = news.what();
         Arc::from(format!("msg_{job}_{attempt}_{what}_{}_{nth}", at.get()))
     }
 }
@@ -214,6 +218,24 @@ pub struct JobNews {
     /// Since when it has not used its GPUs, if that is the news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,
+    /// The memory above its limit, if that is the news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_memory: Option<OverMemory>,
+}
+
+impl JobNews {
+    /// The event in place of a new state, if there is one.
+    #[must_use]
+    pub fn instead(&self) -> Option<NotifyOn> {
+        let over = self.over_memory.map(|_| NotifyOn::OverLimit);
+        over.or(self.idle_since.map(|_| NotifyOn::Idle))
+    }
+
+    /// The name of the event, or of the new state.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        self.instead().map_or(self.state.as_str(), NotifyOn::as_str)
+    }
 }
 
 /// The result of an attempt to send a message.

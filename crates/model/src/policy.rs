@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::PoolName;
 use crate::kind::OnIdle;
+use crate::over_limit::OverLimit;
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
@@ -70,6 +71,9 @@ pub struct Policy {
     /// What happens to jobs that do not use their GPUs.
     #[serde(default, skip_serializing_if = "OnIdle::is_report")]
     pub idle: OnIdle,
+    /// The action on jobs that use more GPU memory than their limit.
+    #[serde(default, skip_serializing_if = "OverLimit::is_report")]
+    pub over_limit: OverLimit,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -254,6 +258,7 @@ impl Policy {
             mig_auto: false,
             share_with: ShareWith::Anyone,
             idle: OnIdle::default(),
+            over_limit: OverLimit::default(),
             pools: BTreeMap::new(),
         }
     }

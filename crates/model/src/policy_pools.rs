@@ -44,6 +44,7 @@ impl Policy {
             mig_auto: other.mig_auto,
             share_with: other.share_with,
             idle: other.idle,
+            over_limit: other.over_limit,
             pools: BTreeMap::new(),
             ..self.clone()
         }

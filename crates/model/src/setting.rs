@@ -1,6 +1,7 @@
 //! The settings of a policy: one row for each, with functions that read and write it.
 
 use crate::kind::OnIdle;
+use crate::over_limit::OverLimit;
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 use crate::sharer::ShareWith;
@@ -65,6 +66,9 @@ impl Setting {
             it.as_str().to_owned()
         }),
         setting!(idle, POOL, |text| chosen(text, &OnIdle::ALL), |it: &OnIdle| {
+            it.as_str().to_owned()
+        }),
+        setting!(over_limit, POOL, |text| chosen(text, &OverLimit::ALL), |it: &OverLimit| {
             it.as_str().to_owned()
         }),
         setting!(use_half_life, CLUSTER, half_life, span_text),

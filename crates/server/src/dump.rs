@@ -199,6 +199,10 @@ fn of_kept(kept: &Kept) -> String {
             let done = done.map(|done| format!(": {}", done.as_str())).unwrap_or_default();
             format!("job {job} is idle{done}")
         }
+        Kept::OverLimit { job, memory, done, .. } => {
+            let (used, limit) = (memory.used, memory.limit);
+            format!("job {job} uses {used}, its limit is {limit}: {}", done.as_str())
+        }
         Kept::Returns { job } => format!("job {job} needs its released GPUs"),
     }
 }

@@ -227,6 +227,12 @@ pub struct MessageJob {
     /// Time since which the job has not used its GPUs, in a `job.idle` message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
+    /// GPU memory of one device that the job used, in bytes, in a `job.over_limit` message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_used: Option<u64>,
+    /// GPU memory of that device that the job may use, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_limit: Option<u64>,
 }
 
 impl From<&Delivery> for Message {
@@ -244,8 +250,7 @@ impl From<&Delivery> for Message {
 }
 
 fn kind(news: &JobNews) -> String {
-    let what = news.idle_since.map_or(news.state.as_str(), |_| NotifyOn::Idle.as_str());
-    format!("job.{what}")
+    format!("job.{}", news.what())
 }
 
 impl From<&JobNews> for MessageJob {
@@ -266,6 +271,8 @@ impl From<&JobNews> for MessageJob {
             ran_s: news.started_at.and_then(ran),
             exit_code: news.exit_code,
             idle_since: news.idle_since.map(Time),
+            gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
+            gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),
         }
     }
 }

@@ -27,7 +27,7 @@ use gpool_sys::{clock, proc};
 use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
-use super::idle::{activities, idle_tasks, same};
+use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
 use super::remap::Probed;
 use super::seen::{Seen, note};
@@ -418,7 +418,8 @@ impl Asker {
                 let damaged = &facts.damaged;
                 let uses = uses.iter().map(|it| it.task);
                 device.damaged = uses.filter(|task| damaged.contains(task)).collect();
-                device.overshoots = facts.overshoots(&uuid, &processes, &share);
+                let last = std::mem::take(&mut device.overshoots);
+                device.overshoots = counted(&last, facts.overshoots(&uuid, &processes, &share));
                 drop(facts);
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();

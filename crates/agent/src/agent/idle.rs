@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_device::{Activity, IdleWatch, Observation, ProcessActivity, is_busy};
-use gpool_model::device::{Device, DeviceProcess};
+use gpool_model::device::{Device, DeviceProcess, Overshoot};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::IdleTask;
 use gpool_model::unit::{Bytes, Timestamp};
@@ -65,6 +65,15 @@ pub(super) fn idle_tasks(
     all
 }
 
+/// Adds the samples of the last overshoots to those of the same tasks.
+pub(super) fn counted(last: &[Overshoot], mut now: Vec<Overshoot>) -> Vec<Overshoot> {
+    for overshoot in &mut now {
+        let before = last.iter().find(|it| it.task == overshoot.task).map_or(0, |it| it.n_samples);
+        overshoot.n_samples = before.saturating_add(1).min(Overshoot::SAMPLES);
+    }
+    now
+}
+
 /// Whether two lists are the same apart from the memory that processes use. It changes all the time
 /// and no decision depends on it.
 pub(super) fn same(last: &[Device], devices: &[Device]) -> bool {
@@ -72,7 +81,10 @@ pub(super) fn same(last: &[Device], devices: &[Device]) -> bool {
         let mut device = device.clone();
         let processes = device.unmanaged.iter_mut().chain(&mut device.strays);
         processes.for_each(|process| process.memory = None);
-        device.overshoots.iter_mut().for_each(|overshoot| overshoot.used = Bytes::ZERO);
+        for overshoot in &mut device.overshoots {
+            overshoot.used = Bytes::ZERO;
+            overshoot.n_samples /= Overshoot::SAMPLES;
+        }
         device
     };
     last.len() == devices.len()

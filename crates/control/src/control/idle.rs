@@ -24,7 +24,7 @@ impl Control {
             if goes_on && !is_idle {
                 let job = old.task.job;
                 self.publish(Change::JobIdle { job, since: None });
-                self.idle.push(Kept::Idle { job, since: None, done: None, why: None });
+                self.unsaid.push(Kept::Idle { job, since: None, done: None, why: None });
             }
         }
         for new in now.iter().filter(|new| !before.contains(new)) {
@@ -87,7 +87,7 @@ impl Control {
                 Some(policy)
             }
         };
-        self.idle.push(Kept::Idle { job: id, since: Some(since), done, why: None });
+        self.unsaid.push(Kept::Idle { job: id, since: Some(since), done, why: None });
     }
 
     /// Whether the GPU calls of a job that starts in a pool go through a gate.
@@ -150,7 +150,7 @@ impl Control {
         }
         self.tell_idle(&spec, &job, since);
         let (since, done) = (Some(since), Some(OnIdle::Warn));
-        self.idle.push(Kept::Idle { job: id, since, done, why: Some(why.to_string()) });
+        self.unsaid.push(Kept::Idle { job: id, since, done, why: Some(why.to_string()) });
     }
 
     /// Lets the jobs resume that need their released devices again.
@@ -168,7 +168,7 @@ impl Control {
             }
             *held = None;
             self.put_job(job);
-            self.idle.push(Kept::Returns { job: task.job });
+            self.unsaid.push(Kept::Returns { job: task.job });
         }
     }
 }

@@ -47,9 +47,11 @@ impl Control {
         };
         if before.is_none_or(|before| *before != node) {
             let idle = before.map(|before| before.facts.idle.clone()).unwrap_or_default();
+            let devices = before.map(|before| before.devices.clone()).unwrap_or_default();
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
             self.idle_changed(name, &idle);
+            self.over_limit_changed(name, &devices);
             self.returns(name);
         }
         if is_new {

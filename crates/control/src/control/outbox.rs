@@ -9,7 +9,8 @@ use std::sync::Arc;
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
 use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent, host_of, origin_of};
-use gpool_model::{Caller, Effect, Job, JobSpec, NotifyOn, NotifyRule, Phase, Timestamp};
+use gpool_model::over_limit::OverMemory;
+use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
 
 use crate::control::Control;
 
@@ -139,23 +140,29 @@ impl Control {
 
     /// Puts messages about a job's new state into the outbox.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
-        self.tell_news(spec, job, state, None);
+        self.tell_news(spec, job, self.news(spec, job, state));
     }
 
     /// Puts messages about a job that does not use its GPUs into the outbox.
     pub(crate) fn tell_idle(&mut self, spec: &JobSpec, job: &Job, since: Timestamp) {
-        self.tell_news(spec, job, job.phase.state(), Some(since));
+        let news = self.news(spec, job, job.phase.state());
+        self.tell_news(spec, job, JobNews { idle_since: Some(since), ..news });
     }
 
-    fn tell_news(&mut self, spec: &JobSpec, job: &Job, state: JobState, idle: Option<Timestamp>) {
+    /// Puts messages about a job that uses more GPU memory than its limit into the outbox.
+    pub(crate) fn tell_over(&mut self, spec: &JobSpec, job: &Job, memory: OverMemory) {
+        let news = self.news(spec, job, job.phase.state());
+        self.tell_news(spec, job, JobNews { over_memory: Some(memory), ..news });
+    }
+
+    fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: JobNews) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
             return;
         }
-        let news = JobNews { idle_since: idle, ..self.news(spec, job, state) };
-        let is_met = |rule: &NotifyRule| match idle {
-            Some(_) => rule.on.contains(&NotifyOn::Idle),
-            None => rule.is_met_by(state),
+        let is_met = |rule: &NotifyRule| match news.instead() {
+            Some(on) => rule.on.contains(&on),
+            None => rule.is_met_by(news.state),
         };
         for (nth, rule) in job.notify.iter().enumerate().filter(|(_, it)| is_met(it)) {
             let outbox = self.world.outbox();
@@ -208,6 +215,7 @@ impl Control {
             ended_at: end.map(|end| end.ended_at),
             exit_code: end.and_then(|end| end.exit).map(ExitStatus::shell_code),
             idle_since: None,
+            over_memory: None,
         }
     }
 

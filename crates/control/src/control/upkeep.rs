@@ -19,11 +19,11 @@ impl Control {
         self.ask_where_closed();
         let keeps = !self.world.reservations().is_empty() || self.world.drained().next().is_some();
         let grows = self.world.elastic().next().is_some() || self.world.joiners().next().is_some();
-        if !(keeps || grows) && self.idle.is_empty() {
+        if !(keeps || grows) && self.unsaid.is_empty() {
             return;
         }
         self.seq = self.world.cluster().last_seq.next();
-        let mut kept = std::mem::take(&mut self.idle);
+        let mut kept = std::mem::take(&mut self.unsaid);
         self.end_reservations(&mut kept);
         self.replace_devices(&mut kept);
         self.displace_for_reservations(&mut kept);

@@ -11,6 +11,7 @@ mod jobs;
 mod life;
 mod mig_plan;
 mod outbox;
+mod over_limit;
 mod projects;
 mod reseat;
 mod reserve;

@@ -21,8 +21,12 @@ fn the_memory_of_a_tasks_processes_is_added_up() {
     let within = [process(10, Some(12)), process(11, Some(8)), process(20, Some(20))];
     assert_eq!(overshoots(&within, &given), []);
     let over = [process(10, Some(12)), process(11, Some(9)), process(30, Some(70))];
-    let expected =
-        Overshoot { task: tasks[0], limit: Bytes::from_gib(20), used: Bytes::from_gib(21) };
+    let expected = Overshoot {
+        task: tasks[0],
+        limit: Bytes::from_gib(20),
+        used: Bytes::from_gib(21),
+        n_samples: 1,
+    };
     assert_eq!(overshoots(&over, &given), [expected]);
     let untold = [process(10, Some(12)), process(11, None)];
     assert_eq!(overshoots(&untold, &given), []);

@@ -256,12 +256,24 @@ fn a_job_that_bypasses_the_cap_is_seen_by_the_drivers_figures() {
     let mut program = Program::new(&cluster, "one");
     let driver = cluster.path("driver");
     let line = format!("export LD_LIBRARY_PATH={}; {}", driver.display(), line_of("one"));
-    cluster.sh(&["--gpus", "0.5"], &line);
+    let id = cluster.sh(&["--gpus", "0.5"], &line);
     program.ready();
     assert_eq!(program.alloc(60), OK, "nothing stops it");
     until_so("it is reported", || {
         cluster.gpu(0).shares.iter().any(|share| share.memory_over == Some(60 << 30))
     });
+    // The next one is cancelled.
+    cluster.gpool(["cancel", &id]).ok();
+    cluster.until_ended(&id);
+    cluster.gpool(["policy", "set", "over_limit=cancel"]).ok();
+    let mut program = Program::new(&cluster, "two");
+    let line = line.replace("-one", "-two");
+    let id = cluster.sh(&["--gpus", "0.5"], &line);
+    program.ready();
+    assert_eq!(program.alloc(60), OK, "nothing stops it");
+    let ended = cluster.until_ended(&id);
+    let why = "cancelled by the policy for jobs above their GPU memory limit";
+    assert!(ended.cause_text.unwrap().contains(why));
 }
 
 #[test]

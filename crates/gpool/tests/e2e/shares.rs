@@ -1,6 +1,7 @@
 //! Jobs that share GPUs: booked within the memory, packed, and monitored.
 
 use crate::harness::{Cluster, until_so};
+use crate::notify::Endpoint;
 
 #[test]
 fn shares_are_packed_and_whole_devices_stay_free() {
@@ -100,6 +101,52 @@ fn a_job_within_its_limit_is_not_over() {
     cluster.gpool(["sim", "remove-process", "0", "--pid", pid.trim()]).ok();
     use_memory("41G");
     until_so("it is over", || cluster.gpu(0).shares[0].memory_over == Some(41 << 30));
+}
+
+#[test]
+fn the_policy_decides_about_jobs_above_their_limit() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let endpoint = Endpoint::new(|_| Some(204));
+    let rule = format!("over_limit@{}", endpoint.url);
+    // A job whose process uses more than its 20 GiB.
+    let over = |flags: &[&str]| {
+        let flags = [&["--gpu-memory", "20G", "--notify", &rule], flags].concat();
+        let id = cluster.sh(&flags, "echo $$; exec sleep 1000");
+        until_so("it has written its process ID", || cluster.stdout_of(&id).ends_with('\n'));
+        let pid = cluster.stdout_of(&id).trim().to_owned();
+        cluster.gpool(["sim", "add-process", "0", "--pid", &pid, "--memory", "41G"]).ok();
+        (id, pid)
+    };
+    // A process of a job that has ended would keep others from the device.
+    let remove = |pid: &str| cluster.gpool(["sim", "remove-process", "0", "--pid", pid]).ok();
+    let events = |id: &str| cluster.gpool(["events", id]).ok();
+    let words = "uses 41 GiB of lab1:0, its limit is 20 GiB";
+    let (reported, _) = over(&[]);
+    until_so("it is reported", || events(&reported).contains(words));
+    cluster.gpool(["policy", "set", "pool.default.over_limit=warn"]).ok();
+    let (warned, _) = over(&[]);
+    let message = endpoint.until_got(1).remove(0).json();
+    assert_eq!(
+        (&message["type"], &message["data"]["id"]),
+        (&"job.over_limit".into(), &warned.clone().into())
+    );
+    let memory = ["gpu_memory_used", "gpu_memory_limit"].map(|name| message["data"][name].as_u64());
+    assert_eq!(memory, [Some(41 << 30), Some(20 << 30)]);
+    until_so("it is reported", || events(&warned).contains(&format!("{words}; its owner")));
+    for id in [&reported, &warned] {
+        assert_eq!(cluster.until_is(id, "running").attempt, 1);
+    }
+    cluster.gpool(["policy", "set", "pool.default.over_limit=cancel"]).ok();
+    let (cancelled, pid) = over(&["--kind", "notebook"]);
+    let cancelled = cluster.until_ended(&cancelled);
+    remove(&pid);
+    assert_eq!(cancelled.state.as_str(), "cancelled");
+    assert!(cancelled.cause_text.unwrap().contains("above their GPU memory limit"));
+    cluster.gpool(["policy", "set", "pool.default.over_limit=requeue"]).ok();
+    let (again, pid) = over(&[]);
+    until_so("it is reported", || events(&again).contains("; it is requeued"));
+    remove(&pid);
+    until_so("it runs again", || cluster.job(&again).attempt == 2);
 }
 
 #[test]

@@ -9,7 +9,6 @@ use gpool_model::agent::{
     LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, Report, TaskIs, TaskReport,
 };
 use gpool_model::event::{Journaled, Kept};
-use gpool_model::kind::OnIdle;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry, Millis,
@@ -24,6 +23,7 @@ use serde_json::{Value, json};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
+use super::gpu_use::{of_idle, over_limit};
 use super::jobs::{self, Found};
 use crate::codec;
 use crate::fault::internal;
@@ -125,7 +125,7 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     Ok(told)
 }
 
-fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
+pub(super) fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
     let (kind, job) = (kind.to_owned(), id.to_string());
     JobEvent { time: Time(time), seq: None, kind, job, text, by: None, facts: BTreeMap::new() }
 }
@@ -156,7 +156,7 @@ fn ended(found: &Found) -> Option<JobEvent> {
     Some(told)
 }
 
-fn facts<const N: usize>(of: [(&str, Value); N]) -> BTreeMap<String, Value> {
+pub(super) fn facts<const N: usize>(of: [(&str, Value); N]) -> BTreeMap<String, Value> {
     of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -202,6 +202,9 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
                     Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
                 }
                 Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, entry.time, kept),
+                Kept::OverLimit { job, node, memory, done } if *job == id => {
+                    Some(over_limit(id, entry.time, node, *memory, *done))
+                }
                 Kept::SetAside { job, violations } if *job == id => {
                     let text = format!("its plan broke a rule: {}", violations.join("; "));
                     Some(event(id, entry.time, "set_aside", text))
@@ -226,32 +229,6 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
     };
     let seq = Some(entry.seq.0);
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
-}
-
-fn of_idle(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
-    let (since, done, why) = match kept {
-        Kept::Idle { job, since, done, why } if *job == id => (*since, *done, why),
-        Kept::Returns { job } if *job == id => {
-            return Some(event(id, time, "returns", "waits for its released GPUs".to_owned()));
-        }
-        _ => return None,
-    };
-    let Some(since) = since else {
-        return Some(event(id, time, "active", "uses its GPUs again".to_owned()));
-    };
-    let words = match done {
-        None | Some(OnIdle::Report) => "",
-        Some(OnIdle::Warn) => "; its owner is notified",
-        Some(OnIdle::Demote) => "; it is preemptible from now on",
-        Some(OnIdle::Release) => "; its GPUs are released",
-        Some(OnIdle::Requeue) => "; it is requeued",
-        Some(OnIdle::Cancel) => "; it is cancelled",
-    };
-    let why = why.as_ref().map(|why| format!("; its GPUs are not released: {why}"));
-    let why = why.unwrap_or_default();
-    let text = format!("is idle: no GPU use for {}{words}{why}", time.since(since));
-    let facts = facts([("since", json!(Time(since))), ("done", json!(done))]);
-    Some(JobEvent { facts, ..event(id, time, "idle", text) })
 }
 
 fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {

@@ -16,6 +16,7 @@ mod events;
 mod extract;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod gpu_use;
 mod guard;
 mod health;
 mod history;

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpool_model::Bytes;
 use gpool_model::notify::{Delivery, Sent};
 use gpool_wire::notify::{MessageJob, is_mail_address};
 use lettre::Message;
@@ -142,7 +143,12 @@ fn line(text: &str) -> String {
 
 fn state(job: &MessageJob) -> String {
     let idle = job.idle_since.map(|since| format!(", idle: no GPU use since {since}"));
-    format!("{}{}", job.state.as_str().replace('_', " "), idle.unwrap_or_default())
+    let over = job.gpu_memory_used.zip(job.gpu_memory_limit).map(|(used, limit)| {
+        let [used, limit] = [used, limit].map(Bytes::new);
+        format!(", uses {used} of a GPU, its limit is {limit}")
+    });
+    let news = idle.or(over).unwrap_or_default();
+    format!("{}{news}", job.state.as_str().replace('_', " "))
 }
 
 fn subject(job: &MessageJob) -> String {

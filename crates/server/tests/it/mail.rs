@@ -27,6 +27,7 @@ fn delivery(name: &str) -> Delivery {
         ended_at: None,
         exit_code: Some(3),
         idle_since: None,
+        over_memory: None,
     };
     let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
     let due = Timestamp::new(2);
