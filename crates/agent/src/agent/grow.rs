@@ -49,7 +49,7 @@ pub(super) struct Kept {
     asks: Asks,
     /// By the index in the ledger.
     pub devices: Vec<DeviceUuid>,
-    /// Since when this agent answers it.
+    /// The start of its program; until that is known, since when this agent answers it.
     pub since: Timestamp,
     /// The priority of its job.
     pub priority: i32,

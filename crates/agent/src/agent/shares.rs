@@ -12,7 +12,7 @@ use gpool_ledger::{Ledger, Owner, Share};
 use gpool_model::agent::TaskOrder;
 use gpool_model::allocation::Slot;
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::{Bytes, Millis};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{Sharer, SlotPart, job};
 use gpool_node::converge::Seats;
 use gpool_node::presence::Presence;
@@ -153,7 +153,7 @@ impl Shares {
     }
 
     /// Opens the ledger of a task that an earlier agent started, if it has one.
-    pub(super) fn adopt(&self, task: TaskId, seats: &Seats) {
+    pub(super) fn adopt(&self, task: TaskId, seats: &Seats, started_at: Option<Timestamp>) {
         let slots = &seats.slots;
         let folder = self.layout.ledger(task);
         // Without it the task keeps its grant, and can't grow.
@@ -166,7 +166,9 @@ impl Shares {
             ledger.shares().iter().map(|share| of_bytes(share.uuid)).collect();
         if let Some(slots) = named {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
-            self.say(Message::Keep(task, Kept::new(ledger, asks, devices, seats.sharer.as_ref())));
+            let mut kept = Kept::new(ledger, asks, devices, seats.sharer.as_ref());
+            kept.since = started_at.unwrap_or(kept.since);
+            self.say(Message::Keep(task, kept));
             // The earlier agent may have ended before it changed the size.
             self.resize(task, slots.iter().map(|slot| slot.part).collect());
         }

@@ -59,7 +59,8 @@ impl Runner {
                 let claimant = &record.claimant;
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 let seats = claimant.seats();
-                self.parts.shares.adopt(task, &seats);
+                let started_at = record.started.map(|(_, at)| at);
+                self.parts.shares.adopt(task, &seats, started_at);
                 let idle_after = claimant.idle_after;
                 let given = Given { task, seats, idle_after };
                 self.parts.devices.owned(claimant.shepherd, given);

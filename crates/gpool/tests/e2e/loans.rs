@@ -140,6 +140,28 @@ fn the_loan_of_the_lower_priority_is_called_first() {
 }
 
 #[test]
+fn the_newest_loan_is_called_first_also_after_a_restart() {
+    let Some((mut cluster, _driver)) = cluster("loan_deadline = \"10m\"\n") else { return };
+    // The newest job has the lowest ID, so that the order of IDs is not the order of starts.
+    let mut newest = Program::new(&cluster, "newest");
+    let flags = ["--hold", "--gpus", "0.1:1"];
+    let last = cluster.sh(&flags, &line_of("newest"));
+    let (_, mut first) = Program::start(&cluster, "first", &flags[1..]);
+    cluster.gpool(["release", &last]).ok();
+    newest.ready();
+    for borrower in [&mut first, &mut newest] {
+        assert_eq!(borrower.alloc(25), OK);
+    }
+    cluster.kill();
+    cluster.up();
+    let (_, owner) = ask(&cluster);
+    until_called(&cluster, &last);
+    let called = cluster.gpu(0).loans.into_iter().filter(|loan| loan.keep.is_some());
+    assert_eq!(called.map(|loan| loan.job).collect::<Vec<_>>(), [last]);
+    assert!(!owner.is_done(), "it waits");
+}
+
+#[test]
 fn a_borrower_that_keeps_the_memory_is_stopped_with_the_reason() {
     let Some((cluster, _driver)) = cluster(SHORT) else { return };
     let (id, mut borrower) = Program::start(&cluster, "borrower", &BORROWS);
