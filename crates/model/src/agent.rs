@@ -307,6 +307,11 @@ pub enum LoanIs {
         /// For how long it has waited.
         waited: Millis,
     },
+    /// The driver refused the new size of a share, and applies the last one.
+    NotLimited {
+        /// The reason, for people.
+        why: String,
+    },
 }
 
 /// The run of an agent that sent a report, and the position of the report in it.

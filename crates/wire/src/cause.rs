@@ -107,6 +107,7 @@ pub fn loan_words(loan: &LoanReport) -> String {
         LoanIs::Late { bytes, waited } => {
             format!("waits for GPU memory within its request ({bytes}) since {waited}")
         }
+        LoanIs::NotLimited { why } => format!("its new size is not enforced: {why}"),
     }
 }
 

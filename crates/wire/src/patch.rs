@@ -57,6 +57,12 @@ impl JobPatch {
         self.changes.is_empty()
     }
 
+    /// Whether the patch changes a field.
+    #[must_use]
+    pub fn sets(&self, key: &str) -> bool {
+        self.changes.contains(key)
+    }
+
     /// Checks each field separately.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use gpool_device::{
     UnmanagedGrace, Wanted, sort_processes,
 };
 use gpool_model::Slot;
-use gpool_model::agent::{Report, Stamp, Terms};
+use gpool_model::agent::{LoanIs, LoanReport, Report, Stamp, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
@@ -29,6 +29,7 @@ use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
+use super::lend::Lent;
 use super::remap::Probed;
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
@@ -275,9 +276,12 @@ impl Asker {
                     self.inputs.send(Input::Checked { task, unusable, refused });
                 }
                 Ok(Question::Resize { task, limits }) => {
-                    // The driver keeps the earlier limits if it refuses; the samples show a task
-                    // that uses more than its new one.
-                    let _ = self.limit(task, &limits);
+                    if let Err(why) = self.limit(task, &limits) {
+                        // The earlier limits stay.
+                        let device = limits[0].0.clone();
+                        let report = LoanReport { task, device, is: LoanIs::NotLimited { why } };
+                        self.inputs.send(Input::Lent(Lent::Report(report)));
+                    }
                 }
                 Ok(Question::Vacated { task, generation }) => {
                     let user = self.user_of(task);

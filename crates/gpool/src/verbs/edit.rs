@@ -19,8 +19,10 @@ use gpool_cli::resolve::{self, Scope};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_client::Client;
+use gpool_model::enforcement::Enforcement;
+use gpool_model::job::JobState;
 use gpool_wire::field::heading;
-use gpool_wire::{Job, JobPatch, Problem, Why};
+use gpool_wire::{GpuShare, Job, JobPatch, Problem, Why};
 use serde_json::Value;
 
 use super::edit_text;
@@ -173,7 +175,28 @@ fn change(
     let start: String = start.into_iter().chain(time).map(|words| format!(" · {words}")).collect();
     let changed = changed_words(patch, &job);
     session.screen.note(&safe(&format!("job {} {}{start}", job.id, changed.join(" · "))));
+    let sizes = ["gpus", "gpu_memory", "gpu_share"];
+    if job.state == JobState::Running && sizes.into_iter().any(|field| patch.sets(field)) {
+        not_enforced(client, &job.id, session)?;
+    }
     Ok(Exit::OK)
+}
+
+/// Notes the GPUs that do not hold a running job to its new size.
+fn not_enforced(client: &Client, id: &str, session: &Session) -> Result<()> {
+    for gpu in client.gpus()?.items {
+        let own = gpu.shares.iter().filter(|share| share.job == id);
+        let level = |share: &GpuShare| share.enforcement.parse::<Enforcement>().ok();
+        let weak = own.filter_map(level).find(|level| *level < Enforcement::Capped);
+        if let Some(level) = weak {
+            session.screen.note(&format!(
+                "the size is not enforced on {}:{} ({level}): only the job itself keeps to it",
+                safe(&gpu.node),
+                gpu.index
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What a patch changed, as the job has it now: `priority 7`, `name "train"`, `time 4h`.

@@ -407,6 +407,24 @@ fn newer_drivers_cap_a_job_that_bypasses_the_library() {
 }
 
 #[test]
+fn a_new_size_that_the_driver_refuses_is_reported() {
+    let (cluster, mut driver) = cluster_with("615.71.09", vec![device(0)]);
+    let levels = cluster.gpu(0).enforcement;
+    let limits = levels.mechanisms.iter().find(|it| it.name == Mechanism::DriverLimits).unwrap();
+    if let Some(why) = &limits.why_not {
+        return skip(why);
+    }
+    let id = cluster.sh(&["--gpus", "0.25"], "exec sleep 1000");
+    cluster.until_is(&id, "running");
+    driver.state.errors.insert("nvmlDeviceSetMemoryLimits_v1".to_owned(), 999);
+    driver.write();
+    cluster.gpool(["edit", &id, "--gpus", "0.5"]).ok();
+    let refused = "its new size is not enforced: can't limit its memory";
+    until_so("it is reported", || cluster.gpool(["events", &id]).ok().contains(refused));
+    assert!(cluster.why(&id).contains("its new size is not enforced"));
+}
+
+#[test]
 fn a_damaged_ledger_file_is_reported_and_harms_no_other_job() {
     if compiled().is_none() {
         return;
@@ -456,6 +474,11 @@ fn simulated_devices_are_monitored() {
     let line = "printenv LD_LIBRARY_PATH";
     let id = cluster.sh(&["--gpus", "0.5"], line);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(1));
+    let id = cluster.sh(&["--gpus", "0.25"], "exec sleep 1000");
+    cluster.until_is(&id, "running");
+    let edited = cluster.gpool(["edit", &id, "--gpus", "0.5"]);
+    let note = "the size is not enforced on lab1:0 (monitored)";
+    assert!(edited.code == 0 && edited.err.contains(note), "{edited:?}");
 }
 
 #[test]
@@ -472,7 +495,8 @@ fn a_running_share_gets_another_size() {
     until_so("it handles the signal", || cluster.work().join("traps").exists());
     assert_eq!(program.alloc(18), OK);
     assert_ne!(program.alloc(5), OK, "a quarter of 80 GiB");
-    cluster.gpool(["edit", &id, "--gpus", "0.5:0.75"]).ok();
+    let edited = cluster.gpool(["edit", &id, "--gpus", "0.5:0.75"]);
+    assert!(edited.code == 0 && !edited.err.contains("not enforced"), "{edited:?}");
     until_so("it is told", || cluster.work().join("told").exists());
     let file = std::fs::read_to_string(cluster.work().join("file")).unwrap();
     let text = std::fs::read_to_string(file.trim()).unwrap();

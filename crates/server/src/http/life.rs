@@ -235,6 +235,7 @@ fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEven
     let kind = match (&loan.is, loan.task.job == id) {
         (LoanIs::Called { .. }, _) => "loan_called",
         (LoanIs::Late { .. }, true) => "guarantee_late",
+        (LoanIs::NotLimited { .. }, true) => "not_limited",
         (_, true) => "loan",
         (_, false) => return None,
     };
