@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use gpool_ledger::layout::{DRIVER_VARIABLE, FOLDER_VARIABLE, Usage};
@@ -126,15 +126,17 @@ fn timed(n: u32, mut once: impl FnMut()) -> f64 {
     begin.elapsed().as_nanos() as f64 / f64::from(n)
 }
 
-fn main() {
-    match std::env::var_os(FOLDER) {
+fn main() -> ExitCode {
+    let is_within = match std::env::var_os(FOLDER) {
         Some(folder) => measure(Path::new(&folder)),
         None => prepare(),
-    }
+    };
+    if is_within { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Creates a driver, a shim and a ledger, and starts the process that measures.
-fn prepare() {
+/// Creates a driver, a shim and a ledger, and starts the process that measures. Returns whether all
+/// figures are within their targets.
+fn prepare() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["driver", "shim", "ledger"] {
@@ -154,12 +156,10 @@ fn prepare() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(FOLDER, folder.path()).env("GPOOL_STUB_STATE", path("state.json"));
     command.env(DRIVER_VARIABLE, driver).env(FOLDER_VARIABLE, path("ledger"));
-    if !command.status().unwrap().success() {
-        std::process::exit(1);
-    }
+    command.status().unwrap().success()
 }
 
-fn measure(folder: &Path) {
+fn measure(folder: &Path) -> bool {
     let driver = Library::open(&folder.join("driver/libcuda.so.1"));
     let shim = Library::open(&folder.join("shim/libcuda.so.1"));
     driver.start();
@@ -183,9 +183,7 @@ fn measure(folder: &Path) {
         report("allocation and free", pair, shim_pair, ALLOCATION_TARGET),
         report(&many, pair, shim_many, ALLOCATION_TARGET),
     ];
-    if are_within.contains(&false) {
-        std::process::exit(1);
-    }
+    !are_within.contains(&false)
 }
 
 /// Has the shim add this number of slots at each allocation.

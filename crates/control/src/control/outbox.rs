@@ -140,22 +140,22 @@ impl Control {
 
     /// Puts messages about a job's new state into the outbox.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
-        self.tell_news(spec, job, self.news(spec, job, state));
+        self.tell_news(spec, job, &self.news(spec, job, state));
     }
 
     /// Puts messages about a job that does not use its GPUs into the outbox.
     pub(crate) fn tell_idle(&mut self, spec: &JobSpec, job: &Job, since: Timestamp) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, JobNews { idle_since: Some(since), ..news });
+        self.tell_news(spec, job, &JobNews { idle_since: Some(since), ..news });
     }
 
     /// Puts messages about a job that uses more GPU memory than its limit into the outbox.
     pub(crate) fn tell_over(&mut self, spec: &JobSpec, job: &Job, memory: OverMemory) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, JobNews { over_memory: Some(memory), ..news });
+        self.tell_news(spec, job, &JobNews { over_memory: Some(memory), ..news });
     }
 
-    fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: JobNews) {
+    fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: &JobNews) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
             return;
@@ -176,7 +176,7 @@ impl Control {
                 continue;
             }
             let delivery = Delivery {
-                id: Delivery::id_of(&news, nth),
+                id: Delivery::id_of(news, nth),
                 url: Arc::clone(&rule.url),
                 by_admin: rule.by_admin,
                 news: news.clone(),

@@ -63,6 +63,7 @@ mod recovery;
 mod released;
 mod removed;
 mod reserved;
+mod resized;
 mod rival;
 mod script;
 mod scripts;
