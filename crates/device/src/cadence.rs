@@ -14,8 +14,8 @@ use gpool_model::unit::{Millis, Timestamp};
 pub struct Cadence {
     /// Memory and utilisation.
     pub usage: Millis,
-    /// Temperature and power.
-    pub thermal: Millis,
+    /// Temperature, power, clocks, and activity of the units.
+    pub detail: Millis,
     /// Faults.
     pub health: Millis,
     /// Processes of a device that is shared or in unmanaged use.
@@ -29,7 +29,7 @@ impl Default for Cadence {
     fn default() -> Self {
         Self {
             usage: Millis::from_secs(1),
-            thermal: Millis::from_secs(5),
+            detail: Millis::from_secs(5),
             health: Millis::from_secs(5),
             processes_watched: Millis::from_secs(1),
             processes: Millis::from_secs(8),
@@ -42,8 +42,8 @@ impl Default for Cadence {
 pub struct Wanted {
     /// Memory and utilisation.
     pub usage: bool,
-    /// Temperature and power.
-    pub thermal: bool,
+    /// Temperature, power, clocks, and activity of the units.
+    pub detail: bool,
     /// Faults.
     pub health: bool,
     /// Processes.
@@ -53,9 +53,9 @@ pub struct Wanted {
 impl Wanted {
     /// Processes alone, for the check just before a start.
     pub const PROCESSES: Self =
-        Self { usage: false, thermal: false, health: false, processes: true };
+        Self { usage: false, detail: false, health: false, processes: true };
     /// Everything.
-    pub const ALL: Self = Self { usage: true, thermal: true, health: true, processes: true };
+    pub const ALL: Self = Self { usage: true, detail: true, health: true, processes: true };
 }
 
 /// When each device was last polled, by kind of value.
@@ -68,7 +68,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     usage: Option<Timestamp>,
-    thermal: Option<Timestamp>,
+    detail: Option<Timestamp>,
     health: Option<Timestamp>,
     processes: Option<Timestamp>,
 }
@@ -96,7 +96,7 @@ impl Schedule {
                 if watched(uuid) { self.cadence.processes_watched } else { self.cadence.processes };
             let wanted = Wanted {
                 usage: is_due(&mut asked.usage, now, self.cadence.usage),
-                thermal: is_due(&mut asked.thermal, now, self.cadence.thermal),
+                detail: is_due(&mut asked.detail, now, self.cadence.detail),
                 health: is_due(&mut asked.health, now, self.cadence.health),
                 processes: is_due(&mut asked.processes, now, processes),
             };

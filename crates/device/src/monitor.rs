@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_model::device::{Device, DeviceHealth, DeviceProcess, DeviceSample, Link};
+use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceProcess, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigInstance, MigReport};
 use gpool_model::unit::{Bytes, Timestamp};
@@ -62,7 +62,7 @@ struct Card {
 enum Question {
     Description,
     Usage,
-    Thermal,
+    Detail,
     Processes,
     Health,
 }
@@ -70,7 +70,7 @@ enum Question {
 /// The answers to one poll; `None` for values that were not requested.
 struct Read {
     usage: Option<Result<DeviceSample, SourceError>>,
-    thermal: Option<Result<DeviceSample, SourceError>>,
+    detail: Option<Result<DeviceDetail, SourceError>>,
     processes: Option<Result<Option<Vec<RawProcess>>, SourceError>>,
     health: Option<Result<DeviceHealth, SourceError>>,
 }
@@ -374,10 +374,10 @@ impl Card {
     ) -> Answer<Read> {
         let again = |question| self.failed.contains_key(&question);
         let usage = wanted.usage || again(Question::Usage);
-        let thermal = wanted.thermal || again(Question::Thermal);
+        let detail = wanted.detail || again(Question::Detail);
         let processes = wanted.processes || again(Question::Processes);
         let health = wanted.health || again(Question::Health) || self.hung.is_some();
-        let asked = match (processes, usage || thermal) {
+        let asked = match (processes, usage || detail) {
             (true, true) => "usage and processes of the device",
             (true, false) => "its processes",
             (false, true) => "its use",
@@ -386,7 +386,7 @@ impl Card {
         let (source, uuid) = (Arc::clone(source), uuid.clone());
         self.worker.ask(asked, move || Read {
             usage: usage.then(|| source.usage(&uuid)),
-            thermal: thermal.then(|| source.thermal(&uuid)),
+            detail: detail.then(|| source.detail(&uuid)),
             processes: processes.then(|| source.processes(&uuid)),
             health: health.then(|| source.health(&uuid)),
         })
@@ -426,15 +426,10 @@ impl Card {
     fn take(&mut self, read: Read) -> Option<Vec<RawProcess>> {
         if let Some(answer) = read.usage {
             let usage = self.settle(Question::Usage, answer).unwrap_or_default();
-            self.sample.memory_used = usage.memory_used;
-            self.sample.memory_free = usage.memory_free;
-            self.sample.utilization_percent = usage.utilization_percent;
-            self.sample.traffic_percent = usage.traffic_percent;
+            self.sample = DeviceSample { detail: self.sample.detail, ..usage };
         }
-        if let Some(answer) = read.thermal {
-            let thermal = self.settle(Question::Thermal, answer).unwrap_or_default();
-            self.sample.temperature_c = thermal.temperature_c;
-            self.sample.power_mw = thermal.power_mw;
+        if let Some(answer) = read.detail {
+            self.sample.detail = self.settle(Question::Detail, answer).unwrap_or_default();
         }
         if let Some(answer) = read.health
             && let Some(reported) = self.settle(Question::Health, answer)

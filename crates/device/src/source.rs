@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpool_model::device::{Device, DeviceHealth, DeviceSample, Link};
+use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
@@ -41,17 +41,18 @@ pub trait DeviceSource: Send + Sync {
         others: &[DeviceUuid],
     ) -> Result<BTreeMap<DeviceUuid, Link>, SourceError>;
 
-    /// Memory and utilisation, without temperature and power.
+    /// Memory and utilisation, without details.
     ///
     /// # Errors
     /// If the device is gone.
     fn usage(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError>;
 
-    /// Temperature and power, without memory and utilisation.
+    /// Temperature, power, clocks, and activity of the units. The activity is that since the last
+    /// call.
     ///
     /// # Errors
     /// If the device is gone.
-    fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError>;
+    fn detail(&self, uuid: &DeviceUuid) -> Result<DeviceDetail, SourceError>;
 
     /// Its compute processes, by process ID; `None` if the driver can't list them. Processes on a
     /// MIG instance belong to the instance only, not to the divided device.

@@ -369,7 +369,10 @@ fn a_file_written_by_hand_can_set_all_values() {
     let seen = machine.look(0);
     assert_eq!(seen.sample.memory_used, Some(Bytes::from_mib(1536)));
     assert_eq!(seen.sample.utilization_percent, Some(100), "at most 100");
-    assert_eq!((seen.sample.temperature_c, seen.sample.power_mw), (Some(61), Some(300_000)));
+    assert_eq!(
+        (seen.sample.detail.temperature_c, seen.sample.detail.power_mw),
+        (Some(61), Some(300_000))
+    );
     assert!(seen.processes.unwrap()[0].name.is_some(), "a process that exists is looked up");
     machine.control.remove_process(0, 1).unwrap();
     let text = std::fs::read_to_string(machine.file()).unwrap();

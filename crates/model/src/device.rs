@@ -327,8 +327,40 @@ pub struct DeviceSample {
     /// Percentage of the last sample period with memory traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_percent: Option<u32>,
-    /// Degrees Celsius.
+    /// Values that are read less often.
+    #[serde(default)]
+    pub detail: DeviceDetail,
+}
+
+/// Values of a device that are read every few seconds; absent where the device or driver does not
+/// report them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceDetail {
+    /// Temperature in degrees Celsius.
     pub temperature_c: Option<u32>,
+    /// Temperature of the memory in degrees Celsius.
+    pub memory_temperature_c: Option<u32>,
     /// Milliwatts drawn.
     pub power_mw: Option<u64>,
+    /// Millijoules drawn since the driver was loaded.
+    pub energy_mj: Option<u64>,
+    /// Clock of the streaming multiprocessors in MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Milliseconds since the driver was loaded in which the power limit lowered the clocks.
+    pub power_capped_ms: Option<u64>,
+    /// Milliseconds since the driver was loaded in which the temperature lowered the clocks.
+    pub thermal_capped_ms: Option<u64>,
+    /// Thousandths of the streaming multiprocessors that had work, since the last reading.
+    pub sm_active_permille: Option<u32>,
+    /// Thousandths of the time in which tensor cores worked, since the last reading.
+    pub tensor_active_permille: Option<u32>,
+    /// Thousandths of the memory bandwidth in use, since the last reading.
+    pub dram_active_permille: Option<u32>,
+    /// Bytes per second that the device received over PCIe, since the last reading.
+    pub pcie_received: Option<u64>,
+    /// Bytes per second that the device sent over PCIe, since the last reading.
+    pub pcie_sent: Option<u64>,
+    /// Bytes per second over NVLink in both directions, since the last reading.
+    pub nvlink: Option<u64>,
 }

@@ -64,6 +64,7 @@ async fn look(handle: &CoreHandle) -> Result<Vec<Seen>, Refusal> {
                 };
                 for held in it.held.iter_mut().filter(|held| held.milli == 1000) {
                     held.busy_percent = sample.utilization_percent;
+                    held.useful_permille = sample.detail.sm_active_permille;
                     held.memory = sample.memory_used.map(|bytes| bytes.get());
                 }
                 if it.held.is_empty() {
@@ -91,6 +92,7 @@ fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> V
             kind: job.spec.kind().to_string(),
             milli: slot.part.charge().get(),
             busy_percent: lending.and_then(|it| it.compute_percent.get(task).copied()),
+            useful_permille: None,
             memory: None,
         })
     });
@@ -109,6 +111,7 @@ fn unmanaged(device: &Device, busy_percent: Option<u32>) -> Vec<Held> {
         kind: UNMANAGED.to_owned(),
         milli,
         busy_percent,
+        useful_permille: None,
         memory: None,
     };
     users.into_iter().map(of).collect()

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use gpool_stub_state::Process;
 use nvml_wrapper_sys::bindings::{
-    field_id::NVML_FI_DEV_REMAPPED_PENDING, nvmlDeviceAttributes_t, nvmlFieldValue_t,
-    nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlProcessUtilizationSample_t,
-    nvmlUtilization_t,
+    field_id::{NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_REMAPPED_PENDING},
+    nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t,
+    nvmlProcessUtilizationSample_t, nvmlUtilization_t,
 };
 
 use crate::call::{
@@ -135,11 +135,15 @@ unsafe extern "C" fn nvmlDeviceGetFieldValues(
         // SAFETY: not null, and the caller passes `count` initialised values.
         for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
             value.nvmlReturn = NOT_SUPPORTED;
-            if let (NVML_FI_DEV_REMAPPED_PENDING, Some(pending)) = (value.fieldId, it.remap_pending)
-            {
+            let number = match value.fieldId {
+                NVML_FI_DEV_REMAPPED_PENDING => it.remap_pending.map(u32::from),
+                NVML_FI_DEV_MEMORY_TEMP => it.memory_temperature,
+                _ => None,
+            };
+            if let Some(number) = number {
                 value.nvmlReturn = SUCCESS;
                 value.valueType = UNSIGNED_INT;
-                value.value.uiVal = u32::from(pending);
+                value.value.uiVal = number;
             }
         }
         Ok(())

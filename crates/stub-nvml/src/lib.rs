@@ -10,6 +10,7 @@
 #![allow(unsafe_code)] // A C library: exported symbols, and buffers of the caller.
 
 mod call;
+mod detail_calls;
 mod device_calls;
 mod event_calls;
 mod limit_calls;

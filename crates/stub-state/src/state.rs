@@ -75,8 +75,18 @@ pub struct Device {
     pub traffic: u32,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
+    /// Degrees Celsius of the memory.
+    pub memory_temperature: Option<u32>,
     /// Milliwatts.
     pub power_mw: Option<u32>,
+    /// Millijoules since the driver was loaded.
+    pub energy_mj: Option<u64>,
+    /// MHz of the multiprocessors.
+    pub sm_clock: Option<u32>,
+    /// Nanoseconds of lowered clocks by `nvmlPerfPolicyType_t`.
+    pub capped_ns: BTreeMap<u32, u64>,
+    /// Values of performance counters by `nvmlGpmMetricId_t`; absent if the device has none.
+    pub counters: Option<BTreeMap<u32, f64>>,
     /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
     /// Whether memory rows wait for a reset to be replaced.

@@ -1,5 +1,6 @@
 //! Devices in the API.
 
+mod detail;
 mod share;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ use crate::reservation::{Drain, ReservedHere};
 use crate::schema;
 use crate::time::Time;
 
+pub use self::detail::GpuDetail;
+use self::detail::thousandths;
 pub use self::share::GpuShare;
 
 /// A device, its state, and the jobs that use it.
@@ -50,6 +53,9 @@ pub struct Gpu {
     pub temperature_c: Option<u32>,
     /// Power draw in watts.
     pub power_w: Option<f64>,
+    /// Clocks, energy, and activity of the units.
+    #[serde(default)]
+    pub detail: GpuDetail,
     /// PCI bus ID. Empty for simulated devices.
     pub pci_bus: String,
     /// Minor number: the number in `/dev/nvidiaN`.
@@ -300,8 +306,9 @@ impl Gpu {
             memory_used: sample.memory_used.map(|bytes| bytes.get()),
             memory_free: sample.memory_free.map(|bytes| bytes.get()),
             utilization: sample.utilization_percent.map(|percent| f64::from(percent) / 100.0),
-            temperature_c: sample.temperature_c,
-            power_w: sample.power_mw.map(watts),
+            temperature_c: sample.detail.temperature_c,
+            power_w: sample.detail.power_mw.map(thousandths),
+            detail: sample.detail.into(),
             pci_bus: device.pci_bus.clone(),
             minor: device.minor,
             numa: device.numa,
@@ -391,11 +398,6 @@ pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
         DeviceHealth::Healthy if !allowed => DeviceState::Drained,
         DeviceHealth::Healthy => DeviceState::Free,
     }
-}
-
-fn watts(milliwatts: u64) -> f64 {
-    // The limit of 4 MW is far above any device.
-    f64::from(u32::try_from(milliwatts).unwrap_or(u32::MAX)) / 1000.0
 }
 
 fn link_word(link: Link) -> String {

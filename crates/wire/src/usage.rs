@@ -58,8 +58,8 @@ pub struct UsageRow {
     pub measured_gpu_hours: f64,
     /// Time with running kernels; `null` if it was not measured.
     pub busy_gpu_hours: Option<f64>,
-    /// Time of useful work: activity of tensor or other arithmetic units; `null` if the driver
-    /// does not report it.
+    /// Time of useful work, the part of the multiprocessors that worked; `null` if the driver does
+    /// not report it. NVIDIA's does from Hopper on, for whole GPUs.
     pub useful_gpu_hours: Option<f64>,
 }
 

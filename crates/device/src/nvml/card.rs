@@ -13,6 +13,7 @@ use gpool_model::unit::Bytes;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
+use super::detail::Counters;
 use super::health::Faults;
 use super::links::{NvLinks, bus_key};
 use super::{failure, needed, supported};
@@ -28,6 +29,8 @@ pub(super) struct Card {
     faults: Mutex<Faults>,
     /// When the driver took its last sample of processes that was read, in its own time.
     pub(super) sampled_until: AtomicU64,
+    /// Its performance counters at the last reading.
+    pub(super) counters: Mutex<Counters>,
     /// The device that a MIG instance is part of; its faults are the parent's.
     parent: Option<Arc<Self>>,
 }
@@ -47,6 +50,7 @@ impl Card {
             nv_links,
             faults,
             sampled_until: AtomicU64::new(0),
+            counters: Mutex::default(),
             parent: None,
         })
     }
@@ -60,6 +64,7 @@ impl Card {
             nv_links: NvLinks::none(),
             faults: Mutex::new(Faults::unheard()),
             sampled_until: AtomicU64::new(0),
+            counters: Mutex::new(Counters::Absent),
             parent: Some(Arc::clone(parent)),
         }
     }

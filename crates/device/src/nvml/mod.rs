@@ -3,6 +3,7 @@
 
 mod activity;
 pub(crate) mod card;
+mod detail;
 pub(crate) mod health;
 pub(crate) mod links;
 pub(crate) mod mig;
@@ -14,13 +15,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpool_model::device::{DeviceHealth, DeviceSample, Link};
+use gpool_model::device::{DeviceDetail, DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
 use gpool_sys::nvml::MemoryLimits;
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
@@ -184,13 +184,8 @@ impl DeviceSource for NvmlSource {
         })
     }
 
-    fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
-        let device = &self.card(uuid)?.device;
-        Ok(DeviceSample {
-            temperature_c: supported(device.temperature(TemperatureSensor::Gpu))?,
-            power_mw: supported(device.power_usage())?.map(u64::from),
-            ..DeviceSample::default()
-        })
+    fn detail(&self, uuid: &DeviceUuid) -> Result<DeviceDetail, SourceError> {
+        self.card(uuid)?.detail()
     }
 
     fn processes(&self, uuid: &DeviceUuid) -> Result<Option<Vec<RawProcess>>, SourceError> {

@@ -102,6 +102,10 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) traffic_percent: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sm_active_percent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tensor_active_percent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) temperature_c: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) power_mw: Option<u64>,
@@ -194,6 +198,8 @@ fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
 /// memory_used = "1G"          # in addition to its processes'
 /// utilization_percent = 40
 /// traffic_percent = 20        # of memory
+/// sm_active_percent = 30      # multiprocessors with work
+/// tensor_active_percent = 10
 /// temperature_c = 61
 /// power_mw = 300000
 /// [[device.0.process]]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpool_model::device::{Device, DeviceHealth, DeviceSample, Instance, Link};
+use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceSample, Instance, Link};
 use gpool_model::id::{DeviceUuid, NodeName};
 use gpool_model::unit::Bytes;
 
@@ -211,12 +211,15 @@ impl DeviceSource for SimSource {
         })
     }
 
-    fn thermal(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
+    fn detail(&self, uuid: &DeviceUuid) -> Result<DeviceDetail, SourceError> {
         let (state, _) = self.present(uuid, Query::Sample)?;
-        Ok(DeviceSample {
+        let permille = |percent: Option<u32>| percent.map(|percent| percent.min(100) * 10);
+        Ok(DeviceDetail {
             temperature_c: state.temperature_c,
             power_mw: state.power_mw,
-            ..DeviceSample::default()
+            sm_active_permille: permille(state.sm_active_percent),
+            tensor_active_permille: permille(state.tensor_active_percent),
+            ..DeviceDetail::default()
         })
     }
 

@@ -9,8 +9,8 @@ fn processes_at(schedule: &mut Schedule, second: u32, watched: bool) -> (bool, b
     let uuid = DeviceUuid::new("GPU-a");
     let now = Timestamp::ZERO.after(Millis::from_secs(second));
     let wanted = schedule.due(now, [&uuid], &|_| watched).remove(&uuid).unwrap_or_default();
-    assert_eq!(wanted.thermal, wanted.health, "both are due every five seconds");
-    (wanted.usage, wanted.thermal, wanted.processes)
+    assert_eq!(wanted.detail, wanted.health, "both are due every five seconds");
+    (wanted.usage, wanted.detail, wanted.processes)
 }
 
 #[test]

@@ -298,6 +298,38 @@ fn beside(gpu: &Gpu) -> Option<String> {
     Some(format!("GPU {} also used by {name} (pid {})", gpu.index, process.pid))
 }
 
+/// Activity of the units, temperature, power and clocks.
+fn measured(gpu: &Gpu, page: &mut Page) {
+    let detail = &gpu.detail;
+    let part = |name: &str, part: Option<f64>| Some(format!("{name} {:.0} %", part? * 100.0));
+    let active = [
+        part("multiprocessors", detail.sm_active),
+        part("tensor cores", detail.tensor_active),
+        part("memory bandwidth", detail.dram_active),
+    ];
+    let degrees = |name: &str, degrees: Option<u32>| Some(format!("{name}{} °C", degrees?));
+    let warm = [degrees("", gpu.temperature_c), degrees("memory ", detail.memory_temperature_c)];
+    let power = [
+        gpu.power_w.map(|watts| format!("{watts:.0} W")),
+        detail.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),
+    ];
+    let seconds = |why: &str, seconds: Option<f64>| {
+        seconds.filter(|seconds| *seconds > 0.0).map(|seconds| format!("{seconds:.0} s by {why}"))
+    };
+    let slowed = [
+        seconds("its power limit", detail.power_capped_s),
+        seconds("temperature", detail.thermal_capped_s),
+    ];
+    let mut label = |name: &str, parts: &[Option<String>]| {
+        let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        page.label_if(name, Some(parts.join(", ")).as_deref().filter(|text| !text.is_empty()));
+    };
+    label("active", &active);
+    label("temp", &warm);
+    label("power", &power);
+    label("slowed", &slowed);
+}
+
 /// The page with all information about a device.
 #[must_use]
 pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
@@ -309,10 +341,7 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     page.label("memory", &format!("{used}{}", Bytes::new(gpu.memory_total)));
     let busy = gpu.utilization.map(|part| format!("{:.0} %", part * 100.0));
     page.label_if("busy", busy.as_deref());
-    let warm = gpu.temperature_c.map(|t| format!("{t} °C"));
-    page.label_if("temp", warm.as_deref());
-    let power = gpu.power_w.map(|w| format!("{w:.0} W"));
-    page.label_if("power", power.as_deref());
+    measured(gpu, &mut page);
     page.label_if("bus", Some(gpu.pci_bus.as_str()).filter(|bus| !bus.is_empty()));
     let numa = gpu.numa.map(|node| node.to_string());
     page.label_if("numa", numa.as_deref());

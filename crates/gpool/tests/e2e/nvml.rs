@@ -1,10 +1,12 @@
 //! The real path to the driver, with a stub library that reads its answers from a file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, Gate, until_so};
+use crate::http::Http;
 
 /// The driver of a cluster: its state, and the file for it.
 pub struct Driver {
@@ -87,6 +89,43 @@ fn the_inventory_is_the_drivers() {
     let out = cluster.gpool(["run", "--gpus", "a100:1", "--", "sh", "-c", line]).ok();
     assert_eq!(out, "GPU-00000000-aaaa-bbbb-cccc-000000000000\n");
     assert_eq!(cluster.client().nodes().unwrap().items[0].name, "lab1");
+}
+
+#[test]
+fn the_activity_of_the_units_is_shown_and_exported() {
+    let mut hopper = device(0);
+    hopper.memory_temperature = Some(52);
+    hopper.sm_clock = Some(1410);
+    hopper.energy_mj = Some(7_500);
+    hopper.capped_ns = BTreeMap::from([(0, 4_000_000_000)]);
+    // Multiprocessors, tensor cores and memory bandwidth, by `nvmlGpmMetricId_t`.
+    hopper.counters = Some(BTreeMap::from([(2, 35.5), (5, 20.0), (10, 12.0)]));
+    let (cluster, _driver) = cluster_of(vec![hopper, device(1)]);
+    until_so("the counters were read twice", || {
+        cluster.gpool(["gpus", "--json"]).json()["items"][0]["detail"]["sm_active"] == 0.355
+    });
+    let gpus = cluster.gpool(["gpus", "--json"]).json();
+    assert_eq!(gpus["items"][1]["detail"], serde_json::json!({}), "absent is not zero");
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    for line in [
+        "active   multiprocessors 36 %, tensor cores 20 %, memory bandwidth 12 %",
+        "temp     41 °C, memory 52 °C",
+        "power    66 W, 1410 MHz",
+        "slowed   4 s by its power limit",
+    ] {
+        let is_there = page.lines().any(|it| it.split_whitespace().eq(line.split_whitespace()));
+        assert!(is_there, "{line}: {page}");
+    }
+    let metrics = Http::new(&cluster).get("/metrics").body;
+    for (name, rest) in [
+        ("gpool_gpu_sm_active_ratio", "} 0.355"),
+        ("gpool_gpu_energy_joules_total", "} 7.5"),
+        ("gpool_gpu_throttle_seconds_total", "reason=\"power\"} 4.0"),
+    ] {
+        let rows = || metrics.lines().filter(|line| line.starts_with(name));
+        assert_eq!(rows().count(), 1, "{name}: {metrics}");
+        assert!(rows().all(|line| line.ends_with(rest)), "{name}: {metrics}");
+    }
 }
 
 #[test]

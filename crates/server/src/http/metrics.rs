@@ -126,6 +126,19 @@ impl Page {
         }
     }
 
+    /// A number that only grows, for each set of labels.
+    fn sums(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) {
+        let family = Family::<Labels, Counter<f64, AtomicU64>>::default();
+        let mut is_empty = true;
+        for (labels, value) in rows {
+            family.get_or_create(&labels).inc_by(value);
+            is_empty = false;
+        }
+        if !is_empty {
+            self.add(name, help, family);
+        }
+    }
+
     fn server(&mut self, api: &Api) {
         let info = api.handle.info();
         let build = vec![("version", info.version.to_owned())];
@@ -279,11 +292,28 @@ impl Page {
         each("gpool_gpu_utilization_ratio", "Fraction of time with a running kernel", &|gpu| {
             gpu.utilization
         });
+        each("gpool_gpu_sm_active_ratio", "Fraction of the multiprocessors with work", &|gpu| {
+            gpu.detail.sm_active
+        });
+        each(
+            "gpool_gpu_tensor_active_ratio",
+            "Fraction of time with active tensor cores",
+            &|gpu| gpu.detail.tensor_active,
+        );
+        each("gpool_gpu_dram_active_ratio", "Fraction of the memory bandwidth in use", &|gpu| {
+            gpu.detail.dram_active
+        });
         each("gpool_gpu_memory_used_bytes", "GPU memory in use", &|gpu| gpu.memory_used.map(float));
         each("gpool_gpu_memory_total_bytes", "GPU memory", &|gpu| Some(float(gpu.memory_total)));
         each("gpool_gpu_power_watts", "Power draw of the GPU", &|gpu| gpu.power_w);
         each("gpool_gpu_temperature_celsius", "Temperature of the GPU", &|gpu| {
             gpu.temperature_c.map(f64::from)
+        });
+        each("gpool_gpu_memory_temperature_celsius", "Temperature of the GPU memory", &|gpu| {
+            gpu.detail.memory_temperature_c.map(f64::from)
+        });
+        each("gpool_gpu_sm_clock_hertz", "Clock of the multiprocessors", &|gpu| {
+            gpu.detail.sm_clock_mhz.map(|mhz| f64::from(mhz) * 1e6)
         });
         each("gpool_gpu_memory_lent_bytes", "Memory that jobs use above their requests", &|gpu| {
             Some(gpu.loans.iter().map(|loan| float(loan.memory)).sum())
@@ -291,6 +321,19 @@ impl Page {
         each("gpool_gpu_guarantees_late", "Times that requested memory came too late", &|gpu| {
             Some(float(gpu.guarantees_late))
         });
+        let energy = gpus.iter().filter_map(|gpu| Some((labels(gpu), gpu.detail.energy_j?)));
+        self.sums("gpool_gpu_energy_joules", "Energy since the driver was loaded", energy);
+        let capped = gpus.iter().flat_map(|gpu| {
+            let by =
+                [("power", gpu.detail.power_capped_s), ("thermal", gpu.detail.thermal_capped_s)];
+            let row = |(reason, seconds): (&str, Option<f64>)| {
+                let mut labels = labels(gpu);
+                labels.push(("reason", reason.to_owned()));
+                Some((labels, seconds?))
+            };
+            by.into_iter().filter_map(row).collect::<Vec<_>>()
+        });
+        self.sums("gpool_gpu_throttle_seconds", "Time with lowered clocks", capped);
         let states = gpus.iter().flat_map(|gpu| {
             DEVICE_STATES.map(|state| {
                 let mut labels = labels(gpu);

@@ -35,6 +35,8 @@ pub struct Held {
     pub milli: u64,
     /// Percentage of the time with running kernels of this holder, if it was measured.
     pub busy_percent: Option<u32>,
+    /// Thousandths of the multiprocessors that worked for this holder, if that was measured.
+    pub useful_permille: Option<u32>,
     /// Memory of this holder in bytes, if it was measured.
     pub memory: Option<u64>,
 }
@@ -52,8 +54,8 @@ pub struct Collected {
     pub minute: Minute,
     devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
     jobs: BTreeMap<String, [Mean; JobSeries::N]>,
-    /// By group, and whether the time with running kernels was measured.
-    uses: BTreeMap<(Group, bool), Time>,
+    /// By group, and whether busy and useful time were measured.
+    uses: BTreeMap<(Group, [bool; 2]), Time>,
 }
 
 /// Project, user, model, kind and node.
@@ -69,6 +71,7 @@ struct Mean {
 struct Time {
     allocated_ms: u64,
     busy_ms: u64,
+    useful_ms: u64,
 }
 
 impl Mean {
@@ -109,7 +112,8 @@ impl Collected {
                 mean.add(value);
             }
             for held in &device.held {
-                let key = (group(device, held), held.busy_percent.is_some());
+                let measured = [held.busy_percent.is_some(), held.useful_permille.is_some()];
+                let key = (group(device, held), measured);
                 self.uses.entry(key).or_default().add(passed_ms, held);
                 let Some(job) = &held.job else { continue };
                 let (utilization, memory) = jobs.entry(job).or_default();
@@ -144,15 +148,21 @@ impl Collected {
 impl Time {
     fn add(&mut self, passed_ms: u64, held: &Held) {
         let allocated = passed_ms.saturating_mul(held.milli) / 1000;
-        let percent = u64::from(held.busy_percent.unwrap_or(0).min(100));
-        self.allocated_ms = self.allocated_ms.saturating_add(allocated);
-        self.busy_ms = self.busy_ms.saturating_add(allocated.saturating_mul(percent) / 100);
+        let part = |of: u64, permille: u64| of.saturating_mul(permille.min(1000)) / 1000;
+        let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
+        add(&mut self.allocated_ms, allocated);
+        let busy = u64::from(held.busy_percent.unwrap_or(0)) * 10;
+        add(&mut self.busy_ms, part(allocated, busy));
+        let useful = u64::from(held.useful_permille.unwrap_or(0));
+        add(&mut self.useful_ms, part(allocated, useful));
     }
 
-    fn of<'a>(&self, (group, is_measured): &'a (Group, bool)) -> Use<'a> {
+    fn of<'a>(&self, (group, [is_busy, is_useful]): &'a (Group, [bool; 2])) -> Use<'a> {
         let [project, user, model, kind, node] = group;
-        let (allocated_ms, busy_ms) = (self.allocated_ms, is_measured.then_some(self.busy_ms));
-        Use { project, user, model, kind, node, allocated_ms, busy_ms, useful_ms: None }
+        let busy_ms = is_busy.then_some(self.busy_ms);
+        let useful_ms = is_useful.then_some(self.useful_ms);
+        let allocated_ms = self.allocated_ms;
+        Use { project, user, model, kind, node, allocated_ms, busy_ms, useful_ms }
     }
 }
 
@@ -165,14 +175,24 @@ fn values(device: &Seen) -> [Option<f64>; DeviceSeries::N] {
     let sample = &device.sample;
     let mut values = [None; DeviceSeries::N];
     let mut set = |series: DeviceSeries, value| values[series as usize] = value;
-    let ratio = |percent: u32| f64::from(percent) / 100.0;
-    set(DeviceSeries::Utilization, sample.utilization_percent.map(ratio));
+    let percent = |percent: u32| f64::from(percent) / 100.0;
+    let permille = |permille: u32| f64::from(permille) / 1000.0;
+    let detail = &sample.detail;
+    set(DeviceSeries::Utilization, sample.utilization_percent.map(percent));
+    set(DeviceSeries::SmActive, detail.sm_active_permille.map(permille));
+    set(DeviceSeries::TensorActive, detail.tensor_active_permille.map(permille));
+    set(DeviceSeries::DramActive, detail.dram_active_permille.map(permille));
     set(DeviceSeries::MemoryUsed, sample.memory_used.map(|bytes| float(bytes.get())));
-    set(DeviceSeries::Power, sample.power_mw.map(|power| float(power) / 1000.0));
+    set(DeviceSeries::Power, detail.power_mw.map(|power| float(power) / 1000.0));
+    set(DeviceSeries::Temperature, detail.temperature_c.map(f64::from));
+    set(DeviceSeries::MemoryTemperature, detail.memory_temperature_c.map(f64::from));
+    set(DeviceSeries::SmClock, detail.sm_clock_mhz.map(|mhz| f64::from(mhz) * 1e6));
+    set(DeviceSeries::PcieReceived, detail.pcie_received.map(float));
+    set(DeviceSeries::PcieSent, detail.pcie_sent.map(float));
+    set(DeviceSeries::Nvlink, detail.nvlink.map(float));
     let jobs = device.held.iter().filter(|held| held.job.is_some());
     let milli: u64 = jobs.map(|held| held.milli).sum();
     set(DeviceSeries::Allocated, Some(float(milli.min(1000)) / 1000.0));
-    set(DeviceSeries::Temperature, sample.temperature_c.map(f64::from));
     values
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpool_client::Client;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
-use gpool_model::device::DeviceSample;
+use gpool_model::device::{DeviceDetail, DeviceSample};
 use gpool_model::job::{ExitStatus, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -257,8 +257,14 @@ fn samples() -> BTreeMap<DeviceUuid, DeviceSample> {
         memory_free: Some(Bytes::from_gib(77)),
         utilization_percent: Some(50),
         traffic_percent: None,
-        temperature_c: Some(40),
-        power_mw: Some(61_500),
+        detail: DeviceDetail {
+            temperature_c: Some(40),
+            power_mw: Some(61_500),
+            energy_mj: Some(2_500),
+            sm_active_permille: Some(250),
+            thermal_capped_ms: Some(1_500),
+            ..DeviceDetail::default()
+        },
     };
     BTreeMap::from([(DeviceUuid::new("GPU-0"), sample)])
 }

@@ -21,6 +21,7 @@ fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
         kind: "train".to_owned(),
         milli,
         busy_percent,
+        useful_permille: None,
         memory: None,
     }
 }
@@ -47,6 +48,24 @@ fn a_minute_has_the_time_of_each_holder() {
         assert_eq!(first, [Some(0.5), Some(0.9), None]);
         let jobs: Vec<_> = batch.jobs.iter().map(|it| (it.job, it.values[0])).collect();
         assert_eq!(jobs, [("1", Some(0.5)), ("2", None), ("3", Some(0.4))]);
+    });
+}
+
+#[test]
+fn useful_time_is_measured_apart_from_busy_time() {
+    let mut minutes = Minutes::default();
+    let mut whole = held("1", "ana", 1000, Some(80));
+    whole.useful_permille = Some(250);
+    let look = [
+        device("a", Some(80), vec![whole]),
+        device("b", Some(80), vec![held("2", "ana", 1000, Some(80))]),
+    ];
+    assert!(minutes.add(Minute::new(START), 10_000, &look).is_none());
+    let over = minutes.add(Minute::new(START).after(1), 10_000, &look).expect("it is over");
+    over.with_batch(|batch| {
+        let uses = batch.uses.iter().map(|it| (it.allocated_ms, it.busy_ms, it.useful_ms));
+        let expected = [(10_000, Some(8000), None), (10_000, Some(8000), Some(2500))];
+        assert_eq!(uses.collect::<Vec<_>>(), expected);
     });
 }
 
