@@ -1,6 +1,7 @@
 //! The server, its devices and nodes: one method for each route.
 
 use gpool_wire::usage::{GpuHistory, UsageRow};
+use gpool_wire::waste::WasteRow;
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
     MigStep, MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery,
@@ -224,6 +225,22 @@ impl Client {
     ) -> Result<Vec<UsageRow>, Error> {
         let call = Call::get("/usage").query("by", &by).query_if("since", since);
         let call = call.query_if("until", until).query_if("step", step);
+        self.ask::<List<_>>(&call).map(|answer| answer.items)
+    }
+
+    /// Jobs by the GPU time that they hold and do not use; with `sooner`, the jobs that would start
+    /// without the first ones.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn waste(
+        &self,
+        since: Option<Time>,
+        limit: Option<usize>,
+        sooner: bool,
+    ) -> Result<Vec<WasteRow>, Error> {
+        let call = Call::get("/waste").query_if("since", since).query_if("limit", limit);
+        let call = call.query_if("sooner", sooner.then_some(true));
         self.ask::<List<_>>(&call).map(|answer| answer.items)
     }
 

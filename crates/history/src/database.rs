@@ -54,18 +54,12 @@ impl Database {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).map_err(|error| Error::io("create", dir, error))?;
         }
-        let is_new = !is_there_and_ours(path)?;
-        if is_new {
+        if !is_there_and_ours(path)? {
             create_file(path)?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(WAIT)?;
-        if is_new {
-            connection.pragma_update(None, "page_size", PAGE)?;
-            connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-            connection.pragma_update(None, "user_version", FORMAT)?;
-        }
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // Overwriting freed pages would double the writes of each prune.
@@ -75,9 +69,6 @@ impl Database {
         let n_pages =
             u32::try_from(bytes_max / u64::from(PAGE)).unwrap_or(u32::MAX).clamp(64, u32::MAX - 1);
         connection.pragma_update_and_check(None, "max_page_count", n_pages, |_| Ok(()))?;
-        if is_new {
-            connection.execute_batch(TABLES)?;
-        }
         check(&connection, path)?;
         let metadata = fs::metadata(path).map_err(|error| Error::io("look at", path, error))?;
         Ok(Self { connection, identity: (metadata.dev(), metadata.ino()) })
@@ -141,11 +132,21 @@ fn remove_logs(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Readers see the file only with its tables.
 fn create_file(path: &Path) -> Result<(), Error> {
     remove_logs(path)?;
+    let draft = beside(path, ".new");
     let mut options = fs::OpenOptions::new();
-    let created = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-    created.map(drop).map_err(|error| Error::io("create", path, error))
+    let created = options.write(true).create(true).truncate(true).mode(0o600).open(&draft);
+    created.map(drop).map_err(|error| Error::io("create", &draft, error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&draft, flags)?;
+    connection.pragma_update(None, "page_size", PAGE)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", FORMAT)?;
+    connection.execute_batch(TABLES)?;
+    connection.close().map_err(|(_, error)| error)?;
+    fs::rename(&draft, path).map_err(|error| Error::io("create", path, error))
 }
 
 /// False if the file is missing or empty. Anything that is not a database of gpool is an error.

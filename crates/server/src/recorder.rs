@@ -15,7 +15,7 @@ use crate::usage::this_minute;
 
 /// Pause between two looks at the devices.
 const LOOK: Duration = Duration::from_secs(5);
-/// A longer gap counts only this much: nobody looked.
+/// A longer gap counts only this much: its rest is not known.
 const GAP_MAX: Duration = Duration::from_secs(15);
 /// The kind of processes that gpool did not start.
 const UNMANAGED: &str = "unmanaged";

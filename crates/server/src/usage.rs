@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gpool_history::{
-    Chart, DeviceSeries, History, Minute, Reader, Report, ReportRow, Settings, Span, Step,
+    Chart, DeviceSeries, History, JobSeries, Line, Minute, Reader, Report, ReportRow, Settings,
+    Span, Step,
 };
-use gpool_model::Refusal;
+use gpool_model::{Refusal, Timestamp};
 
 use self::minutes::Collected;
 use crate::clock::now;
@@ -62,6 +63,32 @@ impl UsageHistory {
         Reader::new(&self.path).devices(devices, &series, span, step).map(Some).map_err(internal)
     }
 
+    /// The mean utilization of jobs over the recorded minutes of a range, in the order of the jobs;
+    /// `None` for a job without any.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the range is too large.
+    pub fn utilization_of_jobs(
+        &self,
+        jobs: &[&str],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<Option<f64>>, Refusal> {
+        if !self.path.exists() {
+            return Ok(vec![None; jobs.len()]);
+        }
+        let span = Span { from: minute_of(from), to: minute_of(to).after(1) };
+        let step = Step::fitting(span, 1);
+        let series = [JobSeries::GpuUtilization];
+        let chart = Reader::new(&self.path).jobs(jobs, &series, span, step).map_err(internal)?;
+        let mean = |line: &Line| {
+            let points = || line.points.iter().flatten();
+            let n: f64 = points().map(|point| f64::from(point.n_minutes)).sum();
+            (n > 0.0).then(|| points().map(|it| it.mean * f64::from(it.n_minutes)).sum::<f64>() / n)
+        };
+        Ok(chart.lines.iter().map(mean).collect())
+    }
+
     /// Writes a minute. A store that fails is opened again for the next minute.
     pub fn write(&self, store: &mut Option<History>, minute: &Collected) {
         let written = self.try_write(store, minute);
@@ -106,6 +133,10 @@ impl UsageHistory {
 
 /// The minute of the wall clock.
 pub fn this_minute() -> Minute {
-    let seconds = now().get() / 1000;
-    Minute::from_unix_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
+    minute_of(now())
+}
+
+/// The minute of a time.
+pub fn minute_of(at: Timestamp) -> Minute {
+    Minute::from_unix_seconds(i64::try_from(at.get() / 1000).unwrap_or(i64::MAX))
 }

@@ -73,6 +73,7 @@ mod touched;
 pub mod usage;
 pub mod user;
 pub mod verb;
+pub mod waste;
 pub mod why;
 
 pub use gpool_model::escape::repeated;

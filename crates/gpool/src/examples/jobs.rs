@@ -223,6 +223,13 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "waste",
+        &[
+            ("gpool waste", "Running jobs, and those of the last week, by their idle GPU time"),
+            ("gpool waste --sooner -o wide", "The jobs that would start without them"),
+        ],
+    ),
+    (
         "report",
         &[
             ("gpool report 1842", "Used and requested GPUs, memory and time of a job"),

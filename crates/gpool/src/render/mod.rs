@@ -19,4 +19,5 @@ pub mod report;
 pub mod status;
 pub mod up;
 pub mod usage;
+pub mod waste;
 pub mod why;

@@ -58,6 +58,7 @@ pub mod user;
 pub mod verify;
 pub mod version;
 pub mod wait;
+pub mod waste;
 pub mod why;
 pub mod yields;
 
@@ -166,6 +167,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| history::run(&args, line.session);
     Show "usage": usage::UsageArgs, "Sum up allocated, busy and idle GPU time",
         |args, line| usage::run(&args, line.session);
+    Show "waste": waste::WasteArgs, "List jobs by the GPU time that they do not use",
+        |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",
         |args, line| report::run(&args, line.session);
     Control "hold": OnJobsArgs, "Hold waiting jobs until they are released",

@@ -85,6 +85,7 @@ mod submit;
 mod summary;
 mod transcripts;
 mod users;
+mod waste;
 mod web;
 mod why;
 mod yields;

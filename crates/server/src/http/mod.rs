@@ -45,6 +45,7 @@ mod submit;
 pub mod testing;
 mod usage;
 mod users;
+mod waste;
 mod why;
 mod why_nodes;
 
@@ -157,6 +158,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
         .routes(routes!(usage::gpu_history))
+        .routes(routes!(waste::list))
         .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())

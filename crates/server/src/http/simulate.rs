@@ -1,6 +1,7 @@
 //! Simulates hypothetical changes: runs the state machine forward on a copy of the state.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -44,8 +45,30 @@ pub(crate) async fn simulate(
     Asks(asker): Asks,
     JsonBody(ask): JsonBody<SimulateAsk>,
 ) -> Result<Json<Document<Simulation>>, ApiError> {
-    let supposed = otherwise::read(&ask.supposed)?;
     let until = ask.horizon()?;
+    let mut made = all(&api, asker, vec![ask.supposed], until).await?;
+    let made = made.pop().expect("each list of changes has a simulation");
+    Ok(Json(Document::new(made)))
+}
+
+/// Simulates the present moment with each of these lists of changes, one after the other from the
+/// same state.
+pub(super) async fn each(
+    api: &Api,
+    asker: &Arc<Asker>,
+    supposed: Vec<Vec<String>>,
+) -> Result<Vec<Simulation>, Refusal> {
+    all(api, Arc::clone(asker), supposed, None).await
+}
+
+async fn all(
+    api: &Api,
+    asker: Arc<Asker>,
+    texts: Vec<Vec<String>>,
+    until: Option<Millis>,
+) -> Result<Vec<Simulation>, Refusal> {
+    let supposed = texts.iter().map(|texts| otherwise::read(texts));
+    let supposed = supposed.collect::<Result<Vec<_>, _>>()?;
     let uid = asker.caller.owner.uid;
     let part = api.handle.look(uid, Age::New, |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
@@ -54,18 +77,20 @@ pub(crate) async fn simulate(
     let part = part.await?;
     let work = move || {
         let new_job = |job: &JobCreate| new_jobs(job, &asker);
-        let otherwise = otherwise::resolve(supposed, &part.excerpt.nodes, new_job)?;
-        let changes: Vec<_> = otherwise.iter().map(|(_, change)| change.clone()).collect();
         let caller = &asker.caller;
         let before = of(&part, caller, &[], until)?;
-        let after = match changes.is_empty() {
-            true => None,
-            false => Some(of(&part, caller, &changes, until)?),
+        let simulate = |(texts, supposed): (Vec<String>, _)| {
+            let otherwise = otherwise::resolve(supposed, &part.excerpt.nodes, new_job)?;
+            let changes: Vec<_> = otherwise.iter().map(|(_, change)| change.clone()).collect();
+            let after = match changes.is_empty() {
+                true => None,
+                false => Some(of(&part, caller, &changes, until)?),
+            };
+            Ok::<_, Refusal>(compare(&part, &before, after.as_ref(), &texts, until))
         };
-        Ok::<_, Refusal>(compare(&part, &before, after.as_ref(), &ask.supposed, until))
+        texts.into_iter().zip(supposed).map(simulate).collect()
     };
-    let made = api.handle.beside(uid, work).await?;
-    Ok(Json(Document::new(made)))
+    api.handle.beside(uid, work).await
 }
 
 fn new_jobs(job: &JobCreate, asker: &Asker) -> Result<Vec<NewJob>, Refusal> {

@@ -12,6 +12,7 @@ use super::asker::Asks;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, Params};
 use crate::clock::now;
+use crate::usage::minute_of;
 
 /// The range of GPU time without a start.
 const WEEK: Millis = Millis::from_hours(24 * 7);
@@ -49,7 +50,7 @@ pub(crate) async fn usage(
     let step = step(params.step.as_deref())?;
     let until = params.until.map_or_else(now, |time| time.0);
     let since = params.since.map_or_else(|| before(until, WEEK), |time| time.0);
-    let span = Span { from: minute(since), to: minute(until).after(1) };
+    let span = Span { from: minute_of(since), to: minute_of(until).after(1) };
     let n_groups = usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX);
     let handle = api.handle.clone();
     let read = move || {
@@ -78,7 +79,7 @@ pub(crate) async fn gpu_history(
     let uid = asker.caller.owner.uid;
     let until = params.until.map_or_else(now, |time| time.0);
     let since = params.since.map_or_else(|| before(until, DAY), |time| time.0);
-    let span = Span { from: minute(since), to: minute(until) };
+    let span = Span { from: minute_of(since), to: minute_of(until) };
     let n_points = usize::try_from(params.points.unwrap_or(POINTS).clamp(1, POINTS_MAX));
     let step = Step::fitting(span, n_points.unwrap_or(1));
     let gpus = all_gpus(&api, uid).await?;
@@ -136,10 +137,6 @@ fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {
             Err(Refusal::Invalid { field: "step".to_owned(), why })
         }
     }
-}
-
-fn minute(at: Timestamp) -> Minute {
-    Minute::from_unix_seconds(i64::try_from(at.get() / 1000).unwrap_or(i64::MAX))
 }
 
 fn row(by: &[Dimension], row: ReportRow) -> UsageRow {

@@ -3,13 +3,15 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // A test may end by a panic, and has no readers.
 
+mod samples;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_device::{DeviceSource, Inventory, Monitor, NvmlSource, Observation, Wanted};
-use gpool_model::device::{DeviceDetail, DeviceHealth, DeviceSample, Link};
+use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_stub_nvml::{Device, Event, Instance, Process, STATE_FILE, State, install};
@@ -89,6 +91,11 @@ fn full(ix: u32) -> Device {
         events: Some(vec![]),
         ..Device::default()
     }
+}
+
+/// By `nvmlGpmMetricId_t`: percentages, then MiB per second.
+fn counters() -> BTreeMap<u32, f64> {
+    BTreeMap::from([(2, 35.5), (5, 20.0), (10, 12.25), (20, 2.0), (21, 1.0), (60, 3.0), (61, 4.0)])
 }
 
 /// An old, small device that supports only the required calls.
@@ -249,64 +256,6 @@ fn an_instance_has_its_devices_health_and_is_gone_after_a_new_division() {
     assert_eq!(uuids, [DeviceUuid::new("GPU-0"), DeviceUuid::new("MIG-c")]);
     let seen = machine.look_at(&first[1].uuid, Wanted::ALL);
     assert!(is_unknown(&seen.health), "{:?}", seen.health);
-}
-
-/// By `nvmlGpmMetricId_t`: percentages, then MiB per second.
-fn counters() -> BTreeMap<u32, f64> {
-    BTreeMap::from([(2, 35.5), (5, 20.0), (10, 12.25), (20, 2.0), (21, 1.0), (60, 3.0), (61, 4.0)])
-}
-
-#[test]
-fn a_sample_has_memory_utilisation_and_details() {
-    let mut machine = Machine::new(vec![full(0)]);
-    machine.inventory();
-    let wanted = Wanted { usage: true, ..Wanted::default() };
-    let usage = machine.look(0, wanted).sample;
-    assert_eq!(usage.detail, DeviceDetail::default(), "not asked for");
-    let sample = machine.look(0, Wanted::ALL).sample;
-    let first = DeviceDetail {
-        temperature_c: Some(61),
-        memory_temperature_c: Some(70),
-        power_mw: Some(250_000),
-        energy_mj: Some(9_000_000),
-        sm_clock_mhz: Some(1980),
-        power_capped_ms: Some(5000),
-        thermal_capped_ms: Some(0),
-        ..DeviceDetail::default()
-    };
-    let expected = DeviceSample {
-        memory_used: Some(Bytes::from_gib(3)),
-        memory_free: Some(Bytes::from_gib(77)),
-        utilization_percent: Some(40),
-        traffic_percent: Some(12),
-        detail: first,
-    };
-    assert_eq!(sample, expected, "counters need two readings");
-    machine.edit(|state| state.devices[0].utilization = Some(90));
-    let later = machine.look(0, wanted).sample;
-    assert_eq!(later.utilization_percent, Some(90));
-    assert_eq!(later.detail, first, "rarely polled values are remembered");
-}
-
-#[test]
-fn performance_counters_are_differences_of_two_readings() {
-    let mut machine = Machine::new(vec![full(0), bare(1)]);
-    machine.inventory();
-    machine.look(0, Wanted::ALL);
-    let detail = machine.look(0, Wanted::ALL).sample.detail;
-    let active =
-        (detail.sm_active_permille, detail.tensor_active_permille, detail.dram_active_permille);
-    assert_eq!(active, (Some(355), Some(200), Some(123)));
-    let rates = (detail.pcie_received, detail.pcie_sent, detail.nvlink);
-    assert_eq!(rates, (Some(1 << 20), Some(2 << 20), Some(7 << 20)));
-    machine.edit(|state| {
-        state.devices[0].counters = Some(BTreeMap::from([(2, -1.0), (5, 250.0)]));
-    });
-    let odd = machine.look(0, Wanted::ALL).sample.detail;
-    let active = (odd.sm_active_permille, odd.tensor_active_permille, odd.dram_active_permille);
-    assert_eq!(active, (None, Some(1000), None), "absent is not zero");
-    machine.look(1, Wanted::ALL);
-    assert_eq!(machine.look(1, Wanted::ALL).sample.detail, DeviceDetail::default());
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Samples: use, and the details that are read less often.
+
+use std::collections::BTreeMap;
+
+use gpool_device::Wanted;
+use gpool_model::device::{DeviceDetail, DeviceSample};
+use gpool_model::unit::Bytes;
+
+use super::{Machine, bare, full};
+
+#[test]
+fn a_sample_has_memory_utilisation_and_details() {
+    let mut machine = Machine::new(vec![full(0)]);
+    machine.inventory();
+    let wanted = Wanted { usage: true, ..Wanted::default() };
+    let usage = machine.look(0, wanted).sample;
+    assert_eq!(usage.detail, DeviceDetail::default(), "not asked for");
+    let sample = machine.look(0, Wanted::ALL).sample;
+    let first = DeviceDetail {
+        temperature_c: Some(61),
+        memory_temperature_c: Some(70),
+        power_mw: Some(250_000),
+        energy_mj: Some(9_000_000),
+        sm_clock_mhz: Some(1980),
+        power_capped_ms: Some(5000),
+        thermal_capped_ms: Some(0),
+        ..DeviceDetail::default()
+    };
+    let expected = DeviceSample {
+        memory_used: Some(Bytes::from_gib(3)),
+        memory_free: Some(Bytes::from_gib(77)),
+        utilization_percent: Some(40),
+        traffic_percent: Some(12),
+        detail: first,
+    };
+    assert_eq!(sample, expected, "counters need two readings");
+    machine.edit(|state| state.devices[0].utilization = Some(90));
+    let later = machine.look(0, wanted).sample;
+    assert_eq!(later.utilization_percent, Some(90));
+    assert_eq!(later.detail, first, "rarely polled values are remembered");
+}
+
+#[test]
+fn performance_counters_are_differences_of_two_readings() {
+    let mut machine = Machine::new(vec![full(0), bare(1)]);
+    machine.inventory();
+    machine.look(0, Wanted::ALL);
+    let detail = machine.look(0, Wanted::ALL).sample.detail;
+    let active =
+        (detail.sm_active_permille, detail.tensor_active_permille, detail.dram_active_permille);
+    assert_eq!(active, (Some(355), Some(200), Some(123)));
+    let rates = (detail.pcie_received, detail.pcie_sent, detail.nvlink);
+    assert_eq!(rates, (Some(1 << 20), Some(2 << 20), Some(7 << 20)));
+    machine.edit(|state| {
+        state.devices[0].counters = Some(BTreeMap::from([(2, -1.0), (5, 250.0)]));
+    });
+    let odd = machine.look(0, Wanted::ALL).sample.detail;
+    let active = (odd.sm_active_permille, odd.tensor_active_permille, odd.dram_active_permille);
+    assert_eq!(active, (None, Some(1000), None), "absent is not zero");
+    machine.look(1, Wanted::ALL);
+    assert_eq!(machine.look(1, Wanted::ALL).sample.detail, DeviceDetail::default());
+}

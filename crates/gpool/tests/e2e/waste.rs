@@ -1,0 +1,41 @@
+//! GPU time that jobs hold and do not use.
+
+use crate::harness::{Cluster, until_so};
+
+#[test]
+fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let idle = cluster.sh(&["--gpus", "1", "--time", "9h", "--name", "idle"], "sleep 1000");
+    cluster.until_is(&idle, "running");
+    let busy = cluster.sh(&["--gpus", "1", "--time", "8h"], "sleep 1000");
+    cluster.until_is(&busy, "running");
+    for (device, percent) in [("0", "5"), ("1", "90")] {
+        cluster.gpool(["sim", "utilize", device, percent]).ok();
+    }
+    let waits = cluster.sh(&["--gpus", "1", "--time", "1h"], "true");
+    assert!(cluster.gpool(["waste"]).ok().contains("No job with measured utilization"));
+
+    until_so("a minute is recorded", || cluster.state().join("usage/history.db").exists());
+    until_so("both jobs have a recorded minute", || {
+        cluster.gpool(["waste", "-o", "name"]).ok().lines().count() == 2
+    });
+    let rows = cluster.gpool(["waste", "--sooner", "--json"]).json();
+    let [first, second] = &rows["items"].as_array().unwrap()[..] else { panic!("{rows}") };
+    assert_eq!((&first["job"]["id"], &second["job"]["id"]), (&idle.into(), &busy.into()));
+    let figure = |row: &serde_json::Value, key: &str| row[key].as_f64().unwrap();
+    // The first looks may have come before the devices were in use.
+    assert!(figure(first, "gpu_utilization") <= 0.05 && figure(first, "idle_gpu_hours") > 0.0);
+    assert!(figure(second, "gpu_utilization") > 0.2, "{second}");
+    assert_eq!(first["sooner"], serde_json::json!([waits]), "{first}");
+
+    cluster.gpool(["cancel", "--yes", "all"]).ok();
+    for id in [first, second].map(|row| row["job"]["id"].as_str().unwrap()) {
+        cluster.until_ended(id);
+    }
+    // Ended jobs keep what their agents measured.
+    let table = cluster.gpool(["waste"]).ok();
+    let lines: Vec<&str> = table.lines().filter(|line| line.contains("cancelled")).collect();
+    assert_eq!(lines.len(), 2, "{table}");
+    assert!(lines[0].contains("idle"), "{table}");
+    cluster.gpool(["waste", "--since", "yesterweek"]).refused(2, &["yesterweek"]);
+}
