@@ -55,8 +55,19 @@ impl Machine for Host<'_> {
         let from = self.plan.moves.keys().filter(|it| !self.plan.devices.contains(it));
         devices.extend(from.cloned());
         let call = Call::Look(devices);
+        // A device that the memory leaves may be gone.
+        let missing = |look: &Look| {
+            let is_listed = |uuid: &&String| look.devices.iter().any(|seen| seen.uuid == **uuid);
+            self.plan.devices.iter().find(|uuid| !is_listed(uuid))
+        };
         match self.ask(call, self.plan.deadlines.call())? {
-            Answer::Looked(look) => Ok(look),
+            Answer::Looked(look) => match missing(&look) {
+                Some(uuid) => {
+                    let why = format!("the driver does not list {uuid}");
+                    Err(CallError::NoList { why })
+                }
+                None => Ok(look),
+            },
             _ => Err(CallError::NoList { why: "the answer is of another question".to_owned() }),
         }
     }

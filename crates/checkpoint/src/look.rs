@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::call::{CallError, Look, SeenDevice, SeenProcess};
-use gpool_device::{DeviceSource, NvmlSource};
+use gpool_device::{DeviceSource, NvmlSource, SourceError};
 
 /// The time to load and initialise the library.
 const OPEN: Duration = Duration::from_secs(20);
 /// The name of MPS's server, which appears on each device that it serves.
 const MPS_SERVER: &str = "nvidia-cuda-mps";
 
-/// Looks at devices by UUID.
+/// Looks at devices by UUID, without those that are gone from the bus.
 pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError> {
     let failed = |why: String| CallError::NoList { why };
     let source = open(library.as_os_str())?;
@@ -20,7 +20,11 @@ pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError>
     let driver = outline.driver.trim_start_matches("NVIDIA ").to_owned();
     let mut look = Look { driver, ..Look::default() };
     for index in 0..outline.n_devices {
-        let described = source.describe(index).map_err(|error| failed(error.to_string()))?;
+        let described = match source.describe(index) {
+            Ok(described) => described,
+            Err(SourceError::Lost) => continue,
+            Err(error) => return Err(failed(error.to_string())),
+        };
         let is_divided = !described.instances.is_empty();
         let gpu = &described.device;
         look.gpus.insert(gpu.uuid.to_string(), gpu.model.clone());
@@ -31,10 +35,7 @@ pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError>
             }
         }
     }
-    match wanted.iter().find(|it| look.devices.iter().all(|seen| seen.uuid != **it)) {
-        Some(missing) => Err(failed(format!("the driver does not list {missing}"))),
-        None => Ok(look),
-    }
+    Ok(look)
 }
 
 /// Opens the library for devices.

@@ -45,7 +45,8 @@ pub(crate) fn pairs(plan: &Plan, look: &Look, process: &Held) -> Vec<(String, St
         let to = moves.get(from).or_else(|| back.get(from).copied());
         (from.clone(), to.unwrap_or(from).clone())
     };
-    look.gpus.keys().map(to).collect()
+    let gone = moves.keys().filter(|it| !look.gpus.contains_key(*it));
+    look.gpus.keys().chain(gone).map(to).collect()
 }
 
 /// Why the memory of these processes can't be moved; `None` if it can.
@@ -60,10 +61,11 @@ pub(crate) fn refusal(
     }
     let all: Vec<_> = held.iter().flat_map(|process| moves_of(plan, process)).collect();
     for (from, to) in &all {
-        let (Some(old), Some(new)) = (look.gpus.get(from), look.gpus.get(to)) else {
-            return Some(format!("{from} and {to} are not both whole GPUs of this machine"));
+        let Some(new) = look.gpus.get(to) else {
+            return Some(format!("{to} is not a whole GPU of this machine"));
         };
-        if old != new {
+        // The server has compared the model of a GPU that is gone.
+        if let Some(old) = look.gpus.get(from).filter(|old| *old != new) {
             return Some(format!("{to} is another model than {from}: {new}, not {old}"));
         }
     }

@@ -58,6 +58,23 @@ impl Allocation {
     }
 }
 
+/// The model and memory of a device: the driver restores memory on devices of one kind only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceKind {
+    /// The model.
+    pub model: String,
+    /// Its memory.
+    pub memory: Bytes,
+}
+
+impl DeviceKind {
+    /// Returns the kind of a device.
+    #[must_use]
+    pub fn of(device: &Device) -> Self {
+        Self { model: device.model.clone(), memory: device.memory }
+    }
+}
+
 /// A part of one device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slot {
@@ -163,6 +180,9 @@ pub enum AllocationState {
         /// The devices that it was paused on, by slot, if others are booked for it now.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         home: Vec<DeviceUuid>,
+        /// The kinds of the devices that it was paused on, by slot: a device may be gone since.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kinds: Vec<DeviceKind>,
     },
     /// The task was asked to end.
     Releasing {

@@ -249,6 +249,18 @@ pub enum DeviceHealth {
     },
 }
 
+impl DeviceHealth {
+    /// The fault, for people; `None` if it is healthy.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Healthy => None,
+            Self::Unhealthy { why } | Self::Unknown { why } => Some(why.clone()),
+            Self::Lost => Some("it is gone from the bus".to_owned()),
+        }
+    }
+}
+
 /// A compute process that the driver lists on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceProcess {

@@ -66,7 +66,7 @@ pub mod unit;
 pub mod used;
 pub mod verb;
 
-pub use allocation::{Allocation, AllocationState, Slot, SlotPart};
+pub use allocation::{Allocation, AllocationState, DeviceKind, Slot, SlotPart};
 pub use array::{ArraySpec, ArrayState, ArrayValues};
 pub use command::{Caller, Command, NewJob, Reply};
 pub use compat::Compat;

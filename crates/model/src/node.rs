@@ -136,6 +136,17 @@ impl Node {
             && self.gives(&device.uuid)
     }
 
+    /// Why a device is out of service: it is not listed, faulty, not allowed or drained.
+    #[must_use]
+    pub fn out_of_service(&self, uuid: &DeviceUuid) -> Option<String> {
+        let Some(device) = self.devices.iter().find(|device| device.uuid == *uuid) else {
+            return Some("the driver no longer lists it".to_owned());
+        };
+        let excluded = || (!self.allows(uuid)).then(|| "an admin excludes it from jobs".to_owned());
+        let drained = || Some(format!("it is drained: {}", self.drain_of(uuid)?.reason));
+        device.health.fault().or_else(excluded).or_else(drained)
+    }
+
     /// The drain that applies to a device: that of the node, else its own, else that of its parent
     /// device.
     #[must_use]

@@ -201,6 +201,18 @@ impl Fit {
         self.at.is_empty() || self.at.iter().any(has)
     }
 
+    /// The reason why a paused job can't resume on its devices of this node, if some of them are
+    /// out of service.
+    #[must_use]
+    pub fn out_of_service(&self, node: &Node) -> Option<Reason> {
+        let places = self.at.iter().filter(|place| place.node == node.name);
+        let slots = places.flat_map(|place| &place.slots);
+        let out = slots.filter_map(|it| Some((it.index, node.out_of_service(&it.device)?)));
+        let (indexes, whys): (Vec<u32>, Vec<String>) = out.unzip();
+        let (node, why) = (node.name.clone(), whys.into_iter().next()?);
+        Some(Reason::PausedOnMissing { node, indexes, why })
+    }
+
     /// The number of new tasks on one node.
     #[must_use]
     pub fn n_new_tasks(&self) -> u32 {

@@ -81,6 +81,16 @@ pub enum Reason {
         /// The number of them that are free for it.
         free: u32,
     },
+    /// It is paused, and some of its devices are out of service: they give no job anything until
+    /// they are repaired, or an admin allows it.
+    PausedOnMissing {
+        /// The node.
+        node: NodeName,
+        /// These devices, by the driver's index.
+        indexes: Vec<u32>,
+        /// Why the first of them is, for people.
+        why: String,
+    },
     /// Too few devices of one node have room for the fraction beside other fractions.
     GpuShareNotFree {
         /// Devices requested.
@@ -440,6 +450,7 @@ impl Reason {
             Self::NodesNotFree { .. } => "nodes_not_free",
             Self::TasksNotFree { .. } => "tasks_not_free",
             Self::PausedOn { .. } => "paused_on",
+            Self::PausedOnMissing { .. } => "paused_on_missing",
             Self::GpuShareNotFree { .. } => "gpu_share_not_free",
             Self::ShareNotAllowed { .. } => "share_not_allowed",
             Self::GpuModelMissing { .. } => "gpu_model_missing",

@@ -77,9 +77,11 @@ impl Reader {
                 let held = match state {
                     "claiming" | "resuming" => AllocationState::Claimed { after: Vec::new() },
                     "pausing" => AllocationState::Pausing,
-                    "stopping-paused" | "requeuing-paused" => {
-                        AllocationState::Paused { host_bytes: Bytes::ZERO, home: Vec::new() }
-                    }
+                    "stopping-paused" | "requeuing-paused" => AllocationState::Paused {
+                        host_bytes: Bytes::ZERO,
+                        home: Vec::new(),
+                        kinds: Vec::new(),
+                    },
                     _ => AllocationState::Placed,
                 };
                 let allocations = (0..n_tasks).map(|_| self.allocation(words, &held));
@@ -146,7 +148,7 @@ pub(crate) fn held_by(
     let state = match &phase {
         Phase::Running { .. } => AllocationState::Running,
         Phase::Paused { .. } => {
-            AllocationState::Paused { host_bytes: Bytes::ZERO, home: Vec::new() }
+            AllocationState::Paused { host_bytes: Bytes::ZERO, home: Vec::new(), kinds: Vec::new() }
         }
         Phase::Stopping { since, .. } => {
             AllocationState::Releasing { deadline: since.after(spec.grace) }

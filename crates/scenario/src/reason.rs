@@ -53,6 +53,10 @@ fn of_nodes(reason: &Reason) -> Option<String> {
             format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
         }
         Reason::AgentUnreachable { node } => node.to_string(),
+        Reason::PausedOnMissing { node, indexes, why } => {
+            let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+            format!("{node}[{}] {why}", indexes.join(","))
+        }
         Reason::PausedOn { node, indexes, free } => {
             let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
             format!("{node}[{}] free {free}", indexes.join(","))

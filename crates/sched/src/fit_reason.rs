@@ -68,6 +68,9 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     if let Some(reason) = nodes.iter().find_map(|node| drained_as_a_whole(node)) {
         return reason;
     }
+    if let Some(reason) = nodes.iter().find_map(|node| fit.out_of_service(&node.row.node)) {
+        return reason;
+    }
     let mut own = nodes.iter().map(|node| {
         let row = &node.row.node;
         let devices = row.devices.iter().enumerate();

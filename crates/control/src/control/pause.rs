@@ -9,8 +9,8 @@ use gpool_model::agent::Order;
 use gpool_model::job::StopCause;
 use gpool_model::pause::pause_memory;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Caller, DeviceUuid, Exit, Generation, Job, JobId, JobVerb,
-    NodeName, PauseCause, Phase, Refusal, ResourceKind, TaskId,
+    Allocation, AllocationState, Bytes, Caller, DeviceKind, DeviceUuid, Exit, Generation, Job,
+    JobId, JobVerb, NodeName, PauseCause, Phase, Refusal, ResourceKind, Slot, TaskId,
 };
 
 use crate::control::Control;
@@ -118,8 +118,12 @@ impl Control {
         let own = allocations.iter_mut().find(|it| it.task == task);
         let Some(own) = own.filter(|it| it.state == AllocationState::Pausing) else { return };
         let host_bytes = own.resources.get(&ResourceKind::PauseMemory);
-        let home = Vec::new();
-        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes), home };
+        let listed = self.world.node(&own.node).map_or(&[][..], |row| &row.node.devices);
+        let find = |slot: &Slot| listed.iter().find(|device| device.uuid == slot.device);
+        let kinds: Option<Vec<DeviceKind>> =
+            own.slots.iter().map(|slot| find(slot).map(DeviceKind::of)).collect();
+        let (home, kinds) = (Vec::new(), kinds.unwrap_or_default());
+        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes), home, kinds };
         own.resources = resources;
         own.resources.set(ResourceKind::PauseMemory, host_bytes);
         self.put_job(job);

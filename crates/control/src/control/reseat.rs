@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use gpool_model::node::Remap;
 use gpool_model::{
-    Allocation, AllocationState, Device, DeviceUuid, Job, JobId, NodeName, PauseCause, Phase,
-    SlotPart,
+    Allocation, AllocationState, Device, DeviceKind, DeviceUuid, Job, JobId, NodeName, PauseCause,
+    Phase, SlotPart,
 };
 use gpool_world::{JobRow, NodeRow};
 
@@ -56,28 +56,32 @@ impl Control {
                 && !closed.contains(&device.uuid)
         };
         let find = |uuid: &DeviceUuid| row.node.devices.iter().find(|it| it.uuid == *uuid);
+        // The kind of a device that is gone is known from the pause.
+        let kinds = kinds_of(allocation);
+        let kind_of = |ix: usize| find(&own[ix]).map(DeviceKind::of).or(kinds.get(ix).cloned());
         let mut chosen: Vec<&Device> = Vec::new();
-        for uuid in &own {
-            let Some(home) = find(uuid) else { return };
+        for (ix, uuid) in own.iter().enumerate() {
+            let (home, Some(kind)) = (find(uuid), kind_of(ix)) else { return };
             let mut others: Vec<&Device> = row.node.devices.iter().collect();
             others.retain(|it| {
-                let is_alike =
-                    it.instance.is_none() && (&it.model, it.memory) == (&home.model, home.memory);
+                let is_alike = it.instance.is_none() && DeviceKind::of(it) == kind;
                 is_alike && is_free(it) && !own.contains(&it.uuid)
             });
             others.retain(|it| !chosen.iter().any(|chosen| chosen.uuid == it.uuid));
             others.sort_by_key(|it| (wanted.contains(&it.uuid), it.index));
-            let other = if is_free(home) { None } else { others.first().copied() };
-            chosen.push(other.unwrap_or(home));
+            let home_is_free = home.is_some_and(&is_free);
+            let other = if home_is_free { None } else { others.first().copied() };
+            let Some(device) = other.or(home) else { return };
+            chosen.push(device);
         }
         chosen.sort_by_key(|it| it.index);
-        let is_alike = |(uuid, it): (&DeviceUuid, &&Device)| {
-            find(uuid).is_some_and(|own| (&own.model, own.memory) == (&it.model, it.memory))
+        let is_alike = |(ix, it): (usize, &&Device)| {
+            kind_of(ix).is_some_and(|kind| kind == DeviceKind::of(it))
         };
         // Half of the devices would not let it resume.
         let goes = row.node.facts.remap == Remap::Yes
             && chosen.iter().all(|it| is_free(it))
-            && own.iter().zip(&chosen).all(is_alike);
+            && chosen.iter().enumerate().all(is_alike);
         let devices: Vec<DeviceUuid> = match goes {
             true => chosen.iter().map(|it| it.uuid.clone()).collect(),
             false => own.clone(),
@@ -116,5 +120,13 @@ fn own_devices(allocation: &Allocation) -> Vec<DeviceUuid> {
     match &allocation.state {
         AllocationState::Paused { home, .. } if !home.is_empty() => home.clone(),
         _ => allocation.slots.iter().map(|slot| slot.device.clone()).collect(),
+    }
+}
+
+/// The kinds of the devices on which a paused task was.
+fn kinds_of(allocation: &Allocation) -> Vec<DeviceKind> {
+    match &allocation.state {
+        AllocationState::Paused { kinds, .. } => kinds.clone(),
+        _ => Vec::new(),
     }
 }

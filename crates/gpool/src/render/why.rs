@@ -29,6 +29,7 @@ const OF_CAPACITY: &[&str] = &[
     "nodes_not_free",
     "tasks_not_free",
     "paused_on",
+    "paused_on_missing",
 ];
 /// Reasons that do not block alone and explain those that do.
 const CONTEXT: &[&str] = &["only_in_pool", "only_on_nodes", "gpu_time_had"];
@@ -71,12 +72,15 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
         reasons(&mut page, why, view);
     }
     let id = &job.id;
-    let has_output = job.started_at.is_some() && !job.private;
-    if matches!(job.state, JobState::Failed | JobState::TimedOut) && has_output {
-        page.line(&format!("Output: gpool logs {id}. Events: gpool events {id}."));
-    } else {
-        page.line(&format!("Events: gpool events {id}."));
+    let is_failure = matches!(job.state, JobState::Failed | JobState::TimedOut | JobState::Lost);
+    let mut next = format!("Events: gpool events {id}.");
+    if is_failure && !job.private {
+        if job.started_at.is_some() {
+            next.insert_str(0, &format!("Output: gpool logs {id}. "));
+        }
+        next.push_str(&format!(" Again: gpool retry {id}."));
     }
+    page.line(&next);
     page.text()
 }
 

@@ -12,7 +12,7 @@ use crate::nvml::device;
 
 const GIB: u64 = 1 << 30;
 /// A job that its user lets be paused.
-const PAUSABLE: [&str; 4] = ["-g", "1", "--exits", "pause,requeue"];
+pub const PAUSABLE: [&str; 4] = ["-g", "1", "--exits", "pause,requeue"];
 
 /// A cluster with one device, and a program that uses it.
 pub struct Rig {
@@ -146,7 +146,7 @@ impl Rig {
 
     /// Pauses a job, and waits until its node has reported that. The server shows it as paused from
     /// the order on.
-    fn pause(&self, id: &str) {
+    pub fn pause(&self, id: &str) {
         self.cluster.gpool(["pause", id]).ok();
         until_so("it is paused", || self.events(id).contains("run 1 is paused"));
     }
@@ -346,7 +346,7 @@ fn a_restore_waits_for_a_process_of_others() {
 }
 
 /// The GPUs of a job, by index.
-fn gpus_of(rig: &Rig, id: &str) -> Vec<u32> {
+pub fn gpus_of(rig: &Rig, id: &str) -> Vec<u32> {
     rig.cluster.job(id).placement.iter().flat_map(|it| it.devices.clone()).collect()
 }
 

@@ -50,6 +50,7 @@ mod limits;
 mod lists;
 mod loans;
 mod logs;
+mod lost_gpu;
 mod mig;
 mod nodes;
 mod notify;

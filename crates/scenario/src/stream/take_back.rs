@@ -91,7 +91,7 @@ impl Cluster {
         for allocation in job.phase.allocations_mut() {
             let bytes = allocation.resources.get(&ResourceKind::PauseMemory);
             let (host_bytes, home) = (Bytes::new(bytes), Vec::new());
-            allocation.state = AllocationState::Paused { host_bytes, home };
+            allocation.state = AllocationState::Paused { host_bytes, home, kinds: Vec::new() };
             allocation.resources = resources.clone();
             allocation.resources.set(ResourceKind::PauseMemory, bytes);
         }

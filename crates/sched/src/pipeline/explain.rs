@@ -8,8 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::{
-    Allocation, AllocationState, DeviceHealth, JobId, NodeName, Phase, Policy, Reason, Shape,
-    TakenBack,
+    Allocation, AllocationState, JobId, NodeName, Phase, Policy, Reason, Shape, TakenBack,
 };
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, NodeRow, Snapshot, Unusable, fit_of, unusable};
@@ -284,11 +283,7 @@ fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {
     let (node, index, uuid) = (row.node.name.clone(), device.index, device.uuid.clone());
     Some(match unusable(row, device_ix)? {
         Unusable::Unhealthy(health) => {
-            let why = match health {
-                DeviceHealth::Healthy => String::new(),
-                DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => why.clone(),
-                DeviceHealth::Lost => "it is gone from the bus".to_owned(),
-            };
+            let why = health.fault().unwrap_or_default();
             Reason::GpuUnhealthy { node, index, device: uuid, why }
         }
         Unusable::Unmanaged(process) => Reason::UnmanagedProcess {

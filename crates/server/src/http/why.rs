@@ -159,6 +159,13 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
                 }
                 None => shown,
             },
+            Reason::PausedOnMissing { node, .. } => {
+                let stays = stays(view, row, node).map(|why| format!("stays there ({why}); "));
+                shown.with_next_step(&format!(
+                    "{}gpool requeue {id} restarts it from the beginning on other GPUs",
+                    stays.unwrap_or_default()
+                ))
+            }
             _ => shown,
         }
     };

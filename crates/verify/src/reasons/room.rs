@@ -34,6 +34,10 @@ impl Moment<'_> {
                 self.fit.gang.anywhere && self.lacks_places(*need, *free, *able)
             }
             Reason::PausedOn { node, indexes, free } => self.is_paused_on(node, indexes, *free),
+            Reason::PausedOnMissing { node, .. } => {
+                let row = self.world.node(node);
+                row.and_then(|row| self.fit.out_of_service(&row.node)).as_ref() == Some(reason)
+            }
             Reason::GpuShareNotFree { need, share, free, node, largest } => {
                 self.fit.gpus.share() == Some(*share)
                     && self.lacks_share(*need, *free, node, *largest)

@@ -55,6 +55,11 @@ pub(super) const ABOUT: &[About] = &[
         "gpool gpus shows their jobs; gpool requeue restarts it from the beginning on any GPUs",
     ),
     about(
+        "paused_on_missing",
+        "It is paused with memory of GPUs that are out of service.",
+        "it continues once they are back; gpool requeue restarts it from the beginning on any GPUs",
+    ),
+    about(
         "reserved_for_other",
         "The free GPUs or nodes are reserved for others.",
         "with a shorter --time it may end before the reservation begins",
@@ -117,6 +122,15 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             let text =
                 format!("It needs its own {noun} {listed} of {node} to continue, and {free_words}");
             (text, vec![("node", json!(node)), ("gpus", json!(indexes)), ("free", json!(free))])
+        }
+        R::PausedOnMissing { node, indexes, why } => {
+            let listed: Vec<String> = indexes.iter().map(ToString::to_string).collect();
+            let noun = gpus(u32::try_from(indexes.len()).unwrap_or(u32::MAX));
+            let text = format!(
+                "It needs its own {noun} {} of {node} to continue, out of service ({why})",
+                listed.join(",")
+            );
+            (text, vec![("node", json!(node)), ("gpus", json!(indexes)), ("why", json!(why))])
         }
         _ => return told_of_choice(reason),
     })
