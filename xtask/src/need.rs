@@ -1,6 +1,6 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package, and
-//! schemathesis and Playwright from Python's package index. Installs missing ones where that is permitted;
-//! otherwise the messages name the packages.
+//! schemathesis and Playwright from Python's package index. Installs missing ones where that is
+//! permitted; otherwise the messages name the packages.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

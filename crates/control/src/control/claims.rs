@@ -96,6 +96,25 @@ impl Control {
         }
     }
 
+    /// Requeues jobs that claim devices of a job which keeps them: its pause failed.
+    pub(crate) fn give_up_claims_on(&mut self, id: JobId) {
+        let waits = |it: &Allocation| match &it.state {
+            AllocationState::Claimed { after } => after.iter().any(|task| task.job == id),
+            _ => false,
+        };
+        let has_claim = |claimant: &JobId| {
+            let row = self.world.job(*claimant);
+            row.is_some_and(|row| row.job.phase.allocations().iter().any(waits))
+        };
+        let claimants: Vec<JobId> = self.world.claimants().filter(has_claim).collect();
+        for claimant in claimants {
+            let starts = |row: &JobRow| matches!(row.job.phase, Phase::Starting { .. });
+            if self.world.job(claimant).is_some_and(starts) {
+                self.give_up_claim(claimant, &StopCause::TaskRefused { rank: 0 });
+            }
+        }
+    }
+
     /// Requeues or ends a job that only claims its devices.
     pub(crate) fn give_up_claim(&mut self, id: JobId, cause: &StopCause) {
         let hold = match cause {

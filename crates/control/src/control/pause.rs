@@ -139,6 +139,7 @@ impl Control {
             return;
         }
         if *why == PauseCause::Idle {
+            self.give_up_claims_on(task.job);
             return self.not_released(task.job, reason);
         }
         let (why, mut exits) = (why.clone(), row.spec.life.allowed_exits());
@@ -150,7 +151,10 @@ impl Control {
             (PauseCause::TakenBack { why, beneficiary }, Some(exit)) => {
                 self.stop(task.job, StopCause::TakenBack { why, beneficiary, exit: *exit });
             }
-            _ => self.go_on_now(task.job),
+            _ => {
+                self.give_up_claims_on(task.job);
+                self.go_on_now(task.job);
+            }
         }
     }
 

@@ -169,6 +169,28 @@ fn a_job_that_can_not_be_paused_leaves_by_the_next_exit() {
 }
 
 #[test]
+fn a_claim_on_a_job_that_can_not_be_paused_is_given_up() {
+    let policy = Policy::from_preset("priority").expect("there is one");
+    let mut harness = Harness::with_policy(2, policy);
+    let [keeps, victim] = [(); 2].map(|()| {
+        let id = harness.add(gives_way(&[Exit::Pause, Exit::Requeue]));
+        harness.started(id);
+        id
+    });
+    harness.command(&ana(), Command::on(vec![keeps], JobVerb::Pause)).expect("hers");
+    let waits = harness.add(job("2"));
+    assert_eq!(harness.state(victim), JobState::Paused, "for the job that waits");
+    assert_eq!(harness.state(waits), JobState::Starting, "it claims both devices");
+    let why = "it has managed memory".to_owned();
+    let is = TaskIs::NotPaused { pid: 4242, started_at: harness.now, why };
+    harness.say(keeps, is);
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+    // The next cycle takes its devices by the next exit.
+    assert_eq!(harness.state(keeps), JobState::Stopping);
+    assert_eq!(harness.state(waits), JobState::Starting);
+}
+
+#[test]
 fn a_pause_and_its_resume_survive_a_restart() {
     let (mut harness, victim, winner) = paused_for_another();
     harness.started(winner);

@@ -101,3 +101,23 @@ fn a_job_that_did_not_move_is_paused_and_waits_for_its_own_devices() {
     assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Running));
     assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
 }
+
+/// The job does not know the kind of a device that is gone, unless its pause has noted it.
+#[test]
+fn a_device_that_is_no_longer_listed_is_replaced_by_one_of_its_kind() {
+    for (remap, ends) in [(Remap::Yes, vec![1]), (no(), vec![0])] {
+        let (mut harness, id, other) = displaced(2, "1", remap.clone());
+        harness.exited(other, 0);
+        let mut rest = inventory(2);
+        if let Report::Inventory { facts, devices, .. } = &mut rest {
+            facts.remap = remap;
+            devices.remove(0);
+        }
+        harness.report(rest);
+        resume(&mut harness, id);
+        assert_eq!(devices(&harness, id), ends);
+        let is_paused = harness.state(id) == JobState::Paused;
+        assert_eq!(is_paused, ends == [0]);
+        assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+    }
+}

@@ -207,25 +207,7 @@ impl Sim {
             Action::Prevent { task, generation } => {
                 seen.extend(self.prevent(m, task, generation));
             }
-            Action::Stop { task, grace, .. } => {
-                let Some(agent) = self.machines[m].agent.as_mut() else { return };
-                let number = agent.number;
-                if let Some((order, _)) = agent.asked.remove(&task) {
-                    seen.extend(self.prevent(m, task, order.generation));
-                    return;
-                }
-                for forked in &mut self.machines[m].forked {
-                    if forked.order.task() == task && forked.by == number {
-                        let sooner = forked.stop.map_or(grace, |before| before.min(grace));
-                        forked.stop = Some(sooner);
-                    }
-                }
-                self.begin_end(m, task, Why::Told, grace);
-                if self.bug == Some(Bug::EndTooEarly) {
-                    let end = not_run(self.machines[m].clock(self.now));
-                    seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });
-                }
-            }
+            Action::Stop { task, grace, .. } => self.stop(m, task, grace, seen),
             Action::Change { task, generation, terms } => {
                 seen.extend(self.change(m, task, generation, &terms));
             }
@@ -265,6 +247,27 @@ impl Sim {
                     machine.records.extend(moved);
                 }
             }
+        }
+    }
+
+    /// Ends a task, or prevents its start.
+    fn stop(&mut self, m: usize, task: TaskId, grace: Millis, seen: &mut VecDeque<Input>) {
+        let Some(agent) = self.machines[m].agent.as_mut() else { return };
+        let number = agent.number;
+        if let Some((order, _)) = agent.asked.remove(&task) {
+            seen.extend(self.prevent(m, task, order.generation));
+            return;
+        }
+        for forked in &mut self.machines[m].forked {
+            if forked.order.task() == task && forked.by == number {
+                let sooner = forked.stop.map_or(grace, |before| before.min(grace));
+                forked.stop = Some(sooner);
+            }
+        }
+        self.begin_end(m, task, Why::Told, grace);
+        if self.bug == Some(Bug::EndTooEarly) {
+            let end = not_run(self.machines[m].clock(self.now));
+            seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });
         }
     }
 

@@ -382,6 +382,13 @@ fn new_array(what: &Happening) -> Option<Box<ArraySpec>> {
     Some(Box::new(spec))
 }
 
+fn exits(what: &Happening) -> BTreeSet<Exit> {
+    match what.is("pauses") {
+        true => BTreeSet::from([Exit::Pause, Exit::Requeue]),
+        false => BTreeSet::new(),
+    }
+}
+
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
     let positive = |name| Some(small(name)).filter(|n| *n > 0);
@@ -432,11 +439,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                     })
                 }),
                 preemptible: what.is("preemptible").then_some(true),
-                exits: match what.is("pauses") {
-                    true => BTreeSet::from([Exit::Pause, Exit::Requeue]),
-                    false => BTreeSet::new(),
-                }
-                .into(),
+                exits: exits(what).into(),
                 ..Life::default()
             },
             allow_unsatisfiable: true,
