@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, Terms};
 use gpool_model::job::{EndCause, Usage};
-use gpool_model::{Generation, TaskId, Timestamp};
+use gpool_model::{Generation, Millis, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input, Seats};
 use gpool_node::presence::Presence;
 
