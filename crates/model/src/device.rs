@@ -359,13 +359,13 @@ pub struct DeviceDetail {
     pub energy_mj: Option<u64>,
     /// Clock of the streaming multiprocessors in MHz.
     pub sm_clock_mhz: Option<u32>,
-    /// Milliseconds since the driver was loaded in which the power limit lowered the clocks.
+    /// Milliseconds with clocks lowered by the power limit, since the driver was loaded.
     pub power_capped_ms: Option<u64>,
-    /// Milliseconds since the driver was loaded in which the temperature lowered the clocks.
+    /// Milliseconds with clocks lowered by the temperature, since the driver was loaded.
     pub thermal_capped_ms: Option<u64>,
     /// Thousandths of the streaming multiprocessors that had work, since the last reading.
     pub sm_active_permille: Option<u32>,
-    /// Thousandths of the time in which tensor cores worked, since the last reading.
+    /// Thousandths of the time with working tensor cores, since the last reading.
     pub tensor_active_permille: Option<u32>,
     /// Thousandths of the memory bandwidth in use, since the last reading.
     pub dram_active_permille: Option<u32>,

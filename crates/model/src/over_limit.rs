@@ -56,6 +56,6 @@ pub struct OverMemory {
     pub device: u32,
     /// The most that it may use.
     pub limit: Bytes,
-    /// What it used.
+    /// The memory that it used.
     pub used: Bytes,
 }

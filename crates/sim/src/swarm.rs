@@ -148,7 +148,7 @@ impl Swarm {
         let weights: Vec<u64> = weights.collect();
         let drawn = rng.one_of(&[60, 200, 400, 800]);
         let pass_most = [100, 5_000, 60_000, 3_600_000];
-        // Pauses for loans need a while: not so long that all is over at once.
+        // Pauses for loans take a while, so time passes in small steps.
         let (drawn, pass_most) = match &mut of_pauses {
             Some(rng) => (drawn.max(rng.one_of(&[200, 800])), [5_000, 5_000, 20_000, 60_000]),
             None => (drawn, pass_most),

@@ -1,4 +1,4 @@
-//! The page of GPU time: who held GPUs, and how much of that was busy.
+//! The page of GPU time: allocated, busy and idle.
 
 use askama::Template;
 use gpool_wire::usage::UsageRow;

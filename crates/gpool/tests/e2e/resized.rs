@@ -1,4 +1,4 @@
-//! Running jobs whose shares of GPUs get another size.
+//! Changes of the shares of running jobs.
 
 use gpool_model::enforcement::Mechanism;
 

@@ -108,7 +108,7 @@ fn the_policy_decides_about_jobs_above_their_limit() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let endpoint = Endpoint::new(|_| Some(204));
     let rule = format!("over_limit@{}", endpoint.url);
-    // A job whose process uses more than its 20 GiB.
+    // The process of this job uses more than its 20 GiB.
     let over = |flags: &[&str]| {
         let flags = [&["--gpu-memory", "20G", "--notify", &rule], flags].concat();
         let id = cluster.sh(&flags, "echo $$; exec sleep 1000");

@@ -32,7 +32,7 @@ pub(crate) struct Asking {
     is_answered: bool,
     /// Whether the answer does not reach the user.
     pub is_deaf: bool,
-    /// Versions of the jobs that it changed, right after it did, and what they request.
+    /// Versions of the jobs that it changed, right after the change, with their requests.
     versions: Vec<(JobId, Version, GpuRequest)>,
 }
 

@@ -12,7 +12,7 @@ pub struct GpuDetail {
     /// Part of the streaming multiprocessors with work, 0 to 1, over the last seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sm_active: Option<f64>,
-    /// Part of the time in which tensor cores worked, 0 to 1, over the last seconds.
+    /// Part of the time with working tensor cores, 0 to 1, over the last seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_active: Option<f64>,
     /// Part of the memory bandwidth in use, 0 to 1, over the last seconds.
@@ -27,10 +27,10 @@ pub struct GpuDetail {
     /// Energy in joules since the driver was loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Seconds since the driver was loaded in which the power limit lowered the clocks.
+    /// Seconds with clocks lowered by the power limit, since the driver was loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_capped_s: Option<f64>,
-    /// Seconds since the driver was loaded in which the temperature lowered the clocks.
+    /// Seconds with clocks lowered by the temperature, since the driver was loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thermal_capped_s: Option<f64>,
     /// Bytes per second that the device received over PCIe.
@@ -63,7 +63,7 @@ impl From<DeviceDetail> for GpuDetail {
     }
 }
 
-/// A figure in the unit of which `parts` are thousandths.
+/// Converts thousandths of a unit to the unit.
 #[expect(clippy::cast_precision_loss, reason = "exact below 2^53, which no figure here reaches")]
 pub(super) fn thousandths(parts: u64) -> f64 {
     parts as f64 / 1000.0

@@ -80,7 +80,7 @@ impl Pages {
         answer
     }
 
-    /// Answers as the API does, for nobody.
+    /// Answers as the API does, without a user.
     pub(super) async fn forward(&self, path: &str) -> Result<Response<Body>, Box<Problem>> {
         self.call(&self.nobody, Request::get(path).body(Body::empty())).await
     }

@@ -35,7 +35,7 @@ use super::extract::ApiError;
 use crate::feed::Feed;
 use crate::web::{SignedIn, Web};
 
-/// Nobody's user and group ID, for pages without signing in.
+/// The user and group ID of `nobody`, for pages without signing in.
 const NOBODY: u32 = 65_534;
 
 /// Makes a link that signs the caller in to the dashboard, once and within a minute.
