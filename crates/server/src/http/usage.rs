@@ -14,8 +14,8 @@ use super::extract::{ApiError, Params};
 use crate::clock::now;
 use crate::usage::minute_of;
 
-/// The range of GPU time without a start.
-const WEEK: Millis = Millis::from_hours(24 * 7);
+/// The range of reports without a start.
+pub(super) const WEEK: Millis = Millis::from_hours(24 * 7);
 /// The range of utilization without a start.
 const DAY: Millis = Millis::from_hours(24);
 /// Points without a limit, and the most.
@@ -105,7 +105,8 @@ pub(crate) async fn gpu_history(
     Ok(Json(Document::new(api.handle.beside(uid, read).await?)))
 }
 
-fn before(until: Timestamp, span: Millis) -> Timestamp {
+/// The start of a range of this length.
+pub(super) fn before(until: Timestamp, span: Millis) -> Timestamp {
     Timestamp::new(until.get().saturating_sub(span.get()))
 }
 

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::{GpuTime, JobId, Millis, Phase, Refusal, Timestamp};
+use gpool_model::{GpuTime, JobId, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_wire::waste::{WasteParams, WasteRow};
 use gpool_wire::{List, Problem, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
+use super::usage::{WEEK, before};
 use super::{Api, jobs, listing, simulate};
 use crate::clock::now;
 use crate::codec;
@@ -19,8 +20,6 @@ use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
 use crate::view::View;
 
-/// The range of ended jobs without a start.
-const WEEK: Millis = Millis::from_hours(24 * 7);
 /// Rows without a limit.
 const ROWS: u32 = 20;
 /// The utilization of this many running jobs is read: those with the most GPU time.
@@ -73,7 +72,7 @@ pub(crate) async fn list(
         return Err(Refusal::NotPermitted { what, by }.into());
     }
     let n_rows = listing::limit(Some(params.limit.unwrap_or(ROWS)))?;
-    let since = params.since.map_or_else(|| before_now(WEEK), |time| time.0);
+    let since = params.since.map_or_else(|| before(now(), WEEK), |time| time.0);
     let uid = asker.caller.owner.uid;
     let running = api.handle.look(uid, Age::New, running).await?;
     let handle = api.handle.clone();
@@ -156,10 +155,6 @@ fn ended(reader: &Reader, since: Timestamp, n_rows: usize) -> Result<Vec<Wasted>
         }
         largest(&mut all, n_rows);
     }
-}
-
-fn before_now(span: Millis) -> Timestamp {
-    Timestamp::new(now().get().saturating_sub(span.get()))
 }
 
 fn largest(all: &mut Vec<Wasted>, n_rows: usize) {
