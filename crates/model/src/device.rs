@@ -256,7 +256,7 @@ impl DeviceHealth {
         match self {
             Self::Healthy => None,
             Self::Unhealthy { why } | Self::Unknown { why } => Some(why.clone()),
-            Self::Lost => Some("it is gone from the bus".to_owned()),
+            Self::Lost => Some("it has fallen off the bus".to_owned()),
         }
     }
 }

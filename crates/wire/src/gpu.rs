@@ -319,13 +319,7 @@ impl Gpu {
                 .collect(),
             mig: GpuMig::of(node, device),
             part_of: device.instance.as_deref().map(|it| GpuPartOf::from((device, it))),
-            health_why: match &device.health {
-                DeviceHealth::Healthy => None,
-                DeviceHealth::Unhealthy { why } | DeviceHealth::Unknown { why } => {
-                    Some(why.clone())
-                }
-                DeviceHealth::Lost => Some("the GPU has fallen off the bus".to_owned()),
-            },
+            health_why: device.health.fault(),
             allowed,
             drain,
             reservations,

@@ -10,7 +10,7 @@ use gpool_web::{Asked, Confirm, Submit};
 use gpool_wire::{Document, Forecast, Job, List, Problem, Project, Selection, catalogue};
 use http_body_util::{BodyExt, Limited};
 
-use super::answer::{html, message, see};
+use super::answer::{html, message, no_page, see, sign_in_first};
 use super::contents::now;
 use super::query::Query;
 use super::{Page, Pages, Visit};
@@ -35,8 +35,7 @@ impl Pages {
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let Some(mut visit) = self.visit(label, headers).await else {
-            let text = "Run this on the machine of the server, and open the link that it prints:";
-            return Ok(message(StatusCode::UNAUTHORIZED, "Sign in", text, "gpool open"));
+            return Ok(sign_in_first());
         };
         let body = tokio::time::timeout(FORM, Limited::new(Box::pin(body), FORM_MAX).collect());
         let Ok(Ok(body)) = body.await else {
@@ -51,10 +50,7 @@ impl Pages {
         match path {
             "/act" => self.act(&visit).await,
             "/submit" => self.submit(&visit).await,
-            _ => {
-                let text = "Start from the Overview.";
-                Ok(message(StatusCode::NOT_FOUND, "There is no such page", text, ""))
-            }
+            _ => Ok(no_page()),
         }
     }
 

@@ -27,7 +27,7 @@ use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
 use tokio::sync::watch;
 
-use self::answer::{file, message, with_headers};
+use self::answer::{file, message, no_page, sign_in_first, with_headers};
 use self::query::Query;
 use super::Api;
 use super::asker::{Asker, Asks, Identify, Peer};
@@ -121,12 +121,15 @@ impl Pages {
         };
         let path = head.uri.path().to_owned();
         let page = match head.method {
-            Method::GET | Method::HEAD => match self.visit(label, &head.headers).await {
-                Some(mut visit) => {
-                    visit.query = Query::of(head.uri.query().unwrap_or_default());
-                    self.show(&path, label, Some(visit)).await
-                }
-                None => self.show(&path, label, None).await,
+            Method::GET | Method::HEAD => match self.public(&path, label).await {
+                Some(page) => page,
+                None => match self.visit(label, &head.headers).await {
+                    Some(mut visit) => {
+                        visit.query = Query::of(head.uri.query().unwrap_or_default());
+                        self.show(&path, &visit).await
+                    }
+                    None => Ok(sign_in_first()),
+                },
             },
             Method::POST => self.post(&path, label, &head.headers, body).await,
             _ => {
@@ -137,20 +140,21 @@ impl Pages {
         with_headers(page.unwrap_or_else(|why| refused(&why)), path.starts_with("/assets/"))
     }
 
-    /// The page of a path.
-    async fn show(&self, path: &str, label: &str, visit: Option<Visit<'_>>) -> Page {
+    /// The page of a path that needs no user; `None` for other paths.
+    async fn public(&self, path: &str, label: &str) -> Option<Page> {
         let parts = path.split('/').skip(1).collect::<Vec<_>>();
-        match parts[..] {
-            ["wall"] => return self.wall().await,
-            ["login", code] => return Ok(self.sign_in(label, code)),
-            ["assets", name] => return Ok(file(name)),
-            ["healthz" | "readyz" | "metrics" | "openapi.json"] => return self.forward(path).await,
-            _ => {}
-        }
-        let Some(visit) = &visit else {
-            let text = "Run this on the machine of the server, and open the link that it prints:";
-            return Ok(message(StatusCode::UNAUTHORIZED, "Sign in", text, "gpool open"));
-        };
+        Some(match parts[..] {
+            ["wall"] => self.wall().await,
+            ["login", code] => Ok(self.sign_in(label, code)),
+            ["assets", name] => Ok(file(name)),
+            ["healthz" | "readyz" | "metrics" | "openapi.json"] => self.forward(path).await,
+            _ => return None,
+        })
+    }
+
+    /// The page of a path for its user.
+    async fn show(&self, path: &str, visit: &Visit<'_>) -> Page {
+        let parts = path.split('/').skip(1).collect::<Vec<_>>();
         match parts[..] {
             [""] => self.overview(visit).await,
             ["queue"] => self.queue(visit).await,
@@ -164,10 +168,7 @@ impl Pages {
             ["docs"] => self.docs(visit).await,
             ["submit"] => self.form(visit).await,
             ["events"] => Ok(stream::stream(self, visit)),
-            _ => {
-                let text = "Start from the Overview.";
-                Ok(message(StatusCode::NOT_FOUND, "There is no such page", text, ""))
-            }
+            _ => Ok(no_page()),
         }
     }
 
