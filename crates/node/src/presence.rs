@@ -1,6 +1,9 @@
 //! Whether the memory of a task is on its devices while it is paused, for its loans or by the
 //! server. Memory that comes back comes back as a whole, so it needs room first.
 
+use std::cmp::Reverse;
+
+use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 
 use crate::loans::{Decision, Tenant};
@@ -76,7 +79,20 @@ pub fn freeze<'t>(plan: &mut [Decision], tenants: impl Iterator<Item = &'t Tenan
 
 /// Whether a device has room for `needed` bytes of a task that was paused for its loans, without
 /// memory that the `others` requested: otherwise it might have to leave at once.
-pub fn can_return(usable: Bytes, needed: Bytes, others: impl Iterator<Item = Tenant>) -> bool {
-    let taken = others.map(|tenant| tenant.used.max(tenant.request));
+///
+/// Tasks that are away too do not hold each other up: those behind `task` in one order for all
+/// devices of the node leave it the room of their requests.
+pub fn can_return(
+    usable: Bytes,
+    needed: Bytes,
+    task: (TaskId, &Tenant),
+    others: impl Iterator<Item = (TaskId, Tenant, Presence)>,
+) -> bool {
+    let turn = |id: TaskId, tenant: &Tenant| (Reverse(tenant.priority), tenant.started_at, id);
+    let own = turn(task.0, task.1);
+    let counts = |(id, tenant, presence): &(TaskId, Tenant, Presence)| {
+        *presence != Presence::Away || turn(*id, tenant) < own
+    };
+    let taken = others.filter(counts).map(|(_, tenant, _)| tenant.used.max(tenant.request));
     taken.fold(needed, Bytes::saturating_add) <= usable
 }

@@ -287,10 +287,16 @@ impl Keeper {
             let Some(kept) = self.tasks.get(&task) else { continue };
             let has_room = |(place, device): (usize, &DeviceUuid)| {
                 let needed = kept.counted(place).unwrap_or(Bytes::MAX);
-                let others = self.tasks.keys().filter(|other| **other != task);
-                let others = others.filter_map(|other| self.seat(*other, device, None));
-                self.usable(device)
-                    .is_some_and(|usable| can_return(usable, needed, others.map(|it| it.tenant)))
+                let seat = |of: &TaskId| Some((*of, self.seat(*of, device, None)?.tenant));
+                let others = self.tasks.iter().filter(|(other, _)| **other != task);
+                let others = others.filter_map(|(other, kept)| {
+                    let (other, tenant) = seat(other)?;
+                    Some((other, tenant, kept.presence))
+                });
+                let own = self.usable(device).zip(seat(&task));
+                own.is_some_and(|(usable, (task, tenant))| {
+                    can_return(usable, needed, (task, &tenant), others)
+                })
             };
             if kept.devices.iter().enumerate().all(has_room) {
                 self.note(task, Presence::Returning);

@@ -6,5 +6,6 @@ mod converge;
 mod loans;
 mod meeting;
 mod moves;
+mod presence;
 mod seating;
 mod spread;

@@ -23,7 +23,7 @@ pub(crate) struct Seat {
     /// Its place among the devices of the task.
     place: usize,
     pub tenant: Tenant,
-    presence: Presence,
+    pub presence: Presence,
     granted: Bytes,
 }
 

@@ -338,10 +338,12 @@ impl Machine {
         let Some(claim) = self.claims.get(&task) else { return false };
         claim.memory.iter().enumerate().all(|(place, memory)| {
             let Some(device) = self.device_of(task, place) else { return false };
-            let mut others = self.tenants(&device, bug);
-            others.retain(|seat| seat.task != task);
+            let (own, others): (Vec<_>, Vec<_>) =
+                self.tenants(&device, bug).into_iter().partition(|seat| seat.task == task);
+            let others = others.into_iter().map(|it| (it.task, it.tenant, it.presence));
             let usable: Bytes = self.usable(&device);
-            can_return(usable, memory.used, others.into_iter().map(|seat| seat.tenant))
+            own.first()
+                .is_some_and(|own| can_return(usable, memory.used, (task, &own.tenant), others))
         })
     }
 }

@@ -1,0 +1,50 @@
+//! Tasks that were paused for their loans, and when they come back.
+
+use gpool_model::id::{Attempt, JobId, TaskId};
+use gpool_model::unit::{Bytes, Timestamp};
+use gpool_node::loans::Tenant;
+use gpool_node::presence::{Presence, can_return};
+
+/// A task of a device with 8 GiB. While it is away it uses nothing there.
+fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
+    let tenant = Tenant {
+        request: Bytes::from_gib(request),
+        limit: Bytes::from_gib(8),
+        used: Bytes::from_gib(used),
+        wish: None,
+        priority: 0,
+        started_at: Timestamp::new(id),
+        called: None,
+        can_pause: true,
+        is_leaving: false,
+    };
+    (TaskId { job: JobId::single(id), attempt: Attempt::FIRST, rank: 0 }, tenant)
+}
+
+/// Whether the first of the tasks can come back with this memory.
+fn returns(needed: u32, all: &[((TaskId, Tenant), Presence)]) -> bool {
+    let ((id, tenant), _) = &all[0];
+    let others = all[1..].iter().map(|((id, tenant), presence)| (*id, *tenant, *presence));
+    can_return(Bytes::from_gib(8), Bytes::from_gib(needed), (*id, tenant), others)
+}
+
+#[test]
+fn a_task_returns_once_no_request_of_a_present_task_is_in_the_way() {
+    let away = (task(1, 2, 0), Presence::Away);
+    assert!(!returns(7, &[away, (task(2, 2, 1), Presence::Here)]));
+    assert!(returns(6, &[away, (task(2, 2, 1), Presence::Here)]));
+    assert!(!returns(6, &[away, (task(2, 2, 3), Presence::Here)]), "its loan is there");
+}
+
+#[test]
+fn tasks_that_are_away_do_not_hold_each_other_up() {
+    let (older, newer) = (task(1, 2, 0), task(2, 2, 0));
+    let away = |it| (it, Presence::Away);
+    assert!(returns(7, &[away(older), away(newer)]), "it goes first");
+    assert!(!returns(7, &[away(newer), away(older)]), "it waits for its turn");
+    let important = (newer.0, Tenant { priority: 1, ..newer.1 });
+    assert!(returns(7, &[away(important), away(older)]));
+    assert!(!returns(7, &[away(older), away(important)]));
+    // The server may resume a task that it paused at any time.
+    assert!(!returns(7, &[away(older), (newer, Presence::Paused)]));
+}
