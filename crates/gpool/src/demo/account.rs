@@ -12,7 +12,7 @@ use gpool_client::Client;
 use gpool_model::job::JobState;
 use gpool_wire::Job;
 
-use super::load::Submitted;
+use super::load::{Submitted, ids};
 use super::watch::{self, Seen};
 
 /// Writes the summary.
@@ -25,7 +25,7 @@ pub fn write(
     seen: &BTreeMap<String, Seen>,
     screen: &Screen,
 ) -> Result<()> {
-    let jobs = watch::jobs(client, submitted)?;
+    let jobs = watch::jobs(client, &ids(submitted))?;
     let head = ["JOB", "NAME", "GPUS", "WAITED", "RAN", "DEVICES", "STATE"];
     let mut table = Table::new(head.map(str::to_owned).to_vec());
     for job in &jobs {

@@ -7,7 +7,7 @@ use gpool_cli::screen::Screen;
 use gpool_client::{Client, new_key};
 use gpool_wire::JobCreate;
 
-/// One job of the load.
+/// A submission.
 struct Part {
     name: &'static str,
     gpus: u32,
@@ -17,12 +17,32 @@ struct Part {
     what: &'static str,
 }
 
+/// The jobs that come after the load: name, GPUs and seconds.
+const ENDLESS: [(&str, u32, u32); 9] = [
+    ("train", 4, 40),
+    ("tune", 1, 25),
+    ("eval", 1, 12),
+    (IDLE, 1, 50),
+    ("tune", 1, 30),
+    ("prepare", 2, 20),
+    ("tune", 1, 22),
+    ("pretrain", u32::MAX, 15),
+    ("eval", 2, 18),
+];
+/// The name of the job that does not use its GPU.
+pub const IDLE: &str = "notebook";
+
 /// A submitted job and the feature that it shows.
 pub struct Submitted {
     /// The id of the job.
     pub id: String,
     /// What the job demonstrates.
     pub what: &'static str,
+}
+
+/// The ids of submitted jobs.
+pub fn ids(submitted: &[Submitted]) -> Vec<String> {
+    submitted.iter().map(|job| job.id.clone()).collect()
 }
 
 /// The jobs for a node with `n_devices` devices.
@@ -65,15 +85,8 @@ pub fn submit(
     let mut ids: Vec<(&str, String)> = Vec::new();
     for part in parts(n_free) {
         let after = part.after.and_then(|name| ids.iter().find(|(other, _)| *other == name));
-        let create = JobCreate {
-            command: vec!["sh".to_owned(), "-c".to_owned(), script(part.seconds)],
-            name: Some(part.name.to_owned()),
-            gpus: Some(part.gpus.to_string()),
-            directory: Some("/".to_owned()),
-            after: after.map(|(_, id)| id.clone()).into_iter().collect(),
-            environment: path_alone(),
-            ..JobCreate::default()
-        };
+        let after = after.map(|(_, id)| id.clone()).into_iter().collect();
+        let create = JobCreate { after, ..request(part.name, part.gpus, part.seconds) };
         let job = client.submit(&create, Some(&new_key())).map_err(Failure::from)?;
         screen.data(&format!("submitted {:>3} {:6} {}\n", job.id, part.name, part.what))?;
         ids.push((part.name, job.id.clone()));
@@ -100,6 +113,28 @@ pub fn submit(
             screen.data("\n")?;
             Ok(submitted)
         }
+    }
+}
+
+/// Submits the `n`-th job of an endless series, with at most `n_free` GPUs.
+///
+/// # Errors
+/// The server refuses it.
+pub fn submit_another(client: &Client, n: usize, n_free: u32) -> Result<String> {
+    let (name, gpus, seconds) = ENDLESS[n % ENDLESS.len()];
+    let time = Some(format!("{}s", seconds + 10).into());
+    let create = JobCreate { time, ..request(name, gpus.min(n_free), seconds) };
+    client.submit(&create, Some(&new_key())).map(|job| job.id).map_err(Failure::from)
+}
+
+fn request(name: &str, gpus: u32, seconds: u32) -> JobCreate {
+    JobCreate {
+        command: vec!["sh".to_owned(), "-c".to_owned(), script(seconds)],
+        name: Some(name.to_owned()),
+        gpus: Some(gpus.to_string()),
+        directory: Some("/".to_owned()),
+        environment: path_alone(),
+        ..JobCreate::default()
     }
 }
 

@@ -1,23 +1,28 @@
 //! `gpool demo`: a cluster of one node in a temporary folder, a mixed load of real processes, a
-//! live view until all jobs have ended, and a summary. It uses the API of its server like any
+//! live view until all jobs have ended, and a summary. On a terminal further jobs follow until the
+//! user ends it. It uses the API of its server like any
 //! client.
 
 mod account;
+mod activity;
 mod devices;
+mod endless;
 mod load;
 mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gpool_cli::cluster::{Cluster, Setup};
+use gpool_cli::cluster::{Cluster, NAME, Setup};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
-use gpool_client::Client;
 use gpool_device::DevicesArg;
 use gpool_model::DeviceState;
+
+use self::activity::Activity;
+use crate::serve::CONTROL_FILE;
 
 /// The options of the demo.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +56,7 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
         screen
             .data(&format!("Watch it in a browser (the link works once):\n  {}\n\n", login.url))?;
     }
-    let outcome = play(cluster.client(), &interrupted, screen);
+    let outcome = play(&cluster, options.keep, &interrupted, screen);
     if options.keep {
         let folder = cluster.keep();
         let socket = folder.join("api.sock");
@@ -83,7 +88,8 @@ fn watch_signals() -> Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()> {
+fn play(cluster: &Cluster, is_kept: bool, interrupted: &AtomicBool, screen: &Screen) -> Result<()> {
+    let client = cluster.client();
     let gpus = client.gpus().map_err(Failure::from)?.items;
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     // GPUs in use stay untouched; a job that asked for them too would wait.
@@ -92,7 +98,16 @@ fn play(client: &Client, interrupted: &AtomicBool, screen: &Screen) -> Result<()
     if n_free < n_devices {
         screen.data(&format!("{n_free} of {n_devices} GPUs are free; the demo uses those\n"))?;
     }
+    // Only simulated devices read this file; several nodes have one each, in their folders.
+    let file = cluster.folder().join("state").join(CONTROL_FILE);
+    let is_simulated = gpus.iter().all(|gpu| gpu.node == NAME && gpu.uuid.starts_with("GPU-sim-"));
+    let mut activity = is_simulated.then(|| Activity::new(&file, n_devices));
     let submitted = load::submit(client, n_free, n_devices, screen)?;
-    let seen = watch::until_ended(client, &submitted, interrupted, screen)?;
-    account::write(client, &submitted, &seen, screen)
+    let ids = load::ids(&submitted);
+    let seen = watch::until_ended(client, &ids, activity.as_mut(), interrupted, screen)?;
+    account::write(client, &submitted, &seen, screen)?;
+    match is_kept {
+        true => Ok(()),
+        false => endless::until_enter(client, n_free, activity.as_mut(), interrupted, screen),
+    }
 }

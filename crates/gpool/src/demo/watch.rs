@@ -15,7 +15,7 @@ use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_wire::Job;
 
-use super::load::Submitted;
+use super::activity::Activity;
 
 /// What the view observed of a job while it waited.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,8 @@ const EVERY: Duration = Duration::from_millis(200);
 /// The jobs do not end in time, the server does not answer, or the user interrupts.
 pub fn until_ended(
     client: &Client,
-    submitted: &[Submitted],
+    ids: &[String],
+    mut activity: Option<&mut Activity>,
     interrupted: &AtomicBool,
     screen: &Screen,
 ) -> Result<BTreeMap<String, Seen>> {
@@ -44,7 +45,10 @@ pub fn until_ended(
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     let mut n_drawn = 0;
     loop {
-        let jobs = jobs(client, submitted)?;
+        let jobs = jobs(client, ids)?;
+        if let Some(activity) = &mut activity {
+            activity.follow(&jobs);
+        }
         for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
             let entry = seen.entry(job.id.clone()).or_default();
             entry.waited_for = job.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();
@@ -70,12 +74,12 @@ pub fn until_ended(
     }
 }
 
-/// The demo's jobs in the order of submission.
+/// The jobs with these ids.
 ///
 /// # Errors
 /// The server does not answer.
-pub fn jobs(client: &Client, submitted: &[Submitted]) -> Result<Vec<Job>> {
-    submitted.iter().map(|job| client.job(&job.id).map_err(Failure::from)).collect()
+pub fn jobs(client: &Client, ids: &[String]) -> Result<Vec<Job>> {
+    ids.iter().map(|id| client.job(id).map_err(Failure::from)).collect()
 }
 
 /// Records which jobs started although a job submitted before them still waits.

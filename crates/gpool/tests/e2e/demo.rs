@@ -1,6 +1,6 @@
 //! The demo, as a user would run it, but without a terminal.
 
-use crate::harness::{Cluster, Running, processes_of, until_so};
+use crate::harness::{Cluster, Running, Tty, processes_of, until, until_so};
 
 #[test]
 fn the_demo_succeeds_and_leaves_nothing_behind() {
@@ -35,4 +35,28 @@ fn a_kept_demo_can_be_used_and_ended() {
     assert_eq!(on_it(&["down", "--now"]).code, 0);
     on_it(&["queue"]).refused(3, &[]);
     until_so("no process is left", || processes_of(&cluster.path("run")).is_empty());
+}
+
+#[test]
+fn on_a_terminal_the_demo_goes_on_until_enter() {
+    let cluster = Cluster::unstarted(&[]);
+    let folder = cluster.path("run");
+    let mut command = cluster.command();
+    command.env("TMPDIR", &folder).args(["demo", "--devices", "sim:8xH100-80G"]);
+    let mut tty = Tty::of(command);
+    tty.until_shows("Press Enter");
+    let seen = tty.seen.lock().unwrap().clone();
+    let socket = seen.lines().find_map(|line| line.trim().strip_prefix("socket ")).unwrap();
+    until("jobs that run, wait and use their GPUs", || {
+        let mut command = cluster.command();
+        let ran =
+            Running::start(command.env("GPOOL_SOCKET", socket).args(["gpus", "-o", "json"]), None);
+        let json: serde_json::Value = serde_json::from_str(&ran.end().ok()).ok()?;
+        let gpus = json["items"].as_array()?;
+        gpus.iter().any(|gpu| gpu["utilization"].as_f64() > Some(0.3)).then_some(())
+    });
+    tty.types("\r");
+    assert_eq!(tty.end(), 0);
+    until_so("no process is left", || processes_of(&folder).is_empty());
+    assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
 }

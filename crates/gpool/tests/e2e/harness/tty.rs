@@ -22,14 +22,19 @@ pub struct Tty {
 
 impl Tty {
     pub fn start(cluster: &Cluster, words: &[&str]) -> Self {
+        let mut command = cluster.command();
+        command.args(words);
+        Self::of(command)
+    }
+
+    pub fn of(mut command: Command) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
-        let mut command: Command = cluster.command();
-        command.args(words).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.env("TERM", "xterm").env("SHELL", "/bin/sh");
         command.stdin(end()).stdout(end()).stderr(end());
         set_size(&master, 30, 90);
         let child = command.spawn().unwrap();
