@@ -1,4 +1,4 @@
-//! After the summary, a demo on a terminal goes on until the user ends it: jobs keep coming, so that
+//! After the summary, a demo on a terminal goes on until the user ends it: jobs keep coming, and
 //! the dashboard and other commands show a cluster at work.
 
 use std::io::IsTerminal as _;
