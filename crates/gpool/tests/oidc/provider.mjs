@@ -1,0 +1,30 @@
+// An identity provider on loopback for the tests: any name signs in; its groups come from GROUPS, a
+// JSON object of lists by name. It prints its address when it is ready.
+import { Provider } from 'oidc-provider';
+
+const groups = JSON.parse(process.env.GROUPS ?? '{}');
+const client = {
+  client_id: 'gpool',
+  client_secret: 'secret-of-gpool',
+  redirect_uris: JSON.parse(process.env.REDIRECTS),
+  grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:device_code'],
+  response_types: ['code'],
+};
+const configuration = {
+  clients: [client],
+  claims: { openid: ['sub'], profile: ['preferred_username'], groups: ['groups'] },
+  scopes: ['openid', 'profile', 'groups'],
+  features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true } },
+  findAccount: (_, name) => ({
+    accountId: name,
+    claims: () => ({ sub: name, preferred_username: name, groups: groups[name] ?? [] }),
+  }),
+};
+// The port is known only once the server listens, and the issuer contains it.
+const { createServer } = await import('node:http');
+const server = createServer();
+server.listen(Number(process.env.PORT ?? 0), '127.0.0.1', () => {
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  server.on('request', new Provider(issuer, configuration).callback());
+  console.log(issuer);
+});
