@@ -1,6 +1,6 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
-//! Python's package index schemathesis, Playwright and Node; and an identity provider from npm.
-//! Installs missing ones where that is permitted; otherwise the messages name the packages.
+//! Python's package index schemathesis, Playwright, aiosmtpd and Node; and an identity provider from
+//! npm. Installs missing ones where that is permitted; otherwise the messages name the packages.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -53,6 +53,13 @@ const PACKAGES: &[Packages] = &[
         pins: "crates/gpool/tests/browser/requirements.txt",
         folder: "target/browser",
         tests: "the test of the dashboard in a browser",
+        npm: None,
+    },
+    Packages {
+        name: "aiosmtpd",
+        pins: "crates/gpool/tests/mail/requirements.txt",
+        folder: "target/mail",
+        tests: "the test of mail through a mail server",
         npm: None,
     },
     Packages {

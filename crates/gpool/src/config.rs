@@ -7,7 +7,7 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::escape::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
-use gpool_server::{Allowed, MailSettings, NotifySettings, WebAddress};
+use gpool_server::{Allowed, BadRelay, MailSettings, NotifySettings, Relay, WebAddress};
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
@@ -75,6 +75,10 @@ pub struct Config {
     /// Internal hosts and address ranges that users may send notifications to.
     #[serde(default)]
     pub notify_allow: Vec<String>,
+    /// The mail server: `smtps://user@mail.example.org`.
+    pub mail_server: Option<String>,
+    /// A file with the password for it.
+    pub mail_password_file: Option<PathBuf>,
     /// The program that sends mail like sendmail, or `none`.
     pub sendmail: Option<PathBuf>,
     /// The sender address of mail.
@@ -183,8 +187,32 @@ impl Config {
                 return Err(bad("sendmail", what));
             }
         };
-        let mail = MailSettings { programs, from: self.mail_from.clone() };
+        let relay = self.mail_relay()?;
+        let mail = MailSettings { relay, programs, from: self.mail_from.clone() };
         Ok(NotifySettings { allow, usual, mail })
+    }
+
+    /// The mail server with its password.
+    fn mail_relay(&self) -> Result<Option<Relay>> {
+        let Some(text) = &self.mail_server else { return Ok(None) };
+        let bad = |key: &str, what: String| {
+            Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
+        };
+        let relay: std::result::Result<Relay, BadRelay> = text.parse();
+        let mut relay = relay.map_err(|error| bad("mail_server", error.to_string()))?;
+        match (relay.has_user(), &self.mail_password_file) {
+            (true, Some(path)) => {
+                let password = std::fs::read_to_string(path).map_err(|error| {
+                    bad("mail_password_file", format!("can't read {}: {error}", path.display()))
+                })?;
+                relay.password = Some(password.trim_end_matches(['\r', '\n']).to_owned());
+            }
+            (true, None) => {
+                return Err(bad("mail_server", "a user needs mail_password_file".to_owned()));
+            }
+            (false, _) => {}
+        }
+        Ok(Some(relay))
     }
 
     /// Parses the text of a file that messages call `shown`.

@@ -105,6 +105,16 @@ pub const KEYS: &[Key] = &[
         "[]",
         "Local hosts and address ranges that users may notify: [\"127.0.0.0/8\"].",
     ),
+    example(
+        "mail_server",
+        "\"smtps://gpool@mail.example.org\"",
+        "Mail server; smtp:// uses STARTTLS. Without it, the program sendmail.",
+    ),
+    example(
+        "mail_password_file",
+        "\"/etc/gpool/mail-password\"",
+        "File with the password of mail_server's user.",
+    ),
     usual("sendmail", "\"/usr/sbin/sendmail\"", "Program that sends mail like sendmail, or none."),
     example(
         "mail_from",

@@ -387,8 +387,8 @@ Events   start, done, fail, timeout, cancel, hold; end is done, fail or cancel;
          all is any of them
 Delivery POST with a JSON body, repeated for a day until the answer is 2xx; a
          repeated message has the same id
-Address  http, https or mailto; addresses inside the server's machine only for
-         admins or as notify_allow in gpool.toml says; mail through sendmail
+Address  http, https, slack+https or mailto; addresses inside the server's
+         machine only for admins or as notify_allow in gpool.toml says
 Default  GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for all jobs",
     },
 ];

@@ -48,7 +48,7 @@ pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use limits::Limits;
 pub use link::{AgentLink, AgentPorts};
 pub use older::{FindLaunched, Launched};
-pub use post::{Allowed, BadAllowed, MailSettings, NotifySettings};
+pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay};
 pub use run::run;
 pub use view::View;
 pub use web::WebAddress;

@@ -22,6 +22,8 @@ const URL_MAX: usize = 2048;
 const RULES_MAX: usize = 8;
 /// Prefix of a mail address.
 pub const MAILTO: &str = "mailto:";
+/// Prefix of an address that takes messages for people, as Slack's incoming webhooks do.
+pub const CHAT: &str = "slack+";
 /// Replaces all rules: no notifications, not even the default ones.
 pub const NOBODY: &str = "none";
 
@@ -128,7 +130,7 @@ fn check_url(url: &str) -> Result<(), Refusal> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return bad("is not an address; write https://host/path or mailto:ana@example.org");
     };
-    if !matches!(scheme, "http" | "https") {
+    if !matches!(scheme.strip_prefix(CHAT).unwrap_or(scheme), "http" | "https") {
         return bad(
             "does not begin with http or https; write https://host/path or mailto:ana@example.org",
         );

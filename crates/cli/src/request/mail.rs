@@ -10,5 +10,5 @@ pub(super) fn not_sent(job: &JobCreate, client: &Client) -> Option<String> {
         |rule: &String| rule.split_once('@').is_some_and(|(_, to)| to.starts_with(MAILTO));
     // If the server does not answer, the submission reports it.
     let is_lost = job.notify.iter().any(is_mail) && client.status().is_ok_and(|it| !it.mail);
-    is_lost.then(|| "gpool can't send mail: the server's machine has no sendmail".to_owned())
+    is_lost.then(|| "gpool can't send mail: it has no mail server and no sendmail".to_owned())
 }

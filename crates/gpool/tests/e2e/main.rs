@@ -51,6 +51,7 @@ mod lists;
 mod loans;
 mod logs;
 mod lost_gpu;
+mod mail;
 mod mig;
 mod nodes;
 mod notify;

@@ -311,3 +311,19 @@ fn without_sendmail_a_submission_says_so_once() {
     let ran = cluster.gpool(["submit", "--", "true"]);
     assert!(!ran.err.contains("no mail"), "{ran:?}");
 }
+
+#[test]
+fn a_chat_gets_a_line_of_text() {
+    let endpoint = Endpoint::new(|_| Some(200));
+    let cluster = Cluster::new("none");
+    let rule = format!("fail@slack+{}", endpoint.url);
+    let id = cluster.sh(&["-J", "<!channel> & co", "--notify", &rule], "exit 3");
+    let got = endpoint.until_got(1);
+    let said = format!(
+        "gpool: job {id} \"&lt;!channel&gt; &amp; co\" failed, exit 3 · {} · project default · 0 GPUs",
+        cluster.job(&id).user
+    );
+    assert_eq!(got[0].json(), serde_json::json!({ "text": said }));
+    cluster.gpool(["submit", "--notify", "done@slack+mailto:a@b", "--", "true"]).refused(2, &[]);
+    cluster.gpool(["submit", "--notify", "done@slack+ftp://a/b", "--", "true"]).refused(2, &[]);
+}

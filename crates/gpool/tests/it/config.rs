@@ -20,7 +20,8 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
            settings: node_tasks_max, node_gpu_tasks_kept, node_user_tasks_max
            settings: isolate_gpus, loan_deadline, web
            settings: journal_entries, notify, notify_allow
-           settings: sendmail, mail_from
+           settings: mail_server, mail_password_file, sendmail
+           settings: mail_from
       try  devices = …
       GP0229 · gpool help GP0229
     "#);

@@ -248,7 +248,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let info = api.handle.info();
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
-    let (user, mail) = (api.user.to_string(), info.mail.program().is_some());
+    let (user, mail) = (api.user.to_string(), info.mail.can_send());
     let usage_fault = api.handle.shared.usage.fault();
     let web = api.handle.shared.web.get().map(|web| web.url());
     let lacking = crate::environments::lacking(&api.handle).await?;

@@ -1,5 +1,5 @@
-//! Mail about jobs, handed to the sendmail of the server's machine. A user chooses the address and
-//! the name of the job; the rest of a message is the server's.
+//! Mail about jobs, handed to a mail server or to the sendmail of the server's machine. A user
+//! chooses the address and the name of the job; the rest of a message is the server's.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,12 +15,17 @@ use lettre::message::{Mailbox, MessageBuilder};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use super::line;
+use super::relay::Relay;
+
 /// Where the program is, by custom.
 const USUAL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
 /// How mail is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailSettings {
+    /// The mail server; without one, a program takes the mail.
+    pub relay: Option<Relay>,
     /// Programs that take mail as sendmail does; the first that is there is used.
     pub programs: Vec<PathBuf>,
     /// The address that mail comes from; `None` for `gpool` on this host.
@@ -29,28 +34,38 @@ pub struct MailSettings {
 
 impl Default for MailSettings {
     fn default() -> Self {
-        Self { programs: USUAL.map(PathBuf::from).to_vec(), from: None }
+        Self { relay: None, programs: USUAL.map(PathBuf::from).to_vec(), from: None }
     }
 }
 
 impl MailSettings {
-    /// The program that takes mail now, if there is one.
+    /// Whether mail can be sent.
     #[must_use]
-    pub fn program(&self) -> Option<&Path> {
+    pub fn can_send(&self) -> bool {
+        self.relay.is_some() || self.program().is_some()
+    }
+
+    /// The program that takes mail now, if there is one.
+    fn program(&self) -> Option<&Path> {
         self.programs.iter().map(PathBuf::as_path).find(|path| path.is_file())
     }
 
-    /// Hands a message over, and waits until it is taken. Whatever the program does, no longer
-    /// than that.
+    /// Hands a message over, and waits until it is taken. Whatever the server or program does, no
+    /// longer than that.
     pub fn send(&self, delivery: &Delivery, to: &str, patience: Duration) -> Sent {
-        let Some(program) = self.program() else {
-            return super::failed(
-                "the server's machine has no sendmail (see sendmail in gpool.toml)",
-            );
-        };
         let message = match self.message(delivery, to) {
             Ok(message) => message,
             Err(error) => return Sent::Refused { why: Arc::from(error.to_string()) },
+        };
+        if let Some(relay) = &self.relay {
+            return match relay.send(message, patience) {
+                Ok(()) => Sent::Taken,
+                Err(why) => super::failed(&format!("mail server: {why}")),
+            };
+        }
+        let Some(program) = self.program() else {
+            let what = "the server's machine has no sendmail (see mail_server in gpool.toml)";
+            return super::failed(what);
         };
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -136,11 +151,6 @@ async fn hand_over(program: &Path, message: &Message) -> Result<(), String> {
     }
 }
 
-/// Text of a user in one line of ours.
-fn line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 fn state(job: &MessageJob) -> String {
     let idle = job.idle_since.map(|since| format!(", idle: no GPU use since {since}"));
     let over = job.gpu_memory_used.zip(job.gpu_memory_limit).map(|(used, limit)| {
@@ -151,7 +161,8 @@ fn state(job: &MessageJob) -> String {
     format!("{}{news}", job.state.as_str().replace('_', " "))
 }
 
-fn subject(job: &MessageJob) -> String {
+/// The news in one line.
+pub(super) fn subject(job: &MessageJob) -> String {
     let exit = job.exit_code.filter(|code| *code != 0);
     let exit = exit.map(|code| format!(", exit {code}")).unwrap_or_default();
     let (id, name) = (&job.id, line(&job.name));

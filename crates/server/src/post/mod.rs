@@ -3,6 +3,7 @@
 
 mod address;
 mod mail;
+mod relay;
 mod sign;
 
 use std::io::ErrorKind;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use gpool_model::notify::{Delivery, Sent};
 use gpool_wire::Message;
-use gpool_wire::notify::{ID_HEADER, MAILTO, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, MessageJob, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -23,6 +24,7 @@ use crate::input::Input;
 
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
+pub use relay::{BadRelay, Relay};
 pub use sign::Keys;
 #[cfg(feature = "fuzzing")]
 pub use {address::Guarded, sign::KEY_FILE};
@@ -129,12 +131,18 @@ fn config() -> Config {
 }
 
 fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
-    let body = serde_json::to_vec(&Message::from(delivery)).expect("messages are plain data");
+    let (url, body) = match delivery.url.strip_prefix(CHAT) {
+        Some(url) => (url, chat_text(&MessageJob::from(&delivery.news))),
+        None => {
+            let body = serde_json::to_vec(&Message::from(delivery));
+            (&*delivery.url, body.expect("messages are plain data"))
+        }
+    };
     let timestamp = (now().get() / 1000).to_string();
     let uid = delivery.news.owner.uid;
     let signature = keys.sign(uid, &delivery.id, &timestamp, &body);
     let answer = agent
-        .post(&*delivery.url)
+        .post(url)
         .header("content-type", "application/json")
         .header(ID_HEADER, &*delivery.id)
         .header(TIMESTAMP_HEADER, &timestamp)
@@ -152,6 +160,17 @@ fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
         Ok(status) => failed(&format!("it answers {status}")),
         Err(error) => not_sent(&error),
     }
+}
+
+/// The news as a message of a chat.
+///
+/// Source: Slack, "Sending messages using incoming webhooks" and "Formatting text": these three
+/// characters are escaped, so that a job's name mentions no group.
+fn chat_text(job: &MessageJob) -> Vec<u8> {
+    let text = mail::subject(job);
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = format!("{text} · {} · project {} · {} GPUs", job.user, job.project, job.gpus);
+    serde_json::json!({ "text": text }).to_string().into_bytes()
 }
 
 fn not_sent(error: &ureq::Error) -> Sent {
@@ -175,6 +194,11 @@ fn not_sent(error: &ureq::Error) -> Sent {
 
 fn failed(why: &str) -> Sent {
     Sent::Failed { why: short(why) }
+}
+
+/// Text of a user in one line of ours.
+fn line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Shortens the text of an error for its record.
