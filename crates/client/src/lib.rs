@@ -6,6 +6,7 @@
 #![allow(clippy::result_large_err, reason = "problems carry details, and errors are no hot path")]
 
 mod absence;
+mod access;
 mod call;
 mod cluster;
 mod error;

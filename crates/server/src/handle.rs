@@ -17,6 +17,7 @@ use gpool_model::{
 use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::access::Access;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub usage: UsageHistory,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
+    /// Tokens and network users.
+    pub access: Arc<Access>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.

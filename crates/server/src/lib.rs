@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod alert;
 pub mod case;
 mod clock;

@@ -14,6 +14,7 @@ use gpool_world::World;
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
+use crate::access::Access;
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
@@ -120,6 +121,7 @@ fn share(
         web: OnceLock::new(),
         usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
+        access: Arc::new(Access::open(&config.state_dir)?),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),

@@ -224,6 +224,22 @@ catalogue! {
          a user together, to save memory and time. Let a job wait for an array (`--after ARRAY`) \
          instead of many jobs, or for intermediate jobs that each wait for some of them. \
          job_dependencies_max and user_dependencies_max in gpool.toml set the limits.";
+    NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
+        "Over the network each request needs a token that is valid: it was not revoked, has not \
+         expired, and its user still exists. `gpool token create` on the machine of the server \
+         makes one, and `gpool login URL` stores it on your machine.";
+    SCOPE_TOO_SMALL = 532, EXIT_NOT_PERMITTED, 403, "the token does not allow this",
+        "A token has a scope: metrics, viewer, user, project-admin or admin; each includes those \
+         before it. The message names the scope that the request needs. `gpool token create \
+         --scope SCOPE` on the machine of the server makes another token. No token allows to \
+         create tokens or to map users: a stolen one would last for ever.";
+    NOT_MAPPED = 533, EXIT_NOT_PERMITTED, 403, "no system user belongs to you",
+        "Jobs run as a user of the system. The token is for a network user, and no rule of an \
+         admin says which system user runs the jobs of that network user. An admin sets it on the \
+         machine of the server: `gpool user map NAME USER`.";
+    TOO_MANY_TOKENS = 534, EXIT_CONFLICT, 409, "too many tokens",
+        "The server limits the tokens of each user. `gpool token list` lists yours, and `gpool \
+         token revoke ID` removes those that you do not need.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job, running, waiting or ended, has that ID. `gpool queue --state all` lists all jobs.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",
@@ -240,6 +256,9 @@ catalogue! {
     NO_SUCH_POOL = 606, EXIT_NO_SUCH, 404, "there is no such pool",
         "No node is in a pool of that name. Without --pool a job may run on any node. `gpool pool` \
          lists the pools; `gpool pool move NODE POOL` creates one.";
+    NO_SUCH_TOKEN = 607, EXIT_NO_SUCH, 404, "there is no such token",
+        "No token has that ID: it was revoked or has expired. `gpool token list` lists your \
+         tokens.";
     NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
         "No reservation or maintenance window has that name; gpool removes one when it ends. \
          `gpool reserve list` lists all of them.";

@@ -17,6 +17,7 @@ pub mod projects;
 pub mod recovery;
 pub mod report;
 pub mod status;
+pub mod tokens;
 pub mod up;
 pub mod usage;
 pub mod waste;

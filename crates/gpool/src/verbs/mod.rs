@@ -50,6 +50,7 @@ pub mod simulate;
 mod simulate_if;
 pub mod status;
 pub mod submit;
+pub mod token;
 pub mod up;
 mod up_folders;
 mod up_nodes;
@@ -205,8 +206,10 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| policy::run(args, line.session);
     Administer "project": project::ProjectArgs, "Show or change projects and their quotas",
         |args, line| project::run(args, line.session);
-    Administer "user": user::UserArgs, "Show or change the limits of users",
-        |args, line| user::run(&args, line.session);
+    Administer "user": user::UserArgs, "Show or change limits and rules of users",
+        |args, line| user::run(args, line.session);
+    Administer "token": token::TokenArgs, "Create, list or revoke tokens for the network",
+        |args, line| token::run(args, line.session);
     Administer "pool": pool::PoolArgs, "List pools of nodes, or move nodes between pools",
         |args, line| pool::run(args, line.session);
     Administer "mig": mig::MigArgs, "List, create or destroy MIG instances of GPUs",

@@ -81,7 +81,7 @@ pub(crate) async fn serve_as(
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (ending, end) = watch::channel(false);
-    let itself = Peer { uid: handle.info().uid, gid: 0, pid: None };
+    let itself = Peer { uid: handle.info().uid, gid: None, pid: None };
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
     let dashboard = handle.shared.web.get().cloned();
@@ -134,7 +134,7 @@ impl Server {
     async fn connection(self: Arc<Self>, stream: UnixStream, end: watch::Receiver<bool>) {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
+        let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
         let connection = Connection::new(stream);
         let Some(seat) = Seat::take(&self, peer.uid).map(|seat| Seated(Arc::new(seat))) else {
             let what = format!("you have {} open connections, the maximum", self.connections_max);

@@ -138,6 +138,11 @@ pub(crate) async fn permit(
     }
     let row = ROUTES.iter().find(|row| row.path == path.as_str() && row.method == method);
     if let Some(row) = row
+        && let Err(refused) = asker.way.check(row)
+    {
+        return ApiError::from(refused).into_response();
+    }
+    if let Some(row) = row
         && row.role == Role::Admin
         && !asker.caller.admin
     {

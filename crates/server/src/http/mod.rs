@@ -43,9 +43,11 @@ mod simulate;
 mod submit;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
+mod tokens;
 mod usage;
 mod users;
 mod waste;
+mod way;
 mod why;
 mod why_nodes;
 
@@ -100,8 +102,9 @@ impl Api {
 #[openapi(
     info(
         title = "gpool",
-        description = "Schedules jobs on GPUs. The API is served on a unix socket; the peer \
-                       credentials of the socket identify the caller. Errors are RFC 9457 problems \
+        description = "Schedules jobs on GPUs. The API is served on a Unix socket, whose \
+                       peer credentials identify the caller, and over HTTPS, where a token in \
+                       `Authorization: Bearer` does. Errors are RFC 9457 problems \
                        with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
@@ -151,6 +154,11 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))
         .routes(routes!(notify::secret))
+        .routes(routes!(tokens::me))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(tokens::network_users))
+        .routes(routes!(tokens::map_user))
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
         .routes(routes!(recovery::get))

@@ -32,6 +32,7 @@ pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use super::cluster::devices_of;
 pub use super::guard::Rates;
 pub use super::reservations::{target_word, targets_of};
+pub use crate::access::{Access, CreateError, FILE, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
 pub use crate::clock::now;
 pub use crate::history::ran;
@@ -57,6 +58,14 @@ pub struct Server {
     inputs: mpsc::Sender<Input>,
     core: Option<std::thread::JoinHandle<()>>,
     found: Option<Found>,
+}
+
+/// The users of the tests, and every number.
+fn find_user(name: &str) -> Option<(u32, String)> {
+    let known = [("olga", 1000), ("ana", 1001), ("bo", 1002)];
+    let known = known.into_iter().find(|(user, _)| *user == name);
+    let uid = known.map_or_else(|| name.parse().ok(), |(_, uid)| Some(uid));
+    Some((uid?, name.to_owned()))
 }
 
 impl Server {
@@ -85,7 +94,7 @@ impl Server {
             // Of root, so that it takes jobs of every user.
             uid: 0,
             started_at: now(),
-            find_user: |name| Some((name.parse().ok()?, name.to_owned())),
+            find_user,
             mail: crate::MailSettings::default(),
         };
         let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
@@ -107,6 +116,7 @@ impl Server {
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
             usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
+            access: Arc::new(Access::open(folder)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),

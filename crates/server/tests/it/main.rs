@@ -7,6 +7,7 @@
     reason = "a test that can't go on should stop where it is"
 )]
 
+mod access;
 mod address;
 mod alert;
 mod asker;

@@ -32,6 +32,7 @@ use self::query::Query;
 use super::Api;
 use super::asker::{Asker, Asks, Identify, Peer};
 use super::extract::ApiError;
+use super::way::{Origin, Way};
 use crate::feed::Feed;
 use crate::web::{SignedIn, Web};
 
@@ -196,9 +197,10 @@ impl Pages {
         let secret = cookie(headers, "gpool")?;
         let SignedIn { uid, gid } = self.web.sessions.user(label, secret, Instant::now())?;
         let csrf = self.web.sessions.csrf(label, secret);
-        let peer = Peer { uid, gid, pid: None };
+        let peer = Peer { uid, gid: Some(gid), pid: None };
         let identify = self.identify.clone();
         let found = tokio::task::spawn_blocking(move || identify(peer)).await.ok()?;
+        let found = found.by(Way::local(Origin::Dashboard));
         Some(Visit { asks: Asks(Arc::new(found)), csrf, headers, query: Query::default() })
     }
 }
