@@ -15,6 +15,7 @@ use gpool_model::Timestamp;
 use gpool_wire::Scope;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// The file in the state folder.
 pub const FILE: &str = "access.json";
@@ -124,6 +125,7 @@ pub struct Access {
     path: PathBuf,
     // The file has the same content.
     state: Mutex<State>,
+    revocations: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -153,7 +155,13 @@ impl Access {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
         };
-        Ok(Self { state: Mutex::new(kept.into()), path })
+        Ok(Self { state: Mutex::new(kept.into()), path, revocations: watch::Sender::new(0) })
+    }
+
+    /// Returns a receiver that changes when tokens or rules have changed.
+    #[must_use]
+    pub fn revocations(&self) -> watch::Receiver<u64> {
+        self.revocations.subscribe()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -173,6 +181,7 @@ impl Access {
             File::open(folder)?.sync_all()?;
         }
         *state = kept.into();
+        self.revocations.send_modify(|n_changes| *n_changes += 1);
         Ok(())
     }
 

@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     pub early: OnceLock<Account>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<crate::web::Web>>,
+    /// The certificates of the listener on the network, if there is one, and its address.
+    pub network: OnceLock<(Arc<crate::tls::Tls>, std::net::SocketAddr)>,
     /// Utilization over time.
     pub usage: UsageHistory,
     /// The account of this start; set once all agents have reported their inventory.

@@ -12,6 +12,7 @@ mod context;
 mod contract;
 mod dump;
 mod elements;
+mod entrance;
 mod events;
 mod extract;
 #[cfg(feature = "fuzzing")]
@@ -28,6 +29,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod mig;
+mod network;
 mod notify;
 mod output;
 mod page;
@@ -65,7 +67,7 @@ use crate::handle::CoreHandle;
 
 pub use crate::link::{StreamAnswer, TaskStream};
 use accept::Patience;
-pub use accept::serve;
+pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
 use guard::Rates;

@@ -14,7 +14,7 @@ use gpool_store::{Committer, Options, Store};
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
-use super::accept::serve_as;
+use super::accept::{Others, serve_as};
 use super::asker::{Asker, Peer};
 use crate::core::Core;
 use crate::feed::Feed;
@@ -114,6 +114,7 @@ impl Server {
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
+            network: OnceLock::new(),
             usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
@@ -179,7 +180,7 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + 'static {
         let identify =
             Arc::new(move |peer: Peer| Asker::new(caller.clone(), home.clone(), peer.pid));
-        serve_as(listener, None, self.handle.clone(), identify, patience, shutdown)
+        serve_as(listener, Others::default(), self.handle.clone(), identify, patience, shutdown)
     }
 
     /// Reads on behalf of a user.
