@@ -1,6 +1,8 @@
 //! Tokens, network users, and the caller itself.
 
-use gpool_wire::{Document, List, MapUser, Me, NetworkUser, NewToken, Token, TokenCreate};
+use gpool_wire::{
+    Authority, Document, List, MapUser, Me, NetworkUser, NewToken, Token, TokenCreate,
+};
 
 use crate::call::{Call, Client, escaped};
 use crate::error::Error;
@@ -12,6 +14,14 @@ impl Client {
     /// See [`Error`].
     pub fn me(&self) -> Result<Me, Error> {
         self.ask::<Document<_>>(&Call::get("/me")).map(|answer| answer.body)
+    }
+
+    /// The server's certificate authority.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] if it does not listen on the network; see [`Error`].
+    pub fn authority(&self) -> Result<Authority, Error> {
+        self.ask::<Document<_>>(&Call::get("/authority")).map(|answer| answer.body)
     }
 
     /// The valid tokens of the caller; of all users for admins.

@@ -23,6 +23,21 @@ const PROJECTS: &Table = &[
         ],
     ),
     (
+        "ca",
+        &[
+            ("gpool ca show", "The fingerprint that gpool login shows"),
+            ("gpool ca export ca.pem", "Write the certificate of the authority into a file"),
+        ],
+    ),
+    ("ca show", &[("gpool ca show", "The fingerprint that gpool login shows")]),
+    (
+        "ca export",
+        &[
+            ("gpool ca export ca.pem", "Write the certificate of the authority into a file"),
+            ("gpool ca export", "Print it"),
+        ],
+    ),
+    (
         "token",
         &[
             ("gpool token create --name laptop", "Create a token for your laptop"),

@@ -126,6 +126,17 @@ pub struct MapUser {
     pub user: Option<String>,
 }
 
+/// How clients on the network recognize the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Authority {
+    /// Address that the server listens on.
+    pub listen: String,
+    /// Fingerprint that clients pin, of the last certificate that the server shows.
+    pub fingerprint: String,
+    /// Certificate of the server's own authority in PEM. `null` if the site has its own.
+    pub certificate: Option<String>,
+}
+
 /// The caller, as the server sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Me {

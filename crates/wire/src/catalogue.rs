@@ -141,6 +141,20 @@ catalogue! {
          PID` continues a stopped process. `gpool down` ends a server that hangs, and `gpool up` \
          starts it again. The server may still carry out a request that you sent: check before you \
          repeat it.";
+    CONTEXT = 310, EXIT_USAGE, 400, "the context can't be used",
+        "A context is a server that you signed in to with `gpool login URL`. --context, \
+         GPOOL_CONTEXT or `gpool context use NAME` choose one; `local` stands for the server of \
+         this machine. The file ~/.config/gpool/contexts.toml has a token for each, so only you \
+         may be able to read it.";
+    NOT_TRUSTED = 311, EXIT_NOT_PERMITTED, 403, "the certificate is not trusted",
+        "The server must prove with its certificate that it is the one that you signed in to. \
+         `gpool ca show` on the machine of the server prints the fingerprint of its authority, \
+         and `gpool login URL` compares it and stores it. The certificate must also have the \
+         name in the URL: tls_names in gpool.toml adds names.";
+    NOT_LOCAL = 312, EXIT_USAGE, 400, "this needs the machine of the server",
+        "The command reads files or processes of the machine of the server, so it does not work \
+         over the network. Run it on that machine, or with --context local for the server of this \
+         machine.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
         "The job requests more GPUs on one node than any node has, or GPUs of another kind. The \
          message gives the largest request that fits and the nearest alternative. If the hardware \

@@ -80,7 +80,7 @@ pub mod why;
 pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
 
-pub use access::{MapUser, Me, NetworkUser, NewToken, Scope, Token, TokenCreate};
+pub use access::{Authority, MapUser, Me, NetworkUser, NewToken, Scope, Token, TokenCreate};
 pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};
 pub use amount::Written;
 pub use array::{ArrayShown, ElementShown, Param, ParamTable};

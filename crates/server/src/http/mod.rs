@@ -5,6 +5,7 @@ mod accept;
 mod actions;
 mod asker;
 mod attach;
+mod authority;
 mod bulk;
 mod cluster;
 mod connection;
@@ -156,6 +157,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))
         .routes(routes!(notify::secret))
+        .routes(routes!(authority::get))
         .routes(routes!(tokens::me))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))

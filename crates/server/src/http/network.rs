@@ -16,10 +16,11 @@ use axum::response::IntoResponse as _;
 use gpool_wire::{API_PREFIX, Problem, catalogue};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncWriteExt as _, copy, sink, split};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use super::accept::{ACCEPT_PAUSE, Counted, Seat, Seated, Server};
@@ -107,8 +108,8 @@ impl Network {
         let acceptor = TlsAcceptor::from(served.config.clone());
         let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
         // Errors are the peer's: it does not trust the certificate, or speaks no TLS.
-        let Ok(Ok(mut stream)) = shaken.await else { return };
-        let Ok((inside, mut outside)) = UnixStream::pair() else { return };
+        let Ok(Ok(stream)) = shaken.await else { return };
+        let Ok((inside, outside)) = UnixStream::pair() else { return };
         let caller = Arc::new(Caller {
             network: self.clone(),
             from,
@@ -116,10 +117,6 @@ impl Network {
             seat: Seated::new(seat),
             token: Mutex::default(),
         });
-        let carried = async {
-            // Errors are the peer's.
-            drop(copy_bidirectional(&mut stream, &mut outside).await);
-        };
         let asked = caller.clone();
         let service = service_fn(move |request| {
             let asked = asked.clone();
@@ -128,9 +125,31 @@ impl Network {
         let answered = self.server.answer(Connection::new(inside), service, end.clone());
         tokio::select! {
             // After an upgrade the bytes go on, so its end alone counts.
-            () = both(carried, answered, end) => {}
+            () = both(carry(stream, outside), answered, end) => {}
             () = caller.refused() => {}
         }
+    }
+}
+
+/// Carries bytes both ways. Errors are the peer's.
+async fn carry(stream: TlsStream<TcpStream>, mut inside: UnixStream) {
+    let (mut from_client, mut to_client) = split(stream);
+    let (mut from_server, mut to_server) = inside.split();
+    let inward = async {
+        drop(copy(&mut from_client, &mut to_server).await);
+        drop(to_server.shutdown().await);
+        // The server answers some requests without reading them; a reset of the connection would
+        // take the answer from the client.
+        drop(copy(&mut from_client, &mut sink()).await);
+    };
+    let outward = async {
+        drop(copy(&mut from_server, &mut to_client).await);
+        drop(to_client.shutdown().await);
+    };
+    tokio::pin!(inward, outward);
+    tokio::select! {
+        () = &mut inward => outward.await,
+        () = &mut outward => drop(tokio::time::timeout(LAST_BYTES, inward).await),
     }
 }
 

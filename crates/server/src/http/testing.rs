@@ -11,7 +11,7 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Caller, DeviceUuid, Millis, NodeName, Policy};
 use gpool_store::{Committer, Options, Store};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
 use super::accept::{Others, serve_as};
@@ -25,6 +25,7 @@ use crate::limits::Limits;
 use crate::link::AskAgent;
 use crate::post::{NotifySettings, Post};
 use crate::recovery::Found;
+use crate::tls::{NetworkConfig, Tls};
 use crate::web::Web;
 
 pub use super::accept::Patience;
@@ -42,6 +43,7 @@ pub use crate::output::{remove, untouched};
 pub use crate::post::{Guarded, KEY_FILE, Keys};
 pub use crate::reads::{Reads, State, Work};
 pub use crate::run::{STOP_PATIENCE, within};
+pub use crate::tls::Authority;
 
 /// The node of the server.
 pub const NODE: &str = "lab1";
@@ -181,6 +183,30 @@ impl Server {
         let identify =
             Arc::new(move |peer: Peer| Asker::new(caller.clone(), home.clone(), peer.pid));
         serve_as(listener, Others::default(), self.handle.clone(), identify, patience, shutdown)
+    }
+
+    /// Serves the network, for tokens of users by their numbers, until `shutdown` completes.
+    ///
+    /// # Panics
+    /// If there is no certificate for the listener.
+    pub fn serve_network(
+        &self,
+        (local, network): (UnixListener, TcpListener),
+        user: fn(u32) -> (Caller, String),
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let identify = Arc::new(move |peer: Peer| {
+            let (caller, home) = user(peer.uid);
+            Asker::new(caller, home, peer.pid)
+        });
+        let listen = network.local_addr().expect("it listens");
+        let config = NetworkConfig { listen, names: Vec::new(), site: None };
+        let tls = Tls::open(&config, &self.handle.shared.info.state_dir);
+        let tls = Arc::new(tls.expect("the state folder is writable"));
+        assert!(self.handle.shared.network.set((tls.clone(), listen)).is_ok(), "one network");
+        let others = Others { web: None, network: Some((network, tls)) };
+        let handle = self.handle.clone();
+        serve_as(local, others, handle, identify, Patience::default(), shutdown)
     }
 
     /// Reads on behalf of a user.

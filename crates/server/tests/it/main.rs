@@ -26,6 +26,8 @@ mod limits;
 mod listing;
 mod live;
 mod mail;
+mod network;
+mod network_table;
 mod otherwise;
 mod output;
 mod places;

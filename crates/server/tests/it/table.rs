@@ -66,6 +66,7 @@ fn body_of(document: &Value, row: &Route) -> String {
 fn each_role_gets_what_the_table_says() {
     let document: Value = serde_json::from_str(&openapi_json()).unwrap();
     let mut rig = Rig::new();
+    rig.network();
     let ana = rig.client(ANA);
     let job = serde_json::from_str(r#"{"command":["sleep"],"gpus":"1"}"#).unwrap();
     assert_eq!(ana.submit(&job, None).unwrap().id, "1");
