@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
@@ -44,12 +45,31 @@ impl std::str::FromStr for Variable {
     }
 }
 
-/// The environment of a job that this process submits.
+/// Whether jobs go to another machine, where this process's environment and folder mean nothing.
+static IS_REMOTE: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether the jobs of this process go to another machine.
+pub fn set_remote(is_remote: bool) {
+    IS_REMOTE.store(is_remote, Ordering::Relaxed);
+}
+
+/// Whether the jobs of this process go to another machine.
+#[must_use]
+pub fn is_remote() -> bool {
+    IS_REMOTE.load(Ordering::Relaxed)
+}
+
+/// The environment of a job that this process submits. Over the network only the requested
+/// variables go with it.
 ///
 /// # Errors
 /// It is larger than a request may be.
 pub fn environment(clean: bool, variables: &[Variable]) -> Result<Environment> {
-    let environment = passed(std::env::vars_os(), clean, variables);
+    let mut environment = passed(std::env::vars_os(), clean, variables);
+    if is_remote() {
+        let is_asked = |name: &[u8]| variables.iter().any(|it| it.name.as_bytes() == name);
+        environment.retain(|(name, _)| is_asked(name));
+    }
     let size: usize = environment.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
     if size > ENVIRONMENT_MAX {
         let largest = environment.iter().max_by_key(|(_, value)| value.len());
@@ -141,16 +161,34 @@ pub fn passed(
 /// The umask of this process, from `/proc`: the system call can only read it by setting it.
 #[must_use]
 pub fn umask() -> Option<u32> {
+    if is_remote() {
+        return None;
+    }
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
     u32::from_str_radix(line.trim(), 8).ok()
 }
 
-/// The working folder of a job: the named one, or that of this process.
+/// The working folder of a job: the named one, or that of this process. Over the network the named
+/// one is a folder of the server, and `None` stands for the user's home there.
 ///
 /// # Errors
 /// It is unknown, is not UTF-8, or is not a folder.
-pub fn directory(named: Option<&str>) -> Result<String> {
+pub fn directory(named: Option<&str>) -> Result<Option<String>> {
+    if !is_remote() {
+        return local_directory(named).map(Some);
+    }
+    match named {
+        Some(named) if !named.starts_with('/') => Err(Failure::new(
+            errors::BAD_DIRECTORY,
+            format!("--cwd {named}: a folder on the server must be absolute"),
+        )
+        .tip("--cwd /home/ana/project   (default: your home folder on the server)")),
+        named => Ok(named.map(str::to_owned)),
+    }
+}
+
+fn local_directory(named: Option<&str>) -> Result<String> {
     let here = std::env::current_dir();
     let path = match (named, here) {
         (Some(named), here) => here.unwrap_or_default().join(named),

@@ -68,7 +68,7 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
     if !request.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str()) {
         request.warnings.extend(script::unread_lines(&command[0]));
     }
-    if request.job.activate.is_empty() {
+    if request.job.activate.is_empty() && !caller::is_remote() {
         // The activated software may provide the program.
         request.warnings.extend(not_found(&command, request.job.directory.as_deref()));
     }
@@ -106,11 +106,16 @@ fn request(flags: JobFlags) -> Result<Request> {
     variables.extend(flags.env.iter().cloned());
     let environment = caller::environment(flags.clean_env, &variables)?;
     let directory = caller::directory(flags.cwd.as_deref())?;
-    let software = software::find(&flags.software, Path::new(&directory))?;
+    let software = match &directory {
+        Some(directory) if !caller::is_remote() => {
+            software::find(&flags.software, Path::new(directory))?
+        }
+        _ => software::refuse_remote(&flags.software)?,
+    };
     let gpus = flags.asked.0.gpus.clone();
     let mut job = JobCreate {
         gpus: gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
-        directory: Some(directory),
+        directory,
         activate: software.activate,
         setup: software.setup,
         environment: environment.text,
@@ -385,6 +390,9 @@ fn unread_input(job: &JobCreate) -> Option<String> {
 /// Warnings about files that can't be read or created now. They may exist when the job starts, so
 /// these are not errors.
 pub fn unusable_files(job: &JobCreate) -> Vec<String> {
+    if caller::is_remote() {
+        return Vec::new();
+    }
     let here = Path::new(job.directory.as_deref().unwrap_or("/"));
     let mut warnings = Vec::new();
     if let Some(path) = job.stdin.as_ref().filter(|path| !here.join(path).exists()) {

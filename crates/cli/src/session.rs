@@ -8,6 +8,7 @@ use gpool_client::socket::{Surroundings, stranger_on};
 use gpool_client::{Cause, Client, Presence, Silence};
 
 use crate::args::Global;
+use crate::caller;
 use crate::failure::{Failure, Result};
 use crate::render::clock;
 use crate::render::list::Look;
@@ -89,6 +90,12 @@ impl Session {
     /// A session with these flags.
     #[must_use]
     pub fn new(screen: Screen, global: Global) -> Self {
+        let session = Self::of(screen, global);
+        caller::set_remote(session.is_remote());
+        session
+    }
+
+    fn of(screen: Screen, global: Global) -> Self {
         Self { screen, global, me: OnceLock::new(), verbs: None }
     }
 
@@ -120,12 +127,15 @@ impl Session {
                 note_beside(&screen, &text);
             }
         };
-        let client = Client::find(self.global.server.as_deref())?.noting(note);
+        let Global { server, context, .. } = &self.global;
+        let client = Client::find(server.as_deref(), context.as_deref())?.noting(note);
         if self.global.verbose > 0 {
-            self.screen.note(&format!("server  {}", client.socket().display()));
+            let socket = client.socket().map(|socket| socket.display().to_string());
+            let address = client.address().map(ToString::to_string);
+            self.screen.note(&format!("server  {}", socket.or(address).unwrap_or_default()));
         }
         let uid = rustix::process::geteuid().as_raw();
-        if let Some(stranger) = stranger_on(client.socket(), uid) {
+        if let Some(stranger) = client.socket().and_then(|socket| stranger_on(socket, uid)) {
             self.screen.warn(&format!(
                 "user {} created {}, and can read requests to that server",
                 stranger.uid,
@@ -133,6 +143,29 @@ impl Session {
             ));
         }
         Ok(client)
+    }
+
+    /// Whether the server is on the network; false if that can't be found out.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        let mut surroundings = Surroundings::of_this_process();
+        surroundings.context_flag.clone_from(&self.global.context);
+        let place = surroundings.place(self.global.server.as_deref());
+        matches!(place, Ok(gpool_client::Place::Remote(_)))
+    }
+
+    /// Refuses a command that needs the machine of the server, if the server is on the network.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn refuse_remote(&self, command: &str) -> Result<()> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        let what = format!("gpool {command} works only on the machine of the server");
+        Err(Failure::new(gpool_wire::catalogue::NOT_LOCAL, what)
+            .why("the server in use is on the network")
+            .tip(format!("gpool {command} --context local   (for the server of this machine)")))
     }
 
     /// A client that waits for a server that goes away, and prints a note if that takes longer than
@@ -166,10 +199,14 @@ impl Session {
         client.with_retries(LISTEN_RETRIES).telling(tell)
     }
 
-    /// The user's name in the system's database.
+    /// The user's name in the system's database; over the network, that on the server.
     #[must_use]
     pub fn me(&self) -> &str {
-        self.me.get_or_init(user_name)
+        self.me.get_or_init(|| {
+            let asked = || self.client().ok()?.me().ok();
+            let me = if caller::is_remote() { asked() } else { None };
+            me.and_then(|me| me.user.or(me.network_user)).unwrap_or_else(user_name)
+        })
     }
 
     /// The context for rendering, with the current time.
@@ -191,9 +228,11 @@ impl Session {
 /// Its path is too long, or not valid for a socket.
 pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
     let surroundings = Surroundings::of_this_process();
-    match surroundings.place(named)? {
+    match surroundings.local_place(named)? {
         gpool_client::Place::Named(path) => Ok(path),
-        gpool_client::Place::Usual { own, .. } => Ok(own),
+        gpool_client::Place::Usual { .. } | gpool_client::Place::Remote(_) => {
+            Ok(surroundings.own_socket())
+        }
     }
 }
 

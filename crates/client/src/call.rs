@@ -1,7 +1,7 @@
 //! One request and its answer: time limits, retries, and problems as errors.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use ureq::{Agent, Body, SendBody};
 
 use crate::absence::{Absence, Presence};
 use crate::error::{Error, bad_answer, of_io, of_ureq};
-use crate::socket::{self, Place, Surroundings};
+use crate::remote::{Address, Remote};
+use crate::socket::{self, Place, Surroundings, Way};
 use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
 use crate::vigil::Vigil;
 
@@ -32,7 +33,7 @@ const ANSWER_MAX: u64 = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Client {
     agent: Agent,
-    socket: PathBuf,
+    way: Way,
     timeout: Option<Duration>,
     retry_for: Duration,
     absence: Absence,
@@ -101,8 +102,8 @@ impl Call {
         self.header("content-type", &"application/json")
     }
 
-    fn uri(&self) -> String {
-        let mut uri = format!("http://gpool{}", self.path);
+    fn uri(&self, host: &str) -> String {
+        let mut uri = format!("http://{host}{}", self.path);
         for (position, (name, value)) in self.query.iter().enumerate() {
             uri.push(if position == 0 { '?' } else { '&' });
             uri.push_str(name);
@@ -127,25 +128,35 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 impl Client {
-    /// Finds a server: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, the user's own server if it runs,
-    /// the machine's.
+    /// Finds a server: `--server`, `--context`, and what [`Surroundings::place`] lists.
     ///
     /// # Errors
     /// [`Error::Unreachable`] with every socket that was tried; [`Error::SocketPath`],
-    /// [`Error::SocketNotOurs`].
-    pub fn find(flag: Option<&str>) -> Result<Self, Error> {
-        let surroundings = Surroundings::of_this_process();
-        let place: Place = surroundings.place(flag)?;
-        Ok(Self::at(&socket::find(&place, surroundings.uid)?))
+    /// [`Error::SocketNotOurs`], [`Error::Context`].
+    pub fn find(server: Option<&str>, context: Option<&str>) -> Result<Self, Error> {
+        let mut surroundings = Surroundings::of_this_process();
+        surroundings.context_flag = context.map(str::to_owned);
+        let place: Place = surroundings.place(server)?;
+        Ok(Self::by(socket::find(&place, surroundings.uid)?))
     }
 
     /// A client of the server with this socket, whether it answers or not.
     #[must_use]
     pub fn at(socket: &Path) -> Self {
+        Self::by(Way::Socket(socket.to_owned()))
+    }
+
+    /// A client of a server on the network.
+    #[must_use]
+    pub fn remote(remote: Remote) -> Self {
+        Self::by(Way::Remote(Arc::new(remote)))
+    }
+
+    fn by(way: Way) -> Self {
         let absence = Absence::default();
         Self {
-            agent: agent(Vigil::new(socket, absence.clone()), HungUp::default()),
-            socket: socket.to_owned(),
+            agent: agent(Vigil::new(way.clone(), absence.clone()), HungUp::default()),
+            way,
             timeout: None,
             retry_for: RETRY_FOR,
             absence,
@@ -180,7 +191,7 @@ impl Client {
     }
 
     fn with_absence(mut self, absence: Absence) -> Self {
-        self.agent = agent(Vigil::new(&self.socket, absence.clone()), HungUp::default());
+        self.agent = agent(Vigil::new(self.way.clone(), absence.clone()), HungUp::default());
         self.absence = absence;
         self
     }
@@ -188,13 +199,35 @@ impl Client {
     /// The guard that checks the server's liveness while it answers nothing.
     #[must_use]
     pub fn vigil(&self) -> Vigil {
-        Vigil::new(&self.socket, self.absence.clone())
+        Vigil::new(self.way.clone(), self.absence.clone())
     }
 
-    /// The server's socket.
+    /// The server's socket; `None` over the network.
     #[must_use]
-    pub fn socket(&self) -> &Path {
-        &self.socket
+    pub fn socket(&self) -> Option<&Path> {
+        match &self.way {
+            Way::Socket(path) => Some(path),
+            Way::Remote(_) => None,
+        }
+    }
+
+    /// The server's address on the network; `None` on a socket.
+    #[must_use]
+    pub fn address(&self) -> Option<&Address> {
+        match &self.way {
+            Way::Socket(_) => None,
+            Way::Remote(remote) => Some(&remote.address),
+        }
+    }
+
+    /// The host and the token of requests.
+    pub(crate) fn credentials(&self) -> (String, Option<String>) {
+        match &self.way {
+            Way::Socket(_) => ("gpool".to_owned(), None),
+            Way::Remote(remote) => {
+                (remote.address.authority(), Some(format!("Bearer {}", remote.token)))
+            }
+        }
     }
 
     /// Sends a request and reads its JSON answer.
@@ -219,7 +252,7 @@ impl Client {
 
     /// Sends a request and returns its answer as a stream.
     pub(crate) fn stream(&self, call: &Call) -> Result<Response<Body>, Error> {
-        let request = self.agent.configure_request(request_of(call, ())?);
+        let request = self.agent.configure_request(self.request_of(call, ())?);
         let request = request.timeout_recv_response(self.timeout).build();
         self.checked(self.agent.run(request))
     }
@@ -247,7 +280,7 @@ impl Client {
         let hung_up = HungUp::default();
         let once = agent(self.vigil(), Arc::clone(&hung_up));
         let mut body = WhileHeard { body, hung_up };
-        let request = request_of(call, SendBody::from_reader(&mut body))?;
+        let request = self.request_of(call, SendBody::from_reader(&mut body))?;
         let request = once.configure_request(request).timeout_global(self.timeout).build();
         let answered = self.checked(once.run(request)).and_then(read_all);
         understand(&answered.map_err(Error::maybe_done)?)
@@ -255,11 +288,11 @@ impl Client {
 
     fn send(&self, call: &Call, left: Option<Duration>) -> Result<Response<Body>, Error> {
         if call.method == Method::GET {
-            let request = self.agent.configure_request(request_of(call, ())?);
+            let request = self.agent.configure_request(self.request_of(call, ())?);
             return self.checked(self.agent.run(request.timeout_global(left).build()));
         }
         let body = call.body.as_deref().unwrap_or_default();
-        let request = self.agent.configure_request(request_of(call, body)?);
+        let request = self.agent.configure_request(self.request_of(call, body)?);
         self.checked(self.agent.run(request.timeout_global(left).build()))
     }
 
@@ -296,13 +329,39 @@ impl Client {
         if let ureq::Error::Other(inner) = &error
             && let Some(NotConnected(why)) = inner.downcast_ref::<NotConnected>()
         {
-            if why.kind() == std::io::ErrorKind::PermissionDenied {
-                return Error::MayNotConnect { socket: self.socket.clone() };
-            }
-            let tried = vec![(self.socket.clone(), socket::in_words(why))];
-            return Error::Unreachable { tried };
+            return self.not_connected(why);
         }
         of_ureq(error)
+    }
+
+    /// The error if no connection can be made.
+    pub(crate) fn not_connected(&self, why: &std::io::Error) -> Error {
+        match &self.way {
+            Way::Remote(remote) => remote.unreachable(why),
+            Way::Socket(socket) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+                Error::MayNotConnect { socket: socket.clone() }
+            }
+            Way::Socket(socket) => {
+                Error::Unreachable { tried: vec![(socket.clone(), socket::in_words(why))] }
+            }
+        }
+    }
+
+    fn request_of<B>(&self, call: &Call, body: B) -> Result<Request<B>, Error> {
+        let (host, token) = self.credentials();
+        let uri = call.uri(&host);
+        if uri.len() > ADDRESS_MAX {
+            return Err(Error::Problem(headers_too_large()));
+        }
+        let mut request = Request::builder().method(call.method.clone()).uri(uri);
+        for (name, value) in &call.headers {
+            request = request.header(*name, value);
+        }
+        if let Some(token) = token {
+            request = request.header("authorization", token);
+        }
+        let bad = |_| Error::Context { why: "the token has characters that none has".to_owned() };
+        request.body(body).map_err(bad)
     }
 
     /// Sends a request and retries where that is allowed, within the time limit. Waits for a server
@@ -334,7 +393,7 @@ impl Client {
             if !again || began.elapsed() + pause > self.retry_for {
                 return Err(match error {
                     // An earlier try may have been carried out.
-                    Error::Unreachable { .. } if was_sent => {
+                    Error::Unreachable { .. } | Error::NoRemote { .. } if was_sent => {
                         Error::Lost { why: "and no server has answered since".to_owned() }
                     }
                     error if changes => error.maybe_done(),
@@ -354,18 +413,6 @@ fn agent(vigil: Vigil, hung_up: HungUp) -> Agent {
         .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
         .build();
     Agent::with_parts(config, UnixConnector::new(vigil, hung_up), NoResolver)
-}
-
-fn request_of<B>(call: &Call, body: B) -> Result<Request<B>, Error> {
-    let uri = call.uri();
-    if uri.len() > ADDRESS_MAX {
-        return Err(Error::Problem(headers_too_large()));
-    }
-    let mut request = Request::builder().method(call.method.clone()).uri(uri);
-    for (name, value) in &call.headers {
-        request = request.header(*name, value);
-    }
-    Ok(request.body(body).expect("names are fixed, and values were escaped or checked"))
 }
 
 /// The HTTP library may refuse the request before it reaches the server's code, so the client makes

@@ -24,6 +24,28 @@ pub enum Error {
         /// The socket.
         socket: PathBuf,
     },
+    /// A server on the network can't be reached.
+    #[error("{server} can't be reached: {why}")]
+    NoRemote {
+        /// Its address.
+        server: String,
+        /// The system's error.
+        why: String,
+    },
+    /// The certificate of a server on the network proves nothing.
+    #[error("the certificate of {server} is not trusted: {why}")]
+    NotTrusted {
+        /// Its address.
+        server: String,
+        /// The fault in the certificate.
+        why: String,
+    },
+    /// A context can't be used.
+    #[error("{why}")]
+    Context {
+        /// The fault.
+        why: String,
+    },
     /// The connection was lost after the request was sent; it may have been carried out.
     #[error("the connection to the server was lost: {why}")]
     Lost {
@@ -81,6 +103,16 @@ impl Error {
                     .try_this("gpool up       (starts a server of your own)")
                     .try_this("gpool doctor   (finds the cause)")
             }
+            Self::NoRemote { .. } => of(catalogue::UNREACHABLE)
+                .try_this("gpool context list          (shows the servers that you signed in to)")
+                .try_this("gpool --context local ...   (uses the server of this machine)"),
+            Self::NotTrusted { server, .. } => of(catalogue::NOT_TRUSTED)
+                .because("another machine may answer in its place, or it has a new certificate")
+                .try_this(format!("gpool login {server}   (compares its fingerprint again)"))
+                .try_this("tls_names = [...]   (in gpool.toml of the server, for another name)"),
+            Self::Context { .. } => of(catalogue::CONTEXT)
+                .try_this("gpool context list")
+                .try_this("gpool login https://HOST:7443"),
             Self::MayNotConnect { .. } => of(catalogue::SOCKET_REFUSES)
                 .because("its permissions, or those of its folder, do not let you connect")
                 .try_this("gpool up       (starts a server of your own)")
@@ -158,7 +190,7 @@ impl Error {
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Unreachable { .. } | Self::NoRemote { .. } | Self::Lost { .. } => true,
             Self::Problem(problem) => {
                 let coming_or_going = [catalogue::NOT_READY, catalogue::SHUTTING_DOWN];
                 coming_or_going.iter().any(|code| problem.code == code.to_string())
@@ -166,6 +198,8 @@ impl Error {
             Self::TimedOut
             | Self::Silent { .. }
             | Self::MayNotConnect { .. }
+            | Self::NotTrusted { .. }
+            | Self::Context { .. }
             | Self::BadAnswer { .. }
             | Self::SocketPath { .. }
             | Self::SocketNotOurs { .. }

@@ -1,24 +1,28 @@
-//! A typed, blocking client of the API: it finds the server's socket, speaks HTTP over it, and
-//! turns problems into errors with exit codes. It renders no output and makes no decisions. Without
+//! A typed, blocking client of the API: it finds the server, on a socket or on the network,
+//! speaks HTTP with it, and turns problems into errors with exit codes. It renders no output and makes no decisions. Without
 //! an async runtime it adds almost nothing to the start of a command.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "problems carry details, and errors are no hot path")]
 
 mod absence;
+mod access;
 mod call;
 mod cluster;
+pub mod contexts;
 mod error;
 mod events;
 mod jobs;
 pub mod life;
 mod logs;
 mod projects;
+pub mod remote;
 mod reservations;
 mod silence;
 pub mod socket;
 mod stream;
 mod transport;
+mod tunnel;
 mod vigil;
 
 pub use absence::Presence;
@@ -28,6 +32,7 @@ pub use events::Events;
 pub use jobs::{JobsQuery, new_key};
 pub use life::Life;
 pub use logs::{LogQuery, LogStream, Logs};
+pub use remote::{Address, Remote, Trust};
 pub use silence::{Cause, Silence};
 pub use socket::Place;
 pub use stream::JobStream;

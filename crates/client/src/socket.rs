@@ -9,13 +9,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpool_wire::live;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::contexts::{self, Contexts};
 use crate::error::Error;
+use crate::remote::{Address, Remote};
 
 /// The socket of the machine's server.
 pub const MACHINE_SOCKET: &str = "/run/gpool/api.sock";
@@ -55,6 +58,8 @@ pub fn liveness(api: &Path) -> PathBuf {
 pub enum Place {
     /// Named explicitly; no other is tried.
     Named(PathBuf),
+    /// On the network.
+    Remote(Box<Remote>),
     /// The user's own, then the machine's.
     Usual {
         /// The user's own; for root, the machine's.
@@ -64,6 +69,15 @@ pub enum Place {
     },
 }
 
+/// The way to a server.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    /// By its socket.
+    Socket(PathBuf),
+    /// Over the network.
+    Remote(Arc<Remote>),
+}
+
 /// The environment that decides where to look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
@@ -71,6 +85,14 @@ pub struct Surroundings {
     pub server: Option<OsString>,
     /// `GPOOL_SOCKET`.
     pub socket: Option<OsString>,
+    /// `--context`.
+    pub context_flag: Option<String>,
+    /// `GPOOL_CONTEXT`.
+    pub context: Option<String>,
+    /// `GPOOL_TOKEN`.
+    pub token: Option<String>,
+    /// The file with the contexts.
+    pub contexts: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<OsString>,
     /// The user.
@@ -82,7 +104,12 @@ impl Surroundings {
     #[must_use]
     pub fn of_this_process() -> Self {
         let named = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name| env::var(name).ok().filter(|value| !value.is_empty());
         Self {
+            context_flag: None,
+            context: text("GPOOL_CONTEXT"),
+            token: text("GPOOL_TOKEN"),
+            contexts: contexts::usual_path(),
             server: named("GPOOL_SERVER"),
             socket: named("GPOOL_SOCKET"),
             runtime_dir: named("XDG_RUNTIME_DIR"),
@@ -103,11 +130,24 @@ impl Surroundings {
         }
     }
 
-    /// Decides where to look: the flag, `GPOOL_SERVER`, `GPOOL_SOCKET`, or the usual sockets.
+    /// Decides where to look: `--server`, `--context`, `GPOOL_SERVER`, `GPOOL_CONTEXT`,
+    /// `GPOOL_SOCKET`, the current context, or the usual sockets.
     ///
     /// # Errors
-    /// [`Error::SocketPath`] for a path that is too long, and for a server name that is no socket.
+    /// [`Error::SocketPath`] for a path that is too long, and for a name that is no server;
+    /// [`Error::Context`] if there is no such context.
     pub fn place(&self, flag: Option<&str>) -> Result<Place, Error> {
+        match self.remote(flag)? {
+            Some(remote) => Ok(Place::Remote(Box::new(remote))),
+            None => self.local_place(flag),
+        }
+    }
+
+    /// Decides where to look on this machine.
+    ///
+    /// # Errors
+    /// [`Error::SocketPath`] as for [`Surroundings::place`].
+    pub fn local_place(&self, flag: Option<&str>) -> Result<Place, Error> {
         let named = match (flag, &self.server, &self.socket) {
             (Some(flag), _, _) => Some(socket_of(flag)?),
             (None, Some(server), _) => {
@@ -126,11 +166,34 @@ impl Surroundings {
             }
         }
     }
+
+    /// The server on the network, if one is meant.
+    fn remote(&self, flag: Option<&str>) -> Result<Option<Remote>, Error> {
+        let read = || self.contexts.as_deref().map_or(Ok(Contexts::default()), Contexts::read);
+        let at = |text: &str| -> Result<Option<Remote>, Error> {
+            if !text.starts_with("https://") {
+                return Ok(None);
+            }
+            let address = Address::read(text).map_err(|why| Error::Context { why })?;
+            read()?.at(address, self.token.clone()).map(Some)
+        };
+        let server = self.server.as_ref().and_then(|server| server.to_str());
+        match (flag, &self.context_flag, server, &self.context, &self.socket) {
+            (Some(flag), ..) => at(flag),
+            (None, Some(name), ..) => read()?.find(name),
+            (None, None, Some(server), ..) => at(server),
+            (None, None, None, Some(name), _) => read()?.find(name),
+            (None, None, None, None, Some(_)) => Ok(None),
+            (None, None, None, None, None) => {
+                let contexts = read()?;
+                contexts.current.as_deref().map_or(Ok(None), |name| contexts.find(name))
+            }
+        }
+    }
 }
 
 fn not_a_socket(server: &std::ffi::OsStr) -> Error {
-    let why =
-        format!("{server:?} is not a local socket; this version supports unix:/path/api.sock");
+    let why = format!("{server:?} is neither unix:/path/api.sock nor https://host:7443");
     Error::SocketPath { why }
 }
 
@@ -222,32 +285,37 @@ pub struct Stranger {
 /// # Errors
 /// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
 /// [`Error::SocketNotOurs`] if the user's own folder is open to others.
-pub(crate) fn find(place: &Place, uid: u32) -> Result<PathBuf, Error> {
+pub(crate) fn find(place: &Place, uid: u32) -> Result<Way, Error> {
     let (own, machine) = match place {
         // Only this one is tried; the request itself shows whether it answers.
-        Place::Named(path) => return Ok(path.clone()),
+        Place::Named(path) => return Ok(Way::Socket(path.clone())),
+        Place::Remote(remote) => return Ok(Way::Remote(Arc::new(Remote::clone(remote)))),
         Place::Usual { own, machine } => (own, machine),
     };
+    find_usual(own, machine, uid).map(Way::Socket)
+}
+
+fn find_usual(own: &Path, machine: &Path, uid: u32) -> Result<PathBuf, Error> {
     let mut tried = Vec::new();
     if own != machine {
         match skipped(own, uid)? {
-            Some(why) => tried.push((own.clone(), why)),
+            Some(why) => tried.push((own.to_owned(), why)),
             None => match connect(own, FIND_PATIENCE) {
-                Ok(stream) if is_trusted(&stream, uid) => return Ok(own.clone()),
-                Ok(_) => tried.push((own.clone(), "another user listens on it".to_owned())),
+                Ok(stream) if is_trusted(&stream, uid) => return Ok(own.to_owned()),
+                Ok(_) => tried.push((own.to_owned(), "another user listens on it".to_owned())),
                 // The server is there but accepts no connections; the request reports that.
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(own.clone()),
-                Err(error) => tried.push((own.clone(), in_words(&error))),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(own.to_owned()),
+                Err(error) => tried.push((own.to_owned(), in_words(&error))),
             },
         }
     }
     match connect(machine, FIND_PATIENCE) {
-        Ok(_) => return Ok(machine.clone()),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(machine.clone()),
+        Ok(_) => return Ok(machine.to_owned()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(machine.to_owned()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Err(Error::MayNotConnect { socket: machine.clone() });
+            return Err(Error::MayNotConnect { socket: machine.to_owned() });
         }
-        Err(error) => tried.push((machine.clone(), in_words(&error))),
+        Err(error) => tried.push((machine.to_owned(), in_words(&error))),
     }
     Err(Error::Unreachable { tried })
 }

@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::call::{Client, of_job};
 use crate::error::Error;
 use crate::silence::silence_of;
-use crate::socket;
 use crate::vigil::Vigil;
 
 /// Most bytes of an answer's head.
@@ -63,23 +62,20 @@ impl Client {
         let silent = |error: &std::io::Error| {
             silence_of(error).map(|silence| Error::Silent { silence, maybe_done: true })
         };
-        let socket = self.socket();
-        let stream = vigil.connect().map_err(|error| match (silent(&error), error.kind()) {
-            (Some(silent), _) => silent,
-            (None, ErrorKind::PermissionDenied) => {
-                Error::MayNotConnect { socket: socket.to_owned() }
-            }
-            _ => Error::Unreachable { tried: vec![(socket.to_owned(), socket::in_words(&error))] },
-        })?;
+        let stream = vigil
+            .connect()
+            .map_err(|error| silent(&error).unwrap_or_else(|| self.not_connected(&error)))?;
         let lost = |error: std::io::Error| match (silent(&error), error.kind()) {
             (Some(silent), _) => silent,
             (None, ErrorKind::WouldBlock | ErrorKind::TimedOut) => Error::TimedOut,
             _ => Error::Lost { why: error.to_string() },
         };
         let body = serde_json::to_vec(body).expect("requests are plain data");
+        let (host, token) = self.credentials();
+        let token = token.map_or_else(String::new, |it| format!("authorization: {it}\r\n"));
         let head = format!(
-            "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: gpool\r\nconnection: upgrade\r\n\
-             upgrade: {UPGRADE}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: {host}\r\nconnection: upgrade\r\n\
+             {token}upgrade: {UPGRADE}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         let request = [head.as_bytes(), &body].concat();

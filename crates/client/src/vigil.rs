@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -10,7 +9,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use crate::absence::Absence;
 use crate::life::{Life, pid_of};
 use crate::silence::Silence;
-use crate::socket;
+use crate::socket::{self, Way};
+use crate::tunnel;
 
 /// How long a server may be silent before its liveness is checked.
 const LOOK: Duration = Duration::from_secs(3);
@@ -22,13 +22,21 @@ const SLOW: Duration = Duration::from_secs(10);
 /// Reads from and writes to a server; checks its liveness while it is silent.
 #[derive(Debug, Clone)]
 pub struct Vigil {
-    api: PathBuf,
+    way: Way,
     absence: Absence,
 }
 
 impl Vigil {
-    pub(crate) fn new(api: &Path, absence: Absence) -> Self {
-        Self { api: api.to_owned(), absence }
+    pub(crate) fn new(way: Way, absence: Absence) -> Self {
+        Self { way, absence }
+    }
+
+    /// Checks the server's liveness; over the network it is unknown.
+    fn life(&self, pid: Option<u32>) -> Life {
+        match &self.way {
+            Way::Socket(api) => Life::of(api, pid),
+            Way::Remote(_) => Life::Unknown,
+        }
     }
 
     /// Reads the next bytes, within `most` if given.
@@ -97,11 +105,14 @@ impl Vigil {
     /// # Errors
     /// As for [`Vigil::read`].
     pub fn connect(&self) -> io::Result<UnixStream> {
+        let api = match &self.way {
+            Way::Socket(api) => api,
+            Way::Remote(remote) => return tunnel::connect(remote),
+        };
         loop {
-            match socket::connect(&self.api, socket::CONNECT_PATIENCE) {
+            match socket::connect(api, socket::CONNECT_PATIENCE) {
                 Err(error) if is_late(&error) => {
-                    let life = Life::of(&self.api, None);
-                    let Some(silence) = life.silence() else { continue };
+                    let Some(silence) = self.life(None).silence() else { continue };
                     self.silent(silence)?;
                 }
                 other => return other,
@@ -157,7 +168,7 @@ impl<'v> Wait<'v> {
         if self.heard.elapsed() < LOOK {
             return Ok(());
         }
-        let life = Life::of(&self.vigil.api, pid_of(stream));
+        let life = self.vigil.life(pid_of(stream));
         let absence = &self.vigil.absence;
         if let Some(silence) = life.silence() {
             self.until_look = LOOK;

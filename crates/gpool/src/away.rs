@@ -115,6 +115,7 @@ fn sockets(flag: Option<&str>) -> Vec<PathBuf> {
     match Surroundings::of_this_process().place(flag) {
         Ok(Place::Named(path)) => vec![path],
         Ok(Place::Usual { own, machine }) => vec![own, machine],
+        Ok(Place::Remote(_)) => Vec::new(),
         Err(_) => Vec::new(),
     }
 }
@@ -128,7 +129,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 #[must_use]
 pub fn told(failure: Failure, session: &Session) -> Failure {
     // The verb has already added this.
-    if !failure.is_no_answer() || failure.has_facts() {
+    if !failure.is_no_answer() || failure.has_facts() || session.is_remote() {
         return failure;
     }
     let is_alone = |socket: &PathBuf| connect(socket, PATIENCE).is_err();

@@ -112,7 +112,7 @@ fn pools(start: &OsStr) -> Vec<CompletionCandidate> {
 
 /// A client with a short time limit and no retries.
 fn client() -> Option<Client> {
-    let client = Client::find(None).ok()?;
+    let client = Client::find(None, None).ok()?;
     Some(client.with_retries(Duration::ZERO).with_timeout(Some(PATIENCE)))
 }
 

@@ -1,5 +1,6 @@
 //! The settings of the server: `gpool.toml`. Flags override them.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +68,15 @@ pub struct Config {
     /// Where the dashboard listens: `127.0.0.1:7478` or `none`.
     #[serde(default, deserialize_with = "web")]
     pub web: WebAddress,
+    /// Address on the network, as `up --listen`.
+    pub listen: Option<SocketAddr>,
+    /// The site's certificate chain, as `up --tls-certificate`.
+    pub tls_certificate: Option<PathBuf>,
+    /// Its key, as `up --tls-key`.
+    pub tls_key: Option<PathBuf>,
+    /// More names and addresses of the server, for certificates of its own authority.
+    #[serde(default)]
+    pub tls_names: Vec<String>,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.

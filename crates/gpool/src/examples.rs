@@ -15,6 +15,49 @@ pub const TABLES: &[&Table] = &[JOBS, CLUSTER, PROJECTS, SIMULATED];
 const PROJECTS: &Table = &[
     ("user", &[("gpool user limit ana", "The limits of a user")]),
     (
+        "user map",
+        &[
+            ("gpool user map", "Network users with their system users"),
+            ("gpool user map ana@lab.org ana", "Run the jobs of a network user as ana"),
+            ("gpool user map ana@lab.org --remove", "Accept no more jobs of a network user"),
+        ],
+    ),
+    (
+        "ca",
+        &[
+            ("gpool ca show", "The fingerprint that gpool login shows"),
+            ("gpool ca export ca.pem", "Write the certificate of the authority into a file"),
+        ],
+    ),
+    ("ca show", &[("gpool ca show", "The fingerprint that gpool login shows")]),
+    (
+        "ca export",
+        &[
+            ("gpool ca export ca.pem", "Write the certificate of the authority into a file"),
+            ("gpool ca export", "Print it"),
+        ],
+    ),
+    (
+        "token",
+        &[
+            ("gpool token create --name laptop", "Create a token for your laptop"),
+            ("gpool token list", "Your tokens"),
+        ],
+    ),
+    (
+        "token create",
+        &[
+            ("gpool token create --name laptop", "For gpool login on your laptop"),
+            (
+                "gpool token create --name prometheus --scope metrics --expires never",
+                "For a Prometheus server",
+            ),
+            ("gpool token create --for ana@lab.org", "For a network user, as an admin"),
+        ],
+    ),
+    ("token list", &[("gpool token list -o wide", "Your tokens with more columns")]),
+    ("token revoke", &[("gpool token revoke 1c09e5aa", "Refuse a token from now on")]),
+    (
         "user limit",
         &[
             ("gpool user limit ana", "The limits of a user"),

@@ -98,6 +98,18 @@ pub const KEYS: &[Key] = &[
         "\"127.0.0.1:7478\"",
         "Loopback address of the dashboard, or none. Default: any free port if this one is taken.",
     ),
+    example(
+        "listen",
+        "\"0.0.0.0:7443\"",
+        "Address for access over the network with HTTPS. Without it, none.",
+    ),
+    example(
+        "tls_certificate",
+        "\"/etc/gpool/chain.pem\"",
+        "Certificate chain of the site. Without it, certificates of gpool's own authority.",
+    ),
+    example("tls_key", "\"/etc/gpool/key.pem\"", "Private key of that certificate."),
+    usual("tls_names", "[]", "More names of the server in certificates of its own authority."),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

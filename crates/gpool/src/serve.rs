@@ -180,5 +180,6 @@ pub fn find_account(uid: u32) -> Option<Account> {
     let found = gpool_sys::user::account(uid)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let groups = gpool_sys::user::groups(&found).into_iter().map(text).collect();
-    Some(Account { name: text(found.name), home: text(found.home), groups })
+    let gid = found.gid;
+    Some(Account { name: text(found.name), gid, home: text(found.home), groups })
 }

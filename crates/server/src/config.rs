@@ -9,6 +9,7 @@ use crate::http;
 use crate::limits::Limits;
 use crate::older::FindLaunched;
 use crate::post::NotifySettings;
+use crate::tls::NetworkConfig;
 use crate::web::WebAddress;
 
 /// Configuration of a server.
@@ -30,6 +31,8 @@ pub struct ServerConfig {
     pub strategy: Option<DeviceStrategy>,
     /// Where the dashboard listens.
     pub web: WebAddress,
+    /// How the server listens on the network, if it does.
+    pub network: Option<NetworkConfig>,
     /// Limits of one user.
     pub limits: Limits,
     /// Minimum number of stored journal entries; `None` uses the default.

@@ -17,6 +17,7 @@ use gpool_model::{
 use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::access::Access;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -83,10 +84,14 @@ pub(crate) struct Shared {
     pub early: OnceLock<Account>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<crate::web::Web>>,
+    /// The certificates of the listener on the network, if there is one, and its address.
+    pub network: OnceLock<(Arc<crate::tls::Tls>, std::net::SocketAddr)>,
     /// Utilization over time.
     pub usage: UsageHistory,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
+    /// Tokens and network users.
+    pub access: Arc<Access>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod alert;
 pub mod case;
 mod clock;
@@ -38,6 +39,7 @@ mod room;
 mod run;
 mod settle;
 mod still;
+mod tls;
 pub mod usage;
 mod view;
 mod web;
@@ -50,5 +52,6 @@ pub use link::{AgentLink, AgentPorts};
 pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay};
 pub use run::run;
+pub use tls::{NetworkConfig, SiteFiles};
 pub use view::View;
 pub use web::WebAddress;

@@ -11,9 +11,10 @@ use anyhow::{Context, bail};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
+use crate::access::Access;
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
@@ -28,6 +29,7 @@ use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
+use crate::tls::Tls;
 use crate::usage::UsageHistory;
 use crate::web::Web;
 use crate::{forecast, http, settle};
@@ -118,8 +120,10 @@ fn share(
         agents: OnceLock::new(),
         early: OnceLock::new(),
         web: OnceLock::new(),
+        network: OnceLock::new(),
         usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
+        access: Arc::new(Access::open(&config.state_dir)?),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
@@ -260,7 +264,9 @@ async fn serve(
         listener
     });
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
-    let server = http::serve(listener, web, handle.clone(), config.find_account, async {
+    let network = open_network(config, handle).await?;
+    let others = http::Others { web, network };
+    let server = http::serve(listener, others, handle.clone(), config.find_account, async {
         // The sender is dropped when the server stops.
         drop(serving_ended.await);
     });
@@ -293,6 +299,21 @@ async fn serve(
     drop(std::fs::remove_file(&config.socket));
     drop(live);
     Ok(())
+}
+
+/// Listens on the network, if the settings say so.
+async fn open_network(
+    config: &ServerConfig,
+    handle: &CoreHandle,
+) -> anyhow::Result<Option<(TcpListener, Arc<Tls>)>> {
+    let Some(network) = &config.network else { return Ok(None) };
+    let tls = Arc::new(Tls::open(network, &config.state_dir)?);
+    let listener = TcpListener::bind(network.listen).await;
+    let listener = listener.with_context(|| format!("can't listen on {}", network.listen))?;
+    let at = listener.local_addr().context("the listener has no address")?;
+    tracing::info!(%at, fingerprint = tls.served(at.ip())?.fingerprint(), "on the network");
+    assert!(handle.shared.network.set((tls.clone(), at)).is_ok(), "a server is started once");
+    Ok(Some((listener, tls)))
 }
 
 /// Creates the socket. Fails if a server listens on it; replaces the socket of a killed server.

@@ -69,6 +69,24 @@ impl Message<'_> {
     }
 }
 
+/// The page with the form that signs in with a token.
+#[derive(Debug, Clone, Copy, Default, Template)]
+#[template(path = "sign_in.html")]
+pub struct SignIn<'a> {
+    /// The frame.
+    pub frame: Frame<'a>,
+    /// Why the last attempt failed.
+    pub wrong: &'a str,
+}
+
+impl SignIn<'_> {
+    /// The page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        written(self)
+    }
+}
+
 /// Templates write to memory and call no function that fails.
 fn written(page: &dyn askama::DynTemplate) -> String {
     page.dyn_render().unwrap_or_default()

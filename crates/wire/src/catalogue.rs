@@ -141,6 +141,20 @@ catalogue! {
          PID` continues a stopped process. `gpool down` ends a server that hangs, and `gpool up` \
          starts it again. The server may still carry out a request that you sent: check before you \
          repeat it.";
+    CONTEXT = 310, EXIT_USAGE, 400, "the context can't be used",
+        "A context is a server that you signed in to with `gpool login URL`. --context, \
+         GPOOL_CONTEXT or `gpool context use NAME` choose one; `local` stands for the server of \
+         this machine. The file ~/.config/gpool/contexts.toml has a token for each, so only you \
+         may be able to read it.";
+    NOT_TRUSTED = 311, EXIT_NOT_PERMITTED, 403, "the certificate is not trusted",
+        "The server must prove with its certificate that it is the one that you signed in to. \
+         `gpool ca show` on the machine of the server prints the fingerprint of its authority, \
+         and `gpool login URL` compares it and stores it. The certificate must also have the \
+         name in the URL: tls_names in gpool.toml adds names.";
+    NOT_LOCAL = 312, EXIT_USAGE, 400, "this needs the machine of the server",
+        "The command reads files or processes of the machine of the server, so it does not work \
+         over the network. Run it on that machine, or with --context local for the server of this \
+         machine.";
     IMPOSSIBLE_GPUS = 412, EXIT_IMPOSSIBLE, 422, "no node could ever run this",
         "The job requests more GPUs on one node than any node has, or GPUs of another kind. The \
          message gives the largest request that fits and the nearest alternative. If the hardware \
@@ -224,6 +238,22 @@ catalogue! {
          a user together, to save memory and time. Let a job wait for an array (`--after ARRAY`) \
          instead of many jobs, or for intermediate jobs that each wait for some of them. \
          job_dependencies_max and user_dependencies_max in gpool.toml set the limits.";
+    NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
+        "Over the network each request needs a token that is valid: it was not revoked, has not \
+         expired, and its user still exists. `gpool token create` on the machine of the server \
+         makes one, and `gpool login URL` stores it on your machine.";
+    SCOPE_TOO_SMALL = 532, EXIT_NOT_PERMITTED, 403, "the token does not allow this",
+        "A token has a scope: metrics, viewer, user, project-admin or admin; each includes those \
+         before it. The message names the scope that the request needs. `gpool token create \
+         --scope SCOPE` on the machine of the server makes another token. No token allows to \
+         create tokens or to map users: a stolen one would last for ever.";
+    NOT_MAPPED = 533, EXIT_NOT_PERMITTED, 403, "no system user belongs to you",
+        "Jobs run as a user of the system. The token is for a network user, and no rule of an \
+         admin says which system user runs the jobs of that network user. An admin sets it on the \
+         machine of the server: `gpool user map NAME USER`.";
+    TOO_MANY_TOKENS = 534, EXIT_CONFLICT, 409, "too many tokens",
+        "The server limits the tokens of each user. `gpool token list` lists yours, and `gpool \
+         token revoke ID` removes those that you do not need.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job, running, waiting or ended, has that ID. `gpool queue --state all` lists all jobs.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",
@@ -240,6 +270,9 @@ catalogue! {
     NO_SUCH_POOL = 606, EXIT_NO_SUCH, 404, "there is no such pool",
         "No node is in a pool of that name. Without --pool a job may run on any node. `gpool pool` \
          lists the pools; `gpool pool move NODE POOL` creates one.";
+    NO_SUCH_TOKEN = 607, EXIT_NO_SUCH, 404, "there is no such token",
+        "No token has that ID: it was revoked or has expired. `gpool token list` lists your \
+         tokens.";
     NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
         "No reservation or maintenance window has that name; gpool removes one when it ends. \
          `gpool reserve list` lists all of them.";

@@ -8,6 +8,7 @@
     reason = "refusals carry their facts, and refusing is no hot path"
 )]
 
+pub mod access;
 pub mod action;
 pub mod alternative;
 pub mod amount;
@@ -79,6 +80,7 @@ pub mod why;
 pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
 
+pub use access::{Authority, MapUser, Me, NetworkUser, NewToken, Scope, Token, TokenCreate};
 pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};
 pub use amount::Written;
 pub use array::{ArrayShown, ElementShown, Param, ParamTable};

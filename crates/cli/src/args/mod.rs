@@ -18,9 +18,14 @@ use crate::screen::ColorWhen;
 /// Flags of every verb.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Global {
-    /// Socket of the server (default: GPOOL_SERVER or GPOOL_SOCKET, else the usual path)
-    #[arg(long, global = true, value_name = "SOCKET", help_heading = "Global options")]
+    /// Socket or https:// address of the server (default: GPOOL_SERVER or GPOOL_SOCKET, else the
+    /// usual path)
+    #[arg(long, global = true, value_name = "SERVER", help_heading = "Global options")]
     pub server: Option<String>,
+    /// Server to use, by its name at gpool login; local is this machine's (default: GPOOL_CONTEXT)
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    #[arg(conflicts_with = "server")]
+    pub context: Option<String>,
     /// Print JSON instead of text, also for errors
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,

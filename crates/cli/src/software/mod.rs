@@ -57,6 +57,27 @@ pub fn find(flags: &SoftwareFlags, directory: &Path) -> Result<Software> {
     Ok(found)
 }
 
+/// The software of a job that goes to another machine: only a setup, since environments are there.
+///
+/// # Errors
+/// A flag names an environment.
+pub fn refuse_remote(flags: &SoftwareFlags) -> Result<Software> {
+    let is_named = [
+        ("--conda", flags.conda.is_some()),
+        ("--uv", flags.uv),
+        ("--venv", flags.venv.is_some()),
+        ("--module", !flags.module.is_empty()),
+    ];
+    if let Some((flag, _)) = is_named.iter().find(|(_, is_named)| *is_named) {
+        let what =
+            format!("{flag} looks for software on this machine, and the job runs on another");
+        return Err(Failure::new(gpool_wire::catalogue::NOT_LOCAL, what)
+            .tip("activate it in the script, e.g. source /opt/torch/bin/activate"));
+    }
+    let setup = flags.setup.clone().map(|run| Setup { run, activate: Vec::new() });
+    Ok(Software { setup, ..Software::default() })
+}
+
 fn path_of(activate: &Activate) -> &Path {
     Path::new(match activate {
         Activate::Conda(path) | Activate::Venv(path) => path,

@@ -61,6 +61,7 @@ struct GflowArgs {
 /// # Errors
 /// gflow's settings can't be read, or gflow or gpool does not answer; then no job is lost.
 pub fn run(args: &ImportArgs, session: &Session) -> Result {
+    session.refuse_remote("import gflow")?;
     let From::Gflow(args) = &args.from;
     let config = Config::read(args.config.as_deref())?;
     for line in config.report() {

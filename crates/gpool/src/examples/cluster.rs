@@ -10,6 +10,7 @@ pub(super) const CLUSTER: &Table = &[
             ("gpool up", "Start the server with the GPUs of this machine"),
             ("gpool up --gpus 0-3", "Use only four of them"),
             ("gpool up --devices sim:8xH100-80G", "Simulate a machine with eight GPUs"),
+            ("gpool up --listen 0.0.0.0:7443", "Also listen on the network, with HTTPS"),
             ("gpool up --systemd --now", "Install and start a systemd service"),
         ],
     ),
@@ -56,6 +57,32 @@ pub(super) const CLUSTER: &Table = &[
             ("gpool open --print", "Print a link that signs you in once"),
         ],
     ),
+    (
+        "login",
+        &[
+            ("gpool login https://lab1:7443", "Ask for a token, and compare the fingerprint"),
+            (
+                "gpool login lab1 --token-file token --fingerprint SHA256:pZFyGq3X",
+                "Without questions, for scripts",
+            ),
+        ],
+    ),
+    (
+        "context",
+        &[
+            ("gpool context list", "Servers that you signed in to"),
+            ("gpool context use lab1", "Use one of them in all commands"),
+        ],
+    ),
+    ("context list", &[("gpool context list", "Servers that you signed in to")]),
+    (
+        "context use",
+        &[
+            ("gpool context use lab1", "Use a server on the network in all commands"),
+            ("gpool context use local", "Use the server of this machine again"),
+        ],
+    ),
+    ("context remove", &[("gpool context remove lab1", "Remove a server with its token")]),
     (
         "doctor",
         &[

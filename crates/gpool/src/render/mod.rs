@@ -2,6 +2,7 @@
 
 pub mod arrays;
 pub mod calibration;
+pub mod contexts;
 pub mod events;
 pub mod gpus;
 pub mod history;
@@ -17,6 +18,7 @@ pub mod projects;
 pub mod recovery;
 pub mod report;
 pub mod status;
+pub mod tokens;
 pub mod up;
 pub mod usage;
 pub mod waste;

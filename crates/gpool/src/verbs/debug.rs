@@ -103,6 +103,7 @@ struct DumpArgs {
 /// # Errors
 /// The file can't be written.
 pub fn run(args: DebugArgs, session: &Session) -> Result {
+    session.refuse_remote("debug dump")?;
     let Action::Dump(args) = args.action;
     // Creates the file first: if that fails, gathering would be wasted.
     let made = clock::now();

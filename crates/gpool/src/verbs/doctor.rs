@@ -188,8 +188,10 @@ fn table(probes: &[Probe], session: &Session) -> String {
 fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = Vec::new();
     let socket = match asked {
-        Ok(asked) => Ok(asked.client.socket().to_owned()),
-        Err(_) => own_socket(session.global.server.as_deref()),
+        Ok(Asked { client, .. }) if client.socket().is_some() => {
+            Ok(client.socket().map(Path::to_owned).unwrap_or_default())
+        }
+        _ => own_socket(session.global.server.as_deref()),
     };
     match socket {
         Ok(socket) => {

@@ -59,6 +59,7 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     if args.service.systemd {
         return service::uninstall(args.service, session);
     }
+    session.refuse_remote("down")?;
     let client = session.client().map_err(|failure| unlistened(failure, session))?;
     let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     let client = client.with_timeout(Some(timeout.map_or(PATIENCE, |it| it.min(PATIENCE))));
@@ -153,7 +154,7 @@ impl Process {
     /// Returns the process that listens on the client's socket, or else the process that holds the
     /// state folder.
     fn behind(client: &Client, session: &Session) -> Option<Self> {
-        let listens = || pid_of(connect(client.socket(), CONNECT).ok()?);
+        let listens = || pid_of(connect(client.socket()?, CONNECT).ok()?);
         let pid = listens();
         let found = pid.or_else(|| holder(session).map(|(pid, _)| pid))?;
         let raw = Pid::from_raw(i32::try_from(found).ok()?)?;

@@ -103,7 +103,7 @@ impl EditArgs {
         }
         if let Some(cwd) = &self.cwd {
             let directory = gpool_cli::caller::directory(Some(cwd))?;
-            patch.set("directory", |to| to.directory = Some(directory));
+            patch.set("directory", |to| to.directory = directory);
         }
         if let Some(script) = &self.script {
             let script = Script::read(script)?.written();

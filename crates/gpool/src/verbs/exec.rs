@@ -86,8 +86,10 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     }
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
-    let directory =
-        args.cwd.as_deref().map(|cwd| gpool_cli::caller::directory(Some(cwd))).transpose()?;
+    let directory = match args.cwd.as_deref() {
+        None => None,
+        named => gpool_cli::caller::directory(named)?,
+    };
     let window = pty.then(window);
     let (command, rank) = (args.words, args.rank);
     let exec = ExecInJob { command, pty: window, directory, environment, rank };

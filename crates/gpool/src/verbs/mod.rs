@@ -2,7 +2,9 @@
 
 pub mod attach;
 pub mod backup;
+pub mod ca;
 pub mod completion;
+pub mod context;
 pub mod debug;
 pub mod demo;
 pub mod doctor;
@@ -19,6 +21,7 @@ pub mod help;
 pub mod history;
 pub mod init;
 pub mod install_shims;
+pub mod login;
 pub mod logs;
 pub mod man;
 pub mod mig;
@@ -50,8 +53,10 @@ pub mod simulate;
 mod simulate_if;
 pub mod status;
 pub mod submit;
+pub mod token;
 pub mod up;
 mod up_folders;
+mod up_network;
 mod up_nodes;
 pub mod usage;
 pub mod user;
@@ -134,6 +139,10 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| status::run(&args, line.session);
     Start "open": open::OpenArgs, "Open the dashboard in a browser",
         |args, line| open::run(args, line.session);
+    Start "login": login::LoginArgs, "Sign in to a server on the network",
+        |args, line| login::run(&args, line.session);
+    Start "context": context::ContextArgs, "List or choose the servers that you signed in to",
+        |args, line| context::run(args, line.session);
     Start "doctor": doctor::DoctorArgs, "Check this machine and the server for problems",
         |args, line| doctor::run(&args, line.session);
     Start "version": version::VersionArgs, "Show the versions of command and server",
@@ -205,8 +214,12 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| policy::run(args, line.session);
     Administer "project": project::ProjectArgs, "Show or change projects and their quotas",
         |args, line| project::run(args, line.session);
-    Administer "user": user::UserArgs, "Show or change the limits of users",
-        |args, line| user::run(&args, line.session);
+    Administer "user": user::UserArgs, "Show or change limits and rules of users",
+        |args, line| user::run(args, line.session);
+    Administer "token": token::TokenArgs, "Create, list or revoke tokens for the network",
+        |args, line| token::run(args, line.session);
+    Administer "ca": ca::CaArgs, "Show or export the server's certificate authority",
+        |args, line| ca::run(&args, line.session);
     Administer "pool": pool::PoolArgs, "List pools of nodes, or move nodes between pools",
         |args, line| pool::run(args, line.session);
     Administer "mig": mig::MigArgs, "List, create or destroy MIG instances of GPUs",

@@ -23,7 +23,16 @@ pub struct OpenArgs {
 /// # Errors
 /// No server answers, or it has no dashboard.
 pub fn run(args: OpenArgs, session: &Session) -> Result {
-    let login = session.client()?.login()?;
+    let client = session.client()?;
+    if let Some(address) = client.address() {
+        // Over the network a browser signs in with a token.
+        let url = format!("{address}/");
+        if args.print || !is_opened(&url) {
+            session.screen.data(&format!("{url}\n"))?;
+        }
+        return Ok(Exit::OK);
+    }
+    let login = client.login()?;
     if session.global.json {
         session.screen.data(&json::one(&login))?;
     } else if args.print || !is_opened(&login.url) {

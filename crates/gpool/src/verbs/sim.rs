@@ -136,6 +136,7 @@ impl Action {
 /// # Errors
 /// The server has no simulated devices, or no such device; the file can't be edited.
 pub fn run(args: SimArgs, session: &Session) -> Result {
+    session.refuse_remote("sim")?;
     let client = session.client()?;
     let status = client.status()?;
     let gpus = client.gpus()?.items;

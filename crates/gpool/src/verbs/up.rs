@@ -30,6 +30,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::service::{self, InstallFlags, ServiceFlags};
+use super::up_network::NetworkFlags;
 use super::version::VERSION;
 use super::{up_folders, up_nodes};
 use crate::config::Config;
@@ -80,6 +81,8 @@ pub struct UpArgs {
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
     #[command(flatten)]
+    network: NetworkFlags,
+    #[command(flatten)]
     service: ServiceFlags,
     #[command(flatten)]
     install: InstallFlags,
@@ -116,6 +119,7 @@ impl UpArgs {
     /// Fills values without a flag from the settings.
     fn or(mut self, config: Config) -> Result<Self> {
         self.notify = config.notify()?;
+        self.network = self.network.or(&config);
         self.has_name = self.name.is_some();
         self.name = self.name.or(config.name);
         self.devices = self.devices.or(config.devices);
@@ -176,6 +180,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         allowed: args.gpus.as_deref().map(values::devices).transpose()?,
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         web: args.web,
+        network: args.network.config()?,
         limits: args.limits,
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,
@@ -353,6 +358,7 @@ fn start(args: &UpArgs, nodes: &NodesArg, config: &ServerConfig, log: &Path) -> 
             command.arg(format!("{flag}={value}"));
         }
     }
+    args.network.pass(&mut command);
     if !args.ignore_processes.is_empty() {
         command.arg(format!("--ignore-processes={}", args.ignore_processes.join(",")));
     }

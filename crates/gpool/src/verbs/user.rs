@@ -1,12 +1,17 @@
-//! `gpool user limit`: the caps and usage of one user.
+//! `gpool user limit`: the caps and usage of one user. `gpool user map`: the system users of network
+//! users.
 
 use clap::{Args, Subcommand};
+use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
+use gpool_cli::listing::show_counted;
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
-use gpool_wire::{UserCapsPatch, UserLimits, Written};
+use gpool_wire::{MapUser, UserCapsPatch, UserLimits, Written};
+
+use crate::render::tokens::NETWORK_USERS;
 
 /// The arguments of `gpool user`.
 #[derive(Debug, Clone, Args)]
@@ -19,6 +24,23 @@ pub struct UserArgs {
 enum What {
     /// Show a user's limits, or change them as an admin
     Limit(LimitArgs),
+    /// List the system users of network users, or set one
+    Map(MapArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct MapArgs {
+    /// Network user, e.g. ana@lab.org
+    #[arg(value_name = "NAME", requires = "change")]
+    name: Option<String>,
+    /// System user that runs the jobs of the network user
+    #[arg(value_name = "USER", group = "change")]
+    user: Option<String>,
+    /// Remove the rule; the network user can't submit jobs then
+    #[arg(long, group = "change", requires = "name")]
+    remove: bool,
+    #[command(flatten)]
+    list: ListFlags,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -65,8 +87,33 @@ fn gpus_or_none(text: &str) -> std::result::Result<GpuCap, String> {
 ///
 /// # Errors
 /// The server refuses.
-pub fn run(args: &UserArgs, session: &Session) -> Result {
-    let What::Limit(limit) = &args.what;
+pub fn run(args: UserArgs, session: &Session) -> Result {
+    match args.what {
+        What::Limit(limit) => limits(&limit, session),
+        What::Map(map) => mapped(map, session),
+    }
+}
+
+fn mapped(args: MapArgs, session: &Session) -> Result {
+    let client = session.client()?;
+    let Some(name) = args.name else {
+        let read = || Ok(client.network_users()?.items);
+        return show_counted(&NETWORK_USERS, &args.list, session, "network user", read);
+    };
+    let after = client.map_user(&name, &MapUser { user: args.user })?;
+    if session.global.json {
+        session.screen.data(&json::one(&after))?;
+        return Ok(Exit::OK);
+    }
+    let name = safe(&after.name);
+    session.screen.note(&match &after.user {
+        Some(user) => format!("jobs of {name} run as {}", safe(user)),
+        None => format!("{name} can't submit jobs any more"),
+    });
+    Ok(Exit::OK)
+}
+
+fn limits(limit: &LimitArgs, session: &Session) -> Result {
     let client = session.client()?;
     let patch = UserCapsPatch {
         running_jobs: limit.running.map(|cap| cap.0),

@@ -2,7 +2,9 @@
 //! and the time and memory of each connection.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +12,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::StatusCode;
 use gpool_wire::{Problem, catalogue};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -21,9 +25,13 @@ use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
 use super::connection::{Connection, Ends};
+use super::entrance::Entrance;
+use super::network::Network;
 use super::pages::Pages;
 use super::{Api, router};
 use crate::handle::CoreHandle;
+use crate::tls::Tls;
+use crate::web::Web;
 
 /// Bytes of request headers after which the connection is closed. Smaller headers that are still
 /// too large get an answer with a problem; see [`super::guard`].
@@ -33,22 +41,31 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Time limit for a refused client to read the refusal.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// After the kernel could not give a connection (no file descriptors), how long until the next.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a listener until `shutdown` completes; then ends streams, gives running requests a
 /// moment, and returns.
 ///
-/// `web` is the listener of the dashboard, which shares the identities and the API.
+/// The other listeners share the identities and the API.
 pub async fn serve(
     listener: UnixListener,
-    web: Option<TcpListener>,
+    others: Others,
     handle: CoreHandle,
     find_account: FindAccount,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (accounts, server_uid) = (Accounts::new(find_account), handle.info().uid);
     let identify = Arc::new(move |peer| accounts.asker(peer, server_uid));
-    serve_as(listener, web, handle, identify, Patience::default(), shutdown).await;
+    serve_as(listener, others, handle, identify, Patience::default(), shutdown).await;
+}
+
+/// The listeners beside the Unix socket.
+#[derive(Default)]
+pub struct Others {
+    /// The dashboard on a loopback address.
+    pub web: Option<TcpListener>,
+    /// The network, with its certificates.
+    pub network: Option<(TcpListener, Arc<Tls>)>,
 }
 
 /// How long the other end of a connection may take.
@@ -74,30 +91,42 @@ impl Default for Patience {
 
 pub(crate) async fn serve_as(
     listener: UnixListener,
-    web: Option<TcpListener>,
+    others: Others,
     handle: CoreHandle,
     identify: Identify,
     patience: Patience,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (ending, end) = watch::channel(false);
-    let itself = Peer { uid: handle.info().uid, gid: 0, pid: None };
+    let itself = Peer { uid: handle.info().uid, gid: None, pid: None };
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
     let dashboard = handle.shared.web.get().cloned();
-    let feed = handle.shared.feed.clone();
+    let shared = handle.shared.clone();
     let server = Arc::new(Server {
         identify,
         router: router(Api::new(handle, user, patience, end.clone())),
         patience,
         connections_max,
-        n_by_uid: Mutex::default(),
+        n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
-    if let (Some(listener), Some(web)) = (web, dashboard) {
+    let pages = |web, entrance| {
         let (identify, router) = (server.identify.clone(), server.router.clone());
-        let pages = Pages::new(web, identify, router, feed, end.clone());
-        connections.spawn(pages.serve(listener));
+        Pages::new(web, entrance, identify, router, shared.feed.clone(), end.clone())
+    };
+    if let (Some(listener), Some(web)) = (others.web, dashboard) {
+        connections.spawn(pages(web, None).serve(listener));
+    }
+    if let Some((listener, tls)) = others.network
+        && let Ok(at) = listener.local_addr()
+    {
+        let (access, find_user) = (shared.access.clone(), shared.info.find_user);
+        let entrance = Arc::new(Entrance::new(access, server.identify.clone(), find_user));
+        let pages = pages(Arc::new(Web::new(at)), Some(entrance.clone()));
+        let (server, router) = (server.clone(), server.router.clone());
+        let network = Arc::new(Network { tls, entrance, router, pages, server });
+        connections.spawn(network.serve(listener, end.clone()));
     }
     tokio::pin!(shutdown);
     loop {
@@ -122,21 +151,31 @@ pub(crate) async fn serve_as(
     drop(tokio::time::timeout(LAST_ANSWERS, rest).await);
 }
 
-struct Server {
+/// The parts that all connections share.
+pub(super) struct Server {
     identify: Identify,
     router: Router,
     patience: Patience,
     connections_max: u32,
-    n_by_uid: Mutex<HashMap<u32, u32>>,
+    n_open: Mutex<HashMap<Counted, u32>>,
+}
+
+/// By what connections are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Counted {
+    /// The user of the Unix socket.
+    User(u32),
+    /// The address of the network.
+    Address(IpAddr),
 }
 
 impl Server {
     async fn connection(self: Arc<Self>, stream: UnixStream, end: watch::Receiver<bool>) {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let peer = Peer { uid: peer.uid(), gid: peer.gid(), pid };
+        let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
         let connection = Connection::new(stream);
-        let Some(seat) = Seat::take(&self, peer.uid).map(|seat| Seated(Arc::new(seat))) else {
+        let Some(seat) = Seat::take(&self, Counted::User(peer.uid)).map(Seated::new) else {
             let what = format!("you have {} open connections, the maximum", self.connections_max);
             return refuse(&connection, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
         };
@@ -144,16 +183,7 @@ impl Server {
         let identify = self.identify.clone();
         let found = move || identify(peer);
         let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
-        self.answer(connection, Asks(Arc::new(asker)), seat, end).await;
-    }
-
-    async fn answer(
-        &self,
-        connection: Arc<Connection>,
-        asks: Asks,
-        seat: Seated,
-        mut end: watch::Receiver<bool>,
-    ) {
+        let asks = Asks(Arc::new(asker));
         let with_asker = MapRequestLayer::new(move |request: hyper::Request<_>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(asks.clone());
@@ -161,12 +191,25 @@ impl Server {
             request
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
+        self.answer(connection, TowerToHyperService::new(service), end).await;
+    }
+
+    /// Answers the requests of a connection.
+    pub async fn answer<S>(
+        &self,
+        connection: Arc<Connection>,
+        service: S,
+        mut end: watch::Receiver<bool>,
+    ) where
+        S: Service<hyper::Request<Incoming>, Response = hyper::Response<Body>, Error = Infallible>,
+        S::Future: Send,
+    {
         let ends = Ends::new(connection.clone(), self.patience.answer);
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.patience.headers)
             .max_buf_size(HEADERS_BUFFERED)
-            .serve_connection(TokioIo::new(ends), TowerToHyperService::new(service))
+            .serve_connection(TokioIo::new(ends), service)
             .with_upgrades();
         tokio::pin!(served);
         let result = tokio::select! {
@@ -189,31 +232,37 @@ impl Server {
 #[derive(Clone)]
 pub(crate) struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
 
-/// A connection that counts against its user's limit while it is there.
-struct Seat {
+impl Seated {
+    pub(super) fn new(seat: Seat) -> Self {
+        Self(Arc::new(seat))
+    }
+}
+
+/// A connection that counts against a limit while it is there.
+pub(super) struct Seat {
     server: Arc<Server>,
-    uid: u32,
+    by: Counted,
 }
 
 impl Seat {
-    fn take(server: &Arc<Server>, uid: u32) -> Option<Self> {
-        let mut n_by_uid = server.n_by_uid.lock().unwrap_or_else(PoisonError::into_inner);
-        let n_open = n_by_uid.entry(uid).or_default();
+    pub fn take(server: &Arc<Server>, by: Counted) -> Option<Self> {
+        let mut all_open = server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
+        let n_open = all_open.entry(by).or_default();
         if *n_open >= server.connections_max {
             return None;
         }
         *n_open += 1;
-        Some(Self { server: server.clone(), uid })
+        Some(Self { server: server.clone(), by })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut n_by_uid = self.server.n_by_uid.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(n_open) = n_by_uid.get_mut(&self.uid) {
+        let mut all_open = self.server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(n_open) = all_open.get_mut(&self.by) {
             *n_open -= 1;
             if *n_open == 0 {
-                n_by_uid.remove(&self.uid);
+                all_open.remove(&self.by);
             }
         }
     }

@@ -11,12 +11,17 @@ use std::time::{Duration, Instant};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use gpool_model::{Caller, Owner};
+use gpool_wire::Scope;
+
+use super::way::{Origin, Way};
 
 /// A user account of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The login name.
     pub name: String,
+    /// Primary group.
+    pub gid: u32,
     /// Home directory.
     pub home: String,
     /// Names of the user's groups.
@@ -26,11 +31,12 @@ pub struct Account {
 /// Finds an account by user ID. May block on the system's name service.
 pub type FindAccount = fn(u32) -> Option<Account>;
 
-/// The peer of a connection, as identified by the kernel.
+/// The user of a connection: its peer as identified by the kernel, or the user of a token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub uid: u32,
-    pub gid: u32,
+    /// The group of the peer's process; `None` stands for the primary group of the account.
+    pub gid: Option<u32>,
     pub pid: Option<u32>,
 }
 
@@ -47,12 +53,21 @@ pub(crate) struct Asker {
     pub home: String,
     /// The process that connected, if known.
     pub pid: Option<u32>,
+    /// How the request came in.
+    pub way: Way,
     limits: OnceLock<Vec<Limit>>,
 }
 
 impl Asker {
     pub fn new(caller: Caller, home: String, pid: Option<u32>) -> Self {
-        Self { caller, home, pid, limits: OnceLock::new() }
+        let way = Way::local(Origin::Socket);
+        Self { caller, home, pid, way, limits: OnceLock::new() }
+    }
+
+    /// The same user, whose request came in another way. Only scope `admin` has an admin's rights.
+    pub fn by(mut self, way: Way) -> Self {
+        self.caller.admin &= way.scope == Scope::Admin;
+        Self { way, ..self }
     }
 
     /// Whether the caller may see private data of this user.
@@ -112,6 +127,7 @@ impl Accounts {
     pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
         let Peer { uid, gid, pid } = peer;
         let account = self.find(uid);
+        let gid = gid.or(account.as_ref().map(|account| account.gid)).unwrap_or(uid);
         let (name, home, groups) = match account {
             Some(account) => (account.name, account.home, account.groups),
             None => (uid.to_string(), String::new(), Vec::new()),

@@ -18,7 +18,7 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 
 use super::documented;
-use super::routes::{ROUTES, Role, Route};
+use super::routes::{Least, ROUTES, Role, Route};
 
 /// An answer of several routes.
 struct Common {
@@ -74,10 +74,16 @@ const COMMON: &[Common] = &[
         is_of: |_| true,
     },
     Common {
+        status: 401,
+        name: "NotSignedIn",
+        what: "Over the network, the request has no valid token.",
+        is_of: |asked| asked.route.least != Least::Anyone,
+    },
+    Common {
         status: 403,
         name: "NotPermitted",
-        what: "The caller has no permission.",
-        is_of: |asked| asked.route.role != Role::Everybody || asked.admits(),
+        what: "The caller has no permission, or, over the network, their token does not allow it.",
+        is_of: |asked| asked.route.least != Least::Anyone,
     },
     Common {
         status: 404,
@@ -174,6 +180,8 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("PATCH", "/reservations/{name}", r#"{"reason": "new memory"}"#),
     ("POST", "/shutdown", r#"{"now": false}"#),
     ("POST", "/simulate", r#"{"if": ["drain lab1"], "for": "2h"}"#),
+    ("POST", "/tokens", r#"{"name": "laptop", "scope": "user", "expires": "90d"}"#),
+    ("PATCH", "/network-users/{name}", r#"{"user": "ana"}"#),
     ("PATCH", "/users/{name}", r#"{"gpus": 2, "running_jobs": null}"#),
 ];
 

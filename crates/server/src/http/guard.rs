@@ -2,6 +2,7 @@
 //! user's role for the route. A route that is not in the table of routes is not served.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,35 +38,41 @@ const SINGLE: [HeaderName; 5] = [
     HeaderName::from_static("last-event-id"),
 ];
 
-/// How many requests each user sends.
+/// How many requests each user or address sends.
 #[derive(Clone)]
-pub struct Rates {
-    per_second: u32,
+pub struct Rates<K = u32> {
+    every: Duration,
+    /// The permitted burst, as a time at the permitted rate.
+    burst: Duration,
     /// By user: the time until which the requests so far would last at the permitted rate (a leaky
     /// bucket as a virtual clock).
-    until: Arc<Mutex<HashMap<u32, Instant>>>,
+    until: Arc<Mutex<HashMap<K, Instant>>>,
 }
 
 impl Rates {
-    /// The permitted burst, as a time at the permitted rate.
-    const BURST: Duration = Duration::from_secs(2);
-
-    /// The permitted requests per second of each user.
+    /// The permitted requests per second of each user, over two seconds.
     pub fn new(per_second: u32) -> Self {
-        Self { per_second: per_second.max(1), until: Arc::default() }
+        Self::every(Duration::from_secs(1) / per_second.max(1), Duration::from_secs(2))
+    }
+}
+
+impl<K: Copy + Eq + Hash> Rates<K> {
+    /// One request in each of these times; the requests of `burst` may come at once.
+    pub fn every(every: Duration, burst: Duration) -> Self {
+        Self { every, burst, until: Arc::default() }
     }
 
     /// Counts a request; false if it is one too many.
-    pub fn take(&self, uid: u32, now: Instant) -> bool {
+    pub fn take(&self, by: K, now: Instant) -> bool {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         if until.len() > COUNTED {
             until.retain(|_, until| *until > now);
         }
-        let before = until.get(&uid).copied().unwrap_or(now).max(now);
-        if before.duration_since(now) >= Self::BURST {
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        if before.duration_since(now) >= self.burst {
             return false;
         }
-        until.insert(uid, before + Duration::from_secs(1) / self.per_second);
+        until.insert(by, before + self.every);
         true
     }
 }
@@ -137,6 +144,11 @@ pub(crate) async fn permit(
         return no_such_route(request.uri().clone()).await.into_response();
     }
     let row = ROUTES.iter().find(|row| row.path == path.as_str() && row.method == method);
+    if let Some(row) = row
+        && let Err(refused) = asker.way.check(row)
+    {
+        return ApiError::from(refused).into_response();
+    }
     if let Some(row) = row
         && row.role == Role::Admin
         && !asker.caller.admin

@@ -5,6 +5,7 @@ mod accept;
 mod actions;
 mod asker;
 mod attach;
+mod authority;
 mod bulk;
 mod cluster;
 mod connection;
@@ -12,6 +13,7 @@ mod context;
 mod contract;
 mod dump;
 mod elements;
+mod entrance;
 mod events;
 mod extract;
 #[cfg(feature = "fuzzing")]
@@ -28,6 +30,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod mig;
+mod network;
 mod notify;
 mod output;
 mod page;
@@ -43,9 +46,11 @@ mod simulate;
 mod submit;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
+mod tokens;
 mod usage;
 mod users;
 mod waste;
+mod way;
 mod why;
 mod why_nodes;
 
@@ -63,7 +68,7 @@ use crate::handle::CoreHandle;
 
 pub use crate::link::{StreamAnswer, TaskStream};
 use accept::Patience;
-pub use accept::serve;
+pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
 use guard::Rates;
@@ -100,8 +105,9 @@ impl Api {
 #[openapi(
     info(
         title = "gpool",
-        description = "Schedules jobs on GPUs. The API is served on a unix socket; the peer \
-                       credentials of the socket identify the caller. Errors are RFC 9457 problems \
+        description = "Schedules jobs on GPUs. The API is served on a Unix socket, whose \
+                       peer credentials identify the caller, and over HTTPS, where a token in \
+                       `Authorization: Bearer` does. Errors are RFC 9457 problems \
                        with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
@@ -151,6 +157,12 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))
         .routes(routes!(notify::secret))
+        .routes(routes!(authority::get))
+        .routes(routes!(tokens::me))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(tokens::network_users))
+        .routes(routes!(tokens::map_user))
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
         .routes(routes!(recovery::get))

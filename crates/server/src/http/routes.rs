@@ -1,21 +1,32 @@
-//! The permissions for each route. A test compares the table with the router, so every new route
+//! The permissions for each route: the users, and what a token needs over the network. A test compares the table with the router, so every new route
 //! needs a row.
 
 use std::sync::LazyLock;
 
-use gpool_wire::{API_PREFIX, VERBS, VerbRow};
+use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
 
 /// The users that may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// All users that can connect to the socket. The answer omits private data of other users.
     Everybody,
-    /// The owner of the job, and admins.
+    /// The owner of the job or token, and admins.
     Owner,
     /// Admins of a project above the one in the request, and server admins.
     ProjectAdmin,
     /// Admins: root, and the user that runs the server.
     Admin,
+}
+
+/// What a request over the network needs beside the rights of its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Least {
+    /// Nothing: it needs no token.
+    Anyone,
+    /// A token with at least this scope.
+    Scope(Scope),
+    /// It is refused over the network.
+    Local,
 }
 
 /// One route.
@@ -27,16 +38,29 @@ pub struct Route {
     pub path: &'static str,
     /// Users with permission.
     pub role: Role,
+    /// What it needs over the network.
+    pub least: Least,
     /// The task, for the refusal of a caller that is not an admin; empty for other roles.
     pub task: &'static str,
 }
 
 const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
-    Route { method, path, role, task: "" }
+    let least = match (method.as_bytes(), role) {
+        (_, Role::Admin) => Scope::Admin,
+        (b"GET", _) => Scope::Viewer,
+        (_, Role::ProjectAdmin) => Scope::ProjectAdmin,
+        (_, Role::Everybody | Role::Owner) => Scope::User,
+    };
+    Route { method, path, role, least: Least::Scope(least), task: "" }
 }
 
 const fn admin(method: &'static str, path: &'static str, task: &'static str) -> Route {
-    Route { method, path, role: Role::Admin, task }
+    Route { task, ..route(method, path, Role::Admin) }
+}
+
+/// The same route with another need over the network.
+const fn needs(least: Least, route: Route) -> Route {
+    Route { least, ..route }
 }
 
 /// Every route: the fixed ones, and those of the verbs on jobs.
@@ -101,16 +125,28 @@ const FIXED: &[Route] = &[
     admin("PATCH", "/api/v1/users/{name}", "set limits of users"),
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
-    route("GET", "/api/v1/notifications/secret", Role::Everybody),
+    needs(Least::Scope(Scope::User), route("GET", "/api/v1/notifications/secret", Role::Everybody)),
+    route("GET", "/api/v1/authority", Role::Everybody),
+    route("GET", "/api/v1/me", Role::Everybody),
+    route("GET", "/api/v1/tokens", Role::Everybody),
+    // A stolen token must not create others.
+    needs(Least::Local, route("POST", "/api/v1/tokens", Role::Everybody)),
+    route("DELETE", "/api/v1/tokens/{token}", Role::Owner),
+    admin("GET", "/api/v1/network-users", "list network users"),
+    needs(
+        Least::Local,
+        admin("PATCH", "/api/v1/network-users/{name}", "set the system users of network users"),
+    ),
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
     route("GET", "/api/v1/recovery", Role::Everybody),
     admin("POST", "/api/v1/simulate", "simulate changes"),
     admin("GET", "/api/v1/dump", "read the server's state"),
-    route("POST", "/api/v1/logins", Role::Everybody),
+    // The link is for a loopback address.
+    needs(Least::Local, route("POST", "/api/v1/logins", Role::Everybody)),
     admin("POST", "/api/v1/shutdown", "stop this server"),
-    route("GET", "/healthz", Role::Everybody),
-    route("GET", "/readyz", Role::Everybody),
-    route("GET", "/openapi.json", Role::Everybody),
-    route("GET", "/metrics", Role::Everybody),
+    needs(Least::Anyone, route("GET", "/healthz", Role::Everybody)),
+    needs(Least::Anyone, route("GET", "/readyz", Role::Everybody)),
+    needs(Least::Scope(Scope::Metrics), route("GET", "/openapi.json", Role::Everybody)),
+    needs(Least::Scope(Scope::Metrics), route("GET", "/metrics", Role::Everybody)),
 ];

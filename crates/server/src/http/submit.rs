@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::asker::{Asker, Asks};
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
+use super::way::Origin;
 use super::{Api, jobs};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
@@ -24,6 +25,8 @@ use crate::view::View;
 
 /// Number of pending jobs that are checked for a delay by a new one.
 const IMAGINED_MAX: usize = 500;
+/// The search path of a login.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Maximum length of an idempotency key in bytes.
 const KEY_MAX: usize = 255;
 
@@ -202,11 +205,23 @@ pub(crate) fn checked(
     asker: &Asker,
     handle: Option<&CoreHandle>,
 ) -> Result<CheckedJob, Refusal> {
-    let checked = job.check(&asker.home)?;
+    let mut checked = job.check(&asker.home)?;
+    if asker.way.origin != Origin::Socket {
+        add_account(&mut checked, asker);
+    }
     Ok(match handle.filter(|_| job.notify.is_empty()) {
         Some(handle) => checked.told_to(handle.usual_notify()),
         None => checked,
     })
+}
+
+/// Adds the variables of a login to a job whose environment comes from another machine or a form.
+fn add_account(checked: &mut CheckedJob, asker: &Asker) {
+    let user = &*asker.caller.owner.user;
+    let usual = [("HOME", &*asker.home), ("USER", user), ("LOGNAME", user), ("PATH", PATH)];
+    for (name, value) in usual {
+        checked.environment.entry(name.into()).or_insert_with(|| value.into());
+    }
 }
 
 /// Returns the idempotency key of a request, if it has one.

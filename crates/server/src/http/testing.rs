@@ -11,10 +11,10 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Caller, DeviceUuid, Millis, NodeName, Policy};
 use gpool_store::{Committer, Options, Store};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
-use super::accept::serve_as;
+use super::accept::{Others, serve_as};
 use super::asker::{Asker, Peer};
 use crate::core::Core;
 use crate::feed::Feed;
@@ -25,6 +25,7 @@ use crate::limits::Limits;
 use crate::link::AskAgent;
 use crate::post::{NotifySettings, Post};
 use crate::recovery::Found;
+use crate::tls::{NetworkConfig, Tls};
 use crate::web::Web;
 
 pub use super::accept::Patience;
@@ -32,6 +33,7 @@ pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use super::cluster::devices_of;
 pub use super::guard::Rates;
 pub use super::reservations::{target_word, targets_of};
+pub use crate::access::{Access, CreateError, FILE, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
 pub use crate::clock::now;
 pub use crate::history::ran;
@@ -41,6 +43,7 @@ pub use crate::output::{remove, untouched};
 pub use crate::post::{Guarded, KEY_FILE, Keys};
 pub use crate::reads::{Reads, State, Work};
 pub use crate::run::{STOP_PATIENCE, within};
+pub use crate::tls::Authority;
 
 /// The node of the server.
 pub const NODE: &str = "lab1";
@@ -57,6 +60,14 @@ pub struct Server {
     inputs: mpsc::Sender<Input>,
     core: Option<std::thread::JoinHandle<()>>,
     found: Option<Found>,
+}
+
+/// The users of the tests, and every number.
+fn find_user(name: &str) -> Option<(u32, String)> {
+    let known = [("olga", 1000), ("ana", 1001), ("bo", 1002)];
+    let known = known.into_iter().find(|(user, _)| *user == name);
+    let uid = known.map_or_else(|| name.parse().ok(), |(_, uid)| Some(uid));
+    Some((uid?, name.to_owned()))
 }
 
 impl Server {
@@ -85,7 +96,7 @@ impl Server {
             // Of root, so that it takes jobs of every user.
             uid: 0,
             started_at: now(),
-            find_user: |name| Some((name.parse().ok()?, name.to_owned())),
+            find_user,
             mail: crate::MailSettings::default(),
         };
         let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
@@ -105,8 +116,10 @@ impl Server {
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
+            network: OnceLock::new(),
             usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
+            access: Arc::new(Access::open(folder)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
@@ -169,7 +182,31 @@ impl Server {
     ) -> impl Future<Output = ()> + Send + 'static {
         let identify =
             Arc::new(move |peer: Peer| Asker::new(caller.clone(), home.clone(), peer.pid));
-        serve_as(listener, None, self.handle.clone(), identify, patience, shutdown)
+        serve_as(listener, Others::default(), self.handle.clone(), identify, patience, shutdown)
+    }
+
+    /// Serves the network, for tokens of users by their numbers, until `shutdown` completes.
+    ///
+    /// # Panics
+    /// If there is no certificate for the listener.
+    pub fn serve_network(
+        &self,
+        (local, network): (UnixListener, TcpListener),
+        user: fn(u32) -> (Caller, String),
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let identify = Arc::new(move |peer: Peer| {
+            let (caller, home) = user(peer.uid);
+            Asker::new(caller, home, peer.pid)
+        });
+        let listen = network.local_addr().expect("it listens");
+        let config = NetworkConfig { listen, names: Vec::new(), site: None };
+        let tls = Tls::open(&config, &self.handle.shared.info.state_dir);
+        let tls = Arc::new(tls.expect("the state folder is writable"));
+        assert!(self.handle.shared.network.set((tls.clone(), listen)).is_ok(), "one network");
+        let others = Others { web: None, network: Some((network, tls)) };
+        let handle = self.handle.clone();
+        serve_as(local, others, handle, identify, Patience::default(), shutdown)
     }
 
     /// Reads on behalf of a user.

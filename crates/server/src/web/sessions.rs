@@ -2,7 +2,7 @@
 //! restart of the server, users sign in again. Secrets are kept as hashes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -17,15 +17,27 @@ const MOST: usize = 32;
 /// The hash of a secret with the label of its host.
 type Key = [u8; 32];
 
-/// A signed-in user, by numbers: the account is looked up for each page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignedIn {
-    pub uid: u32,
-    pub gid: u32,
+/// A signed-in user. The account or the token is looked up for each page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignedIn {
+    /// A user of this machine, by numbers.
+    User { uid: u32, gid: u32 },
+    /// The user of a token, by its ID.
+    Token(Arc<str>),
+}
+
+impl SignedIn {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::User { uid, .. }, Self::User { uid: other, .. }) => uid == other,
+            (Self::Token(id), Self::Token(other)) => id == other,
+            (Self::User { .. }, Self::Token(_)) | (Self::Token(_), Self::User { .. }) => false,
+        }
+    }
 }
 
 /// A user, until when.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Grant {
     user: SignedIn,
     until: Instant,
@@ -68,17 +80,27 @@ impl Sessions {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let grant = links.remove(&key(label, code)).filter(|grant| grant.until > now)?;
         drop(links);
+        Some(self.begin(label, grant.user, now))
+    }
+
+    /// Begins a session; returns its secret.
+    pub fn begin(&self, label: &str, user: SignedIn, now: Instant) -> String {
         let secret = self.secret();
-        let grant = Grant { until: now + SESSION, ..grant };
-        add(&self.sessions, key(label, &secret), grant, now);
-        Some(secret)
+        add(&self.sessions, key(label, &secret), Grant { user, until: now + SESSION }, now);
+        secret
+    }
+
+    /// Ends a session.
+    pub fn end(&self, label: &str, secret: &str) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.remove(&key(label, secret));
     }
 
     /// The user of a session.
     pub fn user(&self, label: &str, secret: &str, now: Instant) -> Option<SignedIn> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let grant = sessions.get(&key(label, secret)).filter(|grant| grant.until > now)?;
-        Some(grant.user)
+        Some(grant.user.clone())
     }
 
     /// The token of a session's forms. It follows from the secret, which pages can't read.
@@ -102,8 +124,7 @@ fn key(label: &str, secret: &str) -> Key {
 fn add(to: &Mutex<HashMap<Key, Grant>>, key: Key, grant: Grant, now: Instant) {
     let mut grants = to.lock().unwrap_or_else(PoisonError::into_inner);
     grants.retain(|_, grant| grant.until > now);
-    let uid = grant.user.uid;
-    let own = grants.iter().filter(|(_, it)| it.user.uid == uid);
+    let own = grants.iter().filter(|(_, it)| it.user.is_same(&grant.user));
     let mut own: Vec<(Instant, Key)> = own.map(|(key, it)| (it.until, *key)).collect();
     if own.len() >= MOST {
         own.sort_unstable();

@@ -7,6 +7,7 @@
     reason = "a test that can't go on should stop where it is"
 )]
 
+mod access;
 mod address;
 mod alert;
 mod asker;
@@ -25,6 +26,8 @@ mod limits;
 mod listing;
 mod live;
 mod mail;
+mod network;
+mod network_table;
 mod otherwise;
 mod output;
 mod places;

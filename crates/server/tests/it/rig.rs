@@ -17,7 +17,7 @@ use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Resources, TaskId};
 use gpool_server::http::testing::{NODE, Patience, Server, Work, now};
 use gpool_server::{Limits, View};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
 /// The user that runs the server, and two others.
@@ -86,6 +86,26 @@ impl Rig {
 
     pub fn client(&mut self, uid: u32) -> Client {
         Client::at(&self.socket(uid)).with_timeout(Some(Duration::from_secs(20)))
+    }
+
+    /// Listens on a loopback address as on the network; returns its port.
+    pub fn network(&mut self) -> u16 {
+        let path = self.folder.path().join("beside-the-network.sock");
+        let _guard = self.runtime.enter();
+        let local = UnixListener::bind(path).unwrap();
+        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let user = |uid: u32| {
+            let owner = Owner { uid, gid: uid, user: Arc::from(user_name(uid)) };
+            (Caller::new(owner, uid == OWNER), format!("/home/{}", user_name(uid)))
+        };
+        let (end, ended) = oneshot::channel();
+        let serving = self.server.serve_network((local, listener), user, async {
+            drop(ended.await);
+        });
+        let serving = self.runtime.spawn(serving);
+        self.ends.push((end, serving));
+        port
     }
 
     /// Ends all listeners, as the server does when it stops.

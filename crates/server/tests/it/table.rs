@@ -66,6 +66,7 @@ fn body_of(document: &Value, row: &Route) -> String {
 fn each_role_gets_what_the_table_says() {
     let document: Value = serde_json::from_str(&openapi_json()).unwrap();
     let mut rig = Rig::new();
+    rig.network();
     let ana = rig.client(ANA);
     let job = serde_json::from_str(r#"{"command":["sleep"],"gpus":"1"}"#).unwrap();
     assert_eq!(ana.submit(&job, None).unwrap().id, "1");
@@ -79,13 +80,18 @@ fn each_role_gets_what_the_table_says() {
     let project = r#"{"name":"lab1"}"#;
     let (status, _, body) = raw(&admin, &request("POST", "/api/v1/projects", project));
     assert_eq!(status, 200, "{body}");
+    let token = serde_json::from_str(r#"{"scope":"user"}"#).unwrap();
+    let token = ana.create_token(&token).unwrap().token.id;
+    let path_of = |row: &Route| {
+        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
+        path.replace("{token}", &token)
+    };
     for row in ROUTES.iter() {
         // Its answer has no end, and it needs no identity.
         if row.path.ends_with("/events") {
             continue;
         }
-        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
-        let request = request(row.method, &path, &body_of(&document, row));
+        let request = request(row.method, &path_of(row), &body_of(&document, row));
         let (status, _, body) = raw(&stranger, &request);
         match row.role {
             Role::Everybody => assert!(status < 300, "{row:?} {status} {body}"),
@@ -98,14 +104,13 @@ fn each_role_gets_what_the_table_says() {
     let of_admins = [Role::ProjectAdmin, Role::Admin];
     for row in ROUTES.iter().filter(|row| of_admins.contains(&row.role)) {
         let body = body_of(&document, row);
-        let path = row.path.replace("{name}", "lab1");
-        let (status, _, body) = raw(&admin, &request(row.method, &path, &body));
+        let (status, _, body) = raw(&admin, &request(row.method, &path_of(row), &body));
         assert!(status < 300, "{row:?} {status} {body}");
     }
     // Its owner may do it, as far as its state allows.
     let owner = rig.socket(ANA);
     for row in ROUTES.iter().filter(|row| row.role == Role::Owner) {
-        let path = row.path.replace("{id}", "1");
+        let path = path_of(row);
         let (status, _, body) = raw(&owner, &request(row.method, &path, &body_of(&document, row)));
         let is_line = ["attach", "exec", "forward"].iter().any(|end| path.ends_with(end));
         assert!(is_line || !matches!(status, 400 | 403), "{row:?} {status} {body}");

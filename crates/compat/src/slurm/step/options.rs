@@ -72,7 +72,8 @@ impl Options {
             overlap: said.has("overlap"),
             pty: said.has("pty"),
             cpus: last("cpus-per-task").map(values::count).transpose()?,
-            directory: gpool_cli::caller::directory(said.value("chdir"))?,
+            directory: gpool_cli::caller::directory(said.value("chdir"))?
+                .unwrap_or_else(|| "/".to_owned()),
             export: text("export"),
         };
         if options.pty {

@@ -10,10 +10,10 @@ use gpool_web::{Asked, Confirm, Submit};
 use gpool_wire::{Document, Forecast, Job, List, Problem, Project, Selection, catalogue};
 use http_body_util::{BodyExt, Limited};
 
-use super::answer::{html, message, no_page, see, sign_in_first};
+use super::answer::{html, message, no_page, see};
 use super::contents::now;
 use super::query::Query;
-use super::{Page, Pages, Visit};
+use super::{Page, Pages, Place, Visit};
 
 /// Most bytes of a form.
 const FORM_MAX: usize = 256 << 10;
@@ -26,7 +26,7 @@ impl Pages {
     pub(super) async fn post<B>(
         &self,
         path: &str,
-        label: &str,
+        place: Place<'_>,
         headers: &HeaderMap,
         body: B,
     ) -> Page
@@ -34,22 +34,30 @@ impl Pages {
         B: HttpBody<Data = Bytes> + Send,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
-        let Some(mut visit) = self.visit(label, headers).await else {
-            return Ok(sign_in_first());
-        };
+        let visit = self.visit(place, headers).await;
+        if visit.is_none() && path != "/login" {
+            return Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, ""));
+        }
         let body = tokio::time::timeout(FORM, Limited::new(Box::pin(body), FORM_MAX).collect());
         let Ok(Ok(body)) = body.await else {
             let text = "The form is too large, or did not come in time.";
             return Ok(message(StatusCode::PAYLOAD_TOO_LARGE, "Not accepted", text, ""));
         };
-        visit.query = Query::of(&String::from_utf8_lossy(&body.to_bytes()));
-        if !is_own(headers) || visit.query.get("csrf") != visit.csrf {
+        let form = Query::of(&String::from_utf8_lossy(&body.to_bytes()));
+        let is_own = is_own(headers, self.scheme());
+        // Without a session there is no token of one yet.
+        if path == "/login" && is_own {
+            return self.sign_in_by_token(place, &form).await;
+        }
+        let Some(visit) = visit.filter(|visit| is_own && form.get("csrf") == visit.csrf) else {
             let text = "The form is not from a page of this session. Load the page again.";
             return Ok(message(StatusCode::FORBIDDEN, "Not accepted", text, ""));
-        }
+        };
+        let visit = Visit { query: form, ..visit };
         match path {
             "/act" => self.act(&visit).await,
             "/submit" => self.submit(&visit).await,
+            "/logout" => Ok(self.sign_out(place, headers)),
             _ => Ok(no_page()),
         }
     }
@@ -156,10 +164,10 @@ fn is_on_pages(verb: JobVerb) -> bool {
 /// Whether a form comes from a page of this server, as far as the browser says. One of the headers
 /// must be there.
 /// Source: Fetch Metadata Request Headers, W3C; RFC 6454 for `Origin`.
-fn is_own(headers: &HeaderMap) -> bool {
+fn is_own(headers: &HeaderMap, scheme: &str) -> bool {
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     let host = text(header::HOST).unwrap_or_default();
-    let origin = text(header::ORIGIN).map(|origin| origin == format!("http://{host}"));
+    let origin = text(header::ORIGIN).map(|origin| origin == format!("{scheme}://{host}"));
     let site = text(header::HeaderName::from_static("sec-fetch-site"));
     let site = site.map(|site| site == "same-origin");
     let said: Vec<bool> = origin.into_iter().chain(site).collect();

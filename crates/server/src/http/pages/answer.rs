@@ -33,11 +33,6 @@ pub(super) fn message(
     with_headers(html(status, page.page()), false)
 }
 
-pub(super) fn sign_in_first() -> Response<Body> {
-    let text = "Run this on the machine of the server, and open the link that it prints:";
-    message(StatusCode::UNAUTHORIZED, "Sign in", text, "gpool open")
-}
-
 pub(super) fn no_page() -> Response<Body> {
     message(StatusCode::NOT_FOUND, "There is no such page", "Start from the Overview.", "")
 }

@@ -1,9 +1,10 @@
-//! The dashboard on a loopback address. Each page asks the API inside this process as the signed-in
+//! The dashboard, on a loopback address and on the network. Each page asks the API inside this process as the signed-in
 //! user, so it shows what that user may see.
 //!
 //! A user signs in with a link that the API gives them once ([`login`]). The link has a random
 //! host name below `localhost`, and the cookie holds for that name only: browsers send cookies to
-//! every port of a host, and another user's server on this machine must not get them.
+//! every port of a host, and another user's server on this machine must not get them. Over the
+//! network a user signs in with a token ([`sign_in`]).
 
 mod act;
 mod answer;
@@ -12,31 +13,34 @@ mod contents;
 mod job;
 mod query;
 mod server;
+mod sign_in;
 mod stream;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::http::header::{self, HeaderMap};
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::{Json, Router};
 use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
 use tokio::sync::watch;
 
-use self::answer::{file, message, no_page, sign_in_first, with_headers};
+use self::answer::{file, message, no_page, with_headers};
 use self::query::Query;
 use super::Api;
-use super::asker::{Asker, Asks, Identify, Peer};
+use super::asker::{Asker, Asks, Identify};
+use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
 use crate::web::{SignedIn, Web};
 
 /// The user and group ID of `nobody`, for pages without signing in.
-const NOBODY: u32 = 65_534;
+pub(super) const NOBODY: u32 = 65_534;
 
 /// Makes a link that signs the caller in to the dashboard, once and within a minute.
 #[utoipa::path(
@@ -56,7 +60,7 @@ pub(crate) async fn login(
         return Err(problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml").into());
     };
     let owner = &asker.caller.owner;
-    let user = SignedIn { uid: owner.uid, gid: owner.gid };
+    let user = SignedIn::User { uid: owner.uid, gid: owner.gid };
     let (url, lasts) = web.invite(user, Instant::now());
     Ok(Json(Document::new(Login { url, expires_in_s: lasts.as_secs() })))
 }
@@ -64,6 +68,8 @@ pub(crate) async fn login(
 /// The pages.
 pub(crate) struct Pages {
     web: Arc<Web>,
+    /// Admits the users of the network; `None` on a loopback address.
+    entrance: Option<Arc<Entrance>>,
     identify: Identify,
     api: Router,
     nobody: Asks,
@@ -83,6 +89,15 @@ struct Visit<'r> {
     query: Query,
 }
 
+/// Where a request came in.
+#[derive(Debug, Clone, Copy)]
+struct Place<'h> {
+    /// The label below `localhost` in the host.
+    label: &'h str,
+    /// The address on the network.
+    from: Option<IpAddr>,
+}
+
 /// A page; `Err` says why the API refused.
 type Page = Result<Response<Body>, Box<Problem>>;
 
@@ -97,6 +112,7 @@ impl Visit<'_> {
 impl Pages {
     pub fn new(
         web: Arc<Web>,
+        entrance: Option<Arc<Entrance>>,
         identify: Identify,
         api: Router,
         feed: Arc<Feed>,
@@ -106,10 +122,12 @@ impl Pages {
         let owner = gpool_model::Owner { uid: NOBODY, gid: NOBODY, user };
         let caller = gpool_model::Caller::new(owner, false);
         let nobody = Asks(Arc::new(Asker::new(caller, "/".to_owned(), None)));
-        Arc::new(Self { web, identify, api, nobody, feed, end, answers: Mutex::default() })
+        let answers = Mutex::default();
+        Arc::new(Self { web, entrance, identify, api, nobody, feed, end, answers })
     }
 
-    async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    /// Answers a request; `from` is its address on the network.
+    pub async fn answer<B>(&self, request: Request<B>, from: Option<IpAddr>) -> Response<Body>
     where
         B: axum::body::HttpBody<Data = Bytes> + Send,
         B::Error: std::error::Error + Send + Sync + 'static,
@@ -120,18 +138,19 @@ impl Pages {
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };
         let path = head.uri.path().to_owned();
+        let place = Place { label, from };
         let page = match head.method {
             Method::GET | Method::HEAD => match self.public(&path, label).await {
                 Some(page) => page,
-                None => match self.visit(label, &head.headers).await {
+                None => match self.visit(place, &head.headers).await {
                     Some(mut visit) => {
                         visit.query = Query::of(head.uri.query().unwrap_or_default());
                         self.show(&path, &visit).await
                     }
-                    None => Ok(sign_in_first()),
+                    None => Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, "")),
                 },
             },
-            Method::POST => self.post(&path, label, &head.headers, body).await,
+            Method::POST => self.post(&path, place, &head.headers, body).await,
             _ => {
                 let text = "Pages have only GET and POST.";
                 Ok(message(StatusCode::METHOD_NOT_ALLOWED, "Not possible here", text, ""))
@@ -145,7 +164,8 @@ impl Pages {
         let parts = path.split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
-            ["login", code] => Ok(self.sign_in(label, code)),
+            ["login", code] if self.entrance.is_none() => Ok(self.sign_in(label, code)),
+            ["login"] if self.entrance.is_some() => Ok(self.sign_in_first(StatusCode::OK, "")),
             ["assets", name] => Ok(file(name)),
             ["healthz" | "readyz" | "metrics" | "openapi.json"] => self.forward(path).await,
             _ => return None,
@@ -172,34 +192,11 @@ impl Pages {
         }
     }
 
-    /// The label below `localhost` in a request's host.
+    /// The label below `localhost` in a request's host. On the network the listener has checked the
+    /// host.
     fn label<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        self.web.label(headers.get(header::HOST)?.to_str().ok()?)
-    }
-
-    fn sign_in(&self, label: &str, code: &str) -> Response<Body> {
-        let Some(secret) = self.web.sessions.redeem(label, code, Instant::now()) else {
-            let text = "The link was used already, or is older than a minute. Get another one:";
-            return message(StatusCode::FORBIDDEN, "This link is over", text, "gpool open");
-        };
-        let cookie = format!("gpool={secret}; Path=/; HttpOnly; SameSite=Strict");
-        let mut response = answer::see("/");
-        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-            response.headers_mut().insert(header::SET_COOKIE, cookie);
-        }
-        response
-    }
-
-    /// The signed-in user. The account is looked up again for each page, because it may have lost
-    /// rights.
-    async fn visit<'r>(&self, label: &str, headers: &'r HeaderMap) -> Option<Visit<'r>> {
-        let secret = cookie(headers, "gpool")?;
-        let SignedIn { uid, gid } = self.web.sessions.user(label, secret, Instant::now())?;
-        let csrf = self.web.sessions.csrf(label, secret);
-        let peer = Peer { uid, gid, pid: None };
-        let identify = self.identify.clone();
-        let found = tokio::task::spawn_blocking(move || identify(peer)).await.ok()?;
-        Some(Visit { asks: Asks(Arc::new(found)), csrf, headers, query: Query::default() })
+        let host = headers.get(header::HOST)?.to_str().ok()?;
+        if self.entrance.is_some() { Some("") } else { self.web.label(host) }
     }
 }
 

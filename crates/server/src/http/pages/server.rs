@@ -49,7 +49,7 @@ impl Pages {
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();
-            async move { Ok::<_, std::convert::Infallible>(pages.answer(request).await) }
+            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, None).await) }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -1,0 +1,68 @@
+//! Tokens, network users, and the caller itself.
+
+use gpool_wire::{
+    Authority, Document, List, MapUser, Me, NetworkUser, NewToken, Token, TokenCreate,
+};
+
+use crate::call::{Call, Client, escaped};
+use crate::error::Error;
+
+impl Client {
+    /// The caller, as the server sees it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn me(&self) -> Result<Me, Error> {
+        self.ask::<Document<_>>(&Call::get("/me")).map(|answer| answer.body)
+    }
+
+    /// The server's certificate authority.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] if it does not listen on the network; see [`Error`].
+    pub fn authority(&self) -> Result<Authority, Error> {
+        self.ask::<Document<_>>(&Call::get("/authority")).map(|answer| answer.body)
+    }
+
+    /// The valid tokens of the caller; of all users for admins.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn tokens(&self) -> Result<List<Token>, Error> {
+        self.ask(&Call::get("/tokens"))
+    }
+
+    /// Creates a token; only this answer has its secret.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn create_token(&self, token: &TokenCreate) -> Result<NewToken, Error> {
+        self.ask::<Document<_>>(&Call::post("/tokens").json(token)).map(|answer| answer.body)
+    }
+
+    /// Revokes a token.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn revoke_token(&self, id: &str) -> Result<Token, Error> {
+        let call = Call::delete(&format!("/tokens/{}", escaped(id)));
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// The network users with a system user.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn network_users(&self) -> Result<List<NetworkUser>, Error> {
+        self.ask(&Call::get("/network-users"))
+    }
+
+    /// Sets or removes the system user of a network user.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn map_user(&self, name: &str, map: &MapUser) -> Result<NetworkUser, Error> {
+        let call = Call::patch(&format!("/network-users/{}", escaped(name))).json(map);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+}

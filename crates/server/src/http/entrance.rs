@@ -1,0 +1,115 @@
+//! Tokens as users: who asks over the network. Another way to sign in would end here too, with the
+//! name of a network user.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use gpool_model::{Caller, Owner};
+use gpool_wire::{Problem, catalogue};
+use tokio::sync::watch;
+
+use super::asker::{Asker, Asks, Identify, Peer};
+use super::guard::Rates;
+use super::pages::NOBODY;
+use super::way::{Origin, Way};
+use crate::access::{Access, Subject, TokenRow};
+use crate::clock::now;
+use crate::handle::FindUser;
+
+/// From one address, ten attempts with a wrong token may come at once, then one in this time.
+const FAILURE: Duration = Duration::from_secs(6);
+
+/// Admits the users of tokens.
+pub(crate) struct Entrance {
+    access: Arc<Access>,
+    identify: Identify,
+    find_user: FindUser,
+    failures: Rates<IpAddr>,
+}
+
+impl Entrance {
+    pub fn new(access: Arc<Access>, identify: Identify, find_user: FindUser) -> Self {
+        let failures = Rates::every(FAILURE, FAILURE * 10);
+        Self { access, identify, find_user, failures }
+    }
+
+    /// Changes when tokens were revoked.
+    pub fn revocations(&self) -> watch::Receiver<u64> {
+        self.access.revocations()
+    }
+
+    /// Whether a token is still valid.
+    pub fn is_valid(&self, id: &str) -> bool {
+        self.access.by_id(id, now()).is_some()
+    }
+
+    /// The user of a request by the token in its headers.
+    pub async fn by_headers(&self, headers: &HeaderMap, from: IpAddr) -> Result<Asks, Problem> {
+        let text = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let Some((kind, secret)) = text.and_then(|text| text.split_once(' ')) else {
+            return Err(Problem::new(catalogue::NOT_SIGNED_IN, "the request has no token")
+                .because("the header is Authorization: Bearer TOKEN")
+                .try_this("gpool login URL"));
+        };
+        if !kind.eq_ignore_ascii_case("bearer") {
+            return Err(Problem::new(catalogue::NOT_SIGNED_IN, "the request has no token"));
+        }
+        self.by_secret(secret.trim(), from).await
+    }
+
+    /// The user of a token's secret.
+    pub async fn by_secret(&self, secret: &str, from: IpAddr) -> Result<Asks, Problem> {
+        let asker = match self.access.find(secret, now()) {
+            Some(row) => self.asker(row, from).await,
+            None => None,
+        };
+        if let Some(asker) = asker {
+            return Ok(asker);
+        }
+        if !self.failures.take(from, Instant::now()) {
+            let what = format!("too many wrong tokens came from {from}");
+            return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
+        }
+        tracing::warn!(target: "audit", %from, "a wrong token");
+        Err(Problem::new(catalogue::NOT_SIGNED_IN, "the token is not valid")
+            .because("it was revoked, has expired, or its user does not exist any more")
+            .try_this("gpool token create   (on the machine of the server)")
+            .try_this("gpool login URL"))
+    }
+
+    /// The user of a token by its ID, for sessions.
+    pub async fn by_id(&self, id: &str, from: IpAddr) -> Option<Asks> {
+        self.asker(self.access.by_id(id, now())?, from).await
+    }
+
+    async fn asker(&self, row: TokenRow, from: IpAddr) -> Option<Asks> {
+        let (identify, find_user) = (self.identify.clone(), self.find_user);
+        let network_user = match &row.subject {
+            Subject::System { .. } => None,
+            Subject::Network(name) => Some(name.clone()),
+        };
+        let rule = network_user.as_ref().and_then(|name| self.access.user_of(name));
+        // The system's name service may take its time.
+        let found = tokio::task::spawn_blocking(move || match row.subject {
+            // A new account with the ID of a removed one is not the user of the token.
+            Subject::System { uid, user } => {
+                let asker = identify(Peer { uid, gid: None, pid: None });
+                (asker.caller.owner.user == user).then_some((asker, true))
+            }
+            Subject::Network(name) => Some(match rule.and_then(|user| find_user(&user)) {
+                Some((uid, _)) => (identify(Peer { uid, gid: None, pid: None }), true),
+                None => {
+                    let owner = Owner { uid: NOBODY, gid: NOBODY, user: name };
+                    (Asker::new(Caller::new(owner, false), "/".to_owned(), None), false)
+                }
+            }),
+        });
+        let (asker, is_mapped) = found.await.ok()??;
+        let (origin, token) = (Origin::Network(from), Some(row.id.into()));
+        let way = Way { origin, scope: row.scope, token, network_user, is_mapped };
+        Some(Asks(Arc::new(asker.by(way))))
+    }
+}

@@ -1,0 +1,231 @@
+//! The listener on the network: TLS, then the API for requests with a token, and the dashboard for
+//! browsers.
+//!
+//! The decrypted bytes of a connection pass through a pair of sockets to the same code that serves
+//! the Unix socket, with its time limits.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::{HOST, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse as _;
+use gpool_wire::{API_PREFIX, Problem, catalogue};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use tokio::io::{AsyncWriteExt as _, copy, sink, split};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
+
+use super::accept::{ACCEPT_PAUSE, Counted, Seat, Seated, Server};
+use super::connection::Connection;
+use super::entrance::Entrance;
+use super::extract::ApiError;
+use super::pages::Pages;
+use crate::tls::{Served, Tls};
+
+/// The most connections of all addresses together.
+const CONNECTIONS_MAX: usize = 2048;
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The kernel ends a connection whose other end accepts nothing for so long.
+const UNREAD: Duration = Duration::from_secs(60);
+/// How often the token of a connection is checked for its expiry.
+const RECHECK: Duration = Duration::from_secs(5);
+/// How long the last bytes of an answer may take at the end.
+const LAST_BYTES: Duration = Duration::from_secs(2);
+
+/// The listener's parts.
+pub(crate) struct Network {
+    pub tls: Arc<Tls>,
+    pub entrance: Arc<Entrance>,
+    pub router: Router,
+    pub pages: Arc<Pages>,
+    pub server: Arc<Server>,
+}
+
+/// One connection.
+struct Caller {
+    network: Arc<Network>,
+    from: IpAddr,
+    served: Served,
+    seat: Seated,
+    /// The token of the last request.
+    token: Mutex<Option<Arc<str>>>,
+}
+
+impl Network {
+    /// Serves the listener until the server ends.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, mut end: watch::Receiver<bool>) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut connections = tokio::task::JoinSet::new();
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+                _ = end.wait_for(|end| *end) => break,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    let served = self.clone().connection(stream, from.ip(), end.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "can't accept a connection of the network");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        while connections.join_next().await.is_some() {}
+    }
+
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        from: IpAddr,
+        end: watch::Receiver<bool>,
+    ) {
+        let from = from.to_canonical();
+        let Some(seat) = Seat::take(&self.server, Counted::Address(from)) else { return };
+        let Ok(at) = stream.local_addr() else { return };
+        let served = match self.tls.served(at.ip()) {
+            Ok(served) => served,
+            Err(error) => {
+                return tracing::error!(error = format!("{error:#}"), "there is no certificate");
+            }
+        };
+        watch_over(&stream);
+        let acceptor = TlsAcceptor::from(served.config.clone());
+        let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+        // Errors are the peer's: it does not trust the certificate, or speaks no TLS.
+        let Ok(Ok(stream)) = shaken.await else { return };
+        let Ok((inside, outside)) = UnixStream::pair() else { return };
+        let caller = Arc::new(Caller {
+            network: self.clone(),
+            from,
+            served,
+            seat: Seated::new(seat),
+            token: Mutex::default(),
+        });
+        let asked = caller.clone();
+        let service = service_fn(move |request| {
+            let asked = asked.clone();
+            async move { Ok::<_, std::convert::Infallible>(asked.answer(request).await) }
+        });
+        let answered = self.server.answer(Connection::new(inside), service, end.clone());
+        tokio::select! {
+            // After an upgrade the bytes go on, so its end alone counts.
+            () = both(carry(stream, outside), answered, end) => {}
+            () = caller.refused() => {}
+        }
+    }
+}
+
+/// Carries bytes both ways. Errors are the peer's.
+async fn carry(stream: TlsStream<TcpStream>, mut inside: UnixStream) {
+    let (mut from_client, mut to_client) = split(stream);
+    let (mut from_server, mut to_server) = inside.split();
+    let inward = async {
+        drop(copy(&mut from_client, &mut to_server).await);
+        drop(to_server.shutdown().await);
+        // The server answers some requests without reading them; a reset of the connection would
+        // take the answer from the client.
+        drop(copy(&mut from_client, &mut sink()).await);
+    };
+    let outward = async {
+        drop(copy(&mut from_server, &mut to_client).await);
+        drop(to_client.shutdown().await);
+    };
+    tokio::pin!(inward, outward);
+    tokio::select! {
+        () = &mut inward => outward.await,
+        () = &mut outward => drop(tokio::time::timeout(LAST_BYTES, inward).await),
+    }
+}
+
+/// Carries bytes until both ends are closed; at the server's end, until the last answer is sent.
+async fn both(
+    carried: impl Future<Output = ()>,
+    answered: impl Future<Output = ()>,
+    mut end: watch::Receiver<bool>,
+) {
+    let ended = async {
+        answered.await;
+        // The sender lives as long as the server.
+        drop(end.wait_for(|end| *end).await);
+        tokio::time::sleep(LAST_BYTES).await;
+    };
+    tokio::select! {
+        () = carried => {}
+        () = ended => {}
+    }
+}
+
+impl Caller {
+    /// Completes when the token of the connection was revoked or has expired: its streams end too.
+    async fn refused(&self) {
+        let mut revocations = self.network.entrance.revocations();
+        loop {
+            // In both cases it is checked again.
+            drop(tokio::time::timeout(RECHECK, revocations.changed()).await);
+            let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if token.is_some_and(|token| !self.network.entrance.is_valid(&token)) {
+                return;
+            }
+        }
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        if !host.is_some_and(|host| self.served.is_for(host)) {
+            return (StatusCode::MISDIRECTED_REQUEST, "This server has another name.\n")
+                .into_response();
+        }
+        let path = request.uri().path();
+        let is_api = path.starts_with(API_PREFIX) || ["/metrics", "/openapi.json"].contains(&path);
+        if !is_api {
+            return self.network.pages.answer(request, Some(self.from)).await;
+        }
+        let asks = match self.network.entrance.by_headers(request.headers(), self.from).await {
+            Ok(asks) => asks,
+            Err(problem) => return not_signed_in(problem),
+        };
+        let token = asks.0.way.token.clone();
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+        request.extensions_mut().insert(asks);
+        request.extensions_mut().insert(self.seat.clone());
+        let Ok(response) = self.network.router.clone().oneshot(request.map(Body::new)).await;
+        response
+    }
+}
+
+fn not_signed_in(problem: Problem) -> Response<Body> {
+    let is_unknown = problem.code == catalogue::NOT_SIGNED_IN.to_string();
+    let mut response = ApiError::from(problem).into_response();
+    if is_unknown {
+        let bearer = HeaderValue::from_static("Bearer realm=\"gpool\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+    }
+    response
+}
+
+/// Makes the kernel notice a peer that is gone or reads nothing.
+fn watch_over(stream: &TcpStream) {
+    use rustix::net::sockopt;
+    let millis = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
+    // Without these a dead connection only takes its place for longer.
+    let _ = sockopt::set_tcp_user_timeout(stream, millis);
+    let _ = sockopt::set_tcp_keepidle(stream, UNREAD);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = stream.set_nodelay(true);
+}
