@@ -1,18 +1,18 @@
 //! Jobs as a list: `gpool queue`.
 
-use gpool_cli::render::clock::span;
-use gpool_cli::render::eta;
-use gpool_cli::render::list::{Column, Noun};
-use gpool_cli::render::reason::brief;
-use gpool_cli::render::style::Style;
-use gpool_cli::render::table::Cell;
-use gpool_cli::render::view::View;
-use gpool_cli::render::words::{self, NOTHING, count};
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Status};
 
+use super::clock::span;
+use super::eta;
 use super::hours::{figure, gpu_hours};
 use super::life::ran;
+use super::list::{Column, Noun};
+use super::reason::brief;
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::words::{self, NOTHING, count};
 
 /// Jobs.
 pub const JOBS: Noun<Job> = Noun {
