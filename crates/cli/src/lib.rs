@@ -26,6 +26,7 @@ pub mod foreign;
 pub mod hand_in;
 pub mod labelled;
 pub mod listing;
+pub mod marks;
 pub mod moment;
 pub mod program;
 pub mod reference;

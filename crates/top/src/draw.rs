@@ -1,9 +1,10 @@
 //! The picture: header, panes, footer and help.
 
+use gpool_cli::render::jobs::counts;
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::style::Style as Tone;
 use gpool_cli::render::table::cut;
-use gpool_cli::render::words::{count, state};
+use gpool_cli::render::words::count;
 use gpool_model::Bytes;
 use gpool_wire::Time;
 use ratatui_core::buffer::Buffer;
@@ -99,7 +100,7 @@ impl Top {
         }
     }
 
-    /// A line with a title. The focused pane has another rule, since colors and weights may be missing.
+    /// A line with a title. The focused pane has another rule: colors and weights may be missing.
     fn draw_title(&self, buffer: &mut Buffer, place: Rect, title: &str, is_focused: bool) {
         let tone = if is_focused { Tone::Head } else { Tone::Dim };
         let rule = match (self.setup.ascii, is_focused) {
@@ -121,7 +122,7 @@ impl Top {
         let time = self.setup.clock.second(now, now);
         let at = put(buffer, area, (at, area.y), &format!("  {time}"), style(Tone::Plain, colors));
         let text = match (&self.status, &self.machine) {
-            (Some(_), _) => self.counts(),
+            (Some(status), _) => format!("  {}", counts(status)),
             (None, Some(machine)) => {
                 let cpu = machine.cpu.map(|cpu| format!("  CPU {}%", percent(cpu)));
                 let used = Bytes::new(machine.memory_used);
@@ -140,26 +141,6 @@ impl Top {
         if let Some(away) = &self.away {
             put(buffer, area, (at, area.y), &format!("  {away}"), style(Tone::Warn, colors));
         }
-    }
-
-    /// The numbers of GPUs and jobs: `6 of 8 GPUs held, 5 busy  3 running, 4 pending`.
-    fn counts(&self) -> String {
-        let Some(status) = &self.status else { return String::new() };
-        let of = |key: &str| status.gpus.get(key).copied().unwrap_or(0);
-        let (busy, idle) = (of("busy"), of("held_idle"));
-        let all: u64 = status.gpus.values().sum();
-        let gpus = match (all, idle) {
-            (0, _) => "no GPUs".to_owned(),
-            (all, 0) => format!("{busy} of {} held", count(all, "GPU")),
-            (all, _) => format!("{} of {} held, {busy} busy", busy + idle, count(all, "GPU")),
-        };
-        let faults = ["unmanaged", "unhealthy", "lost", "unknown"];
-        let faults = faults.into_iter().filter(|key| of(key) > 0);
-        let faults: String = faults.map(|key| format!(", {} {key}", of(key))).collect();
-        let jobs = status.jobs.iter().filter(|(_, n)| **n > 0);
-        let jobs: Vec<String> = jobs.map(|(key, n)| format!("{n} {}", state(key))).collect();
-        let jobs = if jobs.is_empty() { "no jobs".to_owned() } else { jobs.join(", ") };
-        format!("  {gpus}{faults}  {jobs}")
     }
 
     fn draw_footer(&mut self, buffer: &mut Buffer, area: Rect) {

@@ -43,6 +43,13 @@ impl Cell {
         Self { shorter: Some(safe(text).into_owned()), ..self }
     }
 
+    /// Marks the cell as changed.
+    #[must_use]
+    pub fn marked(mut self) -> Self {
+        self.text.push('*');
+        self.styled(Style::Head)
+    }
+
     /// Sets the style.
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
