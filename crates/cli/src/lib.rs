@@ -41,3 +41,4 @@ pub mod store_file;
 pub mod terminal;
 pub mod usage;
 pub mod watch;
+pub mod working;
