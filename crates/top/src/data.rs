@@ -26,7 +26,7 @@ pub enum News {
         /// The output as it was written.
         text: String,
     },
-    /// The data can't be read at the moment. The view keeps what it has.
+    /// The data can't be read at the moment. The view keeps its data.
     Away(String),
     /// The result of an action.
     Said(String),
@@ -64,7 +64,7 @@ pub struct Process {
     pub user: Option<String>,
     /// GPU memory in bytes.
     pub gpu_memory: Option<u64>,
-    /// Part of the time in which its kernels ran on the GPU, 0 to 1.
+    /// Part of the time with running kernels of the process on the GPU, 0 to 1.
     pub gpu_use: Option<f64>,
     /// Cores that it used since the last reading: 1.5. `null` at the first reading.
     pub cpu: Option<f64>,

@@ -1,4 +1,4 @@
-//! The state of the view: what it shows, and what the keys change.
+//! The state of the view: the data that it shows, and the effects of keys.
 
 use std::collections::BTreeMap;
 
@@ -183,7 +183,7 @@ impl Top {
         }
     }
 
-    /// The job whose explanation and output the view needs.
+    /// The job that the view needs explanation and output of.
     #[must_use]
     pub fn wants(&self) -> Option<&Job> {
         match &self.lists {

@@ -22,6 +22,11 @@ pub struct Tty {
 
 impl Tty {
     pub fn start(cluster: &Cluster, words: &[&str]) -> Self {
+        Self::start_with(cluster, words, &[])
+    }
+
+    /// The same with these variables.
+    pub fn start_with(cluster: &Cluster, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
@@ -30,6 +35,7 @@ impl Tty {
         let end = || Stdio::from(slave.try_clone().unwrap());
         let mut command: Command = cluster.command();
         command.args(words).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.envs(variables.iter().copied());
         command.stdin(end()).stdout(end()).stderr(end());
         set_size(&master, 30, 90);
         let child = command.spawn().unwrap();
