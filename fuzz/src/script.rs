@@ -143,6 +143,15 @@ fn shown(text: &str) {
     let document = serde_json::to_string(text).expect("text is JSON");
     let escaped = safe_json(&document);
     is_shown(&escaped);
+    for line in gpool_top::testing::lines(text) {
+        is_shown(&line);
+        let whole: String = line.split_whitespace().collect();
+        for width in [1, 7, 80] {
+            let wrapped = gpool_top::testing::wrapped(&line, width);
+            let kept: String = wrapped.iter().flat_map(|it| it.split_whitespace()).collect();
+            assert_eq!(kept, whole, "at width {width}");
+        }
+    }
     assert_eq!(serde_json::from_str::<String>(&escaped).expect("it is JSON still"), text);
 }
 

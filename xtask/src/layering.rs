@@ -84,6 +84,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("web", Allowed::Only(&["model", "wire"])),
     ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
+    ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
         "lab",
         Allowed::Only(&[
@@ -105,6 +106,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "server",
             "cli",
             "compat",
+            "top",
             "failpoint",
         ]),
     ),
@@ -158,6 +160,7 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "simulate/history.rs",
     "verbs/verify.rs",
     "verbs/sim.rs",
+    "verbs/top/machine.rs",
 ];
 
 /// A crate of the workspace with the dependencies of its shipped code: crates of this repository by

@@ -1,6 +1,6 @@
 //! Shared parts of all lists: printing them once, or repeatedly with `--watch`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpool_wire::{Time, catalogue};
@@ -11,6 +11,7 @@ use super::watch;
 use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::marks::Marks;
 use crate::render::list::{Look, Noun, Row, select};
 use crate::render::view::View;
 use crate::render::words::count;
@@ -54,6 +55,20 @@ pub struct Listing<T> {
     pub rows: Vec<Row<T>>,
     /// The text below the list, for people.
     pub footer: String,
+    /// The text above a watched list.
+    pub head: String,
+    /// The contents of a row whose changes are marked in a watched list.
+    pub contents: Option<fn(&T) -> String>,
+    /// The names of rows that have changed; [`show`] sets them.
+    pub marked: BTreeSet<String>,
+}
+
+impl<T> Listing<T> {
+    /// Rows, and the text below them.
+    #[must_use]
+    pub fn new(rows: Vec<Row<T>>, footer: String) -> Self {
+        Self { rows, footer, head: String::new(), contents: None, marked: BTreeSet::new() }
+    }
 }
 
 /// Prints a list; with `--watch`, repeatedly until the user or the reader leaves.
@@ -76,8 +91,20 @@ pub fn show<T: Serialize + Send>(
     let for_people = matches!(form, Format::Table | Format::Wide);
     if for_people && session.screen.is_terminal() {
         let text = |listing: &Listing<T>, columns| {
-            let look = Look { width: Some(columns), ..session.look(&listing.footer) };
-            noun.text(&listing.rows, form, &flags.format, &look)
+            let marked = &listing.marked;
+            let look = Look { width: Some(columns), marked, ..session.look(&listing.footer) };
+            let list = noun.text(&listing.rows, form, &flags.format, &look)?;
+            Ok(format!("{}{list}", listing.head))
+        };
+        let mut marks = Marks::default();
+        let read = move || {
+            let mut listing = read()?;
+            if let Some(contents) = listing.contents {
+                let rows = listing.rows.iter();
+                let rows = rows.map(|row| ((noun.name)(&row.item), contents(&row.item)));
+                listing.marked = marks.note(rows, clock::now());
+            }
+            Ok(listing)
         };
         return watch::on_terminal(every, session, read, text);
     }
@@ -121,7 +148,7 @@ pub fn show_counted<T: Serialize + Send>(
     show(noun, flags, session, || {
         let rows = select(noun, read()?, flags)?;
         let footer = count(u64::try_from(rows.len()).unwrap_or(u64::MAX), one);
-        Ok(Listing { rows, footer })
+        Ok(Listing::new(rows, footer))
     })
 }
 

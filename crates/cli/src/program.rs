@@ -23,7 +23,7 @@ pub fn early_screen(words: &[OsString]) -> Screen {
 /// The screen that the flags request.
 #[must_use]
 pub fn screen(global: &Global) -> Screen {
-    Screen::detect(global.color, global.ascii, global.quiet, global.json, global.zone())
+    Screen::detect(global.colors(), global.ascii, global.quiet, global.json, global.zone())
 }
 
 /// Converts all words to UTF-8, since requests are JSON.

@@ -152,6 +152,21 @@ pub fn is_dumb() -> bool {
     variable("TERM").is_some_and(|term| term == *"dumb")
 }
 
+/// Whether the locale declares a terminal without Unicode.
+#[must_use]
+pub fn is_without_unicode() -> bool {
+    is_narrow(&variable)
+}
+
+/// Whether the variables name a locale, and its character set is not UTF-8 (POSIX, 8.2).
+pub fn is_narrow(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
+    locale.is_some_and(|locale| {
+        let name = locale.to_string_lossy().to_ascii_lowercase();
+        !name.contains("utf-8") && !name.contains("utf8")
+    })
+}
+
 /// Whether to use colors, from the flag, the kind of stream, and environment variables.
 pub fn use_colors(
     when: ColorWhen,

@@ -1,5 +1,6 @@
 //! The context of a verb: its output and its connection to the server.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -218,7 +219,9 @@ impl Session {
     /// The appearance of lists, with the text below.
     #[must_use]
     pub fn look<'a>(&'a self, footer: &'a str) -> Look<'a> {
-        Look { view: self.view(), width: self.screen.width, colors: self.screen.colors, footer }
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        let (width, colors) = (self.screen.width, self.screen.colors);
+        Look { view: self.view(), width, colors, footer, marked: &NONE }
     }
 }
 

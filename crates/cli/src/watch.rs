@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use gpool_client::Client;
 use gpool_model::Millis;
 
 use crate::exit::Exit;
@@ -19,6 +20,8 @@ use crate::terminal::keys::{Key, keys};
 
 /// Interval at which keys, window size and answers are checked.
 const LOOK: Duration = Duration::from_millis(100);
+/// Shortest time between a reading and the next one after a change.
+const SOON: Duration = Duration::from_millis(200);
 /// Time without an answer after which the first line says so.
 const SLOW: Duration = Duration::from_secs(5);
 /// Width of a terminal with unknown size.
@@ -36,7 +39,9 @@ pub fn on_terminal<L: Send>(
     text: impl Fn(&L, usize) -> Result<String>,
 ) -> Result {
     // Before the full screen, so that an error stays visible.
+    let began = Instant::now();
     let first = read()?;
+    let took = began.elapsed();
     let shown = Shown { session, text, every: Duration::from_millis(every.get()) };
     let head = Head { every, read_at: clock::now(), is_away: false };
     if !std::io::stdin().is_terminal() || is_dumb() {
@@ -44,15 +49,47 @@ pub fn on_terminal<L: Send>(
     }
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
+    let changes = changes(session);
     std::thread::scope(|scope| {
         // On another thread: the keys work while the server does not answer.
         scope.spawn(move || while asked.recv().is_ok() && tell.send(read()).is_ok() {});
-        let left = shown.with_keys(first, head, &ask, &told);
+        let left = shown.with_keys(first, head, took, (&ask, &told, &changes));
         // This ends the reading thread.
         drop(ask);
         left
     })
 }
+
+/// A message for each event of the server. Without a server there are none.
+fn changes(session: &Session) -> mpsc::Receiver<()> {
+    let (tell, told) = mpsc::channel();
+    if let Ok(client) = Client::find(session.global.server.as_deref()) {
+        let client = session.patient_saying(client, |_| ());
+        on_changes(client, move || tell.send(()).is_ok());
+    }
+    told
+}
+
+/// Calls `tell` after each event of the server, on a thread that ends with this program or when
+/// `tell` returns false.
+pub fn on_changes(client: Client, mut tell: impl FnMut() -> bool + Send + 'static) {
+    std::thread::spawn(move || {
+        let Ok(events) = client.events(None) else { return };
+        // For changes before the stream began.
+        if !tell() {
+            return;
+        }
+        for event in events {
+            if event.is_err() || !tell() {
+                return;
+            }
+        }
+    });
+}
+
+/// The requests for the list, the list, and changes.
+type Channels<'c, L> =
+    (&'c mpsc::Sender<()>, &'c mpsc::Receiver<Result<L>>, &'c mpsc::Receiver<()>);
 
 struct Shown<'s, T> {
     session: &'s Session,
@@ -81,36 +118,44 @@ impl<T> Shown<'_, T> {
         }
     }
 
-    /// Runs until the user leaves. `ask` requests the list, `told` delivers it.
+    /// Runs until the user leaves. `ask` requests the list, `told` delivers it, and `changes` tells
+    /// when it is worth reading. `took` is the time of the first reading.
     fn with_keys<L>(
         &self,
         mut last: L,
         mut head: Head,
-        ask: &mpsc::Sender<()>,
-        told: &mpsc::Receiver<Result<L>>,
+        mut took: Duration,
+        (ask, told, changes): Channels<'_, L>,
     ) -> Result
     where
         T: Fn(&L, usize) -> Result<String>,
     {
         let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
         let mut read_at = Instant::now();
-        let mut asked_at = None;
+        let mut asked_at: Option<Instant> = None;
+        let mut has_changed = false;
         loop {
             if let Ok(answer) = told.try_recv() {
                 head.take(answer, &mut last)?;
+                took = asked_at.map_or(took, |at| at.elapsed());
                 (read_at, asked_at) = (Instant::now(), None);
             }
-            let is_slow = asked_at.is_some_and(|at: Instant| at.elapsed() > SLOW);
+            has_changed |= changes.try_iter().count() > 0;
+            // Many changes must not keep the server busy.
+            let pause = SOON.max(took.saturating_mul(4));
+            let due = if has_changed { self.every.min(pause) } else { self.every };
+            let is_slow = asked_at.is_some_and(|at| at.elapsed() > SLOW);
             let shown = Head { is_away: head.is_away || is_slow, ..head };
             self.draw(&mut full, shown, &last)?;
             let left = match asked_at {
-                None => self.every.saturating_sub(read_at.elapsed()),
+                None => due.saturating_sub(read_at.elapsed()),
                 Some(_) => LOOK,
             };
             if full.typed(left.min(LOOK)).map_or(true, |typed| keys(&typed).contains(&Key::End)) {
                 return leave(full, asked_at.is_some());
             }
-            if asked_at.is_none() && read_at.elapsed() >= self.every {
+            if asked_at.is_none() && read_at.elapsed() >= due {
+                has_changed = false;
                 // The reading thread lives as long as this function.
                 let _ = ask.send(());
                 asked_at = Some(Instant::now());
@@ -131,8 +176,12 @@ impl<T> Shown<'_, T> {
     }
 }
 
-/// Restores the terminal; then a signal that ended the view takes its default effect.
-fn leave(full: FullScreen, is_asked: bool) -> Result {
+/// Restores the terminal; then a signal that ended the view takes its default effect. `is_asked`
+/// tells that another thread may wait for an answer of the server.
+///
+/// # Errors
+/// It returns none: the type is that of verbs.
+pub fn leave(full: FullScreen, is_asked: bool) -> Result {
     let ending = full.ending();
     drop(full);
     if let Some(signal) = ending {

@@ -33,6 +33,9 @@ pub struct Global {
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
     #[arg(help_heading = "Global options", hide_possible_values = true)]
     pub color: ColorWhen,
+    /// The same as --color never
+    #[arg(long, global = true, hide = true)]
+    pub no_color: bool,
     /// Print ASCII only (also GPOOL_ASCII=1)
     #[arg(long, global = true, help_heading = "Global options")]
     pub ascii: bool,
@@ -53,6 +56,12 @@ pub struct Global {
 }
 
 impl Global {
+    /// When to use colors.
+    #[must_use]
+    pub fn colors(&self) -> ColorWhen {
+        if self.no_color { ColorWhen::Never } else { self.color }
+    }
+
     /// The requested time zone; `None` is the machine's.
     #[must_use]
     pub fn zone(&self) -> Option<String> {

@@ -181,7 +181,7 @@ impl<T: Serialize> Noun<T> {
                 if columns.is_empty() {
                     picked.retain(|picked| !is_vacant(picked, rows, &look.view));
                 }
-                let mut text = table(rows, &picked, look);
+                let mut text = table(rows, &picked, look, self.name);
                 if columns.is_empty() && !look.footer.is_empty() {
                     let _ = writeln!(text, "{}", look.footer);
                 }
@@ -255,6 +255,8 @@ pub struct Look<'a> {
     pub colors: bool,
     /// The text below the list.
     pub footer: &'a str,
+    /// The names of rows to mark.
+    pub marked: &'a BTreeSet<String>,
 }
 
 /// Columns that are shown only if a row has a value in them.
@@ -266,14 +268,24 @@ fn is_vacant<T>(picked: &Picked<'_, T>, rows: &[Row<T>], view: &View<'_>) -> boo
         && rows.iter().all(|row| (column.cell)(&row.item, view).text().is_empty())
 }
 
-fn table<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {
+fn table<T>(
+    rows: &[Row<T>],
+    picked: &[Picked<'_, T>],
+    look: &Look<'_>,
+    name: fn(&T) -> String,
+) -> String {
     let head = picked.iter().map(|picked| match picked {
         Picked::Column(column) => column.head.to_owned(),
         Picked::Key(key) => key.to_ascii_uppercase(),
     });
     let mut table = Table::new(head.collect());
     for row in rows {
-        table.push(picked.iter().map(|picked| cell(row, picked, &look.view)).collect());
+        let mut cells: Vec<Cell> =
+            picked.iter().map(|picked| cell(row, picked, &look.view)).collect();
+        if let Some(first) = cells.first_mut().filter(|_| look.marked.contains(&name(&row.item))) {
+            *first = first.clone().marked();
+        }
+        table.push(cells);
     }
     table.render(look.width, look.colors)
 }

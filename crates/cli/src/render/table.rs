@@ -43,6 +43,13 @@ impl Cell {
         Self { shorter: Some(safe(text).into_owned()), ..self }
     }
 
+    /// Marks the cell as changed.
+    #[must_use]
+    pub fn marked(mut self) -> Self {
+        self.text.push('*');
+        self.styled(Style::Head)
+    }
+
     /// Sets the style.
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
@@ -55,16 +62,28 @@ impl Cell {
         &self.text
     }
 
-    fn width(&self) -> usize {
+    /// The style.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.style
+    }
+
+    /// The text for a column of this width, cut if necessary.
+    #[must_use]
+    pub fn within(&self, room: usize) -> String {
+        cut(self.fitting(room), room)
+    }
+
+    /// The width of the text.
+    #[must_use]
+    pub fn width(&self) -> usize {
         UnicodeWidthStr::width(self.text.as_str())
     }
 
-    fn shorter_width(&self) -> usize {
+    /// The width of the shorter text, or else of the text.
+    #[must_use]
+    pub fn shorter_width(&self) -> usize {
         self.shorter.as_deref().map_or_else(|| self.width(), UnicodeWidthStr::width)
-    }
-
-    fn within(&self, room: usize) -> String {
-        cut(self.fitting(room), room)
     }
 
     /// The text, or the shorter one if the text does not fit.

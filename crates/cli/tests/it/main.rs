@@ -19,6 +19,7 @@ mod keys;
 mod labelled;
 mod list;
 mod listing;
+mod marks;
 mod moment;
 mod python;
 mod ranges;

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 
-use gpool_cli::screen::{ColorWhen, not_written, to_ascii, use_colors};
+use gpool_cli::screen::{ColorWhen, is_narrow, not_written, to_ascii, use_colors};
 
 #[test]
 fn colors_follow_the_flag_then_the_variables_then_the_terminal() {
@@ -26,6 +26,29 @@ fn colors_follow_the_flag_then_the_variables_then_the_terminal() {
         (ColorWhen::Never, true, &force, false, false),
     ] {
         assert_eq!(use_colors(when, tty, set, dumb), expected, "{when:?} {tty} {dumb}");
+    }
+}
+
+#[test]
+fn a_locale_without_utf_8_declares_a_terminal_without_unicode() {
+    for (all, ctype, lang, expected) in [
+        ("", "", "", false),
+        ("", "", "C.UTF-8", false),
+        ("", "", "en_US.utf8", false),
+        ("", "", "C", true),
+        ("", "de_DE.ISO-8859-1", "C.UTF-8", true),
+        ("en_US.UTF-8", "C", "C", false),
+        ("POSIX", "", "C.UTF-8", true),
+    ] {
+        let variable = |name: &str| {
+            let value = match name {
+                "LC_ALL" => all,
+                "LC_CTYPE" => ctype,
+                _ => lang,
+            };
+            Some(OsString::from(value)).filter(|value| !value.is_empty())
+        };
+        assert_eq!(is_narrow(&variable), expected, "{all:?} {ctype:?} {lang:?}");
     }
 }
 

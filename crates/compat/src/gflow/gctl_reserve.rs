@@ -144,7 +144,7 @@ fn list(said: &Said, session: &Session) -> Result {
     let flags = ListFlags::default();
     show(&RESERVATIONS, &flags, session, || {
         let rows: Vec<Row<Reservation>> = select(&RESERVATIONS, rows.clone(), &flags)?;
-        Ok(Listing { rows, footer: String::new() })
+        Ok(Listing::new(rows, String::new()))
     })
 }
 

@@ -16,6 +16,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
+use gpool_cli::working::during;
 use serde_json::json;
 
 use config::Config;
@@ -72,7 +73,8 @@ pub fn run(args: &ImportArgs, session: &Session) -> Result {
         session.screen.note(&format!("{} is written", path.display()));
     }
     let queue = Queue::at(args.url.as_deref().unwrap_or(&config.url))?;
-    let taken = take::take(&queue, args.dry_run, session)?;
+    let take = || take::take(&queue, args.dry_run, session);
+    let taken = during(&session.screen, "importing jobs", take)?;
     if session.global.json {
         let items: Vec<_> = taken
             .iter()

@@ -30,6 +30,14 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     (
+        "top",
+        &[
+            ("gpool top", "GPUs, queue and the selected job, until q"),
+            ("gpool top --local", "This machine without a server"),
+            ("gpool top --local --once", "Its GPUs and their processes as tables"),
+        ],
+    ),
+    (
         "gpus allow",
         &[
             ("gpool gpus allow 0-3", "Start new jobs only on these GPUs"),

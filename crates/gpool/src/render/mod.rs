@@ -1,16 +1,11 @@
 //! Text output. Pure: data in, text out; no module reads a clock or writes to a stream.
 
-pub mod arrays;
 pub mod calibration;
 pub mod contexts;
 pub mod events;
-pub mod gpus;
 pub mod history;
 pub mod history_by;
-pub mod hours;
 pub mod job;
-pub mod jobs;
-pub mod life;
 pub mod mig;
 pub mod notifications;
 pub mod pools;
@@ -23,3 +18,6 @@ pub mod up;
 pub mod usage;
 pub mod waste;
 pub mod why;
+
+// Lists that the full-screen view shows too.
+pub use gpool_cli::render::{arrays, gpus, hours, jobs, life};

@@ -8,6 +8,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::render::json;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
+use gpool_cli::working::during;
 use serde_json::json;
 
 /// The arguments of `gpool backup`.
@@ -27,7 +28,8 @@ pub struct BackupArgs {
 /// The store can't be read, or the file can't be written.
 pub fn run(args: &BackupArgs, session: &Session) -> Result {
     let dir = state_dir(args.state_dir.as_deref())?;
-    let made = gpool_store::backup(&dir, &args.to).map_err(|error| fault(&error))?;
+    let copy = || gpool_store::backup(&dir, &args.to);
+    let made = during(&session.screen, "copying the store", copy).map_err(|error| fault(&error))?;
     if session.global.json {
         let document = json!({
             "file": args.to,

@@ -14,6 +14,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::clock;
 use gpool_cli::render::safe::safe_json;
 use gpool_cli::session::{Session, state_dir};
+use gpool_cli::working::during;
 use gpool_client::{Client, JobsQuery};
 use gpool_server::dump;
 use gpool_store::Reader;
@@ -117,7 +118,7 @@ pub fn run(args: DebugArgs, session: &Session) -> Result {
         }
     };
     let file = to.as_deref().map(create).transpose()?;
-    let dump = gather(&args, session);
+    let dump = during(&session.screen, "gathering", || gather(&args, session));
     let text = dump.text(made);
     let text = safe_json(&text);
     let (Some(mut file), Some(path)) = (file, to) else {

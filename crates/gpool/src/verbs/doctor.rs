@@ -14,6 +14,7 @@ use gpool_cli::render::style::Style;
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::render::{json, yaml};
 use gpool_cli::session::{Session, own_socket, state_dir};
+use gpool_cli::working::during;
 use gpool_client::socket::{PATH_MAX, Surroundings, skipped};
 use gpool_client::{Client, Place};
 use gpool_device::{NodeDevices, Opened};
@@ -92,7 +93,8 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     if args.what == Some(What::Eta) {
         return eta(args, session);
     }
-    let probes = probes(args.state_dir.as_deref(), session);
+    let check = || probes(args.state_dir.as_deref(), session);
+    let probes = during(&session.screen, "checking this machine", check);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {
         super::PageFormat::Text => session.screen.data(&table(&probes, session))?,

@@ -76,7 +76,7 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
         let all = rows(gpus, &job_left(&client, session)?);
         let footer = footer(&all);
         let shown = if folds && args.list.sort.is_none() { folded(all) } else { all };
-        Ok(Listing { rows: select(&GPUS, shown, &args.list)?, footer })
+        Ok(Listing::new(select(&GPUS, shown, &args.list)?, footer))
     })
 }
 
@@ -112,7 +112,10 @@ fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
 }
 
 /// The remaining time of each running job with a time limit.
-fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
+///
+/// # Errors
+/// The server can't be asked.
+pub fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
     let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
     let view = session.view();
     let left = |job: Job| {

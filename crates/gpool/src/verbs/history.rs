@@ -70,13 +70,14 @@ pub fn run(args: &HistoryArgs, session: &Session) -> Result {
             let totals = client.totals(&query)?;
             let n_jobs = usize::try_from(totals.n_jobs).unwrap_or(usize::MAX);
             let footer = footer(n_jobs, &totals);
-            Ok(Listing { rows: select(&SUMS, all, &args.list)?, footer })
+            Ok(Listing::new(select(&SUMS, all, &args.list)?, footer))
         });
     }
     show(&HISTORY, &args.list, session, || {
         let rows = read(&client, &query, &args.list)?;
         let totals = client.totals(&query)?;
-        Ok(Listing { footer: footer(rows.len(), &totals), rows })
+        let below = footer(rows.len(), &totals);
+        Ok(Listing::new(rows, below))
     })
 }
 

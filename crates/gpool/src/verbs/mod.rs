@@ -54,6 +54,7 @@ mod simulate_if;
 pub mod status;
 pub mod submit;
 pub mod token;
+pub mod top;
 pub mod up;
 mod up_folders;
 mod up_network;
@@ -161,6 +162,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| retry::run(&args, line.session);
     Submit "edit": edit::EditArgs, "Change the request of a job",
         |args, line| edit::run(&args, line.session);
+    Show "top": top::TopArgs, "Watch GPUs and jobs on the whole terminal",
+        |args, line| top::run(&args, line.session);
     Show "wait": wait::WaitArgs,
         "Wait until jobs have ended; exit with their largest code",
         |args, line| wait::run(&args, line.session);

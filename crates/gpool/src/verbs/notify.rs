@@ -69,6 +69,6 @@ fn list(args: &NotifyArgs, session: &Session) -> Result {
         let all = client.notifications()?.items;
         let n_given_up = all.iter().filter(|it| it.given_up_at.is_some()).count();
         let footer = format!("{} waiting · {n_given_up} given up", all.len() - n_given_up);
-        Ok(Listing { rows: select(&NOTIFICATIONS, all, &args.list)?, footer })
+        Ok(Listing::new(select(&NOTIFICATIONS, all, &args.list)?, footer))
     })
 }

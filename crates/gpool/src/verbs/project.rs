@@ -306,7 +306,7 @@ fn list(flags: &ListFlags, session: &Session) -> Result {
         let rows = select(&PROJECTS, all, flags)?;
         let n = u64::try_from(rows.len()).unwrap_or(u64::MAX);
         let footer = [count(n, "project")].into_iter().chain(warnings);
-        Ok(Listing { rows, footer: footer.collect::<Vec<_>>().join("\n") })
+        Ok(Listing::new(rows, footer.collect::<Vec<_>>().join("\n")))
     })
 }
 

@@ -12,7 +12,7 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
 use crate::away;
-use crate::render::jobs::{JOBS, footer};
+use crate::render::jobs::{JOBS, contents, counts, footer, next_starts};
 
 /// Rows without `--limit`.
 const ROWS: usize = 200;
@@ -89,11 +89,15 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
             let is_whole = since.is_some() || until.is_some();
             read(&client, &query, &args.list, is_whole, is_in)?
         };
-        let footer = match for_people {
-            true => footer(rows.len(), total, Some(&client.status()?)),
-            false => String::new(),
-        };
-        Ok(Listing { rows, footer })
+        if !for_people {
+            return Ok(Listing::new(rows, String::new()));
+        }
+        let status = client.status()?;
+        let below = footer(rows.len(), total, Some(&status));
+        let next = next_starts(rows.iter().map(|row| &row.item), &session.view());
+        let next = next.map(|next| format!("  {next}")).unwrap_or_default();
+        let head = format!("{}{next}\n", counts(&status));
+        Ok(Listing { head, contents: Some(contents), ..Listing::new(rows, below) })
     })
 }
 

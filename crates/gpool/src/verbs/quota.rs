@@ -40,7 +40,7 @@ pub fn run(args: &QuotaArgs, session: &Session) -> Result {
             }
             None => all.projects,
         };
-        Ok(Listing { rows: select(&QUOTA, rows, &args.list)?, footer })
+        Ok(Listing::new(select(&QUOTA, rows, &args.list)?, footer))
     })
     .map(|_| Exit::OK)
 }

@@ -7,6 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
+use gpool_cli::working::during;
 use gpool_store::Existing;
 
 /// The arguments of `gpool restore`.
@@ -30,8 +31,9 @@ pub struct RestoreArgs {
 pub fn run(args: &RestoreArgs, session: &Session) -> Result {
     let dir = state_dir(args.state_dir.as_deref())?;
     let existing = if args.put_aside { Existing::PutAside } else { Existing::Refuse };
+    let copy = || gpool_store::restore(&args.from, &dir, existing);
     let restored =
-        gpool_store::restore(&args.from, &dir, existing).map_err(|error| fault(&error))?;
+        during(&session.screen, "restoring the store", copy).map_err(|error| fault(&error))?;
     session.screen.note(&format!(
         "{}: {} records and {} files as of revision {}",
         dir.display(),

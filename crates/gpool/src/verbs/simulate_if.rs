@@ -9,6 +9,7 @@ use gpool_cli::render::words::NOTHING;
 use gpool_cli::render::{json, yaml};
 use gpool_cli::screen::Screen;
 use gpool_cli::session::Session;
+use gpool_cli::working::during;
 use gpool_wire::amount::Written;
 use gpool_wire::{SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, Simulation, Time};
 
@@ -41,7 +42,8 @@ pub fn run(args: &SupposeArgs, session: &Session) -> Result {
         supposed: args.supposed.clone(),
         horizon: args.horizon.clone().map(Written::Text),
     };
-    let made = session.client()?.simulate(&ask)?;
+    let client = session.client()?;
+    let made = during(&session.screen, "simulating", || client.simulate(&ask))?;
     let text = match args.output.or_json(session.global.json) {
         PageFormat::Text => as_text(&made, &session.view(), &session.screen),
         PageFormat::Json => json::one(&made),

@@ -43,6 +43,6 @@ pub fn run(args: &UsageArgs, session: &Session) -> Result {
         let step = args.step.as_deref();
         let rows = client.usage(&args.by, between.since, between.until, step)?;
         let footer = footer(&rows);
-        Ok(Listing { rows: select(&USAGE, rows, &args.list)?, footer })
+        Ok(Listing::new(select(&USAGE, rows, &args.list)?, footer))
     })
 }

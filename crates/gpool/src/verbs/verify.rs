@@ -1,7 +1,7 @@
 //! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and the
 //! consistency of the records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpool_cli::exit::Exit;
@@ -10,8 +10,9 @@ use gpool_cli::render::json;
 use gpool_cli::render::page::Page;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
+use gpool_cli::working::during;
 use gpool_server::inspect::contradictions;
-use gpool_store::Reader;
+use gpool_store::{Reader, Report};
 use serde_json::json;
 
 /// Most findings in the text output.
@@ -28,6 +29,19 @@ pub struct VerifyArgs {
     state_dir: Option<String>,
 }
 
+/// Checks a store; returns the report with everything that is wrong.
+fn check(path: &Path) -> Result<(Report, Vec<String>)> {
+    let report = gpool_store::verify(path).map_err(|error| fault(&error))?;
+    let mut findings: Vec<String> =
+        report.findings.iter().map(|found| found.what.clone()).collect();
+    if report.is_sound() {
+        // Damaged records would also contradict each other, so damage is reported only once.
+        let reader = Reader::open(path).map_err(|error| fault(&error))?;
+        findings.extend(contradictions(&reader));
+    }
+    Ok((report, findings))
+}
+
 /// Runs the verb; the exit code is 1 if something is wrong.
 ///
 /// # Errors
@@ -37,14 +51,7 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
         Some(path) => path.clone(),
         None => state_dir(args.state_dir.as_deref())?,
     };
-    let report = gpool_store::verify(&path).map_err(|error| fault(&error))?;
-    let mut findings: Vec<String> =
-        report.findings.iter().map(|found| found.what.clone()).collect();
-    if report.is_sound() {
-        // Damaged records would also contradict each other, so damage is reported only once.
-        let reader = Reader::open(&path).map_err(|error| fault(&error))?;
-        findings.extend(contradictions(&reader));
-    }
+    let (report, findings) = during(&session.screen, "checking the store", || check(&path))?;
     let is_sound = findings.is_empty();
     let exit = if is_sound { Exit::OK } else { Exit::FAILED };
     if session.global.json {

@@ -35,6 +35,6 @@ pub fn run(args: &WasteArgs, session: &Session) -> Result {
     show(&WASTE, &args.list, session, || {
         let rows = client.waste(between.since, args.list.limit, args.sooner)?;
         let footer = footer(&rows);
-        Ok(Listing { rows: select(&WASTE, rows, &args.list)?, footer })
+        Ok(Listing::new(select(&WASTE, rows, &args.list)?, footer))
     })
 }

@@ -41,9 +41,8 @@ fn a_kept_demo_can_be_used_and_ended() {
 fn on_a_terminal_the_demo_goes_on_until_enter() {
     let cluster = Cluster::unstarted(&[]);
     let folder = cluster.path("run");
-    let mut command = cluster.command();
-    command.env("TMPDIR", &folder).args(["demo", "--devices", "sim:8xH100-80G"]);
-    let mut tty = Tty::of(command);
+    let words = ["demo", "--devices", "sim:8xH100-80G"];
+    let mut tty = Tty::start_with(&cluster, &words, &[("TMPDIR", folder.to_str().unwrap())]);
     tty.until_shows("Press Enter");
     let seen = tty.seen.lock().unwrap().clone();
     let socket = seen.lines().find_map(|line| line.trim().strip_prefix("socket ")).unwrap();

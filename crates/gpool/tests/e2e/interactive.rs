@@ -183,6 +183,23 @@ fn without_a_terminal_the_alternatives_are_shown() {
 }
 
 #[test]
+fn a_watched_queue_follows_events_and_marks_changes() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let id = cluster.submit(["--hold", "--gpus", "1", "--", "sleep", "1000"]);
+    let mut tty = Tty::start(&cluster, &["queue", "--watch=1h"]);
+    tty.until_shows("0 of 1 GPU held  1 held");
+    assert!(!tty.seen.lock().unwrap().contains(&format!("{id}*")), "nothing has changed");
+    cluster.gpool(["release", &id]).ok();
+    tty.until_shows("1 of 1 GPU held  1 running");
+    tty.until_shows(&format!("{id}*"));
+    let next = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
+    tty.until_shows(&format!("{next}*"));
+    tty.types("q");
+    assert_eq!(tty.end(), 0);
+    tty.until_shows("\x1b[?1049l");
+}
+
+#[test]
 fn a_watched_list_shows_the_time_and_ends_by_a_key_or_a_signal() {
     let cluster = Cluster::new("none");
     let id = cluster.submit(["--hold", "--name", "first", "--", "true"]);

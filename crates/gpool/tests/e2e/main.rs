@@ -85,6 +85,7 @@ mod store;
 mod strangers;
 mod submit;
 mod summary;
+mod top;
 mod transcripts;
 mod users;
 mod waste;

@@ -1,6 +1,6 @@
 //! The output of lists and pages; no name reaches a terminal raw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool::render::gpus::GPUS;
 use gpool::render::jobs::JOBS;
@@ -27,7 +27,13 @@ fn with_view<T>(then: impl FnOnce(View<'_>) -> T) -> T {
 fn list<T: Serialize>(noun: &Noun<T>, items: Vec<T>, form: Format, footer: &str) -> String {
     with_view(|view| {
         let rows = select(noun, items, &ListFlags::default()).unwrap();
-        noun.text(&rows, form, &[], &Look { view, width: None, colors: false, footer }).unwrap()
+        noun.text(
+            &rows,
+            form,
+            &[],
+            &Look { view, width: None, colors: false, footer, marked: &BTreeSet::new() },
+        )
+        .unwrap()
     })
 }
 

@@ -22,19 +22,20 @@ pub struct Tty {
 
 impl Tty {
     pub fn start(cluster: &Cluster, words: &[&str]) -> Self {
-        let mut command = cluster.command();
-        command.args(words);
-        Self::of(command)
+        Self::start_with(cluster, words, &[])
     }
 
-    pub fn of(mut command: Command) -> Self {
+    /// The same with these variables.
+    pub fn start_with(cluster: &Cluster, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
-        command.env("TERM", "xterm").env("SHELL", "/bin/sh");
+        let mut command: Command = cluster.command();
+        command.args(words).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.envs(variables.iter().copied());
         command.stdin(end()).stdout(end()).stderr(end());
         set_size(&master, 30, 90);
         let child = command.spawn().unwrap();

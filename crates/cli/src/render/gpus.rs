@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use gpool_cli::render::bar::bar;
-use gpool_cli::render::list::{Column, Noun};
-use gpool_cli::render::nodes::reserved;
-use gpool_cli::render::page::Page;
-use gpool_cli::render::style::Style;
-use gpool_cli::render::table::Cell;
-use gpool_cli::render::view::View;
-use gpool_cli::render::words::{self, NOTHING, indexes};
 use gpool_model::device::DeviceState;
 use gpool_model::{Bytes, Millis};
 use gpool_wire::gpu::{GpuGuest, GpuIdle, GpuLoan, GpuPartOf};
 use gpool_wire::reservation::ReservedHere;
 use gpool_wire::{Gpu, GpuShare};
 use serde::Serialize;
+
+use super::bar::bar;
+use super::list::{Column, Noun};
+use super::nodes::reserved;
+use super::page::Page;
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::words::{self, NOTHING, indexes};
 
 /// A row of the list: one device, or several neighbours in the same quiet state.
 #[derive(Debug, Clone, Serialize)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gpool_cli::render::page::Page;
-use gpool_cli::render::view::View;
-use gpool_cli::render::words;
 use gpool_model::job::JobState;
 use gpool_wire::{ArrayShown, Job};
+
+use super::page::Page;
+use super::view::View;
+use super::words;
 
 /// Width of the progress bar.
 const COLUMNS: u64 = 10;

@@ -1,10 +1,11 @@
 //! The life of a job: its run time, and its events as lines in `gpool events JOB` and `gpool why`
 //! of an ended job.
 
-use gpool_cli::render::safe::safe;
-use gpool_cli::render::view::View;
 use gpool_model::Millis;
 use gpool_wire::{Job, JobEvent, Time};
+
+use super::safe::safe;
+use super::view::View;
 
 /// Returns how long a job has run; `None` before it has started.
 #[must_use]

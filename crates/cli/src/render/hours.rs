@@ -1,7 +1,8 @@
 //! GPU-hours and CPU-hours as text.
 
-use gpool_cli::render::words::grouped;
 use gpool_wire::Job;
+
+use super::words::grouped;
 
 /// Allocated GPUs times hours of a job; `None` before it has started.
 #[must_use]

@@ -1,18 +1,18 @@
 //! Jobs as a list: `gpool queue`.
 
-use gpool_cli::render::clock::span;
-use gpool_cli::render::eta;
-use gpool_cli::render::list::{Column, Noun};
-use gpool_cli::render::reason::brief;
-use gpool_cli::render::style::Style;
-use gpool_cli::render::table::Cell;
-use gpool_cli::render::view::View;
-use gpool_cli::render::words::{self, NOTHING, count};
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Status};
 
+use super::clock::span;
+use super::eta;
 use super::hours::{figure, gpu_hours};
 use super::life::ran;
+use super::list::{Column, Noun};
+use super::reason::brief;
+use super::style::Style;
+use super::table::Cell;
+use super::view::View;
+use super::words::{self, NOTHING, count};
 
 /// Jobs.
 pub const JOBS: Noun<Job> = Noun {
@@ -208,6 +208,52 @@ fn reason(job: &Job, view: &View<'_>) -> String {
 fn is_under_way(job: &Job, array: &gpool_wire::ArrayShown) -> bool {
     let n_wait = array.n_in(&[JobState::Held, JobState::Waiting, JobState::Pending]);
     job.reasons.is_empty() || n_wait < array.n_elements
+}
+
+/// The numbers of GPUs and jobs: `6 of 8 GPUs held, 5 busy  3 running, 4 pending`.
+#[must_use]
+pub fn counts(status: &Status) -> String {
+    let of = |key: &str| status.gpus.get(key).copied().unwrap_or(0);
+    let (busy, idle) = (of("busy"), of("held_idle"));
+    let all: u64 = status.gpus.values().sum();
+    let gpus = match (all, idle) {
+        (0, _) => "no GPUs".to_owned(),
+        (all, 0) => format!("{busy} of {} held", count(all, "GPU")),
+        (all, _) => format!("{} of {} held, {busy} busy", busy + idle, count(all, "GPU")),
+    };
+    let faults = ["unmanaged", "unhealthy", "lost", "unknown"];
+    let faults = faults.into_iter().filter(|key| of(key) > 0);
+    let faults: String = faults.map(|key| format!(", {} {key}", of(key))).collect();
+    let jobs = status.jobs.iter().filter(|(_, n)| **n > 0);
+    let jobs: Vec<String> = jobs.map(|(key, n)| format!("{n} {}", words::state(key))).collect();
+    let jobs = if jobs.is_empty() { "no jobs".to_owned() } else { jobs.join(", ") };
+    format!("{gpus}{faults}  {jobs}")
+}
+
+/// The waiting jobs that start first: `next starts: 18 15:40–15:52, 19 by 16:10`.
+#[must_use]
+pub fn next_starts<'j>(jobs: impl Iterator<Item = &'j Job>, view: &View<'_>) -> Option<String> {
+    const MOST: usize = 3;
+    let waits = |job: &&Job| matches!(job.state, JobState::Waiting | JobState::Pending);
+    let at = |job: &Job| {
+        let eta = job.eta.as_ref()?;
+        eta.planned_at.or(eta.p50)
+    };
+    let mut next: Vec<(_, &Job)> =
+        jobs.filter(waits).filter_map(|job| Some((at(job)?, job))).collect();
+    next.sort_by_key(|(at, _)| *at);
+    let next: Vec<String> = (next.iter().take(MOST))
+        .map(|(_, job)| format!("{} {}", job.id, eta::starts(job, view)))
+        .collect();
+    (!next.is_empty()).then(|| format!("next starts: {}", next.join(", ")))
+}
+
+/// The contents of a row whose changes a watched list marks: not its times, which change always.
+#[must_use]
+pub fn contents(job: &Job) -> String {
+    let array = job.array.as_ref().map(super::arrays::progress).unwrap_or_default();
+    let (state, places) = (job.state.as_str(), words::places(&job.placement));
+    format!("{state} {places} {array} {} {} {}", job.name, job.gpus, job.priority)
 }
 
 /// The line below the list: how many rows of how many, and the state of the cluster.

@@ -1,0 +1,82 @@
+//! Recent values for charts.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use gpool_wire::{Gpu, Job};
+
+use crate::kinds::ratio;
+
+/// Most values of one series: more than a wide screen has columns.
+const MOST: usize = 512;
+
+/// Parts of a whole, 0 to 1, the newest last; `None` where nothing was measured.
+pub type Series = Vec<Option<f64>>;
+
+/// The recent use of GPUs, or of the machine's cores and memory.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    of: BTreeMap<String, VecDeque<Used>>,
+}
+
+/// Use at one time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    compute: Option<f64>,
+    memory: Option<f64>,
+}
+
+impl History {
+    /// The name of the machine's cores and memory among the names of GPUs, which are UUIDs.
+    pub const MACHINE: &str = "";
+
+    /// Adds a reading of all GPUs. It forgets GPUs that are gone.
+    pub fn add(&mut self, gpus: &[Gpu]) {
+        self.of.retain(|name, _| name == Self::MACHINE || gpus.iter().any(|gpu| gpu.uuid == *name));
+        for gpu in gpus {
+            let memory = gpu.memory_used.map(|used| ratio(used, gpu.memory_total));
+            self.add_one(&gpu.uuid, gpu.utilization, memory);
+        }
+    }
+
+    /// Adds one reading.
+    pub fn add_one(&mut self, name: &str, compute: Option<f64>, memory: Option<f64>) {
+        let series = self.of.entry(name.to_owned()).or_default();
+        if series.len() == MOST {
+            series.pop_front();
+        }
+        series.push_back(Used { compute, memory });
+    }
+
+    /// Compute and memory of one GPU.
+    #[must_use]
+    pub fn of(&self, name: &str) -> (Series, Series) {
+        let used = self.of.get(name).into_iter().flatten();
+        used.map(|used| (used.compute, used.memory)).unzip()
+    }
+
+    /// Compute and memory of all GPUs of a job, as averages.
+    #[must_use]
+    pub fn of_job(&self, job: &Job, gpus: &[&Gpu]) -> (Series, Series) {
+        let has = |gpu: &&&Gpu| {
+            let is_on =
+                |on: &gpool_wire::PlacedOn| on.node == gpu.node && on.devices.contains(&gpu.index);
+            job.placement.iter().any(is_on)
+        };
+        let each: Vec<(Series, Series)> =
+            gpus.iter().filter(has).map(|gpu| self.of(&gpu.uuid)).collect();
+        let (compute, memory): (Vec<Series>, Vec<Series>) = each.into_iter().unzip();
+        (averages(&compute), averages(&memory))
+    }
+}
+
+/// The average at each time; the newest values are at the same time.
+#[expect(clippy::cast_precision_loss, reason = "a number of GPUs")]
+fn averages(of: &[Series]) -> Series {
+    let n = of.iter().map(Vec::len).max().unwrap_or(0);
+    let at = |back: usize| {
+        let values = of.iter().filter_map(|it| *it.get(it.len().checked_sub(back)?)?);
+        let (sum, n) = values.fold((0.0, 0_usize), |(sum, n), value| (sum + value, n + 1));
+        (n > 0).then(|| sum / n as f64)
+    };
+    (1..=n).rev().map(at).collect()
+}

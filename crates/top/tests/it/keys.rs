@@ -1,0 +1,101 @@
+//! What keys do.
+
+use gpool_model::JobVerb;
+use gpool_top::data::News;
+use gpool_top::input::Ask;
+
+use crate::cluster::{jobs, now};
+use crate::screen::{FULL, Screen};
+
+fn act(verb: JobVerb, jobs: &[&str]) -> Vec<Ask> {
+    vec![Ask::Act { verb, jobs: jobs.iter().map(|&id| id.to_owned()).collect() }]
+}
+
+#[test]
+fn an_action_needs_a_yes() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    assert_eq!(screen.types("c"), []);
+    let picture = screen.picture();
+    assert!(picture.contains("cancel job 17 (train, of ana)? y / n"), "{picture}");
+    assert_eq!(screen.types("n"), []);
+    assert!(screen.picture().contains("not done: cancel job 17"));
+    assert_eq!(screen.types("cy"), act(JobVerb::Cancel, &["17"]));
+    assert_eq!(screen.types("jHy"), act(JobVerb::Hold, &["18"]));
+    assert_eq!(screen.types("jRy"), act(JobVerb::Release { at: None }, &["19"]));
+}
+
+#[test]
+fn an_action_that_does_not_apply_says_why() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    assert_eq!(screen.types("jpy"), []);
+    screen.types("p");
+    let picture = screen.picture();
+    assert!(picture.contains("can't pause job 18: it is pending"), "{picture}");
+}
+
+#[test]
+fn a_gpu_stands_for_its_job() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    assert_eq!(screen.types("<BackTab>cy"), act(JobVerb::Cancel, &["17"]));
+    assert_eq!(screen.types("<End>cy"), []);
+}
+
+#[test]
+fn tagged_jobs_are_changed_together() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    screen.types("  ");
+    assert!(screen.picture().contains("Queue 3 · 2 tagged"), "{}", screen.picture());
+    assert_eq!(screen.types("cy"), act(JobVerb::Cancel, &["17", "18"]));
+    assert!(!screen.picture().contains("tagged"), "the tags are gone");
+}
+
+#[test]
+fn a_filter_shows_rows_with_all_words_and_escape_removes_it() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    screen.types("/ANA swee");
+    let picture = screen.picture();
+    assert!(picture.contains(">19") && !picture.contains("eval"), "{picture}");
+    // Letters of commands are text here.
+    screen.types("q<Back><Enter>");
+    assert_eq!(screen.types("cy"), act(JobVerb::Cancel, &["19"]));
+    screen.types("<Esc>");
+    assert!(screen.picture().contains(">19") && screen.picture().contains("eval"));
+    screen.types("/zzz<Esc>");
+    assert!(screen.picture().contains("Queue 3 ━"), "{}", screen.picture());
+}
+
+#[test]
+fn the_selection_stays_on_its_job_when_rows_change_and_are_sorted() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    screen.types("j");
+    screen.top.take(News::Jobs(jobs().split_off(1), None), now());
+    assert!(screen.picture().contains(">18"));
+    screen.types("ou!");
+    let picture = screen.picture();
+    assert!(picture.contains("by user, reversed") && picture.contains(">18"), "{picture}");
+    screen.types("j");
+    assert!(screen.picture().contains(">19"), "{}", screen.picture());
+    assert_eq!(screen.top.wants().map(|job| job.id.clone()).as_deref(), Some("19"));
+}
+
+#[test]
+fn the_detail_pane_turns_and_scrolls() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    let log: String = (1..=50).map(|n| format!("line {n}\n")).collect();
+    screen.take(vec![News::Log { job: "17".to_owned(), text: log }]);
+    screen.types("ll<Tab>");
+    assert!(screen.picture().contains("line 50"), "output shows its end");
+    screen.types("kk");
+    let picture = screen.picture();
+    assert!(!picture.contains("line 50") && picture.contains("line 48"), "{picture}");
+    screen.types("z<Home>");
+    assert!(screen.picture().contains("line 1 "), "{}", screen.picture());
+}
+
+#[test]
+fn leaving_works_from_each_mode() {
+    for keys in ["q", "c<Ctrl-C>", "/a<Ctrl-C>", "o<Ctrl-C>", "?<Ctrl-C>", "?xq"] {
+        let mut screen = Screen::of_cluster(80, 24, FULL);
+        assert_eq!(screen.types(keys), [Ask::Quit], "{keys}");
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of the crate in one binary.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod cluster;
+mod keys;
+mod machine;
+mod output;
+mod pictures;
+mod screen;
