@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::PoolName;
 use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
+use crate::price::{PastPrices, Prices};
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
@@ -74,10 +75,20 @@ pub struct Policy {
     /// The action on jobs that use more GPU memory than their limit.
     #[serde(default, skip_serializing_if = "OverLimit::is_report")]
     pub over_limit: OverLimit,
+    /// Prices of GPU time and energy, for reports.
+    #[serde(default, skip_serializing_if = "Prices::is_none")]
+    pub prices: Prices,
+    /// Earlier prices, oldest first.
+    #[serde(default, skip_serializing_if = "has_no_past")]
+    pub past_prices: Arc<Vec<PastPrices>>,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<PoolName, Policy>,
+}
+
+fn has_no_past(past: &Arc<Vec<PastPrices>>) -> bool {
+    past.is_empty()
 }
 
 fn yes() -> bool {
@@ -259,6 +270,8 @@ impl Policy {
             share_with: ShareWith::Anyone,
             idle: OnIdle::default(),
             over_limit: OverLimit::default(),
+            prices: Prices::default(),
+            past_prices: Arc::default(),
             pools: BTreeMap::new(),
         }
     }

@@ -4,6 +4,7 @@ use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
+use crate::price::Prices;
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliCpu, Millis};
 
@@ -75,6 +76,7 @@ impl Setting {
         setting!(use_weight, CLUSTER, use_weight, |it: &u32| {
             MilliCpu::new(u64::from(*it)).to_string()
         }),
+        setting!(prices, CLUSTER, str::parse, Prices::to_string),
     ];
 
     /// The setting with this name.

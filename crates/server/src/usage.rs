@@ -1,6 +1,7 @@
 //! Utilization over time, in a store of its own. No decision reads it, and if it fails, jobs and
 //! scheduling are unaffected.
 
+pub mod cost;
 pub mod minutes;
 
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 
 use askama::Template;
 use gpool_model::verb::JobVerb;
+use gpool_wire::cost::Cost;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
 
@@ -152,6 +153,7 @@ impl JobPage<'_> {
     fn rows(&self, job: &Job) -> Vec<(&'static str, String)> {
         let ago = |at: Time| format!("{} ({})", ago(at, self.now), at.short());
         let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
+        let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
         let all = [
             ("User", Some(job.user.clone())),
             ("Project", Some(job.project.clone())),
@@ -164,6 +166,7 @@ impl JobPage<'_> {
             ("Started", job.started_at.map(ago)),
             ("Idle", job.idle_since.map(|at| format!("for {}", span(until(self.now, at))))),
             ("Ended", job.ended_at.map(ago)),
+            ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
             ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
             ("Exit code", job.exit_code.map(|code| code.to_string())),
             ("Cause", job.cause_text.clone()),

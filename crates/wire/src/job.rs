@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::array::{ArrayShown, ElementShown};
+use crate::cost::Cost;
 use crate::course::{Attempted, RetryAsked};
 use crate::eta::Eta;
 use crate::gang::GangShown;
@@ -124,6 +125,10 @@ pub struct Job {
     /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
     #[serde(default)]
     pub gpu_hours: f64,
+    /// Cost of all attempts; one entry for each currency. Empty if no prices are set. Only in the
+    /// answer for a single job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<Cost>,
     /// Version of the job: grows with each change by a user. `If-Match` compares it.
     pub version: u64,
     /// Dependencies that must all be met: `ok:17`, `fail:17`, `end:17`.

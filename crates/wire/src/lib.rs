@@ -21,6 +21,7 @@ mod check_gpus;
 pub mod checked;
 mod chosen;
 mod compat;
+pub mod cost;
 pub mod course;
 pub mod create;
 pub mod envelope;

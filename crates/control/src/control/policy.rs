@@ -25,16 +25,18 @@ impl Control {
         let mut policy = match preset {
             None => before.clone(),
             Some(preset) => {
-                // The caps of users and the policies of pools stay.
+                // The caps of users, the policies of pools and the prices stay.
                 let (user_caps, mut pools) = (before.user_caps.clone(), before.pools.clone());
+                let prices = before.prices.clone();
                 let preset = Policy::from_preset(preset).map_err(invalid)?;
                 pools.extend(preset.pools.clone());
-                Policy { user_caps, pools, ..preset }
+                Policy { user_caps, pools, prices, ..preset }
             }
         };
         for (key, value) in set {
             policy.set(key, value).map_err(invalid)?;
         }
+        policy.note_prices(before, self.now);
         policy.align_pools();
         if !dry_run && policy != *before {
             self.world.put_policy(policy.clone());

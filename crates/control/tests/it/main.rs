@@ -12,6 +12,7 @@ mod life;
 mod mig_plan;
 mod outbox;
 mod over_limit;
+mod policy;
 mod projects;
 mod reseat;
 mod reserve;

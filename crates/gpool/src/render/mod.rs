@@ -2,6 +2,7 @@
 
 pub mod arrays;
 pub mod calibration;
+pub mod cost;
 pub mod events;
 pub mod gpus;
 pub mod history;

@@ -6,6 +6,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::Bytes;
 use gpool_wire::Report;
+use gpool_wire::cost::Cost;
 
 use super::hours::figure;
 
@@ -48,6 +49,8 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
 pub fn used(page: &mut Page, report: &Report) {
     page.label_if("GPUs", gpus(report).as_deref());
     page.label_if("GPU use", gpu_use(report).as_deref());
+    let cost: Vec<String> = report.job.cost.iter().map(Cost::text).collect();
+    page.labels("cost", &cost);
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
 }

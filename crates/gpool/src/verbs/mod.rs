@@ -3,7 +3,8 @@
 pub mod attach;
 pub mod backup;
 pub mod completion;
-pub mod debug;
+pub mod cost;
+mod debug;
 pub mod demo;
 pub mod doctor;
 pub mod down;
@@ -167,6 +168,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| history::run(&args, line.session);
     Show "usage": usage::UsageArgs, "Sum up allocated, busy and idle GPU time",
         |args, line| usage::run(&args, line.session);
+    Show "cost": cost::CostArgs, "Sum up the cost of GPU time and energy",
+        |args, line| cost::run(&args, line.session);
     Show "waste": waste::WasteArgs, "List jobs by the GPU time that they do not use",
         |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",

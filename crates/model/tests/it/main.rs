@@ -21,6 +21,7 @@ mod placeholder;
 mod policy_text;
 mod positions;
 mod prediction;
+mod price;
 mod project;
 mod project_change;
 mod quota;

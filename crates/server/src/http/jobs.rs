@@ -135,8 +135,10 @@ pub(crate) async fn answer_with(
         true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
         false => None,
     };
+    let cost = super::cost::of_job(api, asker.caller.owner.uid, &found).await?;
     let mut job = found.shown(asker, crate::clock::now());
     job.logs = logs;
+    job.cost = cost;
     job.hints = hints;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     (job.can_retry, job.retry_until) = retry;

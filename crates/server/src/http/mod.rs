@@ -10,6 +10,7 @@ mod cluster;
 mod connection;
 mod context;
 mod contract;
+mod cost;
 mod dump;
 mod elements;
 mod events;
@@ -158,6 +159,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
         .routes(routes!(usage::gpu_history))
+        .routes(routes!(cost::list))
         .routes(routes!(waste::list))
         .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));

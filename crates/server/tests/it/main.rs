@@ -13,6 +13,7 @@ mod asker;
 mod case;
 mod cluster;
 mod contract;
+mod cost;
 mod framing;
 mod guard;
 mod history;
