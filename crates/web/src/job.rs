@@ -4,6 +4,7 @@
 use askama::Template;
 use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
+use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
 
@@ -174,7 +175,12 @@ impl JobPage<'_> {
             ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
             ("Note", job.note.clone()),
         ];
-        all.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
+        let live = job.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
+        let live = live.into_iter().map(|(label, text)| match label {
+            "memory" => ("Host memory", text),
+            _ => ("Disk", text),
+        });
+        all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
     }
 }
 

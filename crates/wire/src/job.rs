@@ -1,6 +1,7 @@
 //! Jobs in the API.
 
-use gpool_model::job::{GpuUsage, JobEnd, JobState};
+use gpool_model::Bytes;
+use gpool_model::job::{GpuUsage, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -11,6 +12,7 @@ use crate::eta::Eta;
 use crate::gang::GangShown;
 use crate::hint::Hint;
 use crate::launch::Activate;
+use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
 use crate::reason::Reason;
@@ -122,6 +124,9 @@ pub struct Job {
     pub signal: Option<i32>,
     /// Resource usage. `null` before the job has ended.
     pub usage: Option<Usage>,
+    /// Usage of the running job so far. Only in the answer for a single job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveUsage>,
     /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
     #[serde(default)]
     pub gpu_hours: f64,
@@ -258,6 +263,16 @@ pub struct Usage {
     pub cpu_system_s: f64,
     /// Peak memory of the largest process, in bytes.
     pub memory_peak: u64,
+    /// Peak memory of all processes of a task together, with cached files, in bytes. Absent if the
+    /// node's control groups do not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_together: Option<u64>,
+    /// Bytes read from block devices. Absent if the node's control groups do not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to block devices. Absent if the node's control groups do not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
     /// Peak memory on one GPU, in bytes. Absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_peak: Option<u64>,
@@ -270,16 +285,19 @@ pub struct Usage {
     pub gpu_utilization: Option<f64>,
 }
 
-impl From<&JobEnd> for Usage {
-    fn from(end: &JobEnd) -> Self {
-        let gpu = end.usage.gpu.filter(|gpu| !gpu.memory_peak.is_zero());
+impl From<gpool_model::job::Usage> for Usage {
+    fn from(usage: gpool_model::job::Usage) -> Self {
+        let gpu = usage.gpu.filter(|gpu| !gpu.memory_peak.is_zero());
         Self {
-            cpu_user_s: seconds(end.usage.cpu_user),
-            cpu_system_s: seconds(end.usage.cpu_system),
-            memory_peak: end.usage.memory_peak.get(),
+            cpu_user_s: seconds(usage.cpu_user),
+            cpu_system_s: seconds(usage.cpu_system),
+            memory_peak: usage.memory_peak.get(),
+            memory_peak_together: usage.memory_peak_together.map(Bytes::get),
+            read_bytes: usage.read.map(Bytes::get),
+            written_bytes: usage.written.map(Bytes::get),
             gpu_memory_peak: gpu.map(|gpu| gpu.memory_peak.get()),
             gpu_memory_limit: gpu.map(|gpu| gpu.memory_limit.get()),
-            gpu_utilization: end.usage.gpu.and_then(utilization),
+            gpu_utilization: usage.gpu.and_then(utilization),
         }
     }
 }

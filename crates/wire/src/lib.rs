@@ -40,6 +40,7 @@ pub mod kind;
 pub mod launch;
 pub mod life;
 pub mod live;
+pub mod live_usage;
 mod log;
 pub mod mig;
 mod misfit;

@@ -122,7 +122,8 @@ pub(crate) async fn report(
     let now = crate::clock::now();
     let found = jobs::find(&api, job_id(&id)?).await?;
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
-    let job = Job { cost, ..found.shown(&asker, now) };
+    let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
+    let job = Job { cost, live, ..found.shown(&asker, now) };
     Ok(Json(Document::new(Report::new(job, Time(now)))))
 }
 

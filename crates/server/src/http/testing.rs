@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use gpool_model::agent::{Order, Report};
+use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::device::DeviceSample;
-use gpool_model::{Caller, DeviceUuid, Millis, NodeName, Policy};
+use gpool_model::{Bytes, Caller, DeviceUuid, Millis, NodeName, Policy};
 use gpool_store::{Committer, Options, Store};
 use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
@@ -93,7 +93,13 @@ impl Server {
             answer(Ok(gpool_model::mig_layout::MigReport::default()));
         });
         let lending = Box::new(BTreeMap::new);
-        let agent = AskAgent { open, divide, samples: Box::new(samples), lending };
+        let usage = Box::new(|_| LiveUsage {
+            cpu: Some(Millis::from_secs(90)),
+            memory: Some(Bytes::from_gib(2)),
+            read: Some(Bytes::from_gib(3)),
+            ..LiveUsage::default()
+        });
+        let agent = AskAgent { open, divide, samples: Box::new(samples), lending, usage };
         let shared = Arc::new(Shared {
             info,
             limits,

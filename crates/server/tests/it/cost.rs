@@ -138,7 +138,7 @@ fn the_api_has_the_cost_of_groups_and_jobs() {
     assert!(set("currency=EUR,gpu=1.5").unwrap().settings["prices"].contains("gpu=1.5"));
     let asked = JobCreate {
         command: vec!["sleep".to_owned()],
-        gpus: Some("1".to_owned().into()),
+        gpus: Some("1".to_owned()),
         ..JobCreate::default()
     };
     let job = client.submit(&asked, None).unwrap().id;

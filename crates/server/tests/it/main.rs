@@ -18,6 +18,7 @@ mod framing;
 mod guard;
 mod history;
 mod identity;
+mod idle;
 mod input;
 mod inspect;
 mod jobs;
