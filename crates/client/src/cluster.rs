@@ -1,5 +1,6 @@
 //! The server, its devices and nodes: one method for each route.
 
+use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
 use gpool_wire::usage::{GpuHistory, UsageParams, UsageRow};
 use gpool_wire::waste::WasteRow;
@@ -227,6 +228,14 @@ impl Client {
     /// See [`Error`].
     pub fn cost(&self, range: &UsageParams) -> Result<Vec<CostRow>, Error> {
         self.ask::<List<_>>(&of_range("/cost", range)).map(|answer| answer.items)
+    }
+
+    /// Budgets with the cost of this month.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn budgets(&self) -> Result<Vec<BudgetRow>, Error> {
+        self.ask::<List<_>>(&Call::get("/budgets")).map(|answer| answer.items)
     }
 
     /// Jobs by the GPU time that they hold and do not use; with `sooner`, the jobs that would start

@@ -5,8 +5,8 @@ use std::ops::AddAssign;
 
 use crate::codec::{close, open, put, put_column, take, take_column};
 
-/// Project, user, model, kind, node, pool and job as numbers of names plus one. The node 0 means all
-/// nodes, the job 0 all jobs. The pool 0 was not recorded.
+/// Project, user, model, kind, node, pool and job as numbers of names plus one. The node 0 means
+/// all nodes, the job 0 all jobs. The pool 0 was not recorded.
 pub type Key = [u32; N_KEY];
 
 /// Number of names in a key.
@@ -45,7 +45,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// All sums, in the order in which rows have them.
+    /// All sums, in the order of the columns.
     pub(crate) fn parts(self) -> [u64; 8] {
         [
             self.allocated_ms,

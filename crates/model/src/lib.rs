@@ -10,6 +10,7 @@ pub mod allocation;
 pub mod array;
 pub mod attach;
 pub mod attained;
+pub mod budget;
 pub mod command;
 pub mod compat;
 pub mod context;

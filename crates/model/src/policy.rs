@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budgets, OverBudget, Overspent};
 use crate::id::PoolName;
 use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
@@ -79,16 +80,25 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Prices::is_none")]
     pub prices: Prices,
     /// Earlier prices, oldest first.
-    #[serde(default, skip_serializing_if = "has_no_past")]
+    #[serde(default, skip_serializing_if = "has_none")]
     pub past_prices: Arc<Vec<PastPrices>>,
+    /// Budgets of a month.
+    #[serde(default, skip_serializing_if = "Budgets::is_none")]
+    pub budgets: Budgets,
+    /// The action on jobs when their budget is used up.
+    #[serde(default, skip_serializing_if = "OverBudget::is_warn")]
+    pub over_budget: OverBudget,
+    /// The budgets that are used up and hold jobs, as the server last reported.
+    #[serde(default, skip_serializing_if = "has_none")]
+    pub overspent: Arc<Vec<Overspent>>,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<PoolName, Policy>,
 }
 
-fn has_no_past(past: &Arc<Vec<PastPrices>>) -> bool {
-    past.is_empty()
+fn has_none<T>(list: &Arc<Vec<T>>) -> bool {
+    list.is_empty()
 }
 
 fn yes() -> bool {
@@ -272,6 +282,9 @@ impl Policy {
             over_limit: OverLimit::default(),
             prices: Prices::default(),
             past_prices: Arc::default(),
+            budgets: Budgets::default(),
+            over_budget: OverBudget::default(),
+            overspent: Arc::default(),
             pools: BTreeMap::new(),
         }
     }

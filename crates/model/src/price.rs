@@ -31,6 +31,12 @@ impl Money {
         self.0
     }
 
+    /// This number of millionths of the currency.
+    #[must_use]
+    pub fn from_millionths(millionths: u64) -> Self {
+        Self(millionths)
+    }
+
     /// Reads an amount such as `2` or `0.25`.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The settings of a policy: one row for each, with functions that read and write it.
 
+use crate::budget::{Budgets, OverBudget};
 use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
 use crate::parse;
@@ -77,6 +78,10 @@ impl Setting {
             MilliCpu::new(u64::from(*it)).to_string()
         }),
         setting!(prices, CLUSTER, str::parse, Prices::to_string),
+        setting!(budgets, CLUSTER, str::parse, Budgets::to_string),
+        setting!(over_budget, CLUSTER, |text| chosen(text, &OverBudget::ALL), |it: &OverBudget| {
+            it.as_str().to_owned()
+        }),
     ];
 
     /// The setting with this name.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod alert;
+pub mod budgets;
 pub mod case;
 mod clock;
 pub mod codec;

@@ -1,6 +1,7 @@
 //! The page of costs: GPU time, its idle part, energy and waiting.
 
 use askama::Template;
+use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
 
 use crate::frame::Frame;
@@ -15,6 +16,8 @@ pub struct CostPage<'a> {
     pub frame: Frame<'a>,
     /// Costs, highest first.
     pub rows: &'a [CostRow],
+    /// Budgets of this month.
+    pub budgets: &'a [BudgetRow],
     /// The property that splits them, one of [`PROPERTIES`] or `job`.
     pub by: &'a str,
     /// The shown range, one of [`RANGES`].
@@ -38,6 +41,15 @@ struct Row {
     parts: [f64; 3],
 }
 
+struct Budget {
+    name: String,
+    spent: String,
+    budget: String,
+    state: &'static str,
+    /// The used percentage, at most 100.
+    part: f64,
+}
+
 #[derive(Template)]
 #[template(path = "cost.html")]
 struct Page<'a> {
@@ -48,6 +60,7 @@ struct Page<'a> {
     properties: [(&'static str, bool); CostPage::PROPERTIES.len()],
     rows: Vec<Row>,
     unpriced: Option<String>,
+    budgets: Vec<Budget>,
 }
 
 impl CostPage<'_> {
@@ -63,6 +76,7 @@ impl CostPage<'_> {
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             properties: Self::PROPERTIES.map(|property| (property, property == self.by)),
             rows: self.rows.iter().map(|row| shown(row, highest)).collect(),
+            budgets: self.budgets.iter().map(budget).collect(),
             unpriced: (unpriced >= 0.005).then(|| figure(unpriced)),
         };
         written(&page)
@@ -85,5 +99,21 @@ fn shown(row: &CostRow, highest: f64) -> Row {
         energy: money(cost.energy_cost),
         waited: money(Some(cost.waited_cost)),
         parts: [cost.cost - idle - energy, idle, energy].map(percent),
+    }
+}
+
+fn budget(row: &BudgetRow) -> Budget {
+    let part = if row.budget > 0.0 { 100.0 * row.spent / row.budget } else { 100.0 };
+    Budget {
+        name: format!("{} {}", row.kind, row.name),
+        spent: format!("{:.2} {}", row.spent, row.currency),
+        budget: format!("{:.2} {}", row.budget, row.currency),
+        state: match row.state.as_str() {
+            "warn" => "nearly used up",
+            "over" => "used up",
+            "holds" => "used up: jobs are held",
+            _ => "left",
+        },
+        part: part.min(100.0),
     }
 }

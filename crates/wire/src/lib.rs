@@ -14,6 +14,7 @@ pub mod amount;
 pub mod array;
 mod array_asked;
 pub mod attach;
+pub mod budget;
 pub mod catalogue;
 pub mod cause;
 pub mod check;

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 
 use crate::time::seconds;
 
-/// Usage of a running job so far: the sum over its tasks. A value is absent if the control groups of
-/// its nodes do not count it.
+/// Usage of a running job so far: the sum over its tasks. A value is absent if the control groups
+/// of its nodes do not count it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct LiveUsage {
     /// CPU time in seconds.

@@ -84,11 +84,11 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let _ = writeln!(text, "CPU Efficiency: {percent}% of {of} core-walltime");
     let _ = writeln!(text, "Job Wall-clock time: {}", long_time(wall));
     let together = job.usage.and_then(|usage| usage.memory_peak_together);
-    let (peak, whose) = match together {
+    let (peak, scope) = match together {
         Some(peak) => (peak, "of all processes, with cached files"),
         None => (job.usage.map_or(0, |usage| usage.memory_peak), "of one process"),
     };
-    let _ = writeln!(text, "Memory Utilized: {} MB ({whose})", peak >> 20);
+    let _ = writeln!(text, "Memory Utilized: {} MB ({scope})", peak >> 20);
     match job.mem {
         Some(booked) if booked > 0 => {
             let percent = peak.saturating_mul(100) / booked;

@@ -1,6 +1,7 @@
 //! The state machine, driven event by event, with a store that answers when the test says so.
 
 mod arrays;
+mod budget;
 mod durable;
 mod exits;
 mod gangs;

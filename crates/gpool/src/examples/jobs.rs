@@ -231,6 +231,13 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "budget",
+        &[
+            ("gpool budget", "Budgets of projects and users, and their cost this month"),
+            ("gpool budget --filter state=over,holds", "Only those that are used up"),
+        ],
+    ),
+    (
         "waste",
         &[
             ("gpool waste", "Running jobs, and those of the last week, by their idle GPU time"),

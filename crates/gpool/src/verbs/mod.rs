@@ -2,7 +2,8 @@
 
 pub mod attach;
 pub mod backup;
-pub mod completion;
+pub mod budget;
+mod completion;
 pub mod cost;
 mod debug;
 pub mod demo;
@@ -170,6 +171,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| usage::run(&args, line.session);
     Show "cost": cost::CostArgs, "Sum up the cost of GPU time and energy",
         |args, line| cost::run(&args, line.session);
+    Show "budget": budget::BudgetArgs, "Show budgets with the cost of this month",
+        |args, line| budget::run(&args, line.session);
     Show "waste": waste::WasteArgs, "List jobs by the GPU time that they do not use",
         |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",

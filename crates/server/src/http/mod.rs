@@ -5,6 +5,7 @@ mod accept;
 mod actions;
 mod asker;
 mod attach;
+mod budgets;
 mod bulk;
 mod cluster;
 mod connection;
@@ -160,6 +161,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(usage::usage))
         .routes(routes!(usage::gpu_history))
         .routes(routes!(cost::list))
+        .routes(routes!(budgets::list))
         .routes(routes!(waste::list))
         .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));

@@ -198,6 +198,14 @@ impl Server {
     pub async fn remove_environments(&self, keep: Duration) -> Result<usize, gpool_model::Refusal> {
         crate::environments::look(&self.handle, keep).await
     }
+
+    /// Compares the cost of this month with the budgets.
+    ///
+    /// # Errors
+    /// If the server is stopping, or the history cannot be read.
+    pub async fn compare_budgets(&self) -> Result<(), gpool_model::Refusal> {
+        crate::budgets::compare(&self.handle).await
+    }
 }
 
 impl Drop for Server {

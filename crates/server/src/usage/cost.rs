@@ -116,7 +116,7 @@ pub fn report(
     Ok(ranked(sums, report.n_groups))
 }
 
-/// The parts of a range with their prices. Prices apply from the hour in which they were set.
+/// The parts of a range with their prices. Prices apply from the hour of the change.
 fn periods(policy: &Policy, span: Span) -> Vec<(Span, &Prices)> {
     let mut parts = Vec::new();
     let mut from = span.from;

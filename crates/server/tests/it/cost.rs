@@ -156,3 +156,44 @@ fn the_api_has_the_cost_of_groups_and_jobs() {
     assert_eq!(rows[0].usage.user.as_deref(), Some("ana"));
     assert_eq!(rows[0].usage.energy_kwh, Some(4.0));
 }
+
+#[test]
+fn a_used_up_budget_holds_jobs_with_the_reason() {
+    let mut rig = Rig::new();
+    let client = rig.client(OWNER);
+    let set = |settings: &[(&str, &str)]| {
+        let text = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let set = settings.iter().map(text).collect();
+        client.change_policy(&PolicyPatch { set, ..PolicyPatch::default() }).unwrap();
+    };
+    // The job of project vision, of user ana, costs 4.
+    let past = Use { project: "default", ..use_of("9", "H100-80G", "n1") };
+    write(rig.folder.path(), this_minute(), &[&[past]]);
+    set(&[("prices", "currency=EUR,gpu=4"), ("budgets", "project.default=3,user.ana=5,users=9")]);
+    let shown = || -> Vec<(String, f64, f64, String)> {
+        let rows = client.budgets().unwrap();
+        rows.into_iter().map(|it| (it.name, it.spent, it.budget, it.state)).collect()
+    };
+    let row =
+        |name: &str, spent, budget, state: &str| (name.to_owned(), spent, budget, state.to_owned());
+    assert_eq!(shown(), [row("default", 4.0, 3.0, "over"), row("ana", 4.0, 5.0, "warn")]);
+    rig.compare_budgets();
+    let sleep = JobCreate { command: vec!["sleep".to_owned()], ..JobCreate::default() };
+    let before = client.submit(&sleep, None).unwrap().id;
+    rig.until("it runs", || client.job(&before).unwrap().started_at.is_some());
+
+    set(&[("over_budget", "hold")]);
+    rig.compare_budgets();
+    assert_eq!(shown()[0].3, "holds");
+    let held = client.submit(&sleep, None).unwrap();
+    assert_eq!(held.held_by.as_deref(), Some("budget"));
+    let reason = &client.why(&held.id).unwrap().reasons[0];
+    assert_eq!(reason.code, "over_budget");
+    let text = "the budget of project default for this month is used up, 4 EUR of 3";
+    assert!(reason.text.contains(text), "{}", reason.text);
+    assert!(client.job(&before).unwrap().ended_at.is_none(), "running jobs continue");
+
+    set(&[("budgets", "project.default=30")]);
+    rig.compare_budgets();
+    rig.until("it runs", || client.job(&held.id).unwrap().started_at.is_some());
+}

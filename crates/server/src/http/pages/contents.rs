@@ -10,6 +10,7 @@ use gpool_web::{
     Admin, CostPage, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
     Reservations, Route, STATES, UsagePage, Wall,
 };
+use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
 use gpool_wire::usage::{GpuHistory, UsageRow};
 use gpool_wire::{
@@ -156,7 +157,9 @@ impl Pages {
         let since = before(now(), hours);
         let path = format!("/api/v1/cost?by={by}&since={since}&limit={JOBS}");
         let rows: List<CostRow> = self.ask(&visit.asks, &path).await?;
-        let page = CostPage { frame: visit.frame("/cost"), rows: &rows.items, by, range };
+        let budgets: List<BudgetRow> = self.ask(&visit.asks, "/api/v1/budgets").await?;
+        let (rows, budgets) = (&rows.items[..], &budgets.items[..]);
+        let page = CostPage { frame: visit.frame("/cost"), rows, budgets, by, range };
         Ok(html(StatusCode::OK, page.page()))
     }
 
