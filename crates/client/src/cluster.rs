@@ -1,6 +1,8 @@
 //! The server, its devices and nodes: one method for each route.
 
-use gpool_wire::usage::{GpuHistory, UsageRow};
+use gpool_wire::budget::BudgetRow;
+use gpool_wire::cost::CostRow;
+use gpool_wire::usage::{GpuHistory, UsageParams, UsageRow};
 use gpool_wire::waste::WasteRow;
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
@@ -216,16 +218,24 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn usage(
-        &self,
-        by: &str,
-        since: Option<Time>,
-        until: Option<Time>,
-        step: Option<&str>,
-    ) -> Result<Vec<UsageRow>, Error> {
-        let call = Call::get("/usage").query("by", &by).query_if("since", since);
-        let call = call.query_if("until", until).query_if("step", step);
-        self.ask::<List<_>>(&call).map(|answer| answer.items)
+    pub fn usage(&self, range: &UsageParams) -> Result<Vec<UsageRow>, Error> {
+        self.ask::<List<_>>(&of_range("/usage", range)).map(|answer| answer.items)
+    }
+
+    /// GPU time over a range with its cost.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn cost(&self, range: &UsageParams) -> Result<Vec<CostRow>, Error> {
+        self.ask::<List<_>>(&of_range("/cost", range)).map(|answer| answer.items)
+    }
+
+    /// Budgets with the cost of this month.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn budgets(&self) -> Result<Vec<BudgetRow>, Error> {
+        self.ask::<List<_>>(&Call::get("/budgets")).map(|answer| answer.items)
     }
 
     /// Jobs by the GPU time that they hold and do not use; with `sooner`, the jobs that would start
@@ -269,4 +279,11 @@ impl Client {
     pub fn events(&self, after: Option<String>) -> Result<Events, Error> {
         Events::open(self.clone(), after)
     }
+}
+
+/// A report about GPU time.
+fn of_range(path: &str, range: &UsageParams) -> Call {
+    let UsageParams { by, since, until, step, limit } = range;
+    let call = Call::get(path).query_if("by", by.as_ref()).query_if("since", *since);
+    call.query_if("until", *until).query_if("step", step.as_ref()).query_if("limit", *limit)
 }

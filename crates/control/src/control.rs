@@ -2,6 +2,7 @@
 
 mod again;
 mod arrays;
+mod budget;
 pub(crate) mod claims;
 pub(crate) mod cycle;
 mod drain;
@@ -373,6 +374,7 @@ impl Control {
             }
             Command::Undrain { targets } => self.undrain(caller, &targets),
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
+            Command::SetOverspent { all } => self.set_overspent(caller, all),
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
             Command::LabelNodes { nodes, change } => self.label_nodes(caller, &nodes, &change),

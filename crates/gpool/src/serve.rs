@@ -133,7 +133,7 @@ fn start_agent(
     // Shared by all callbacks; `None` after the agent was stopped.
     let agent = Arc::new(Mutex::new(Some(agent)));
     let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
-    let (divided, lent) = (Arc::clone(&agent), Arc::clone(&agent));
+    let (divided, lent, used) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
     Ok(AgentLink {
         order: Box::new(move |order| {
             with(&ordered, |agent| agent.order(order));
@@ -149,6 +149,7 @@ fn start_agent(
         }),
         samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
         lending: Box::new(move || with(&lent, AgentHandle::lending).unwrap_or_default()),
+        usage: Box::new(move |task| with(&used, |agent| agent.usage(task)).unwrap_or_default()),
         stop: Box::new(move || {
             let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(agent) = agent {

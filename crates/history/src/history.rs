@@ -78,14 +78,22 @@ pub struct Use<'a> {
     pub model: &'a str,
     /// The kind of job or use.
     pub kind: &'a str,
-    /// The node.
+    /// The node; empty for waiting time.
     pub node: &'a str,
+    /// The pool of the node; for waiting time the requested one, or an empty string.
+    pub pool: &'a str,
+    /// The job or array element; empty for processes outside gpool and for waiting time.
+    pub job: &'a str,
     /// Allocated time, in milliseconds of one GPU.
     pub allocated_ms: u64,
     /// Time while the GPU was busy; `None` if that was not measured.
     pub busy_ms: Option<u64>,
     /// Time of useful work; `None` if that was not measured.
     pub useful_ms: Option<u64>,
+    /// Energy in joules; `None` if that was not measured.
+    pub energy_j: Option<u64>,
+    /// Requested GPUs times the time of waiting for capacity.
+    pub waited_ms: u64,
 }
 
 impl From<&Use<'_>> for Totals {
@@ -97,6 +105,9 @@ impl From<&Use<'_>> for Totals {
             busy_of_ms: measured(used.busy_ms),
             useful_ms: used.useful_ms.unwrap_or(0),
             useful_of_ms: measured(used.useful_ms),
+            energy_j: used.energy_j.unwrap_or(0),
+            energy_of_ms: measured(used.energy_j),
+            waited_ms: used.waited_ms,
         }
     }
 }
@@ -396,6 +407,8 @@ impl Writing<'_> {
                 (Kind::Model, it.model),
                 (Kind::Use, it.kind),
                 (Kind::Node, it.node),
+                (Kind::Pool, it.pool),
+                (Kind::Job, it.job),
             ];
             if parts.iter().any(|(_, name)| !is_name(name)) {
                 self.n_refused += 1;

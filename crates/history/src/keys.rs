@@ -82,9 +82,9 @@ pub enum Level {
     Minutes(Family),
     /// The hours of a day.
     Hours(Family),
-    /// Sums of an hour by project, user, model, kind and node.
+    /// Sums of an hour by all names.
     NodeTotals,
-    /// Sums of an hour by project, user, model and kind.
+    /// Sums of an hour by all names except node and job.
     Totals,
 }
 

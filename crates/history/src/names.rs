@@ -36,6 +36,8 @@ pub enum Kind {
     Use = 6,
     /// A node.
     Node = 7,
+    /// A pool.
+    Pool = 8,
 }
 
 impl From<Family> for Kind {
@@ -98,7 +100,7 @@ pub fn drop_before(connection: &Connection, day: u32, limit: u32) -> Result<usiz
 /// The writer's numbers of names.
 #[derive(Default)]
 pub struct Names {
-    cached: [HashMap<Box<str>, u32>; 8],
+    cached: [HashMap<Box<str>, u32>; 9],
 }
 
 impl Names {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::codec::{put, take, take_u32};
 use crate::error::Error;
 use crate::keys::{Pending, Stream};
-use crate::totals::{Key, Totals};
+use crate::totals::{Key, NODE, Totals};
 
 /// Values of one device, job or metric.
 pub type Member = (u32, Box<[Option<u32>]>);
@@ -57,35 +57,39 @@ pub fn decode_values(
     Some(())
 }
 
+/// Added to the minute of use in the present form. Without it, rows lack pool, job, energy and
+/// waiting time: an older version wrote them, and they wait to be sealed.
+const FORM: u32 = 64;
+/// The sums of a row in the older form.
+const N_OLDER: usize = 5;
+
 /// Encodes use of one minute.
 pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Totals)>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put(&mut bytes, u64::from(minute));
+    put(&mut bytes, u64::from(minute + FORM));
     for (key, totals) in rows {
         key.iter().for_each(|part| put(&mut bytes, u64::from(*part)));
-        let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = *totals;
-        let sums = [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms];
-        sums.into_iter().for_each(|sum| put(&mut bytes, sum));
+        totals.parts().into_iter().for_each(|sum| put(&mut bytes, sum));
     }
     bytes
 }
 
 /// Reads use of one minute. `None` if the bytes are damaged.
 pub fn decode_use(mut bytes: &[u8], see: &mut dyn FnMut(usize, Key, Totals)) -> Option<()> {
-    let minute = usize::try_from(take(&mut bytes)?).ok().filter(|minute| *minute < 60)?;
+    let head = take_u32(&mut bytes)?;
+    let (is_older, minute) = (head < FORM, head % FORM);
+    let minute = usize::try_from(minute).ok().filter(|minute| *minute < 60 && head < 2 * FORM)?;
     while !bytes.is_empty() {
-        let mut key = Key::default();
-        for part in &mut key {
+        let (mut key, mut sums) = (Key::default(), Totals::default().parts());
+        let n_key = if is_older { NODE + 1 } else { key.len() };
+        for part in &mut key[..n_key] {
             *part = take_u32(&mut bytes)?;
         }
-        let totals = Totals {
-            allocated_ms: take(&mut bytes)?,
-            busy_ms: take(&mut bytes)?,
-            busy_of_ms: take(&mut bytes)?,
-            useful_ms: take(&mut bytes)?,
-            useful_of_ms: take(&mut bytes)?,
-        };
-        see(minute, key, totals);
+        let n_sums = if is_older { N_OLDER } else { sums.len() };
+        for sum in &mut sums[..n_sums] {
+            *sum = take(&mut bytes)?;
+        }
+        see(minute, key, Totals::of_parts(sums));
     }
     Some(())
 }

@@ -1,4 +1,4 @@
-//! Reports: GPU time over hours by project, user, model, kind and node.
+//! Reports: GPU time over hours by project, user, model, kind, node, pool and job.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use crate::reader::{CELLS_MAX, Reader};
 use crate::recent;
 use crate::seal;
 use crate::time::{Minute, Span, Step};
-use crate::totals::{Key, NODE, Totals, each_row};
+use crate::totals::{JOB, Key, NODE, Totals, each_row};
 
 /// A property for splitting time. The numbers are positions in a stored key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,12 @@ pub enum Dimension {
     Model = 2,
     /// The kind of job or use.
     Kind = 3,
-    /// The node.
+    /// The node; waiting time has none.
     Node = 4,
+    /// The pool; empty in records of older versions.
+    Pool = 5,
+    /// The job or array element; waiting time has none.
+    Job = 6,
 }
 
 impl Dimension {
@@ -36,6 +40,8 @@ impl Dimension {
             Self::Model => Kind::Model,
             Self::Kind => Kind::Use,
             Self::Node => Kind::Node,
+            Self::Pool => Kind::Pool,
+            Self::Job => Kind::Job,
         }
     }
 }
@@ -112,9 +118,10 @@ fn sum(
         }
         *cells.entry((group, point(hour))).or_default() += totals;
     };
-    let has_nodes = report.by.contains(&Dimension::Node);
+    let is_detailed = report.by.iter().any(|it| matches!(it, Dimension::Node | Dimension::Job));
+    let is_detailed = is_detailed || only.iter().any(|(place, _)| matches!(*place, NODE | JOB));
     let of_node = only.iter().find(|(place, _)| *place == NODE).map(|(_, n)| n / NODES);
-    let level = if has_nodes || of_node.is_some() { Level::NodeTotals } else { Level::Totals };
+    let level = if is_detailed { Level::NodeTotals } else { Level::Totals };
     for hour in hours.clone() {
         let rows = match of_node {
             Some(part) => level.row(hour, part)..=level.row(hour, part),
@@ -160,9 +167,9 @@ fn rows(
     for (rank, (group, _)) in order.into_iter().enumerate() {
         ranks.insert(group, rank.min(report.n_groups));
         if rank < report.n_groups {
-            let of = |dimension: &Dimension| {
-                let n = group[*dimension as usize].saturating_sub(1);
-                names::text_of(connection, dimension.kind(), n)
+            let of = |dimension: &Dimension| match group[*dimension as usize].checked_sub(1) {
+                Some(n) => names::text_of(connection, dimension.kind(), n),
+                None => Ok(String::new()),
             };
             texts.push(report.by.iter().map(of).collect::<Result<Vec<_>, _>>()?);
         }

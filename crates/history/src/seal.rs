@@ -12,7 +12,7 @@ use crate::names;
 use crate::recent;
 use crate::series::Family;
 use crate::time::DAY;
-use crate::totals::{Key, NODE, Table, Totals};
+use crate::totals::{JOB, Key, NODE, Table, Totals};
 
 /// Seals one part of an hour, in one transaction. Minutes that come after the hour was sealed are
 /// merged in the same way.
@@ -101,7 +101,7 @@ fn seal_use(connection: &Connection, pending: Pending) -> Result<(), Error> {
     let row = Level::Totals.row(pending.hour, 0);
     let mut all = read_table(connection, row)?;
     for (mut key, totals) in new {
-        key[NODE] = 0;
+        (key[NODE], key[JOB]) = (0, 0);
         all.0.entry(key).or_default().totals += totals;
     }
     write(connection, row, &all.encode())

@@ -5,14 +5,22 @@ use std::ops::AddAssign;
 
 use crate::codec::{close, open, put, put_column, take, take_column};
 
-/// Project, user, model, kind and node as numbers of names plus one. The node 0 means all nodes.
-pub type Key = [u32; 5];
+/// Project, user, model, kind, node, pool and job as numbers of names plus one. The node 0 means
+/// all nodes, the job 0 all jobs. The pool 0 was not recorded.
+pub type Key = [u32; N_KEY];
 
+/// Number of names in a key.
+const N_KEY: usize = 7;
 /// The place of the node in a key.
 pub const NODE: usize = 4;
+/// The place of the job in a key.
+pub const JOB: usize = 6;
 
-/// Columns of a stored row: key, minutes, sums.
-const N_COLUMNS: usize = 11;
+/// Columns of a stored row: five names, minutes, sums, and then those that came later: pool, job,
+/// energy, waiting time.
+const N_COLUMNS: usize = 16;
+/// Columns that each row has. Older rows end after them.
+const N_FIRST: usize = 11;
 
 /// GPU time of a range, in milliseconds of one GPU. Busy and useful time come with the allocated
 /// time that has such a measurement, so ratios are right even if some devices measure nothing.
@@ -28,16 +36,53 @@ pub struct Totals {
     pub useful_ms: u64,
     /// Allocated time with a measurement of useful time; 0 if there was none.
     pub useful_of_ms: u64,
+    /// Energy in joules.
+    pub energy_j: u64,
+    /// Allocated time with a measurement of energy; 0 if there was none.
+    pub energy_of_ms: u64,
+    /// Requested GPUs times the time that jobs waited for capacity.
+    pub waited_ms: u64,
+}
+
+impl Totals {
+    /// All sums, in the order of the columns.
+    pub(crate) fn parts(self) -> [u64; 8] {
+        [
+            self.allocated_ms,
+            self.busy_ms,
+            self.busy_of_ms,
+            self.useful_ms,
+            self.useful_of_ms,
+            self.energy_j,
+            self.energy_of_ms,
+            self.waited_ms,
+        ]
+    }
+
+    /// The sums in the order of [`Totals::parts`].
+    pub(crate) fn of_parts(parts: [u64; 8]) -> Self {
+        let [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms, rest @ ..] = parts;
+        let [energy_j, energy_of_ms, waited_ms] = rest;
+        Self {
+            allocated_ms,
+            busy_ms,
+            busy_of_ms,
+            useful_ms,
+            useful_of_ms,
+            energy_j,
+            energy_of_ms,
+            waited_ms,
+        }
+    }
 }
 
 impl AddAssign for Totals {
     fn add_assign(&mut self, other: Self) {
-        let add = |to: &mut u64, more| *to = to.saturating_add(more);
-        add(&mut self.allocated_ms, other.allocated_ms);
-        add(&mut self.busy_ms, other.busy_ms);
-        add(&mut self.busy_of_ms, other.busy_of_ms);
-        add(&mut self.useful_ms, other.useful_ms);
-        add(&mut self.useful_of_ms, other.useful_of_ms);
+        let (mut parts, others) = (self.parts(), other.parts());
+        for (part, more) in parts.iter_mut().zip(others) {
+            *part = part.saturating_add(more);
+        }
+        *self = Self::of_parts(parts);
     }
 }
 
@@ -92,7 +137,11 @@ pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
     let mut bytes = open(bytes)?;
     let n_rows = usize::try_from(take(&mut bytes)?).ok()?;
     let mut columns = [const { Vec::new() }; N_COLUMNS];
-    for column in &mut columns {
+    for (ix, column) in columns.iter_mut().enumerate() {
+        if ix >= N_FIRST && bytes.is_empty() {
+            column.resize(n_rows, 0);
+            continue;
+        }
         take_column(&mut bytes, n_rows, &mut |_, value| column.push(value))?;
         if column.len() != n_rows {
             return None;
@@ -100,30 +149,17 @@ pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
     }
     (0..n_rows).for_each(|ix| {
         let row: [u64; N_COLUMNS] = std::array::from_fn(|column| columns[column][ix]);
-        let [project, user, model, kind, node, minutes, totals @ ..] = row;
-        let [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms] = totals;
+        let [project, user, model, kind, node, minutes, a, b, c, d, e, pool, job, f, g, h] = row;
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
-        let key = [project, user, model, kind, node].map(number);
-        let totals = Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms };
+        let key = [project, user, model, kind, node, pool, job].map(number);
+        let totals = Totals::of_parts([a, b, c, d, e, f, g, h]);
         see(key, Row { minutes, totals });
     });
     Some(())
 }
 
 fn cells(key: &Key, row: &Row) -> [u64; N_COLUMNS] {
-    let [project, user, model, kind, node] = key.map(u64::from);
-    let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = row.totals;
-    [
-        project,
-        user,
-        model,
-        kind,
-        node,
-        row.minutes,
-        allocated_ms,
-        busy_ms,
-        busy_of_ms,
-        useful_ms,
-        useful_of_ms,
-    ]
+    let [project, user, model, kind, node, pool, job] = key.map(u64::from);
+    let [a, b, c, d, e, f, g, h] = row.totals.parts();
+    [project, user, model, kind, node, row.minutes, a, b, c, d, e, pool, job, f, g, h]
 }

@@ -394,3 +394,19 @@ pub enum TaskIs {
     /// was restored from an older backup.
     Over,
 }
+
+/// What a running task has used so far, from its control group. A value that the kernel does not
+/// count is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LiveUsage {
+    /// CPU time.
+    pub cpu: Option<Millis>,
+    /// Memory of all its processes now, with cached files.
+    pub memory: Option<Bytes>,
+    /// The most memory of all its processes, with cached files.
+    pub memory_peak: Option<Bytes>,
+    /// Bytes read from block devices.
+    pub read: Option<Bytes>,
+    /// Bytes written to block devices.
+    pub written: Option<Bytes>,
+}

@@ -169,6 +169,11 @@ pub enum Command {
         /// The caps; a user with unlimited caps still has caps of their own.
         caps: crate::policy::Caps,
     },
+    /// Replace the budgets that are used up; the server itself asks for this.
+    SetOverspent {
+        /// The budgets.
+        all: Vec<crate::budget::Overspent>,
+    },
     /// Create, change and delete projects.
     ChangeProjects(ProjectsAsk),
     /// Set how the scheduler chooses whole devices.

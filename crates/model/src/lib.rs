@@ -10,6 +10,7 @@ pub mod allocation;
 pub mod array;
 pub mod attach;
 pub mod attained;
+pub mod budget;
 pub mod command;
 pub mod compat;
 pub mod context;
@@ -48,6 +49,7 @@ mod policy_pools;
 pub mod policy_text;
 pub mod positions;
 pub mod prediction;
+pub mod price;
 pub mod project;
 pub mod project_change;
 pub mod quota;
@@ -101,6 +103,7 @@ pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait}
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
 pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
+pub use price::{Money, PastPrices, Prices};
 pub use project::{JobTerms, Members, MinRuntime, Project};
 pub use project_change::{
     ProjectChange, ProjectChangeHow, ProjectDifference, ProjectPatch, ProjectWarning, ProjectsAsk,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, JobId, ProjectName};
+use crate::job::end::Usage;
 use crate::job::owner::Owner;
 use crate::job::state::JobState;
 use crate::over_limit::OverMemory;
@@ -215,6 +216,9 @@ pub struct JobNews {
     /// Its exit code as a shell reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// What it used, if it has run and ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// Since when it has not used its GPUs, if that is the news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,

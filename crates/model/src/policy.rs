@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budgets, OverBudget, Overspent};
 use crate::id::PoolName;
 use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
+use crate::price::{PastPrices, Prices};
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliGpu, Millis};
 
@@ -74,10 +76,29 @@ pub struct Policy {
     /// The action on jobs that use more GPU memory than their limit.
     #[serde(default, skip_serializing_if = "OverLimit::is_report")]
     pub over_limit: OverLimit,
+    /// Prices of GPU time and energy, for reports.
+    #[serde(default, skip_serializing_if = "Prices::is_none")]
+    pub prices: Prices,
+    /// Earlier prices, oldest first.
+    #[serde(default, skip_serializing_if = "has_none")]
+    pub past_prices: Arc<Vec<PastPrices>>,
+    /// Budgets of a month.
+    #[serde(default, skip_serializing_if = "Budgets::is_none")]
+    pub budgets: Budgets,
+    /// The action on jobs when their budget is used up.
+    #[serde(default, skip_serializing_if = "OverBudget::is_warn")]
+    pub over_budget: OverBudget,
+    /// The budgets that are used up and hold jobs, as the server last reported.
+    #[serde(default, skip_serializing_if = "has_none")]
+    pub overspent: Arc<Vec<Overspent>>,
     /// Policies of single pools: the queue order and placement of jobs that name the pool. Settings
     /// about users and projects apply to the whole cluster and are the same in all of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<PoolName, Policy>,
+}
+
+fn has_none<T>(list: &Arc<Vec<T>>) -> bool {
+    list.is_empty()
 }
 
 fn yes() -> bool {
@@ -259,6 +280,11 @@ impl Policy {
             share_with: ShareWith::Anyone,
             idle: OnIdle::default(),
             over_limit: OverLimit::default(),
+            prices: Prices::default(),
+            past_prices: Arc::default(),
+            budgets: Budgets::default(),
+            over_budget: OverBudget::default(),
+            overspent: Arc::default(),
             pools: BTreeMap::new(),
         }
     }

@@ -311,6 +311,13 @@ pub enum Reason {
         /// The time at which this began.
         since: Timestamp,
     },
+    /// The budget of its project or user for this month is used up.
+    OverBudget {
+        /// The time at which this began.
+        since: Timestamp,
+        /// The budget; `None` if it no longer is, and the job is about to be released.
+        by: Option<Box<crate::budget::Overspent>>,
+    },
     /// It is held because a path that it needs did not exist when it was about to start.
     PathOrImageMissing {
         /// The time at which this began.
@@ -476,6 +483,7 @@ impl Reason {
             Self::HeldByAdmin { .. } => "held_by_admin",
             Self::Released { .. } => "released",
             Self::SetAside { .. } => "set_aside",
+            Self::OverBudget { .. } => "over_budget",
             Self::PathOrImageMissing { .. } => "path_or_image_missing",
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",

@@ -1,9 +1,11 @@
 //! The settings of a policy: one row for each, with functions that read and write it.
 
+use crate::budget::{Budgets, OverBudget};
 use crate::kind::OnIdle;
 use crate::over_limit::OverLimit;
 use crate::parse;
 use crate::policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
+use crate::price::Prices;
 use crate::sharer::ShareWith;
 use crate::unit::{GpuTime, MilliCpu, Millis};
 
@@ -74,6 +76,11 @@ impl Setting {
         setting!(use_half_life, CLUSTER, half_life, span_text),
         setting!(use_weight, CLUSTER, use_weight, |it: &u32| {
             MilliCpu::new(u64::from(*it)).to_string()
+        }),
+        setting!(prices, CLUSTER, str::parse, Prices::to_string),
+        setting!(budgets, CLUSTER, str::parse, Budgets::to_string),
+        setting!(over_budget, CLUSTER, |text| chosen(text, &OverBudget::ALL), |it: &OverBudget| {
+            it.as_str().to_owned()
         }),
     ];
 

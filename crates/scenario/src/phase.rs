@@ -124,6 +124,7 @@ fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
         "admin" => Ok(Holder::Admin),
         "idle" => Ok(Holder::Idle),
         "scheduler" => Ok(Holder::Scheduler),
+        "budget" => Ok(Holder::Budget),
         word => Err(words.unknown(word, "user, admin or scheduler")),
     }
 }

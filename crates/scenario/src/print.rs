@@ -264,6 +264,7 @@ fn state(
             Holder::Admin => " by admin",
             Holder::Idle => " by idle",
             Holder::Scheduler => " by scheduler",
+            Holder::Budget => " by budget",
         })?;
     }
     let since = since(job);

@@ -145,6 +145,7 @@ fn of_command(command: &Command) -> String {
                 gpool_model::label::written(&change.set).into_iter().chain(removed).collect();
             format!("label {} {}", some(&names), some(&labels))
         }
+        Command::SetOverspent { all } => format!("{} budgets are used up", all.len()),
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 
 use gpool_control::Control;
+use gpool_model::agent::LiveUsage;
 use gpool_model::array::ArrayEnds;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::{DependencyKind, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Outcome,
-    Phase, Refusal, Reply, TaskId, Timestamp,
+    Allocation, Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice,
+    NotifyRule, Outcome, Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
@@ -315,6 +316,14 @@ impl CoreHandle {
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
         agents.flat_map(|agent| (agent.samples)()).collect()
+    }
+
+    /// Returns what each task has used so far. Reads files of the kernel.
+    #[must_use]
+    pub fn live_usage(&self, allocations: &[Allocation]) -> Vec<LiveUsage> {
+        let agents = self.shared.agents.get();
+        let of = |it: &Allocation| Some((agents?.get(&it.node)?.usage)(it.task));
+        allocations.iter().filter_map(of).collect()
     }
 
     /// Returns the loans of memory on each device.

@@ -6,6 +6,7 @@
 
 mod access;
 mod alert;
+pub mod budgets;
 pub mod case;
 mod clock;
 pub mod codec;

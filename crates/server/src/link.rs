@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use gpool_model::agent::{Order, Report};
+use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
@@ -45,6 +45,8 @@ pub struct AgentLink {
     pub samples: Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + Send + Sync>,
     /// Returns the loans of memory on each device.
     pub lending: Loans,
+    /// Returns what a running task has used so far.
+    pub usage: UsageOf,
     /// Stops the agent. Running jobs continue.
     pub stop: Box<dyn FnOnce() + Send>,
 }
@@ -64,10 +66,14 @@ pub(crate) type Samples = Box<dyn Fn() -> BTreeMap<DeviceUuid, DeviceSample> + S
 /// Returns the loans of memory on each device of an agent.
 pub type Loans = Box<dyn Fn() -> BTreeMap<DeviceUuid, Lending> + Send + Sync>;
 
+/// Returns what a running task of an agent has used so far.
+pub type UsageOf = Box<dyn Fn(TaskId) -> LiveUsage + Send + Sync>;
+
 /// Functions of an agent that bypass the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
     pub divide: Divide,
     pub samples: Samples,
     pub lending: Loans,
+    pub usage: UsageOf,
 }

@@ -1,20 +1,21 @@
-//! Looks at the devices every few seconds, and writes their utilization minute by minute.
+//! Looks at devices and waiting jobs every few seconds, and writes GPU time minute by minute.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_model::device::Lending;
+use gpool_model::pattern::short_model;
 use gpool_model::{Device, Refusal};
 use gpool_world::{NodeRow, World};
 use tokio::time::MissedTickBehavior;
 
 use crate::handle::{Age, CoreHandle};
-use crate::usage::minutes::{Held, Minutes, Seen};
+use crate::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
 use crate::usage::this_minute;
 
 /// Pause between two looks at the devices.
-const LOOK: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_secs(5);
 /// A longer gap counts only this much: its rest is not known.
 const GAP_MAX: Duration = Duration::from_secs(15);
 /// The kind of processes that gpool did not start.
@@ -22,13 +23,13 @@ const UNMANAGED: &str = "unmanaged";
 
 /// Looks at the devices and writes each minute when it is over, until the server stops.
 pub async fn keep(handle: CoreHandle) {
-    let mut timer = tokio::time::interval(LOOK);
+    let mut timer = tokio::time::interval(PAUSE);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut minutes, mut store, mut last) = (Minutes::default(), None, Instant::now());
     loop {
         timer.tick().await;
-        let seen = match look(&handle).await {
-            Ok(seen) => seen,
+        let look = match look(&handle).await {
+            Ok(look) => look,
             Err(Refusal::ShuttingDown) => return,
             // The next look may work.
             Err(_) => continue,
@@ -36,7 +37,7 @@ pub async fn keep(handle: CoreHandle) {
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
         let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(0);
-        let Some(minute) = minutes.add(this_minute(), passed_ms, &seen) else { continue };
+        let Some(minute) = minutes.add(this_minute(), passed_ms, &look) else { continue };
         let shared = Arc::clone(&handle.shared);
         let write = move || {
             shared.usage.write(&mut store, &minute);
@@ -46,19 +47,20 @@ pub async fn keep(handle: CoreHandle) {
     }
 }
 
-/// All devices with their holders and last samples.
-async fn look(handle: &CoreHandle) -> Result<Vec<Seen>, Refusal> {
+/// All devices with their holders and last samples, and all jobs that wait for capacity.
+async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
     let uid = handle.info().uid;
     let (samples, lending) = (handle.samples(), handle.lending());
     let all = move |view: &crate::View<'_>| {
-        let mut seen = Vec::new();
+        let mut devices = Vec::new();
         for (_, row) in view.world.nodes_by_name() {
             for (ix, device) in row.node.devices.iter().enumerate() {
                 let sample = samples.get(&device.uuid).copied().unwrap_or_default();
                 let mut it = Seen {
                     device: device.uuid.to_string(),
-                    model: gpool_model::pattern::short_model(&device.model),
+                    model: short_model(&device.model),
                     node: row.node.name.to_string(),
+                    pool: row.node.pool.to_string(),
                     sample,
                     held: held(view.world, row, ix, lending.get(&device.uuid)),
                 };
@@ -70,10 +72,10 @@ async fn look(handle: &CoreHandle) -> Result<Vec<Seen>, Refusal> {
                 if it.held.is_empty() {
                     it.held = unmanaged(device, sample.utilization_percent);
                 }
-                seen.push(it);
+                devices.push(it);
             }
         }
-        seen
+        Look { devices, waiting: waiting(view.world) }
     };
     handle.look(uid, Age::New, all).await
 }
@@ -97,6 +99,45 @@ fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> V
         })
     });
     by.collect()
+}
+
+/// The jobs that wait for capacity, by group.
+fn waiting(world: &World) -> Vec<Waiting> {
+    let mut models = BTreeMap::<&str, String>::new();
+    for device in world.nodes().iter().flat_map(|row| &row.node.devices) {
+        models.entry(&device.model).or_insert_with(|| short_model(&device.model));
+    }
+    let mut groups = BTreeMap::<_, u64>::new();
+    for (_, queue) in world.shapes() {
+        let gpus = &queue.shape.fit.gpus;
+        let each = queue.shape.fit.gpus_together().get();
+        if each == 0 {
+            continue;
+        }
+        let accepts = |model: &&str| {
+            gpus.models.is_empty() || gpus.models.iter().any(|pattern| pattern.matches(model))
+        };
+        let found: BTreeSet<&String> =
+            models.iter().filter(|(model, _)| accepts(model)).map(|(_, short)| short).collect();
+        let model = if found.len() == 1 { found.first().map_or("", |it| it) } else { "" };
+        for (_, id) in queue.fresh.iter().chain(&queue.escalated) {
+            let Some(row) = world.job(*id) else { continue };
+            let spec = &row.spec;
+            let group = (&spec.project, &spec.owner.user, model, spec.kind(), &spec.pool);
+            let milli = groups.entry(group).or_default();
+            *milli = each.saturating_mul(queue.n_of(*id)).saturating_add(*milli);
+        }
+    }
+    let one =
+        |((project, user, model, kind, pool), milli): ((_, _, &str, _, &Option<_>), u64)| Waiting {
+            project: ToString::to_string(project),
+            user: ToString::to_string(user),
+            model: model.to_owned(),
+            kind: ToString::to_string(&kind),
+            pool: pool.as_ref().map(ToString::to_string).unwrap_or_default(),
+            milli,
+        };
+    groups.into_iter().map(one).collect()
 }
 
 /// The users of processes that gpool did not start, with equal parts of the device.

@@ -163,10 +163,10 @@ fn start_agents(
     let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for node in &config.nodes {
         let agent = start_agent(node, ports(shared, node))?;
-        let AgentLink { order, open, divide, samples, lending, stop } = agent;
+        let AgentLink { order, open, divide, samples, lending, usage, stop } = agent;
         fail::fail_point!("server-start-agent");
         orders.insert(node.clone(), order);
-        asks.insert(node.clone(), AskAgent { open, divide, samples, lending });
+        asks.insert(node.clone(), AskAgent { open, divide, samples, lending, usage });
         stops.push(stop);
     }
     // An agent of a removed node gets no orders.
@@ -276,6 +276,7 @@ async fn serve(
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
+    let budgets = tokio::spawn(crate::budgets::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
     // The memory of the loaded records is no longer needed.
     (config.give_back_memory)();
@@ -292,6 +293,7 @@ async fn serve(
     files.abort();
     instances.abort();
     usage.abort();
+    budgets.abort();
     later.iter().for_each(tokio::task::JoinHandle::abort);
     drop(end_serving);
     server.await.context("the API panicked")?;

@@ -1,6 +1,8 @@
 //! Utilization over time, in a store of its own. No decision reads it, and if it fails, jobs and
 //! scheduling are unaffected.
 
+pub mod cost;
+pub mod idle;
 pub mod minutes;
 
 use std::path::{Path, PathBuf};
@@ -12,9 +14,13 @@ use gpool_history::{
 };
 use gpool_model::{Refusal, Timestamp};
 
+use self::idle::{Ended, IdleParts};
 use self::minutes::Collected;
 use crate::clock::now;
 use crate::fault::internal;
+
+/// Points of a job's utilization that are read to find its idle time: a week of minutes.
+const IDLE_POINTS: usize = 7 * 24 * 60;
 
 /// The history store, for readers.
 #[derive(Debug)]
@@ -87,6 +93,27 @@ impl UsageHistory {
             (n > 0.0).then(|| points().map(|it| it.mean * f64::from(it.n_minutes)).sum::<f64>() / n)
         };
         Ok(chart.lines.iter().map(mean).collect())
+    }
+
+    /// When a job did not use its GPUs; `None` if that was not recorded.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn idle_of_job(
+        &self,
+        job: &str,
+        (from, to): (Timestamp, Timestamp),
+        ended: Ended,
+    ) -> Result<Option<IdleParts>, Refusal> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let span = Span { from: minute_of(from), to: minute_of(to).after(1) };
+        let step = Step::fitting(span, IDLE_POINTS);
+        let series = [JobSeries::GpuUtilization];
+        let chart = Reader::new(&self.path).jobs(&[job], &series, span, step);
+        let chart = chart.map_err(internal)?;
+        Ok(chart.lines.first().and_then(|line| idle::parts(&line.points, ended)))
     }
 
     /// Writes a minute. A store that fails is opened again for the next minute.

@@ -406,8 +406,8 @@ fn open_unified(home: &Path, name: &str) -> (Option<PathBuf>, Controllers) {
 fn hand_down(folder: &Path) {
     let available = fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
     let switch = folder.join("cgroup.subtree_control");
-    // The driver of the devices may limit their memory by the last one.
-    for controller in ["memory", "pids", "cpu", "dmem"] {
+    // The driver of the devices may limit their memory by `dmem`; `io` only counts.
+    for controller in ["memory", "pids", "cpu", "dmem", "io"] {
         if !available.split_whitespace().any(|name| name == controller) {
             continue;
         }

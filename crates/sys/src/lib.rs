@@ -6,6 +6,7 @@
 
 pub mod capability;
 pub mod cgroup;
+pub mod cgroup_usage;
 pub mod child;
 pub mod clock;
 pub mod device_filter;

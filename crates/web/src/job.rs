@@ -3,6 +3,8 @@
 
 use askama::Template;
 use gpool_model::verb::JobVerb;
+use gpool_wire::cost::Cost;
+use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
 
@@ -152,6 +154,7 @@ impl JobPage<'_> {
     fn rows(&self, job: &Job) -> Vec<(&'static str, String)> {
         let ago = |at: Time| format!("{} ({})", ago(at, self.now), at.short());
         let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
+        let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
         let all = [
             ("User", Some(job.user.clone())),
             ("Project", Some(job.project.clone())),
@@ -164,6 +167,7 @@ impl JobPage<'_> {
             ("Started", job.started_at.map(ago)),
             ("Idle", job.idle_since.map(|at| format!("for {}", span(until(self.now, at))))),
             ("Ended", job.ended_at.map(ago)),
+            ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
             ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
             ("Exit code", job.exit_code.map(|code| code.to_string())),
             ("Cause", job.cause_text.clone()),
@@ -171,7 +175,12 @@ impl JobPage<'_> {
             ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
             ("Note", job.note.clone()),
         ];
-        all.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
+        let live = job.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
+        let live = live.into_iter().map(|(label, text)| match label {
+            "memory" => ("Host memory", text),
+            _ => ("Disk", text),
+        });
+        all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 mod admin;
 mod assets;
 mod confirm;
+mod cost;
 mod docs;
 mod frame;
 mod gantt;
@@ -27,6 +28,7 @@ use askama::Template;
 pub use admin::Admin;
 pub use assets::{Asset, asset};
 pub use confirm::Confirm;
+pub use cost::CostPage;
 pub use docs::{Docs, Route};
 pub use frame::Frame;
 pub use job::JobPage;

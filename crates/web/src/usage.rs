@@ -8,7 +8,7 @@ use crate::overview::RANGES;
 use crate::written;
 
 /// The properties that split the time on the page.
-pub const PROPERTIES: [&str; 5] = ["project", "user", "model", "kind", "node"];
+pub const PROPERTIES: [&str; 6] = ["project", "user", "model", "kind", "node", "pool"];
 
 /// The contents of the page of GPU time.
 #[derive(Debug, Clone, Copy)]
@@ -62,18 +62,12 @@ impl UsagePage<'_> {
 }
 
 fn shown(row: &UsageRow, largest: f64) -> Row {
-    let name: Vec<&str> = row.names().collect();
-    let name = match name.join(" ") {
-        _ if row.is_rest => "others".to_owned(),
-        name if name.is_empty() => "none".to_owned(),
-        name => name,
-    };
     let percent = |hours: f64| if largest > 0.0 { 100.0 * hours / largest } else { 0.0 };
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
     let not_measured = (row.gpu_hours - row.measured_gpu_hours).max(0.0);
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     Row {
-        name,
+        name: name(row),
         hours: figure(row.gpu_hours),
         busy: hours(busy),
         idle: hours(idle),
@@ -87,6 +81,17 @@ fn shown(row: &UsageRow, largest: f64) -> Row {
     }
 }
 
-fn figure(hours: f64) -> String {
+/// The names of a group.
+pub fn name(row: &UsageRow) -> String {
+    let name: Vec<&str> = row.names().collect();
+    match name.join(" ") {
+        _ if row.is_rest => "others".to_owned(),
+        name if name.is_empty() => "none".to_owned(),
+        name => name,
+    }
+}
+
+/// Hours as text.
+pub fn figure(hours: f64) -> String {
     if hours >= 99.95 { format!("{hours:.0}") } else { format!("{hours:.2}") }
 }

@@ -182,13 +182,14 @@ pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
     }
 }
 
-/// Returns the holder of a job: `user`, `admin`, `scheduler`, or `idle`.
+/// Returns the holder of a job: `user`, `admin`, `scheduler`, `budget` or `idle`.
 pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
     job.holder().map(|holder| match holder {
         Holder::User => "user".to_owned(),
         Holder::Admin => "admin".to_owned(),
         Holder::Idle => "idle".to_owned(),
         Holder::Scheduler => "scheduler".to_owned(),
+        Holder::Budget => "budget".to_owned(),
     })
 }
 

@@ -1,15 +1,18 @@
 //! Jobs in the API.
 
-use gpool_model::job::{GpuUsage, JobEnd, JobState};
+use gpool_model::Bytes;
+use gpool_model::job::{GpuUsage, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::array::{ArrayShown, ElementShown};
+use crate::cost::Cost;
 use crate::course::{Attempted, RetryAsked};
 use crate::eta::Eta;
 use crate::gang::GangShown;
 use crate::hint::Hint;
 use crate::launch::Activate;
+use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
 use crate::reason::Reason;
@@ -121,9 +124,16 @@ pub struct Job {
     pub signal: Option<i32>,
     /// Resource usage. `null` before the job has ended.
     pub usage: Option<Usage>,
+    /// Usage of the running job so far. Only in the answer for a single job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveUsage>,
     /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
     #[serde(default)]
     pub gpu_hours: f64,
+    /// Cost of all attempts; one entry for each currency. Empty if no prices are set. Only in the
+    /// answer for a single job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<Cost>,
     /// Version of the job: grows with each change by a user. `If-Match` compares it.
     pub version: u64,
     /// Dependencies that must all be met: `ok:17`, `fail:17`, `end:17`.
@@ -194,8 +204,8 @@ pub struct Job {
     pub activate: Vec<Activate>,
     /// ID of the setup job.
     pub setup: Option<String>,
-    /// Holder of the job: `user`, `admin` or `scheduler`; `idle` while its GPUs are released and it
-    /// does not need them. Only an admin can start a job that an admin holds.
+    /// Holder of the job: `user`, `admin`, `scheduler` or `budget`; `idle` while its GPUs are released
+    /// and it does not need them. Only an admin can start a job that an admin holds.
     pub held_by: Option<String>,
     /// Name of the admin that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +263,16 @@ pub struct Usage {
     pub cpu_system_s: f64,
     /// Peak memory of the largest process, in bytes.
     pub memory_peak: u64,
+    /// Peak memory of all processes of a task together, with cached files, in bytes. Absent if the
+    /// node's control groups do not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_together: Option<u64>,
+    /// Bytes read from block devices. Absent if the node's control groups do not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to block devices. Absent if the node's control groups do not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
     /// Peak memory on one GPU, in bytes. Absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_peak: Option<u64>,
@@ -265,16 +285,19 @@ pub struct Usage {
     pub gpu_utilization: Option<f64>,
 }
 
-impl From<&JobEnd> for Usage {
-    fn from(end: &JobEnd) -> Self {
-        let gpu = end.usage.gpu.filter(|gpu| !gpu.memory_peak.is_zero());
+impl From<gpool_model::job::Usage> for Usage {
+    fn from(usage: gpool_model::job::Usage) -> Self {
+        let gpu = usage.gpu.filter(|gpu| !gpu.memory_peak.is_zero());
         Self {
-            cpu_user_s: seconds(end.usage.cpu_user),
-            cpu_system_s: seconds(end.usage.cpu_system),
-            memory_peak: end.usage.memory_peak.get(),
+            cpu_user_s: seconds(usage.cpu_user),
+            cpu_system_s: seconds(usage.cpu_system),
+            memory_peak: usage.memory_peak.get(),
+            memory_peak_together: usage.memory_peak_together.map(Bytes::get),
+            read_bytes: usage.read.map(Bytes::get),
+            written_bytes: usage.written.map(Bytes::get),
             gpu_memory_peak: gpu.map(|gpu| gpu.memory_peak.get()),
             gpu_memory_limit: gpu.map(|gpu| gpu.memory_limit.get()),
-            gpu_utilization: end.usage.gpu.and_then(utilization),
+            gpu_utilization: usage.gpu.and_then(utilization),
         }
     }
 }

@@ -11,6 +11,7 @@ use gpool_model::{Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::job::Usage;
 use crate::json::nearest;
 use crate::schema;
 use crate::time::Time;
@@ -226,6 +227,9 @@ pub struct MessageJob {
     pub ran_s: Option<f64>,
     /// Exit code, or 128 + the number of the signal that ended the job.
     pub exit_code: Option<i32>,
+    /// What the job used, if it has run and ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// Time since which the job has not used its GPUs, in a `job.idle` message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
@@ -272,6 +276,7 @@ impl From<&JobNews> for MessageJob {
             ended_at: news.ended_at.map(Time),
             ran_s: news.started_at.and_then(ran),
             exit_code: news.exit_code,
+            usage: news.usage.map(Usage::from),
             idle_since: news.idle_since.map(Time),
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),

@@ -42,6 +42,15 @@ pub struct Report {
     pub memory_peak: Option<u64>,
     /// Peak memory of the largest process as a fraction of the requested memory.
     pub memory_share: Option<f64>,
+    /// Peak memory of all processes of a task, with cached files, in bytes. `null` if not counted.
+    #[serde(default)]
+    pub memory_peak_together: Option<u64>,
+    /// Bytes read from block devices. `null` if not counted.
+    #[serde(default)]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to block devices. `null` if not counted.
+    #[serde(default)]
+    pub written_bytes: Option<u64>,
     /// Peak memory on one GPU, in bytes. `null` if not measured.
     pub gpu_memory_peak: Option<u64>,
     /// Peak memory on one GPU as a fraction of the memory that the job could have used there.
@@ -102,6 +111,9 @@ impl Report {
             cpu_share: share(cores_used, job.cpus),
             memory_peak,
             memory_share: share(memory_peak.map(as_float), job.mem.map(as_float)),
+            memory_peak_together: job.usage.and_then(|usage| usage.memory_peak_together),
+            read_bytes: job.usage.and_then(|usage| usage.read_bytes),
+            written_bytes: job.usage.and_then(|usage| usage.written_bytes),
             gpu_memory_peak,
             gpu_memory_share: share(gpu_memory_peak.map(as_float), gpu_memory_limit.map(as_float)),
             gpu_utilization: job.usage.and_then(|usage| usage.gpu_utilization),
@@ -137,7 +149,8 @@ impl Report {
         {
             let amounts = format!("{} of {}", Bytes::new(peak), Bytes::new(asked));
             if part < USED_LITTLE {
-                let gib = with_reserve(Bytes::new(peak));
+                // All processes together may have needed more than the largest one.
+                let gib = with_reserve(Bytes::new(self.memory_peak_together.unwrap_or(peak)));
                 let text = format!("one process used at most {amounts} of memory");
                 if gib << 30 < asked {
                     hints.push(hint("memory_unused", text, Some(format!("--mem {gib}G"))));

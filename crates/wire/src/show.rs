@@ -113,7 +113,7 @@ impl Job {
         self.ended_at = ended.map(|end| end.ended_at.into());
         self.exit_code = exit.map(ExitStatus::shell_code);
         self.signal = exit.and_then(signal_of);
-        self.usage = ended.map(Usage::from);
+        self.usage = ended.map(|end| Usage::from(end.usage));
         let (cause, text) = cause(spec, job);
         (self.cause, self.cause_text) = (cause, text.filter(|_| !shown.private));
         let totals = match &job.array {

@@ -39,6 +39,19 @@ impl Time {
     }
 }
 
+impl Time {
+    /// The start of its month in UTC.
+    #[must_use]
+    pub fn month_start(self) -> Self {
+        let millis = i64::try_from(self.0.get()).unwrap_or(i64::MAX);
+        let moment = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
+        let day = moment.to_zoned(jiff::tz::TimeZone::UTC).date().first_of_month();
+        let start = day.to_zoned(jiff::tz::TimeZone::UTC).map(|it| it.timestamp());
+        let start = start.map_or(0, |it| it.as_millisecond());
+        Self(Timestamp::new(u64::try_from(start).unwrap_or(0)))
+    }
+}
+
 /// Why a time is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time since 1970; write, for example, 2026-11-20T15:30:00Z")]

@@ -1,4 +1,4 @@
-//! GPU time over a range: allocated, busy and useful.
+//! GPU time over a range: allocated, busy, useful, and waited for.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -9,7 +9,8 @@ use crate::time::Time;
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UsageParams {
-    /// Properties that split the time, separated by commas: project, user, model, kind, node.
+    /// Properties that split the time, separated by commas: project, user, model, kind, node,
+    /// pool, job.
     #[serde(default)]
     pub by: Option<String>,
     /// Start of the range, to the hour; a week before the end by default.
@@ -29,7 +30,7 @@ pub struct UsageParams {
 }
 
 /// GPU time of one group, in hours of one GPU.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct UsageRow {
     /// Start of the row.
     pub start: Time,
@@ -49,6 +50,12 @@ pub struct UsageRow {
     /// The node, if the time is split by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The pool, if the time is split by it; empty for waiting jobs that request none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// The job or array element, if the time is split by it; empty for waiting jobs together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// Whether this is the sum of all groups beyond the limit; it has no names.
     #[serde(default)]
     pub is_rest: bool,
@@ -61,12 +68,19 @@ pub struct UsageRow {
     /// Time of useful work, the part of the multiprocessors that worked; `null` if the driver does
     /// not report it. NVIDIA's does from Hopper on, for whole GPUs.
     pub useful_gpu_hours: Option<f64>,
+    /// Requested GPUs times the time that jobs waited for capacity.
+    #[serde(default)]
+    pub waited_gpu_hours: f64,
+    /// Energy in kilowatt-hours; `null` if it was not measured.
+    #[serde(default)]
+    pub energy_kwh: Option<f64>,
 }
 
 impl UsageRow {
-    /// The names of the group, in this order: project, user, model, kind, node.
+    /// The names of the group, in this order: project, user, model, kind, node, pool, job.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let all = [&self.project, &self.user, &self.model, &self.kind, &self.node];
+        let Self { project, user, model, kind, node, pool, job, .. } = self;
+        let all = [project, user, model, kind, node, pool, job];
         all.into_iter().filter_map(Option::as_deref)
     }
 

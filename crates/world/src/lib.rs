@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod budgets;
 mod device_filter;
 mod ends;
 mod ledger;

@@ -34,7 +34,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
-use gpool_model::agent::{Order, Report};
+use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::Opening;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, NodeName, TaskId};
@@ -45,7 +45,7 @@ use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
 use thiserror::Error;
 
-use crate::layout::Layout;
+use crate::layout::{Layout, claim_name};
 use devices::Devices;
 use enforcement::Shim;
 use isolation::Isolation;
@@ -209,6 +209,7 @@ pub struct AgentHandle {
     waker: Waker,
     samples: Samples,
     facts: Seen,
+    site: Site,
     thread: JoinHandle<()>,
 }
 
@@ -271,6 +272,7 @@ impl Agent {
         let about = devices::About { samples: samples_too, filter, shim, seen, groups };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
+        let site_too = site.clone();
         let parts = runner::Parts {
             config,
             layout,
@@ -289,7 +291,7 @@ impl Agent {
             .name("agent".into())
             .spawn(move || runner.run())
             .map_err(system("start a thread"))?;
-        Ok(AgentHandle { inputs, waker, samples, facts, thread })
+        Ok(AgentHandle { inputs, waker, samples, facts, site: site_too, thread })
     }
 }
 
@@ -312,6 +314,20 @@ impl AgentHandle {
     #[must_use]
     pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
         self.facts.lending()
+    }
+
+    /// What a task has used so far. Reads files of the kernel.
+    #[must_use]
+    pub fn usage(&self, task: TaskId) -> LiveUsage {
+        let used = self.site.existing(&claim_name(task)).usage();
+        let cpu = used.user_ms.zip(used.system_ms).map(|(user, system)| Millis::new(user + system));
+        LiveUsage {
+            cpu,
+            memory: used.memory.map(Bytes::new),
+            memory_peak: used.memory_peak.map(Bytes::new),
+            read: used.read.map(Bytes::new),
+            written: used.written.map(Bytes::new),
+        }
     }
 
     /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the

@@ -28,8 +28,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, ExitStatus, Usage};
-use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_sys::{child, clock, signal, usage};
+use gpool_model::unit::Timestamp;
+use gpool_sys::{child, clock, signal};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::layout::Layout;
@@ -301,7 +301,6 @@ impl Shepherd {
     }
 
     fn end(&mut self) -> TaskEnd {
-        let used = usage::of_children();
         let told = matches!(self.ending, Some((Why::Told, _)));
         let oom = || self.tree.as_ref().is_some_and(Tree::met_memory_limit);
         let cause = match (&self.failed, self.ending, self.exit) {
@@ -325,12 +324,7 @@ impl Shepherd {
             exit: self.exit.filter(|_| self.started.is_some()),
             cause,
             stopped: told,
-            usage: Usage {
-                cpu_user: Millis::new(used.user_ms),
-                cpu_system: Millis::new(used.system_ms),
-                memory_peak: Bytes::new(used.memory_peak),
-                gpu: None,
-            },
+            usage: Tree::usage(self.tree.as_ref()),
         }
     }
 

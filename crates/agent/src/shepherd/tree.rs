@@ -2,10 +2,11 @@
 //! control group the kernel does it; without one, orphans become children of this process.
 
 use gpool_sys::cgroup::Group;
-use gpool_sys::{clock, pidfd, proc};
+use gpool_sys::{clock, pidfd, proc, usage};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use gpool_model::job::ExitStatus;
+use gpool_model::job::{ExitStatus, Usage};
+use gpool_model::{Bytes, Millis};
 
 use crate::nursery::leftovers::kill_child;
 
@@ -60,6 +61,22 @@ impl Tree {
                 // left either.
                 Err(_) => return Reaped::AllGone,
             }
+        }
+    }
+
+    /// What all its processes have used. The kernel counts it in the control group; without one,
+    /// only reaped processes count.
+    pub(super) fn usage(tree: Option<&Self>) -> Usage {
+        let reaped = usage::of_children();
+        let group = tree.and_then(Self::group).map(Group::usage).unwrap_or_default();
+        Usage {
+            cpu_user: Millis::new(group.user_ms.unwrap_or(reaped.user_ms)),
+            cpu_system: Millis::new(group.system_ms.unwrap_or(reaped.system_ms)),
+            memory_peak: Bytes::new(reaped.memory_peak),
+            memory_peak_together: group.memory_peak.map(Bytes::new),
+            read: group.read.map(Bytes::new),
+            written: group.written.map(Bytes::new),
+            gpu: None,
         }
     }
 

@@ -297,6 +297,13 @@ fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {
     }
 }
 
+/// Text with a quote before it if a spreadsheet would compute it as a formula.
+/// Source: OWASP, CSV Injection.
+fn no_formula(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    if is_formula { format!("'{text}") } else { text.to_owned() }
+}
+
 fn separated<T>(
     rows: &[Row<T>],
     picked: &[Picked<'_, T>],
@@ -305,7 +312,7 @@ fn separated<T>(
 ) -> String {
     let separator = if form == Format::Tsv { "\t" } else { "," };
     let field = |text: &str| {
-        let text = safe(text).into_owned();
+        let text = no_formula(&safe(text));
         if text.contains(['"', ',']) && form == Format::Csv {
             return format!("\"{}\"", text.replace('"', "\"\""));
         }

@@ -51,7 +51,7 @@ pub fn reason(job: &Job) -> Option<String> {
         return None;
     }
     let word = match job.reasons.first()?.code.as_str() {
-        "held_by_user" | "held_by_admin" | "set_aside" => "JobHeldUser",
+        "held_by_user" | "held_by_admin" | "set_aside" | "over_budget" => "JobHeldUser",
         "begin_time" | "backoff_after_failure" => "BeginTime",
         "waits_for_job" => "Dependency",
         "quota_user"

@@ -207,6 +207,7 @@ const REASONS: &[(&str, &str)] = &[
     ("held_by_user", "JobHeldUser"),
     ("held_by_admin", "JobHeldAdmin"),
     ("set_aside", "JobHeldUser"),
+    ("over_budget", "AssocGrpBillingMinutes"),
     ("backoff_after_failure", "BeginTime"),
     ("license_or_token", "Licenses"),
 ];

@@ -13,6 +13,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::gpu_hours_asked;
 use gpool_cli::session::Session;
 use gpool_wire::Report;
+use gpool_wire::live_usage::io;
 
 use super::cells::{self, elapsed, long_time};
 use super::tres::cores;
@@ -39,6 +40,13 @@ fn gpu_lines(report: &Report) -> String {
     let mut text = format!("GPUs: {} (gpool report {} shows more)\n", safe(&job.gpus), job.id);
     if report.n_gpus > 0 {
         let _ = writeln!(text, "GPU Time: {}", long(report.gpu_hours));
+        if let Some(busy) = report.gpu_utilization {
+            let _ = writeln!(text, "GPU Utilization: {:.0}%", 100.0 * busy);
+        }
+        let limit = report.job.usage.and_then(|usage| usage.gpu_memory_limit);
+        if let Some((peak, limit)) = report.gpu_memory_peak.zip(limit) {
+            let _ = writeln!(text, "GPU Memory: {} MB of {} MB", peak >> 20, limit >> 20);
+        }
         if let Some(asked) = gpu_hours_asked(report) {
             let percent = 100.0 * report.gpu_hours / asked;
             let _ = writeln!(text, "GPU Time Limit: {percent:.0}% of {}", long(asked));
@@ -75,8 +83,12 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let of = long_time(core_time);
     let _ = writeln!(text, "CPU Efficiency: {percent}% of {of} core-walltime");
     let _ = writeln!(text, "Job Wall-clock time: {}", long_time(wall));
-    let peak = job.usage.map_or(0, |usage| usage.memory_peak);
-    let _ = writeln!(text, "Memory Utilized: {} MB (of one process)", peak >> 20);
+    let together = job.usage.and_then(|usage| usage.memory_peak_together);
+    let (peak, scope) = match together {
+        Some(peak) => (peak, "of all processes, with cached files"),
+        None => (job.usage.map_or(0, |usage| usage.memory_peak), "of one process"),
+    };
+    let _ = writeln!(text, "Memory Utilized: {} MB ({scope})", peak >> 20);
     match job.mem {
         Some(booked) if booked > 0 => {
             let percent = peak.saturating_mul(100) / booked;
@@ -85,6 +97,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
         _ => text.push_str("Memory Efficiency: no memory was requested\n"),
     }
     let report = Report::new(job, session.view().now);
+    if let Some(io) = io(report.read_bytes, report.written_bytes) {
+        let _ = writeln!(text, "Disk: {io}");
+    }
     text.push_str(&gpu_lines(&report));
+    for hint in &report.hints {
+        let flags = hint.flags.as_ref().map(|flags| format!(": {flags} would be enough"));
+        let _ = writeln!(text, "Hint: {}{}", hint.text, flags.unwrap_or_default());
+    }
     print(&text, session)
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use gpool_model::job::{Holder, JobState};
+use gpool_model::refusal::Permitted;
 use gpool_model::{AdminHold, Caller, Job, JobId, JobVerb, Phase, Refusal, Timestamp};
 
 use crate::control::Control;
@@ -131,6 +132,10 @@ impl Control {
         action: &str,
     ) -> Result<(), Refusal> {
         let job = &self.world.row_for(id).expect("asked only for jobs that are there").job;
+        if job.holder() == Some(Holder::Budget) && !caller.admin {
+            let what = format!("{action} job {id} while its budget is used up");
+            return Err(Refusal::NotPermitted { what, by: Permitted::Admin });
+        }
         if job.holder() != Some(Holder::Admin) || caller.admin {
             return Ok(());
         }
@@ -149,7 +154,8 @@ impl Control {
 /// admin's binds the admins of the project.
 fn is_stronger(job: &Job, hold: Option<&AdminHold>) -> bool {
     match (job.holder(), hold) {
-        (None | Some(Holder::Idle), _) | (Some(Holder::User | Holder::Scheduler), Some(_)) => true,
+        (None | Some(Holder::Idle), _) => true,
+        (Some(Holder::User | Holder::Scheduler | Holder::Budget), Some(_)) => true,
         (Some(Holder::Admin), Some(hold)) => {
             hold.project.is_none() && !job.is_held_by_server_admin()
         }

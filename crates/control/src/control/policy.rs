@@ -1,5 +1,7 @@
 //! Changes of the policy by admins.
 
+use std::sync::Arc;
+
 use gpool_model::policy_text::PolicyError;
 use gpool_model::{Caller, Policy, Refusal, Reply};
 
@@ -25,16 +27,20 @@ impl Control {
         let mut policy = match preset {
             None => before.clone(),
             Some(preset) => {
-                // The caps of users and the policies of pools stay.
+                // The caps of users, the policies of pools, prices and budgets stay.
                 let (user_caps, mut pools) = (before.user_caps.clone(), before.pools.clone());
+                let (prices, budgets) = (before.prices.clone(), before.budgets.clone());
+                let over_budget = before.over_budget;
                 let preset = Policy::from_preset(preset).map_err(invalid)?;
                 pools.extend(preset.pools.clone());
-                Policy { user_caps, pools, ..preset }
+                Policy { user_caps, pools, prices, budgets, over_budget, ..preset }
             }
         };
         for (key, value) in set {
             policy.set(key, value).map_err(invalid)?;
         }
+        policy.note_prices(before, self.now);
+        policy.overspent = Arc::clone(&before.overspent);
         policy.align_pools();
         if !dry_run && policy != *before {
             self.world.put_policy(policy.clone());

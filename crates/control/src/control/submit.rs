@@ -182,8 +182,10 @@ impl Control {
         let who = (id, Attempt::FIRST);
         let waits = self.world.waits_for(who, &new.after, &new.life, &course, since).next();
         let waits = waits.is_some();
+        let is_over = self.world.is_over_budget(&new.project, &caller.owner.user);
         let phase = match (new.standing.hold, waits) {
             (true, _) => Phase::Held { by: Holder::User, since, missing: None },
+            _ if is_over => Phase::Held { by: Holder::Budget, since, missing: None },
             (false, true) => Phase::Waiting { since },
             (false, false) => Phase::Pending { since },
         };

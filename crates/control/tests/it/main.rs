@@ -1,6 +1,7 @@
 //! The state machine, driven event by event, with a store that answers when the test says so.
 
 mod arrays;
+mod budget;
 mod durable;
 mod exits;
 mod gangs;
@@ -12,6 +13,7 @@ mod life;
 mod mig_plan;
 mod outbox;
 mod over_limit;
+mod policy;
 mod projects;
 mod reseat;
 mod reserve;

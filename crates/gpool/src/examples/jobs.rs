@@ -223,6 +223,21 @@ pub(super) const JOBS: &Table = &[
         ],
     ),
     (
+        "cost",
+        &[
+            ("gpool cost", "The cost of each project in the last week"),
+            ("gpool cost --by user,model --since 30d -o csv", "For a spreadsheet"),
+            ("gpool cost --by job --since 2d", "The most expensive jobs"),
+        ],
+    ),
+    (
+        "budget",
+        &[
+            ("gpool budget", "Budgets of projects and users, and their cost this month"),
+            ("gpool budget --filter state=over,holds", "Only those that are used up"),
+        ],
+    ),
+    (
         "waste",
         &[
             ("gpool waste", "Running jobs, and those of the last week, by their idle GPU time"),

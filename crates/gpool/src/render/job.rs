@@ -116,6 +116,16 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
         let starts = gpool_cli::render::eta::starts(job, view);
         page.label_if("continues", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
+    if let Some(live) = &job.live {
+        let ran = job.started_at.map(|at| view.now.0.since(at.0));
+        page.label_if(
+            "CPU",
+            live.cpu_s.zip(ran).map(|(cpu, ran)| super::report::cores(cpu, ran)).as_deref(),
+        );
+        for (label, text) in live.rows() {
+            page.label(label, &text);
+        }
+    }
     if job.usage.is_some() {
         super::report::used(page, &Report::new(job.clone(), view.now));
     }

@@ -2,6 +2,7 @@
 
 pub mod calibration;
 pub mod contexts;
+pub mod cost;
 pub mod events;
 pub mod history;
 pub mod history_by;

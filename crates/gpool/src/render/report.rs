@@ -4,8 +4,10 @@ use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, gpu_hours_asked};
-use gpool_model::Bytes;
+use gpool_model::{Bytes, Millis};
 use gpool_wire::Report;
+use gpool_wire::cost::Cost;
+use gpool_wire::live_usage::io;
 
 use super::hours::figure;
 
@@ -48,8 +50,11 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
 pub fn used(page: &mut Page, report: &Report) {
     page.label_if("GPUs", gpus(report).as_deref());
     page.label_if("GPU use", gpu_use(report).as_deref());
+    let cost: Vec<String> = report.job.cost.iter().map(Cost::text).collect();
+    page.labels("cost", &cost);
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
+    page.label_if("disk", io(report.read_bytes, report.written_bytes).as_deref());
 }
 
 /// The GPUs of a job and for how long.
@@ -94,14 +99,26 @@ fn cpu(report: &Report) -> Option<String> {
     Some(format!("{} of CPU time{}{asked}", span(used), busy.unwrap_or_default()))
 }
 
+/// The CPU time of a running job, with its average cores.
+#[must_use]
+pub fn cores(cpu_s: f64, ran: Millis) -> String {
+    let ran_s = gpool_wire::time::seconds(ran);
+    let busy = if ran_s > 0.0 { cpu_s / ran_s } else { 0.0 };
+    format!("{} of CPU time, {busy:.1} cores busy on average", span(cpu_s))
+}
+
 fn memory(report: &Report) -> Option<String> {
     let peak = Bytes::new(report.memory_peak?);
-    Some(match (report.job.mem, report.memory_share) {
+    let of_one = match (report.job.mem, report.memory_share) {
         (Some(asked), Some(part)) => {
             format!("at most {peak} in one process ({} of {})", percent(part), Bytes::new(asked))
         }
         _ => format!("at most {peak} in one process (none requested)"),
-    })
+    };
+    let together = report
+        .memory_peak_together
+        .map(|peak| format!(", {} in all processes with cached files", Bytes::new(peak)));
+    Some(of_one + &together.unwrap_or_default())
 }
 
 fn percent(part: f64) -> String {

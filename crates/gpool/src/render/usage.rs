@@ -11,15 +11,26 @@ use super::hours::figure;
 pub const USAGE: Noun<UsageRow> = Noun {
     columns: COLUMNS,
     table: &["group", "gpuh", "busy", "idle", "busypct"],
-    wide: &["start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct"],
+    wide: &[
+        "start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct", "waited", "kwh",
+    ],
     name: group,
     keys,
 };
 
 fn keys() -> Vec<String> {
-    ["start", "group", "gpu_hours", "measured_gpu_hours", "busy_gpu_hours", "useful_gpu_hours"]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "start",
+        "group",
+        "gpu_hours",
+        "measured_gpu_hours",
+        "busy_gpu_hours",
+        "useful_gpu_hours",
+        "waited_gpu_hours",
+        "energy_kwh",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 const COLUMNS: &[Column<UsageRow>] = &[
@@ -39,10 +50,17 @@ const COLUMNS: &[Column<UsageRow>] = &[
     },
     Column { name: "idle", head: "IDLE", cell: |row, _| Cell::new(&hours(row.idle_gpu_hours())) },
     Column { name: "busypct", head: "BUSY %", cell: |row, _| Cell::new(&percent(row)) },
+    Column {
+        name: "waited",
+        head: "WAITED",
+        cell: |row, _| Cell::new(&figure(row.waited_gpu_hours)),
+    },
+    Column { name: "kwh", head: "KWH", cell: |row, _| Cell::new(&hours(row.energy_kwh)) },
 ];
 
 /// The names of the group.
-fn group(row: &UsageRow) -> String {
+#[must_use]
+pub fn group(row: &UsageRow) -> String {
     if row.is_rest {
         return "(others)".to_owned();
     }

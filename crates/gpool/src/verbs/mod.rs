@@ -2,9 +2,11 @@
 
 pub mod attach;
 pub mod backup;
+pub mod budget;
 pub mod ca;
 pub mod completion;
 pub mod context;
+pub mod cost;
 pub mod debug;
 pub mod demo;
 pub mod doctor;
@@ -179,6 +181,10 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| history::run(&args, line.session);
     Show "usage": usage::UsageArgs, "Sum up allocated, busy and idle GPU time",
         |args, line| usage::run(&args, line.session);
+    Show "cost": cost::CostArgs, "Sum up the cost of GPU time and energy",
+        |args, line| cost::run(&args, line.session);
+    Show "budget": budget::BudgetArgs, "Show budgets with the cost of this month",
+        |args, line| budget::run(&args, line.session);
     Show "waste": waste::WasteArgs, "List jobs by the GPU time that they do not use",
         |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",

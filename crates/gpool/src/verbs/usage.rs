@@ -6,6 +6,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::listing::{Between, Listing, show};
 use gpool_cli::render::list::select;
 use gpool_cli::session::Session;
+use gpool_wire::usage::UsageParams;
 
 use crate::render::usage::{USAGE, footer};
 
@@ -13,23 +14,44 @@ use crate::render::usage::{USAGE, footer};
 #[derive(Debug, Clone, Default, Args)]
 #[command(
     after_help = "Allocated time is what jobs held, busy time had running kernels, idle time \
-    had none. Processes that gpool did not start have the kind unmanaged."
+    had none. Processes that gpool did not start have the kind unmanaged. Waiting time is that of \
+    the requested GPUs."
 )]
 pub struct UsageArgs {
     #[command(flatten)]
     list: ListFlags,
-    /// One row for each of these: project, user, model, kind, node
-    #[arg(long, value_name = "WHAT", default_value = "project", help_heading = "Usage")]
+    #[command(flatten)]
+    range: RangeFlags,
+}
+
+/// The flags of reports about GPU time.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Usage")]
+pub struct RangeFlags {
+    /// One row for each of these: project, user, model, kind, node, pool, job
+    #[arg(long, value_name = "WHAT", default_value = "project")]
     by: String,
     /// Start, to the hour; by default a week ago
-    #[arg(long, value_name = "WHEN", help_heading = "Usage")]
+    #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// End, to the hour; by default now
-    #[arg(long, value_name = "WHEN", help_heading = "Usage")]
+    #[arg(long, value_name = "WHEN")]
     until: Option<String>,
     /// One row for each hour or day
-    #[arg(long, value_name = "STEP", help_heading = "Usage")]
+    #[arg(long, value_name = "STEP")]
     step: Option<String>,
+}
+
+impl RangeFlags {
+    /// The parameters of the report.
+    ///
+    /// # Errors
+    /// A time is not valid.
+    pub fn read(&self, session: &Session) -> Result<UsageParams> {
+        let Between { since, until } = Between::read(&self.since, &self.until, session)?;
+        let (by, step) = (Some(self.by.clone()), self.step.clone());
+        Ok(UsageParams { by, since, until, step, limit: None })
+    }
 }
 
 /// Runs the verb.
@@ -37,11 +59,10 @@ pub struct UsageArgs {
 /// # Errors
 /// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &UsageArgs, session: &Session) -> Result {
-    let between = Between::read(&args.since, &args.until, session)?;
+    let range = args.range.read(session)?;
     let client = session.client()?;
     show(&USAGE, &args.list, session, || {
-        let step = args.step.as_deref();
-        let rows = client.usage(&args.by, between.since, between.until, step)?;
+        let rows = client.usage(&range)?;
         let footer = footer(&rows);
         Ok(Listing::new(select(&USAGE, rows, &args.list)?, footer))
     })

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool::render::cost::{self, COST};
 use gpool::render::gpus::GPUS;
 use gpool::render::jobs::JOBS;
 use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
@@ -12,6 +13,7 @@ use gpool_cli::render::list::{Look, Noun, select};
 use gpool_cli::render::nodes::NODES;
 use gpool_cli::render::view::View;
 use gpool_model::Millis;
+use gpool_wire::cost::CostRow;
 use gpool_wire::{Before, Event, RecoveredJob, Recovery};
 use insta::assert_snapshot;
 use serde::Serialize;
@@ -51,6 +53,35 @@ fn the_queue_in_every_other_form() {
     let one = || vec![things::jobs().remove(2)];
     assert_snapshot!("json", list(&JOBS, one(), Format::Json, "not here"));
     assert_snapshot!("jsonl", list(&JOBS, one(), Format::Jsonl, "not here"));
+}
+
+#[test]
+fn costs_as_a_table_and_as_csv() {
+    let row = |user: &str, currency: &str, cost: f64| -> CostRow {
+        let row = json!({
+            "start": "2026-11-20T00:00:00Z", "user": user, "gpu_hours": 4.0,
+            "measured_gpu_hours": 4.0, "busy_gpu_hours": 3.0, "useful_gpu_hours": null,
+            "waited_gpu_hours": 2.0, "energy_kwh": 1.5, "currency": currency, "cost": cost,
+            "idle_cost": 2.5, "energy_cost": null, "waited_cost": 5.0,
+            "unpriced_gpu_hours": if currency.is_empty() { 4.0 } else { 0.0 },
+        });
+        serde_json::from_value(row).unwrap()
+    };
+    let rows = || vec![row("ana", "EUR", 10.0), row("=SUM(A1)", "EUR", 1.0), row("-2", "", 0.0)];
+    let table = list(&COST, rows(), Format::Table, &cost::footer(&rows()));
+    let expected = "\
+GROUP     GPU-H  COST       IDLE      ENERGY  WAITED
+ana       4.00   10.00 EUR  2.50 EUR  –       5.00 EUR
+=SUM(A1)  4.00   1.00 EUR   2.50 EUR  –       5.00 EUR
+-2        4.00   –          –         –       –
+11.00 EUR · idle 5.00 · waited for 10.00
+4.00 GPU-h have no price
+";
+    assert_eq!(table, expected);
+    // A spreadsheet must not compute names; numbers stay numbers.
+    let csv = list(&COST, rows(), Format::Csv, "");
+    let groups: Vec<&str> = csv.lines().filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(groups, ["group", "ana", "'=SUM(A1)", "-2"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Sums of GPU time.
 
+use gpool_history::testing::{close, put, put_column};
 use gpool_history::{Batch, Dimension, History, Report, Span, Step, Totals, Use};
 
 use crate::support::{Place, settle, span, start};
@@ -11,9 +12,13 @@ fn use_of<'a>(project: &'a str, user: &'a str, node: &'a str) -> Use<'a> {
         model: "H100",
         kind: "batch",
         node,
+        pool: "batch",
+        job: "1",
         allocated_ms: 60_000,
         busy_ms: Some(30_000),
         useful_ms: None,
+        energy_j: Some(6000),
+        waited_ms: 0,
     }
 }
 
@@ -89,8 +94,9 @@ fn time_without_a_measurement_is_not_idle() {
         allocated_ms: 120_000,
         busy_ms: 30_000,
         busy_of_ms: 60_000,
-        useful_ms: 0,
-        useful_of_ms: 0,
+        energy_j: 12_000,
+        energy_of_ms: 120_000,
+        ..Totals::default()
     };
     assert_eq!(history.reader().report(&report).unwrap()[0].totals, expected);
 }
@@ -141,4 +147,84 @@ fn processes_outside_gpool_are_reported_by_system_user() {
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].names.as_deref(), Some(&["root".to_owned()][..]));
     assert_eq!(rows[0].totals.busy_ms, 20_000);
+}
+
+#[test]
+fn time_is_reported_by_pool_and_job_with_energy_and_waiting_time() {
+    let place = Place::new();
+    let mut history = place.open();
+    let waiting = Use {
+        node: "",
+        pool: "",
+        job: "",
+        allocated_ms: 0,
+        busy_ms: None,
+        energy_j: None,
+        waited_ms: 240_000,
+        ..use_of("nlp", "ana", "")
+    };
+    for minute in 0..2 {
+        let uses = [
+            use_of("nlp", "ana", "n1"),
+            Use { job: "2.7", energy_j: None, ..use_of("nlp", "bo", "n2") },
+            waiting.clone(),
+        ];
+        write(&mut history, minute, &uses);
+    }
+    let range = span(start(), 60);
+    for now in [2, 300] {
+        settle(&mut history, start().after(now));
+        let text = |name: &str, n: u64| (name.to_owned(), n);
+        let found = sums(&history, &[Dimension::Job], range);
+        assert_eq!(found, [text("1", 2), text("2.7", 2), text("", 0)]);
+        assert_eq!(sums(&history, &[Dimension::Pool], range), [text("batch", 4), text("", 0)]);
+        let only = &[(Dimension::Job, "1")][..];
+        let report = Report { span: range, step: None, by: &[], only, n_groups: 1 };
+        let totals = history.reader().report(&report).unwrap()[0].totals;
+        assert_eq!((totals.energy_j, totals.energy_of_ms, totals.waited_ms), (12_000, 120_000, 0));
+        let all = history.reader().report(&Report { only: &[], ..report }).unwrap()[0].totals;
+        assert_eq!((all.energy_j, all.energy_of_ms, all.waited_ms), (12_000, 120_000, 480_000));
+    }
+}
+
+/// Rows as an older version wrote them: five names, and five sums.
+#[test]
+fn time_of_an_older_version_is_reported_with_what_it_has() {
+    let place = Place::new();
+    let mut history = place.open();
+    let hour = start().number() / 60;
+    // The names get the numbers of the older rows: each is the first of its kind.
+    write(&mut history, 120, &[use_of("nlp", "ana", "n1")]);
+    let connection = rusqlite::Connection::open(place.path()).unwrap();
+    let insert = |table: &str, id: i64, data: &[u8]| {
+        let sql = format!("INSERT INTO {table} (id, data) VALUES (?1, ?2)");
+        connection.execute(&sql, (id, data)).unwrap();
+    };
+    // A minute that waits to be sealed.
+    let mut recent = Vec::new();
+    for value in [7, 1, 1, 1, 1, 1, 60_000, 30_000, 60_000, 0, 0] {
+        put(&mut recent, value);
+    }
+    insert("recent", 3 << 60 | i64::from(hour + 1) << 38, &recent);
+    // Sealed sums of an hour: by node, and of all nodes.
+    for (level, node) in [(6, 1), (7, 0)] {
+        let mut sums = Vec::new();
+        put(&mut sums, 1);
+        for value in [1, 1, 1, 1, node, 1, 60_000, 30_000, 60_000, 0, 0] {
+            put_column(&mut sums, 1, &|_| Some(value));
+        }
+        insert("block", level << 60 | i64::from(hour) << 32, &close(sums));
+    }
+    drop(connection);
+
+    let text = |name: &str, n: u64| (name.to_owned(), n);
+    for now in [121, 300] {
+        settle(&mut history, start().after(now));
+        let both = span(start(), 120);
+        assert_eq!(sums(&history, &[Dimension::Project], both), [text("nlp", 2)]);
+        assert_eq!(sums(&history, &[Dimension::Node, Dimension::Pool], both), [text("n1 ", 2)]);
+        let report = Report { span: both, step: None, by: &[], only: &[], n_groups: 1 };
+        let totals = history.reader().report(&report).unwrap()[0].totals;
+        assert_eq!((totals.busy_ms, totals.energy_j, totals.energy_of_ms), (60_000, 0, 0));
+    }
 }

@@ -188,6 +188,16 @@ pub struct Usage {
     pub cpu_system: Millis,
     /// Largest resident memory of one process.
     pub memory_peak: Bytes,
+    /// Largest memory of all its processes together, with cached files; for several tasks, that of
+    /// the largest. `None` if its control group did not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_together: Option<Bytes>,
+    /// Bytes read from block devices; `None` if its control group did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<Bytes>,
+    /// Bytes written to block devices; `None` if its control group did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Bytes>,
     /// The use of its GPUs; `None` if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuUsage>,
@@ -197,15 +207,20 @@ impl Usage {
     /// Returns the usage of two tasks together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        let gpu = match (self.gpu, other.gpu) {
-            (Some(one), Some(other)) => Some(one.plus(other)),
-            (one, other) => one.or(other),
-        };
+        fn of_both<T>(one: Option<T>, other: Option<T>, plus: fn(T, T) -> T) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(plus(one, other)),
+                (one, other) => one.or(other),
+            }
+        }
         Self {
             cpu_user: self.cpu_user.saturating_add(other.cpu_user),
             cpu_system: self.cpu_system.saturating_add(other.cpu_system),
             memory_peak: self.memory_peak.max(other.memory_peak),
-            gpu,
+            memory_peak_together: self.memory_peak_together.max(other.memory_peak_together),
+            read: of_both(self.read, other.read, Bytes::saturating_add),
+            written: of_both(self.written, other.written, Bytes::saturating_add),
+            gpu: of_both(self.gpu, other.gpu, GpuUsage::plus),
         }
     }
 }

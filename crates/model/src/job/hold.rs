@@ -18,6 +18,8 @@ pub enum Holder {
     Idle,
     /// The scheduler: its plan for the job broke an invariant. The owner may release it.
     Scheduler,
+    /// The server: the budget of its project or user is used up. An admin may release it.
+    Budget,
 }
 
 /// The admin that stopped a job.

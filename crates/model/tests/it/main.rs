@@ -1,5 +1,6 @@
 //! Tests of the public items of the crate, in one binary.
 
+mod budget;
 mod context;
 mod device;
 mod escape;
@@ -21,6 +22,7 @@ mod placeholder;
 mod policy_text;
 mod positions;
 mod prediction;
+mod price;
 mod project;
 mod project_change;
 mod quota;

@@ -91,6 +91,7 @@ impl<'a> Explainer<'a> {
                     Holder::User => Reason::HeldByUser { since },
                     Holder::Idle => Reason::Released { since },
                     Holder::Scheduler => Reason::SetAside { since },
+                    Holder::Budget => self.snapshot.world.over_budget(row, since),
                     Holder::Admin => {
                         Reason::HeldByAdmin { since, hold: row.job.course.admin_hold.clone() }
                     }

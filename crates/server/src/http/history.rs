@@ -5,7 +5,7 @@ use axum::extract::State;
 use gpool_model::record::EndedJob;
 use gpool_model::{Millis, Outcome, Phase, Refusal};
 use gpool_store::{ArchiveFilter, Reader};
-use gpool_wire::{Document, ForecastState, Problem, Report, Time, Totals};
+use gpool_wire::{Document, ForecastState, Job, Problem, Report, Time, Totals};
 
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
@@ -120,7 +120,10 @@ pub(crate) async fn report(
     Segment(id): Segment,
 ) -> Result<Json<Document<Report>>, ApiError> {
     let now = crate::clock::now();
-    let job = jobs::find(&api, job_id(&id)?).await?.shown(&asker, now);
+    let found = jobs::find(&api, job_id(&id)?).await?;
+    let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
+    let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
+    let job = Job { cost, live, ..found.shown(&asker, now) };
     Ok(Json(Document::new(Report::new(job, Time(now)))))
 }
 

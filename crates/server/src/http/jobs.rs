@@ -12,6 +12,7 @@ use gpool_model::{
     Allocation, Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
 };
 use gpool_wire::array::Elements;
+use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::show::Shown;
 use gpool_wire::{Document, Hint, JobPatch, List, LogFiles, Problem, Time};
 
@@ -135,8 +136,12 @@ pub(crate) async fn answer_with(
         true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
         false => None,
     };
+    let cost = super::cost::of_job(api, asker.caller.owner.uid, &found).await?;
+    let live = live_usage(api, asker.caller.owner.uid, &found).await?;
     let mut job = found.shown(asker, crate::clock::now());
     job.logs = logs;
+    job.live = live;
+    job.cost = cost;
     job.hints = hints;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     (job.can_retry, job.retry_until) = retry;
@@ -145,6 +150,18 @@ pub(crate) async fn answer_with(
         super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;
     }
     Ok(([(ETAG, tag)], Json(Document::new(job))).into_response())
+}
+
+/// What a running job has used so far.
+pub(super) async fn live_usage(
+    api: &Api,
+    uid: u32,
+    found: &Found,
+) -> Result<Option<LiveUsage>, Refusal> {
+    let Phase::Running { allocations, .. } = &found.job.phase else { return Ok(None) };
+    let (handle, allocations) = (api.handle.clone(), allocations.clone());
+    let look = move || Ok(LiveUsage::of_tasks(&handle.live_usage(&allocations)));
+    api.handle.beside(uid, look).await
 }
 
 /// Whether a job that has ended can be run again, and until when at least.

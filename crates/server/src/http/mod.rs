@@ -6,11 +6,13 @@ mod actions;
 mod asker;
 mod attach;
 mod authority;
+mod budgets;
 mod bulk;
 mod cluster;
 mod connection;
 mod context;
 mod contract;
+mod cost;
 mod dump;
 mod elements;
 mod entrance;
@@ -170,6 +172,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
         .routes(routes!(usage::gpu_history))
+        .routes(routes!(cost::list))
+        .routes(routes!(budgets::list))
         .routes(routes!(waste::list))
         .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));

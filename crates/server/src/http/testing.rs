@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use gpool_model::agent::{Order, Report};
+use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::device::DeviceSample;
-use gpool_model::{Caller, DeviceUuid, Millis, NodeName, Policy};
+use gpool_model::{Bytes, Caller, DeviceUuid, Millis, NodeName, Policy};
 use gpool_store::{Committer, Options, Store};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
@@ -104,7 +104,13 @@ impl Server {
             answer(Ok(gpool_model::mig_layout::MigReport::default()));
         });
         let lending = Box::new(BTreeMap::new);
-        let agent = AskAgent { open, divide, samples: Box::new(samples), lending };
+        let usage = Box::new(|_| LiveUsage {
+            cpu: Some(Millis::from_secs(90)),
+            memory: Some(Bytes::from_gib(2)),
+            read: Some(Bytes::from_gib(3)),
+            ..LiveUsage::default()
+        });
+        let agent = AskAgent { open, divide, samples: Box::new(samples), lending, usage };
         let shared = Arc::new(Shared {
             info,
             limits,
@@ -228,6 +234,14 @@ impl Server {
     /// If the server is stopping.
     pub async fn remove_environments(&self, keep: Duration) -> Result<usize, gpool_model::Refusal> {
         crate::environments::look(&self.handle, keep).await
+    }
+
+    /// Compares the cost of this month with the budgets.
+    ///
+    /// # Errors
+    /// If the server is stopping, or the history cannot be read.
+    pub async fn compare_budgets(&self) -> Result<(), gpool_model::Refusal> {
+        crate::budgets::compare(&self.handle).await
     }
 }
 

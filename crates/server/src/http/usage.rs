@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{Dimension, Line, Minute, Report, ReportRow, Span, Step, Totals};
+use gpool_history::{Dimension, Line, Minute, Report, ReportRow, Span, Step};
 use gpool_model::{Millis, Refusal, Timestamp};
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
 use gpool_wire::{Document, List, Problem, Time};
@@ -24,15 +24,18 @@ const POINTS_MAX: u32 = 2000;
 /// Groups without a limit.
 const GROUPS: u32 = 1000;
 /// The properties that split the time.
-const PROPERTIES: [(&str, Dimension); 5] = [
+const PROPERTIES: [(&str, Dimension); 7] = [
     ("project", Dimension::Project),
     ("user", Dimension::User),
     ("model", Dimension::Model),
     ("kind", Dimension::Kind),
     ("node", Dimension::Node),
+    ("pool", Dimension::Pool),
+    ("job", Dimension::Job),
 ];
 
-/// Returns allocated, busy and useful GPU time, by project, user, model, kind or node.
+/// Returns allocated, busy and useful GPU time, by project, user, model, kind, node,
+/// pool or job.
 #[utoipa::path(
     get, path = "/usage", operation_id = "usage_list", params(UsageParams),
     responses(
@@ -46,20 +49,41 @@ pub(crate) async fn usage(
     Asks(asker): Asks,
     Params(params): Params<UsageParams>,
 ) -> Result<Json<List<UsageRow>>, ApiError> {
-    let by = properties(params.by.as_deref().unwrap_or_default())?;
-    let step = step(params.step.as_deref())?;
-    let until = params.until.map_or_else(now, |time| time.0);
-    let since = params.since.map_or_else(|| before(until, WEEK), |time| time.0);
-    let span = Span { from: minute_of(since), to: minute_of(until).after(1) };
-    let n_groups = usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX);
+    let ask = Ask::read(&params)?;
     let handle = api.handle.clone();
     let read = move || {
-        let report = Report { span, step, by: &by, only: &[], n_groups };
+        let Ask { span, step, by, n_groups } = &ask;
+        let report = Report { span: *span, step: *step, by, only: &[], n_groups: *n_groups };
         let rows = handle.shared.usage.report(&report)?;
-        Ok(rows.into_iter().map(|it| row(&by, it)).collect())
+        Ok(rows.into_iter().map(|it| row(by, it)).collect())
     };
     let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
+}
+
+/// The parameters of a report of GPU time, read.
+pub(super) struct Ask {
+    pub span: Span,
+    pub step: Option<Step>,
+    pub by: Vec<Dimension>,
+    pub n_groups: usize,
+}
+
+impl Ask {
+    /// Reads the parameters.
+    ///
+    /// # Errors
+    /// One is not valid.
+    pub fn read(params: &UsageParams) -> Result<Self, Refusal> {
+        let until = params.until.map_or_else(now, |time| time.0);
+        let since = params.since.map_or_else(|| before(until, WEEK), |time| time.0);
+        Ok(Self {
+            span: Span { from: minute_of(since), to: minute_of(until).after(1) },
+            step: step(params.step.as_deref())?,
+            by: properties(params.by.as_deref().unwrap_or_default())?,
+            n_groups: usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX),
+        })
+    }
 }
 
 /// Returns the utilization of all devices over time.
@@ -118,8 +142,8 @@ fn properties(text: &str) -> Result<Vec<Dimension>, Refusal> {
     let mut found = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let Some((_, property)) = PROPERTIES.into_iter().find(|(known, _)| *known == name) else {
-            let why = "write project, user, model, kind or node, separated by commas".to_owned();
-            return Err(Refusal::Invalid { field: "by".to_owned(), why });
+            let why = "write project, user, model, kind, node, pool or job, separated by commas";
+            return Err(Refusal::Invalid { field: "by".to_owned(), why: why.to_owned() });
         };
         if !found.contains(&property) {
             found.push(property);
@@ -140,9 +164,9 @@ fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {
     }
 }
 
-fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
+/// A row for the API.
+pub(super) fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
     let ReportRow { start, names, totals } = row;
-    let Totals { allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms } = totals;
     let measured = |ms, of_ms: u64| (of_ms > 0).then(|| hours(ms));
     let name = |property: Dimension| {
         let place = by.iter().position(|it| *it == property)?;
@@ -155,15 +179,20 @@ fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
         model: name(Dimension::Model),
         kind: name(Dimension::Kind),
         node: name(Dimension::Node),
+        pool: name(Dimension::Pool),
+        job: name(Dimension::Job),
         is_rest: names.is_none(),
-        gpu_hours: hours(allocated_ms),
-        measured_gpu_hours: hours(busy_of_ms),
-        busy_gpu_hours: measured(busy_ms, busy_of_ms),
-        useful_gpu_hours: measured(useful_ms, useful_of_ms),
+        gpu_hours: hours(totals.allocated_ms),
+        measured_gpu_hours: hours(totals.busy_of_ms),
+        busy_gpu_hours: measured(totals.busy_ms, totals.busy_of_ms),
+        useful_gpu_hours: measured(totals.useful_ms, totals.useful_of_ms),
+        waited_gpu_hours: hours(totals.waited_ms),
+        // A kilowatt-hour is as many joules as an hour has milliseconds.
+        energy_kwh: measured(totals.energy_j, totals.energy_of_ms),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn hours(millis: u64) -> f64 {
+pub(super) fn hours(millis: u64) -> f64 {
     millis as f64 / 3_600_000.0
 }

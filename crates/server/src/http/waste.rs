@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::{GpuTime, JobId, Phase, Refusal, Timestamp};
+use gpool_model::{GpuTime, JobId, Outcome, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
-use gpool_wire::waste::{WasteParams, WasteRow};
+use gpool_wire::waste::{IdleParts, WasteParams, WasteRow};
 use gpool_wire::{List, Problem, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
+use super::jobs::Found;
 use super::usage::{WEEK, before};
 use super::{Api, jobs, listing, simulate};
 use crate::clock::now;
 use crate::codec;
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
+use crate::usage::idle::{self, Ended};
 use crate::view::View;
 
 /// Rows without a limit.
@@ -88,7 +90,17 @@ pub(crate) async fn list(
         match jobs::find(&api, it.job).await {
             Ok(found) => {
                 let now = now();
-                rows.push(WasteRow::new(found.shown(&asker, now), it.utilization, Time(now)));
+                let parts = idle_parts(&api, uid, &found, now).await?;
+                let job = found.shown(&asker, now);
+                let mut row = WasteRow::new(job, it.utilization, Time(now));
+                let hours = |part: f64| part * row.idle_gpu_hours;
+                row.idle_parts = parts.map(|it| IdleParts {
+                    start: hours(it.start),
+                    between: hours(it.between),
+                    tail: hours(it.tail),
+                    dead: hours(it.dead),
+                });
+                rows.push(row);
             }
             // It may have left the archive in between.
             Err(Refusal::NoSuchJob { .. }) => {}
@@ -99,6 +111,29 @@ pub(crate) async fn list(
         add_sooner(&api, &asker, &mut rows).await?;
     }
     Ok(Json(List::new(rows)))
+}
+
+/// When a job did not use its GPUs.
+async fn idle_parts(
+    api: &Api,
+    uid: u32,
+    found: &Found,
+    now: Timestamp,
+) -> Result<Option<idle::IdleParts>, Refusal> {
+    let (range, ended) = match &found.job.phase {
+        Phase::Ended(end) => {
+            let ended = match end.outcome {
+                Outcome::Succeeded | Outcome::Failed => Ended::ByItself,
+                Outcome::Cancelled | Outcome::TimedOut | Outcome::Lost => Ended::ByOthers,
+            };
+            (end.started_at.map(|at| (at, end.ended_at)), ended)
+        }
+        _ => (found.job.started_at().map(|at| (at, now)), Ended::Runs),
+    };
+    let Some(range) = range.filter(|_| found.job.array.is_none()) else { return Ok(None) };
+    let (handle, id) = (api.handle.clone(), found.job.id.to_string());
+    let read = move || handle.shared.usage.idle_of_job(&id, range, ended);
+    api.handle.beside(uid, read).await
 }
 
 /// The running jobs with the most GPU time: that, and when each one started.

@@ -262,6 +262,9 @@ fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String 
         _ if found.job.holder() == Some(Holder::Admin) => {
             "only an admin can let it start".to_owned()
         }
+        _ if found.job.holder() == Some(Holder::Budget) => {
+            "it starts next month, or after an admin raises the budget or releases it".to_owned()
+        }
         (Phase::Held { .. }, ..) => format!("it starts after gpool release {id}"),
         (Phase::Paused { held: Some(_), .. }, ..) => {
             format!("it continues after gpool resume {id}")

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gpool_model::Bytes;
 use gpool_model::notify::{Delivery, Sent};
+use gpool_wire::live_usage::io;
 use gpool_wire::notify::{MessageJob, is_mail_address};
 use lettre::Message;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
@@ -172,6 +173,8 @@ pub(super) fn subject(job: &MessageJob) -> String {
 fn body(job: &MessageJob) -> String {
     let at = |time: Option<gpool_wire::Time>| time.map(|time| time.to_string());
     let ran = job.ran_s.map(|seconds| format!("{seconds:.0} s"));
+    let (usage, peak) = (job.usage, |bytes| format!("at most {}", Bytes::new(bytes)));
+    let memory = usage.map(|it| it.memory_peak_together.unwrap_or(it.memory_peak));
     let nodes = Some(job.nodes.join(", ")).filter(|nodes| !nodes.is_empty());
     let facts = [
         ("job", Some(format!("{} {}", job.id, job.name))),
@@ -186,6 +189,14 @@ fn body(job: &MessageJob) -> String {
         ("started", at(job.started_at)),
         ("ended", at(job.ended_at)),
         ("ran", ran),
+        (
+            "GPU use",
+            usage.and_then(|it| it.gpu_utilization).map(|it| format!("{:.0} %", it * 100.0)),
+        ),
+        ("GPU memory", usage.and_then(|it| it.gpu_memory_peak).map(peak)),
+        ("CPU time", usage.map(|it| format!("{:.0} s", it.cpu_user_s + it.cpu_system_s))),
+        ("memory", memory.map(peak)),
+        ("disk", usage.and_then(|it| io(it.read_bytes, it.written_bytes))),
     ];
     let known = facts.into_iter().filter_map(|(label, fact)| Some((label, fact?)));
     let mut text: String =

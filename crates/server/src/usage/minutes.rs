@@ -1,9 +1,35 @@
-//! Means and sums of a minute, from looks at all devices. Pure.
+//! Means and sums of a minute, from looks at all devices and waiting jobs. Pure.
 
 use std::collections::BTreeMap;
 
 use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
 use gpool_model::device::DeviceSample;
+
+/// All devices and waiting jobs at one look.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Look {
+    /// The devices.
+    pub devices: Vec<Seen>,
+    /// The jobs that wait for capacity, by group.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Jobs that wait for capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The project.
+    pub project: String,
+    /// The user.
+    pub user: String,
+    /// The model that they request, as in requests; empty if it can be any of several.
+    pub model: String,
+    /// The kind of the jobs.
+    pub kind: String,
+    /// The pool that they request, or an empty string.
+    pub pool: String,
+    /// Requested thousandths of devices.
+    pub milli: u64,
+}
 
 /// One device at one look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +40,8 @@ pub struct Seen {
     pub model: String,
     /// Its node.
     pub node: String,
+    /// The pool of the node.
+    pub pool: String,
     /// Its activity.
     pub sample: DeviceSample,
     /// The jobs that hold it, or else the users of other processes on it.
@@ -54,12 +82,12 @@ pub struct Collected {
     pub minute: Minute,
     devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
     jobs: BTreeMap<String, [Mean; JobSeries::N]>,
-    /// By group, and whether busy and useful time were measured.
-    uses: BTreeMap<(Group, [bool; 2]), Time>,
+    /// By group, and whether busy time, useful time and energy were measured.
+    uses: BTreeMap<(Group, [bool; 3]), Time>,
 }
 
-/// Project, user, model, kind and node.
-type Group = [String; 5];
+/// Project, user, model, kind, node, pool and job.
+type Group = [String; 7];
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
@@ -72,6 +100,8 @@ struct Time {
     allocated_ms: u64,
     busy_ms: u64,
     useful_ms: u64,
+    energy_uj: u64,
+    waited_ms: u64,
 }
 
 impl Mean {
@@ -90,10 +120,10 @@ impl Mean {
 impl Minutes {
     /// Adds a look, which stands for the time since the look before. Returns the minute before if
     /// this look begins another one.
-    pub fn add(&mut self, minute: Minute, passed_ms: u64, seen: &[Seen]) -> Option<Collected> {
+    pub fn add(&mut self, minute: Minute, passed_ms: u64, look: &Look) -> Option<Collected> {
         let is_over = self.now.as_ref().is_some_and(|now| now.minute != minute);
         let over = if is_over { self.now.take() } else { None };
-        self.now.get_or_insert_with(|| Collected::new(minute)).add(passed_ms, seen);
+        self.now.get_or_insert_with(|| Collected::new(minute)).add(passed_ms, look);
         over
     }
 }
@@ -104,17 +134,27 @@ impl Collected {
         Self { minute, devices, jobs, uses }
     }
 
-    fn add(&mut self, passed_ms: u64, seen: &[Seen]) {
+    fn add(&mut self, passed_ms: u64, look: &Look) {
+        for waiting in &look.waiting {
+            let time = self.uses.entry((waiting.group(), [false; 3])).or_default();
+            let waited_ms = passed_ms.saturating_mul(waiting.milli) / 1000;
+            time.waited_ms = time.waited_ms.saturating_add(waited_ms);
+        }
         let mut jobs: BTreeMap<&str, (Mean, Option<u64>)> = BTreeMap::new();
-        for device in seen {
+        for device in &look.devices {
             let means = self.devices.entry(device.device.clone()).or_default();
             for (mean, value) in means.iter_mut().zip(values(device)) {
                 mean.add(value);
             }
             for held in &device.held {
-                let measured = [held.busy_percent.is_some(), held.useful_permille.is_some()];
+                let power_mw = device.sample.detail.power_mw;
+                let measured = [
+                    held.busy_percent.is_some(),
+                    held.useful_permille.is_some(),
+                    power_mw.is_some(),
+                ];
                 let key = (group(device, held), measured);
-                self.uses.entry(key).or_default().add(passed_ms, held);
+                self.uses.entry(key).or_default().add(passed_ms, held, power_mw.unwrap_or(0));
                 let Some(job) = &held.job else { continue };
                 let (utilization, memory) = jobs.entry(job).or_default();
                 utilization.add(held.busy_percent.map(|percent| f64::from(percent) / 100.0));
@@ -146,7 +186,7 @@ impl Collected {
 }
 
 impl Time {
-    fn add(&mut self, passed_ms: u64, held: &Held) {
+    fn add(&mut self, passed_ms: u64, held: &Held, power_mw: u64) {
         let allocated = passed_ms.saturating_mul(held.milli) / 1000;
         let part = |of: u64, permille: u64| of.saturating_mul(permille.min(1000)) / 1000;
         let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
@@ -155,19 +195,43 @@ impl Time {
         add(&mut self.busy_ms, part(allocated, busy));
         let useful = u64::from(held.useful_permille.unwrap_or(0));
         add(&mut self.useful_ms, part(allocated, useful));
+        // A holder of a part of the device uses this part of the energy.
+        add(&mut self.energy_uj, allocated.saturating_mul(power_mw));
     }
 
-    fn of<'a>(&self, (group, [is_busy, is_useful]): &'a (Group, [bool; 2])) -> Use<'a> {
-        let [project, user, model, kind, node] = group;
-        let busy_ms = is_busy.then_some(self.busy_ms);
-        let useful_ms = is_useful.then_some(self.useful_ms);
-        let allocated_ms = self.allocated_ms;
-        Use { project, user, model, kind, node, allocated_ms, busy_ms, useful_ms }
+    fn of<'a>(&self, (group, measured): &'a (Group, [bool; 3])) -> Use<'a> {
+        let [project, user, model, kind, node, pool, job] = group;
+        let [is_busy, is_useful, has_energy] = *measured;
+        Use {
+            project,
+            user,
+            model,
+            kind,
+            node,
+            pool,
+            job,
+            allocated_ms: self.allocated_ms,
+            busy_ms: is_busy.then_some(self.busy_ms),
+            useful_ms: is_useful.then_some(self.useful_ms),
+            energy_j: has_energy.then_some(self.energy_uj / 1_000_000),
+            waited_ms: self.waited_ms,
+        }
+    }
+}
+
+impl Waiting {
+    fn group(&self) -> Group {
+        let Self { project, user, model, kind, pool, milli: _ } = self;
+        let none = String::new();
+        [project, user, model, kind, &none, pool, &none].map(String::clone)
     }
 }
 
 fn group(device: &Seen, held: &Held) -> Group {
-    [&held.project, &held.user, &device.model, &held.kind, &device.node].map(String::clone)
+    let none = String::new();
+    let job = held.job.as_ref().unwrap_or(&none);
+    let Seen { model, node, pool, .. } = device;
+    [&held.project, &held.user, model, &held.kind, node, pool, job].map(String::clone)
 }
 
 /// The values in base units, in the order of the series.

@@ -225,3 +225,22 @@ fn figures_have_the_names_of_the_page() {
     // It is guaranteed all there is, which is no number.
     assert!(!text.contains("gpool_project_guaranteed_gpus"), "{text}");
 }
+
+#[test]
+fn a_running_job_shows_what_it_has_used_so_far() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep", "a100:1"), None).unwrap();
+    rig.until("it runs", || state(&client, "1") == "running");
+    let live = client.job("1").unwrap().live.expect("its control group counts");
+    assert_eq!(
+        (live.cpu_s, live.memory, live.read_bytes),
+        (Some(90.0), Some(2 << 30), Some(3 << 30))
+    );
+    assert_eq!((live.memory_peak, live.written_bytes), (None, None), "absent is not zero");
+    assert_eq!(client.report("1").unwrap().job.live, Some(live));
+    assert!(client.jobs(&JobsQuery::default()).unwrap().items[0].live.is_none());
+    client.cancel(&["1".to_owned()]).unwrap();
+    rig.until("it has ended", || state(&client, "1") == "cancelled");
+    assert!(client.job("1").unwrap().live.is_none());
+}

@@ -1,9 +1,9 @@
 //! Mail about jobs, handed to the sendmail of the server's machine. A user chooses the address and
 //! the name of the job; the rest of a message is the server's.
 
-use gpool_model::job::{JobState, Owner};
+use gpool_model::job::{JobState, Owner, Usage};
 use gpool_model::notify::JobNews;
-use gpool_model::{Attempt, ProjectName, Timestamp};
+use gpool_model::{Attempt, Bytes, Millis, ProjectName, Timestamp};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,13 @@ fn delivery(name: &str) -> Delivery {
         started_at: None,
         ended_at: None,
         exit_code: Some(3),
+        usage: Some(Usage {
+            cpu_user: Millis::from_secs(5),
+            memory_peak: Bytes::from_gib(1),
+            memory_peak_together: Some(Bytes::from_gib(3)),
+            read: Some(Bytes::from_gib(2)),
+            ..Usage::default()
+        }),
         idle_since: None,
         over_memory: None,
     };
@@ -50,6 +57,7 @@ fn a_message_says_what_became_of_the_job() {
         "Message-ID: <msg_12_1_failed_1_0@lab>\r\n",
         "Auto-Submitted: auto-generated\r\n",
         "\r\nproject    red\r\n",
+        "\r\nCPU time   5 s\r\nmemory     at most 3 GiB\r\ndisk       read 2 GiB\r\n",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

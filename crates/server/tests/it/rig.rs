@@ -133,6 +133,11 @@ impl Rig {
         self.runtime.block_on(self.server.remove_environments(keep)).unwrap()
     }
 
+    /// Compares the cost of this month with the budgets.
+    pub fn compare_budgets(&self) {
+        self.runtime.block_on(self.server.compare_budgets()).unwrap();
+    }
+
     /// Reads on behalf of a user.
     pub fn push_read(&self, uid: u32, work: Work) {
         self.server.push_read(uid, work);

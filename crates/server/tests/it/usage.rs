@@ -3,14 +3,14 @@
 use gpool_history::{Dimension, History, Minute, Report, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
 use gpool_server::usage::UsageHistory;
-use gpool_server::usage::minutes::{Held, Minutes, Seen};
+use gpool_server::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
 
 const START: u32 = 29_000_000;
 
 fn device(name: &str, percent: Option<u32>, held: Vec<Held>) -> Seen {
     let sample = DeviceSample { utilization_percent: percent, ..DeviceSample::default() };
-    let (model, node) = ("H100-80G".to_owned(), "lab1".to_owned());
-    Seen { device: name.to_owned(), model, node, sample, held }
+    let (model, node, pool) = ("H100-80G".to_owned(), "lab1".to_owned(), "batch".to_owned());
+    Seen { device: name.to_owned(), model, node, pool, sample, held }
 }
 
 fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
@@ -26,14 +26,50 @@ fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
     }
 }
 
+fn look(devices: impl Into<Vec<Seen>>) -> Look {
+    Look { devices: devices.into(), waiting: Vec::new() }
+}
+
+#[test]
+fn energy_and_waiting_time_are_recorded_with_pool_and_job() {
+    let mut minutes = Minutes::default();
+    let mut whole = device("a", None, vec![held("1", "ana", 1000, None)]);
+    whole.sample.detail.power_mw = Some(300_000);
+    let mut half = device("b", None, vec![held("2.7", "bo", 500, None)]);
+    half.sample.detail.power_mw = Some(100_000);
+    let dark = device("c", None, vec![held("3", "cy", 1000, None)]);
+    let waiting = Waiting {
+        project: "nlp".to_owned(),
+        user: "di".to_owned(),
+        model: "H100-80G".to_owned(),
+        kind: "train".to_owned(),
+        pool: String::new(),
+        milli: 4000,
+    };
+    let look = Look { waiting: vec![waiting], ..look([whole, half, dark]) };
+    minutes.add(Minute::new(START), 10_000, &look);
+    let over = minutes.add(Minute::new(START).after(1), 10_000, &look).expect("it is over");
+    over.with_batch(|batch| {
+        let uses = batch.uses.iter();
+        let found = uses.map(|it| (it.user, it.pool, it.job, it.energy_j, it.waited_ms));
+        let expected = [
+            ("di", "", "", None, 40_000),
+            ("ana", "batch", "1", Some(3000), 0),
+            ("bo", "batch", "2.7", Some(500), 0),
+            ("cy", "batch", "3", None, 0),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    });
+}
+
 #[test]
 fn a_minute_has_the_time_of_each_holder() {
     let mut minutes = Minutes::default();
-    let look = [
+    let look = look([
         device("a", Some(50), vec![held("1", "ana", 1000, Some(50))]),
         device("b", Some(90), vec![held("2", "bo", 250, None), held("3", "cy", 500, Some(40))]),
         device("c", None, Vec::new()),
-    ];
+    ]);
     let minute = Minute::new(START);
     assert!(minutes.add(minute, 5000, &look).is_none());
     assert!(minutes.add(minute, 5000, &look).is_none());
@@ -56,15 +92,15 @@ fn useful_time_is_measured_apart_from_busy_time() {
     let mut minutes = Minutes::default();
     let mut whole = held("1", "ana", 1000, Some(80));
     whole.useful_permille = Some(250);
-    let look = [
+    let look = look([
         device("a", Some(80), vec![whole]),
         device("b", Some(80), vec![held("2", "ana", 1000, Some(80))]),
-    ];
+    ]);
     assert!(minutes.add(Minute::new(START), 10_000, &look).is_none());
     let over = minutes.add(Minute::new(START).after(1), 10_000, &look).expect("it is over");
     over.with_batch(|batch| {
         let uses = batch.uses.iter().map(|it| (it.allocated_ms, it.busy_ms, it.useful_ms));
-        let expected = [(10_000, Some(8000), None), (10_000, Some(8000), Some(2500))];
+        let expected = [(10_000, Some(8000), Some(2500)), (10_000, Some(8000), None)];
         assert_eq!(uses.collect::<Vec<_>>(), expected);
     });
 }
@@ -80,7 +116,7 @@ fn recorded_time_is_reported_by_its_names() {
     assert_eq!(usage.report(&report).expect("no file is no time").len(), 0);
 
     let mut minutes = Minutes::default();
-    let look = [device("a", Some(25), vec![held("1", "ana", 1000, Some(25))])];
+    let look = look([device("a", Some(25), vec![held("1", "ana", 1000, Some(25))])]);
     minutes.add(minute, 60_000, &look);
     let over = minutes.add(minute.after(1), 1, &look).expect("the minute is over");
     let path = folder.path().join("usage").join("history.db");

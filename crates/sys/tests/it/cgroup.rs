@@ -5,6 +5,7 @@
 use std::fs;
 
 use gpool_sys::cgroup::{Controllers, Group, Limits, home};
+use gpool_sys::cgroup_usage::GroupUsage;
 
 const HYBRID: &str = "\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0
@@ -57,4 +58,33 @@ fn oom_kills_are_counted_in_both_versions() {
     group = Group::default();
     group.memory_v1 = Some(dir.path().into());
     assert_eq!(group.oom_kills(), 5);
+}
+
+#[test]
+fn usage_is_read_in_both_versions_and_absent_where_the_kernel_has_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group = Group::default();
+    assert_eq!(group.usage(), GroupUsage::default());
+    group.unified = Some(dir.path().into());
+    assert_eq!(group.usage(), GroupUsage::default(), "no controller is enabled");
+    let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+    write("cpu.stat", "usage_usec 7500999\nuser_usec 5000999\nsystem_usec 2500000\n");
+    write("memory.current", "100\n");
+    write("memory.peak", "300\n");
+    write("io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=1\n259:1 rbytes=5 wbytes=0 rios=1\n");
+    let expected = GroupUsage {
+        user_ms: Some(5000),
+        system_ms: Some(2500),
+        memory: Some(100),
+        memory_peak: Some(300),
+        read: Some(15),
+        written: Some(20),
+    };
+    assert_eq!(group.usage(), expected);
+    write("memory.usage_in_bytes", "40\n");
+    write("memory.max_usage_in_bytes", "50\n");
+    group = Group::default();
+    group.memory_v1 = Some(dir.path().into());
+    let of_v1 = GroupUsage { memory: Some(40), memory_peak: Some(50), ..GroupUsage::default() };
+    assert_eq!(group.usage(), of_v1);
 }

@@ -15,6 +15,11 @@ pub(super) const ABOUT: &[About] = &[
     ),
     about("held_by_user", "Its user holds it.", "gpool release JOB"),
     about(
+        "over_budget",
+        "The budget of its project or user for this month is used up.",
+        "wait for the next month, or ask an admin for a higher budget; gpool budget shows all",
+    ),
+    about(
         "path_or_image_missing",
         "A folder or file that it needs does not exist.",
         "create it, or submit the job again with another one",
@@ -52,6 +57,17 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             format!("It is {SET_ASIDE}; gpool release tries again"),
             vec![("since", json!(Time(*since)))],
         ),
+        R::OverBudget { since, by } => {
+            let text = match by {
+                Some(it) => format!(
+                    "It is held: the budget of {} for this month is used up, {} {} of {}",
+                    it.payer, it.spent, it.currency, it.budget
+                ),
+                None => "It is held for its budget, and is about to be released".to_owned(),
+            };
+            let payer = by.as_ref().map(|it| it.payer.to_string());
+            (text, vec![("since", json!(Time(*since))), ("payer", json!(payer))])
+        }
         R::HeldByAdmin { since, hold } => {
             let facts = vec![
                 ("since", json!(Time(*since))),

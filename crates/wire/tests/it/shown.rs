@@ -121,6 +121,9 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
             cpu_user: Millis::new(1500),
             cpu_system: Millis::ZERO,
             memory_peak: Bytes::new(5),
+            memory_peak_together: Some(Bytes::new(9)),
+            read: Some(Bytes::new(11)),
+            written: None,
             gpu: Some(GpuUsage {
                 memory_peak: Bytes::new(7),
                 memory_limit: Bytes::new(20),
@@ -138,6 +141,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
             "state": "failed", "exit_code": 137, "signal": 9, "cause": "oom",
             "usage": {
                 "cpu_user_s": 1.5, "cpu_system_s": 0.0, "memory_peak": 5,
+                "memory_peak_together": 9, "read_bytes": 11,
                 "gpu_memory_peak": 7, "gpu_memory_limit": 20, "gpu_utilization": 0.25,
             },
             "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],

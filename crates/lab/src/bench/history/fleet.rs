@@ -9,6 +9,8 @@ pub const START: u32 = 29_453_760;
 const PER_NODE: u32 = 8;
 const USERS: u32 = 1000;
 const PROJECTS: u32 = 50;
+/// Names of jobs.
+const JOBS: u32 = 100_000;
 
 /// What a device does for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,7 @@ pub struct Fleet {
     nodes: Vec<String>,
     users: Vec<String>,
     projects: Vec<String>,
+    jobs: Vec<String>,
 }
 
 impl Fleet {
@@ -41,6 +44,7 @@ impl Fleet {
             nodes: names("node", n_nodes),
             users: names("user", USERS),
             projects: names("project", PROJECTS),
+            jobs: names("", JOBS),
         }
     }
 
@@ -131,9 +135,13 @@ impl Fleet {
                     model: ["H100", "A100", "L40S", "H200"][(ix / 64 % 4) as usize],
                     kind: if load == Load::Training { "batch" } else { "notebook" },
                     node,
+                    pool: "batch",
+                    job: &self.jobs[pick(&self.jobs, 17)],
                     allocated_ms: 240_000,
                     busy_ms: Some(mix(at) % 240_000),
                     useful_ms: (!ix.is_multiple_of(4)).then(|| mix(!at) % 120_000),
+                    energy_j: Some(100_000 + mix(at ^ 1) % 60_000),
+                    waited_ms: 0,
                 });
             }
         }

@@ -7,9 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::StatusCode;
 use gpool_model::Timestamp;
 use gpool_web::{
-    Admin, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES, Reservations,
-    Route, STATES, UsagePage, Wall,
+    Admin, CostPage, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
+    Reservations, Route, STATES, UsagePage, Wall,
 };
+use gpool_wire::budget::BudgetRow;
+use gpool_wire::cost::CostRow;
 use gpool_wire::usage::{GpuHistory, UsageRow};
 use gpool_wire::{
     Document, Gpu, Job, List, Node, PolicyInfo, QuotaOverview, Reservation, Status, Time,
@@ -21,7 +23,7 @@ use super::answer::html;
 use super::query::{Query, written};
 use super::{Page, Pages, Visit};
 
-/// Most jobs of a page of the queue.
+/// Most jobs of a page of the queue, and most rows of the page of costs.
 const JOBS: &str = "100";
 /// Most jobs in each table of the Overview, and of each kind in the chart.
 const SOME: &str = "25";
@@ -144,6 +146,20 @@ impl Pages {
         let usage: List<UsageRow> =
             self.ask(&visit.asks, &format!("/api/v1/usage?by={by}&since={since}")).await?;
         let page = UsagePage { frame: visit.frame("/usage"), rows: &usage.items, by, range };
+        Ok(html(StatusCode::OK, page.page()))
+    }
+
+    pub(super) async fn cost(&self, visit: &Visit<'_>) -> Page {
+        let (range, hours) = range(&visit.query).unwrap_or(RANGES[2]);
+        let asked = visit.query.get("by");
+        let all = CostPage::PROPERTIES;
+        let by = all.into_iter().find(|it| *it == asked).unwrap_or(all[0]);
+        let since = before(now(), hours);
+        let path = format!("/api/v1/cost?by={by}&since={since}&limit={JOBS}");
+        let rows: List<CostRow> = self.ask(&visit.asks, &path).await?;
+        let budgets: List<BudgetRow> = self.ask(&visit.asks, "/api/v1/budgets").await?;
+        let (rows, budgets) = (&rows.items[..], &budgets.items[..]);
+        let page = CostPage { frame: visit.frame("/cost"), rows, budgets, by, range };
         Ok(html(StatusCode::OK, page.page()))
     }
 

@@ -183,6 +183,7 @@ impl Pages {
             ["projects"] => self.projects(visit).await,
             ["nodes"] => self.nodes(visit).await,
             ["usage"] => self.usage(visit).await,
+            ["cost"] => self.cost(visit).await,
             ["reservations"] => self.reservations(visit).await,
             ["admin"] => self.admin(visit).await,
             ["docs"] => self.docs(visit).await,

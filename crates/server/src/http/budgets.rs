@@ -1,0 +1,64 @@
+//! Budgets of the present month.
+
+use axum::Json;
+use axum::extract::State;
+use gpool_model::Money;
+use gpool_model::budget::Payer;
+use gpool_wire::budget::BudgetRow;
+use gpool_wire::{List, Time};
+
+use super::Api;
+use super::asker::Asks;
+use super::extract::ApiError;
+use crate::budgets::{Spending, spending};
+use crate::clock::now;
+
+/// Returns the budgets of projects and users with the cost of this month.
+#[utoipa::path(
+    get, path = "/budgets", operation_id = "budgets_list",
+    responses(
+        (status = 200, description = "Projects, then users, by name", body = List<BudgetRow>),
+    )
+)]
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<List<BudgetRow>>, ApiError> {
+    let look =
+        |view: &crate::View<'_>| (view.world.policy().clone(), view.world.projects().clone());
+    let (policy, projects) = api.handle.query(look).await?;
+    let handle = api.handle.clone();
+    let read = move || {
+        let rows = spending(&handle.shared.usage, &policy, &projects)?;
+        let holds = |payer: &Payer| policy.overspent.iter().any(|it| it.payer == *payer);
+        let row = |it: Spending| {
+            let (kind, name) = match &it.payer {
+                Payer::Project(name) => ("project", name.to_string()),
+                Payer::User(name) => ("user", name.to_string()),
+            };
+            let state = match holds(&it.payer) {
+                true => "holds",
+                false if it.is_over() => "over",
+                false if it.spent.get() >= it.budget.get() / 5 * 4 => "warn",
+                false => "ok",
+            };
+            BudgetRow {
+                kind: kind.to_owned(),
+                name,
+                since: Time(now()).month_start(),
+                currency: policy.prices.currency.clone(),
+                budget: units(it.budget),
+                spent: units(it.spent),
+                state: state.to_owned(),
+            }
+        };
+        Ok(rows.into_iter().map(row).collect())
+    };
+    let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
+    Ok(Json(List::new(rows)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "money for people")]
+fn units(money: Money) -> f64 {
+    money.get() as f64 / 1e6
+}
