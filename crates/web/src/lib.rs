@@ -30,6 +30,7 @@ pub use confirm::Confirm;
 pub use docs::{Docs, Route};
 pub use frame::Frame;
 pub use job::JobPage;
+pub use lines::csv;
 pub use nodes::Nodes;
 pub use overview::{Overview, RANGES};
 pub use projects::Projects;

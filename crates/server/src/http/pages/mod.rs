@@ -160,6 +160,7 @@ impl Pages {
             ["queue"] => self.queue(visit).await,
             ["jobs", id] => self.job(visit, id).await,
             ["jobs", id, "output"] => self.output(visit, id).await,
+            ["jobs", id, "gpus.csv"] => self.gpus_csv(visit, id).await,
             ["projects"] => self.projects(visit).await,
             ["nodes"] => self.nodes(visit).await,
             ["usage"] => self.usage(visit).await,
