@@ -72,6 +72,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "control",
             "scenario",
             "sim",
+            "trace",
             "wire",
             "web",
             "history",
