@@ -1,12 +1,13 @@
 //! The frame of a page: navigation, the signed-in user and the chosen colors.
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 8] = [
+const PAGES: [(&str, &str); 9] = [
     ("/", "Overview"),
     ("/queue", "Queue"),
     ("/projects", "Projects"),
     ("/nodes", "Nodes"),
     ("/usage", "Usage"),
+    ("/whatif", "What-if"),
     ("/reservations", "Reservations"),
     ("/admin", "Admin"),
     ("/docs", "API"),

@@ -21,6 +21,7 @@ mod submit;
 mod text;
 mod usage;
 mod wall;
+mod whatif;
 
 use askama::Template;
 
@@ -39,6 +40,7 @@ pub use reservations::Reservations;
 pub use submit::{Asked, Submit};
 pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;
+pub use whatif::{Supposed, WhatIf};
 
 /// The content security policy of all pages: only files of the server, no inline script or
 /// style.

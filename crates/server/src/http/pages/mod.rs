@@ -13,9 +13,9 @@ mod job;
 mod query;
 mod server;
 mod stream;
+mod whatif;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
@@ -71,7 +71,7 @@ pub(crate) struct Pages {
     /// Becomes true when streams must end.
     end: watch::Receiver<bool>,
     /// The last answers of the API, for viewers that see the same.
-    answers: Mutex<HashMap<ask::Key, (Instant, Bytes)>>,
+    answers: ask::Answers,
 }
 
 /// A request of a signed-in user.
@@ -106,7 +106,7 @@ impl Pages {
         let owner = gpool_model::Owner { uid: NOBODY, gid: NOBODY, user };
         let caller = gpool_model::Caller::new(owner, false);
         let nobody = Asks(Arc::new(Asker::new(caller, "/".to_owned(), None)));
-        Arc::new(Self { web, identify, api, nobody, feed, end, answers: Mutex::default() })
+        Arc::new(Self { web, identify, api, nobody, feed, end, answers: ask::Answers::default() })
     }
 
     async fn answer<B>(&self, request: Request<B>) -> Response<Body>
@@ -164,6 +164,7 @@ impl Pages {
             ["projects"] => self.projects(visit).await,
             ["nodes"] => self.nodes(visit).await,
             ["usage"] => self.usage(visit).await,
+            ["whatif"] => self.whatif(visit).await,
             ["reservations"] => self.reservations(visit).await,
             ["admin"] => self.admin(visit).await,
             ["docs"] => self.docs(visit).await,
