@@ -73,6 +73,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "control",
             "scenario",
             "sim",
+            "trace",
             "wire",
             "web",
             "history",

@@ -154,6 +154,7 @@ const SIMULATED: &Table = &[
                 "Two changes, applied in order",
             ),
             ("gpool simulate --for 2h --if 'add 2 nodes x 8 h100' -o json", "The next two hours"),
+            ("gpool simulate --past 7d --if 'policy preset=fifo'", "The jobs of the past week"),
         ],
     ),
     (

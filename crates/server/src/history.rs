@@ -14,6 +14,7 @@ use gpool_model::{
     Record, Refusal, ResourceKind, Timestamp,
 };
 use gpool_store::{ArchiveFilter, Reader};
+use gpool_trace::Coming;
 
 use crate::codec;
 use crate::otherwise::{self, Supposed};
@@ -36,6 +37,20 @@ pub struct PastJob {
     pub job: NewJob,
 }
 
+/// The jobs of a history that are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Jobs that ended since.
+    pub since: Timestamp,
+    /// Most jobs; the newest ones are read.
+    pub n_jobs: usize,
+}
+
+impl Extent {
+    /// All jobs.
+    pub const ALL: Self = Self { since: Timestamp::ZERO, n_jobs: usize::MAX };
+}
+
 /// The jobs, nodes and policy of a store.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -47,6 +62,8 @@ pub struct History {
     pub n_never_ran: u64,
     /// Number of jobs that have not ended.
     pub n_not_ended: u64,
+    /// Whether older jobs are left out because of their number.
+    pub is_cut: bool,
 }
 
 /// Facts about jobs, collected before the ends of all dependencies are known.
@@ -56,14 +73,15 @@ struct Read {
     ended_at: BTreeMap<JobId, Timestamp>,
     n_never_ran: u64,
     n_not_ended: u64,
+    is_cut: bool,
 }
 
 impl History {
-    /// Reads the whole store.
+    /// Reads a store.
     ///
     /// # Errors
     /// If the store cannot be read, or contains data of a newer version.
-    pub fn read(reader: &Reader) -> Result<Self, String> {
+    pub fn read(reader: &Reader, extent: Extent) -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| error.to_string();
         // Live jobs first: a job that ends meanwhile is then found in the archive.
         let loaded = reader.load().map_err(|error| said(&error))?;
@@ -86,8 +104,13 @@ impl History {
         }
         let mut read = Read::default();
         let mut archived = BTreeSet::new();
-        let mut filter = ArchiveFilter { limit: PAGE, ..ArchiveFilter::default() };
+        let since = Some(extent.since).filter(|since| *since > Timestamp::ZERO);
+        let mut filter = ArchiveFilter { limit: PAGE, since, ..ArchiveFilter::default() };
         loop {
+            if read.ran.len() >= extent.n_jobs {
+                read.is_cut = true;
+                break;
+            }
             let rows = reader.archive(&filter).map_err(|error| said(&error))?;
             let Some(last) = rows.last() else { break };
             filter.before = Some(last.job);
@@ -173,6 +196,22 @@ impl History {
         Ok(commands)
     }
 
+    /// Takes the jobs for a simulation. The owner of each is its project if there are several, or
+    /// else its user.
+    pub fn take_jobs(&mut self) -> Vec<Coming> {
+        let projects: BTreeSet<&str> =
+            self.jobs.iter().map(|job| job.job.project.as_str()).collect();
+        let by_project = projects.len() > 1;
+        let coming = |PastJob { owner, came_at, ran, job, .. }: PastJob| {
+            let whose = match by_project {
+                true => Arc::from(job.project.as_str()),
+                false => Arc::clone(&owner.user),
+            };
+            Coming { at: came_at, duration: ran, owner, whose, job }
+        };
+        std::mem::take(&mut self.jobs).into_iter().map(coming).collect()
+    }
+
     fn nodes(&self) -> Vec<Node> {
         let node = |record: &Record| match record {
             Record::Node(node) => Some((**node).clone()),
@@ -238,7 +277,7 @@ impl Read {
     }
 
     fn history(self, records: Vec<Record>) -> History {
-        let Self { ran, ended_at, n_never_ran, n_not_ended } = self;
+        let Self { ran, ended_at, n_never_ran, n_not_ended, is_cut } = self;
         let jobs = ran.into_iter().map(|(spec, job, span, first)| PastJob {
             id: job.id,
             owner: spec.owner.clone(),
@@ -249,7 +288,7 @@ impl Read {
         });
         let mut jobs: Vec<PastJob> = jobs.collect();
         jobs.sort_by_key(|job| (job.came_at, job.id));
-        History { records, jobs, n_never_ran, n_not_ended }
+        History { records, jobs, n_never_ran, n_not_ended, is_cut }
     }
 }
 

@@ -51,22 +51,21 @@ impl UsageHistory {
         Reader::new(&self.path).report(report).map_err(internal)
     }
 
-    /// Utilization and allocated part of devices, two lines for each; `None` before the first
-    /// minute.
+    /// Series of devices, a line of each series for each device; `None` before the first minute.
     ///
     /// # Errors
     /// The store cannot be read, or the chart is too large.
     pub fn devices(
         &self,
         devices: &[&str],
+        series: &[DeviceSeries],
         span: Span,
         step: Step,
     ) -> Result<Option<Chart>, Refusal> {
         if !self.path.exists() {
             return Ok(None);
         }
-        let series = [DeviceSeries::Utilization, DeviceSeries::Allocated];
-        Reader::new(&self.path).devices(devices, &series, span, step).map(Some).map_err(internal)
+        Reader::new(&self.path).devices(devices, series, span, step).map(Some).map_err(internal)
     }
 
     /// The mean utilization of jobs over the recorded minutes of a range, in the order of the jobs;

@@ -1,13 +1,14 @@
 //! The frame of a page: navigation, the signed-in user and the chosen colors.
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("/", "Overview"),
     ("/queue", "Queue"),
     ("/projects", "Projects"),
     ("/nodes", "Nodes"),
     ("/usage", "Usage"),
     ("/cost", "Cost"),
+    ("/whatif", "What-if"),
     ("/reservations", "Reservations"),
     ("/admin", "Admin"),
     ("/docs", "API"),

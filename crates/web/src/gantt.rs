@@ -1,5 +1,5 @@
-//! The chart of the plan: running jobs until their time limit, and waiting jobs from their expected
-//! start, on one time axis. Numbers are thousandths of the width.
+//! The chart of the plan: running jobs until their expected end, and waiting jobs from their
+//! expected start, on one time axis. Numbers are thousandths of the width.
 
 use askama::Template;
 use gpool_wire::{Job, Time};
@@ -32,6 +32,8 @@ pub struct Row {
     pub style: &'static str,
     pub from: u64,
     pub width: u64,
+    /// From the expected end to the time limit, as position and width.
+    pub limit: Option<(u64, u64)>,
     /// The early and the late expected start, as position and width.
     pub range: Option<(u64, u64)>,
 }
@@ -49,9 +51,9 @@ pub struct Gantt {
 impl Gantt {
     /// Draws running jobs by their end, then waiting jobs in their order.
     pub fn new(running: &[Job], waiting: &[Job], now: Time) -> Self {
-        let mut running: Vec<(&Job, Option<u64>)> =
-            running.iter().map(|job| (job, left(job, now))).collect();
-        running.sort_by_key(|(job, left)| (left.unwrap_or(u64::MAX), job.id.clone()));
+        let mut running: Vec<(&Job, Ends)> =
+            running.iter().map(|job| (job, Ends::of(job, now))).collect();
+        running.sort_by_key(|(job, ends)| (ends.first().unwrap_or(u64::MAX), job.id.clone()));
         running.truncate(ROWS_MAX);
         let planned = waiting.iter().filter(|job| start(job).is_some());
         let planned: Vec<&Job> = planned.take(ROWS_MAX).collect();
@@ -59,11 +61,11 @@ impl Gantt {
         let last = match late.map(|at| until(at, now)).max() {
             // The last start is not at the edge.
             Some(last) => last + last / 4,
-            None => running.iter().filter_map(|(_, left)| *left).max().unwrap_or(0),
+            None => running.iter().filter_map(|(_, ends)| ends.first()).max().unwrap_or(0),
         };
         let all = last.clamp(600, LONGEST_S);
         let place = |seconds: u64| seconds.min(all) * WIDTH / all;
-        let runs = running.iter().map(|(job, left)| run(job, *left, place));
+        let runs = running.iter().map(|(job, ends)| run(job, *ends, place));
         let plans = planned.iter().filter_map(|job| plan(job, now, place));
         let mut rows: Vec<Row> = runs.chain(plans).collect();
         for (ix, row) in rows.iter_mut().enumerate() {
@@ -80,10 +82,32 @@ fn ticks(all: u64) -> Vec<(u64, String)> {
     (0..=all / step).map(|n| (n * step * WIDTH / all, label(n * step))).collect()
 }
 
-/// Seconds until the time limit of a running job.
-fn left(job: &Job, now: Time) -> Option<u64> {
-    let run = job.started_at.map_or(0, |at| until(now, at));
-    Some(limit(job)?.saturating_sub(run))
+/// The ends of a job in seconds from now, or from its start.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    /// By the run times of jobs like it.
+    expected: Option<u64>,
+    /// By its time limit.
+    limit: Option<u64>,
+}
+
+impl Ends {
+    fn of(job: &Job, now: Time) -> Self {
+        let run = job.started_at.map_or(0, |at| until(now, at));
+        let expected = std::time::Duration::try_from_secs_f64(job.expected_run_s.unwrap_or(-1.0));
+        let limit = limit(job).map(|limit| limit.saturating_sub(run));
+        Self { expected: expected.ok().map(|it| it.as_secs()), limit }
+    }
+
+    fn first(self) -> Option<u64> {
+        self.expected.or(self.limit)
+    }
+
+    /// The part between the ends, for a start at `from`.
+    fn rest(self, from: u64, place: impl Fn(u64) -> u64) -> Option<(u64, u64)> {
+        let (expected, limit) = (place(from + self.expected?), place(from + self.limit?));
+        (limit > expected).then(|| (expected, limit - expected))
+    }
 }
 
 fn start(job: &Job) -> Option<Time> {
@@ -95,20 +119,24 @@ fn label(job: &Job) -> String {
     format!("{} {name} · {}", job.id, job.gpus)
 }
 
-fn run(job: &Job, left: Option<u64>, place: impl Fn(u64) -> u64) -> Row {
-    let text = match left {
-        Some(left) => format!("{}, at most {} more", job.state.as_str(), span(left)),
-        None => format!("{}, without a time limit", job.state.as_str()),
+fn run(job: &Job, ends: Ends, place: impl Fn(u64) -> u64) -> Row {
+    let expected = ends.expected.map(|it| format!(", ends in about {}", span(it)));
+    let most = match ends.limit {
+        Some(left) => format!("at most {} more", span(left)),
+        None => "without a time limit".to_owned(),
     };
-    let width = left.map_or(WIDTH, place).max(3);
+    let text = format!("{}{}, {most}", job.state.as_str(), expected.unwrap_or_default());
+    let width = ends.first().map_or(WIDTH, &place).max(3);
+    let limit = ends.rest(0, &place);
     let (job, label) = (job.id.clone(), label(job));
-    Row { job, label, text, y: 0, style: "run", from: 0, width, range: None }
+    Row { job, label, text, y: 0, style: "run", from: 0, width, limit, range: None }
 }
 
 fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
     let eta = job.eta.as_ref()?;
     let at = until(eta.p50?, now);
-    let (from, end) = (place(at), limit(job).map_or(WIDTH, |limit| place(at + limit)));
+    let ends = Ends::of(job, now);
+    let (from, end) = (place(at), ends.first().map_or(WIDTH, |run| place(at + run)));
     let edge = |time: Option<Time>| time.map_or(from, |time| place(until(time, now)));
     let (early, late) = (edge(eta.p10), edge(eta.p90));
     let text = match at {
@@ -123,6 +151,7 @@ fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
         style: "plan",
         from,
         width: end.saturating_sub(from).max(3),
+        limit: ends.rest(at, &place),
         range: Some((early, late.saturating_sub(early).max(2))),
     })
 }

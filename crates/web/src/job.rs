@@ -10,7 +10,7 @@ use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
 
 use crate::frame::Frame;
 use crate::jobs::{Table, limit, style};
-use crate::lines::{self, Chart};
+use crate::lines::{self, Chart, Mark};
 use crate::text::{ago, gib, percent, places, span, until};
 use crate::{spec, written};
 
@@ -41,7 +41,7 @@ pub struct JobPage<'a> {
     pub stream: &'a str,
     /// All devices.
     pub gpus: &'a [Gpu],
-    /// Their utilization while the job ran.
+    /// Their utilization, memory and power while the job ran.
     pub history: &'a GpuHistory,
     /// The elements of an array, and the index of the next page.
     pub elements: Option<(&'a [Job], Option<u32>)>,
@@ -81,6 +81,7 @@ struct Page<'a> {
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
     charts: Vec<Chart>,
+    marks: Vec<Mark>,
     used: Vec<Used>,
     hints: Vec<String>,
     command: String,
@@ -110,6 +111,7 @@ impl JobPage<'_> {
             rows: self.rows(job),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
             charts: lines::charts(job, self.gpus, self.history),
+            marks: lines::marks(events, self.history),
             used: used(report),
             hints: report.hints.iter().map(|hint| hint.text.clone()).collect(),
             command: if job.private { String::new() } else { spec::command(job) },

@@ -22,6 +22,7 @@ mod submit;
 mod text;
 mod usage;
 mod wall;
+mod whatif;
 
 use askama::Template;
 
@@ -32,6 +33,7 @@ pub use cost::CostPage;
 pub use docs::{Docs, Route};
 pub use frame::Frame;
 pub use job::JobPage;
+pub use lines::csv;
 pub use nodes::Nodes;
 pub use overview::{Overview, RANGES};
 pub use projects::Projects;
@@ -40,6 +42,7 @@ pub use reservations::Reservations;
 pub use submit::{Asked, Submit};
 pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;
+pub use whatif::{Supposed, WhatIf};
 
 /// The content security policy of all pages: only files of the server, no inline script or
 /// style.

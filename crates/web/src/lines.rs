@@ -1,28 +1,49 @@
-//! Small charts of the utilization of a job's devices.
+//! Charts of a job's devices over its run: utilization, memory and power, with the events of the
+//! job as marks.
 
 use std::fmt::Write as _;
 
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job};
+use gpool_wire::{Gpu, Job, JobEvent};
 
-use crate::text::{gib, percent};
+use crate::text::{gib, percent, span, until};
 
 /// The size of a chart.
-const WIDTH: usize = 300;
+const WIDTH: usize = 600;
 const HEIGHT: f64 = 48.0;
 /// More devices than this are not drawn.
 const CHARTS_MAX: usize = 16;
+/// Below this utilization a device is idle.
+const UNUSED: f64 = 0.01;
+/// Events closer than this are one mark.
+const NEAR: u64 = 4;
 
-/// The chart of a device.
+/// The charts of a device.
 #[derive(Debug, Clone)]
 pub struct Chart {
     pub name: String,
-    /// The measured areas as one path; empty without a measurement.
+    pub now: String,
+    pub lines: Vec<Line>,
+}
+
+/// One series of a device.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub what: &'static str,
+    pub style: &'static str,
+    /// The measured areas as one path.
     pub path: String,
     pub text: String,
 }
 
-/// The devices of a job that has started, each with its chart.
+/// An event at its place on the time axis.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    pub x: u64,
+    pub text: String,
+}
+
+/// The devices of a job that has started, each with its charts.
 pub fn charts(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
     let uuids = job.placement.iter().flat_map(|task| &task.uuids);
     let chart = |uuid: &String| {
@@ -36,27 +57,73 @@ pub fn charts(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
             (Some(used), None) => format!("{used} % now"),
             (None, _) => "use not known".to_owned(),
         };
-        Some(Chart {
-            name: format!("{}:{} {}", gpu.node, gpu.index, gpu.model_short),
-            path: points.map(path).unwrap_or_default(),
-            text: now,
-        })
+        let lines = points.map(|it| lines(it, gpu, history.step_s)).unwrap_or_default();
+        let name = format!("{}:{} {}", gpu.node, gpu.index, gpu.model_short);
+        Some(Chart { name, now, lines })
     };
     uuids.filter_map(chart).take(CHARTS_MAX).collect()
 }
 
+/// The measured series of a device.
+fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
+    #[expect(clippy::cast_precision_loss, reason = "the height of a chart")]
+    let memory = gpu.memory_total as f64;
+    let used = summary(&points.utilization).map(|(mean, _)| {
+        let is_idle = |part: &&f64| **part < UNUSED;
+        let n_idle = points.utilization.iter().flatten().filter(is_idle).count() as u64;
+        let idle = match n_idle {
+            0 => "never idle".to_owned(),
+            n => format!("idle {}", span(n * step_s)),
+        };
+        format!("mean {} %, {idle}", percent(mean))
+    });
+    let held = summary(&points.memory_used).map(|(mean, most)| {
+        let [mean, most] = [mean, most].map(|it| gib(whole(it)));
+        format!("mean {mean}, at most {most} of {}", gib(gpu.memory_total))
+    });
+    let power = summary(&points.power);
+    let (most, power) = power.map_or((0.0, None), |(mean, most)| {
+        (most, Some(format!("mean {mean:.0} W, at most {most:.0} W")))
+    });
+    let all = [
+        ("Utilization", "used", &points.utilization, 1.0, used),
+        ("Memory", "memory", &points.memory_used, memory, held),
+        ("Power", "power", &points.power, most, power),
+    ];
+    let line = |(what, style, values, most, text): (_, _, &Vec<Option<f64>>, f64, Option<_>)| {
+        Some(Line { what, style, path: path(values, most), text: text? })
+    };
+    all.into_iter().filter_map(line).collect()
+}
+
+/// The mean and the largest of the measured values.
+fn summary(values: &[Option<f64>]) -> Option<(f64, f64)> {
+    let known = || values.iter().flatten();
+    let n = u32::try_from(known().count()).ok().filter(|n| *n > 0)?;
+    Some((known().sum::<f64>() / f64::from(n), known().copied().fold(0.0, f64::max)))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes, which are not negative"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
 /// Areas of neighbors that were measured; a single point is a step wide.
-fn path(points: &GpuPoints) -> String {
+fn path(values: &[Option<f64>], most: f64) -> String {
     let mut path = String::new();
-    let all = &points.utilization;
     let mut at = 0;
-    for run in all.chunk_by(|one, next| one.is_some() == next.is_some()) {
+    for run in values.chunk_by(|one, next| one.is_some() == next.is_some()) {
         if run[0].is_some() {
-            let x = |ix: usize| ix * WIDTH / all.len();
+            let x = |ix: usize| ix * WIDTH / values.len();
             // Writing into a string can't fail.
             let _ = write!(path, "M{} {HEIGHT}", x(at));
-            for (ix, part) in run.iter().flatten().enumerate() {
-                let y = HEIGHT - part.clamp(0.0, 1.0) * HEIGHT;
+            for (ix, value) in run.iter().flatten().enumerate() {
+                let part = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
+                let y = HEIGHT - part * HEIGHT;
                 let _ = write!(path, "L{} {y:.1}L{} {y:.1}", x(at + ix), x(at + ix + 1));
             }
             let _ = write!(path, "L{} {HEIGHT}z", x(at + run.len()));
@@ -64,4 +131,48 @@ fn path(points: &GpuPoints) -> String {
         at += run.len();
     }
     path
+}
+
+/// The events within the charts. Events at one place are one mark.
+pub fn marks(events: &[JobEvent], history: &GpuHistory) -> Vec<Mark> {
+    let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0) as u64;
+    let all = n_points * history.step_s;
+    let mut marks: Vec<Mark> = Vec::new();
+    let within = events.iter().filter(|event| event.time >= history.start && all > 0);
+    for event in within {
+        let at = until(event.time, history.start);
+        if at > all {
+            continue;
+        }
+        let x = at * WIDTH as u64 / all;
+        match marks.last_mut().filter(|last| x.saturating_sub(last.x) < NEAR) {
+            Some(last) => last.text = format!("{}\n{}", last.text, event.text),
+            None => marks.push(Mark { x, text: event.text.clone() }),
+        }
+    }
+    marks
+}
+
+/// The charts as a table: a line for each device and time.
+pub fn csv(history: &GpuHistory) -> String {
+    let mut text = "time,gpu,utilization,memory_used_bytes,power_watts\n".to_owned();
+    let value = |values: &[Option<f64>], ix: usize, places: usize| {
+        let value = values.get(ix).copied().flatten();
+        value.map_or_else(String::new, |value| format!("{value:.places$}"))
+    };
+    for gpu in &history.gpus {
+        for ix in 0..gpu.utilization.len() {
+            let used = value(&gpu.utilization, ix, 3);
+            let memory = value(&gpu.memory_used, ix, 0);
+            let power = value(&gpu.power, ix, 0);
+            if used.is_empty() && memory.is_empty() && power.is_empty() {
+                continue;
+            }
+            let seconds = gpool_model::Millis::new(1000 * history.step_s * ix as u64);
+            let at = gpool_wire::Time(history.start.0.after(seconds));
+            // Writing into a string can't fail.
+            let _ = writeln!(text, "{at},{}:{},{used},{memory},{power}", gpu.node, gpu.index);
+        }
+    }
+    text
 }

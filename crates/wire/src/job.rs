@@ -90,6 +90,10 @@ pub struct Job {
     pub n_more_reasons: u64,
     /// Forecast start from the last forecast. `null` if unknown.
     pub eta: Option<Eta>,
+    /// Expected run time by the run times of jobs like it, in seconds: from now for a running job,
+    /// from its start for a waiting one with a forecast. Absent without such runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_run_s: Option<f64>,
     /// Whether name, command, directory, note and paths are hidden from the caller.
     #[serde(default)]
     pub private: bool,

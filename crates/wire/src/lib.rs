@@ -117,7 +117,8 @@ pub use report::{Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
 pub use reserve::{DrainRequest, ReserveRequest, UndrainRequest};
 pub use simulate::{
-    SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, SimulatedShare, Simulation,
+    SimulateAsk, SimulatedCourse, SimulatedFate, SimulatedFigures, SimulatedJob, SimulatedPairs,
+    SimulatedProject, SimulatedShare, Simulation,
 };
 pub use status::{Login, PolicyInfo, StartChange, Status, Version};
 pub use time::Time;

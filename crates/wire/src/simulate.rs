@@ -19,6 +19,11 @@ pub struct SimulateAsk {
     /// Simulated time span. Without it, the simulation covers the current cycle only.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub horizon: Option<Written>,
+    /// Also runs the jobs of this past time span once more, such as `7d`: those that were submitted
+    /// within it and have ended. Changes can then add and drain nodes, and edit projects and the
+    /// policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past: Option<Written>,
 }
 
 impl SimulateAsk {
@@ -38,7 +43,21 @@ impl SimulateAsk {
         Ok(Some(horizon))
     }
 
+    /// Returns the past time span, if set.
+    ///
+    /// # Errors
+    /// If the text is no time span, or longer than 90 days.
+    pub fn window(&self) -> Result<Option<Millis>, Refusal> {
+        let Some(written) = &self.past else { return Ok(None) };
+        let window = check::span("past", written)?;
+        if window.is_zero() || window > Self::WINDOW_MAX {
+            return Err(check::invalid("past", "it is at most 90d; write, for example, 7d"));
+        }
+        Ok(Some(window))
+    }
+
     const HORIZON_MAX: Millis = Millis::from_hours(48);
+    const WINDOW_MAX: Millis = Millis::from_hours(90 * 24);
 }
 
 /// The result of a simulation.
@@ -60,6 +79,65 @@ pub struct Simulation {
     pub projects: Vec<SimulatedProject>,
     /// Number of waiting jobs after those that the simulation considers.
     pub n_beyond: u64,
+    /// Figures of the present queue. Absent without a simulated time span.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<SimulatedCourse>,
+    /// Figures of past jobs that ran once more. Absent without a past time span.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<SimulatedCourse>,
+}
+
+/// Figures of a time span, without and with the supposed changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SimulatedCourse {
+    /// Start of the time span.
+    pub since: Time,
+    /// End of the time span.
+    pub until: Time,
+    /// Number of jobs.
+    pub n_jobs: u64,
+    /// Without the changes.
+    pub before: SimulatedFigures,
+    /// With the changes. `null` if nothing is supposed.
+    pub after: Option<SimulatedFigures>,
+    /// The same jobs with and without the changes. `null` if nothing is supposed.
+    pub paired: Option<SimulatedPairs>,
+    /// Why the figures may not be reliable.
+    pub warnings: Vec<String>,
+}
+
+/// Waiting times and utilization.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SimulatedFigures {
+    /// Number of usable GPUs.
+    pub n_gpus: u64,
+    /// Median wait in seconds: from now, or from the submission of past jobs. `null` if it is
+    /// beyond the end, or if there is no job.
+    pub wait_p50_s: Option<f64>,
+    /// 90th percentile of the wait in seconds, in the same way.
+    pub wait_p90_s: Option<f64>,
+    /// Number of jobs that have not started at the end.
+    pub n_waiting: u64,
+    /// Allocated part of the GPUs, 0 to 1. `null` without GPUs or time.
+    pub utilization: Option<f64>,
+    /// Number of preemptions.
+    pub n_preempted: u64,
+}
+
+/// Differences of the waits of the same jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SimulatedPairs {
+    /// Number of jobs.
+    pub n_jobs: u64,
+    /// Number of jobs that start sooner with the changes, by more than a minute.
+    pub n_sooner: u64,
+    /// Number of jobs that start later.
+    pub n_later: u64,
+    /// Mean difference in seconds; negative if jobs wait less with the changes.
+    pub mean_s: f64,
+    /// The 95 % confidence interval of the mean difference, in seconds. `null` for the present
+    /// queue, and for past jobs of less than two days.
+    pub interval_s: Option<[f64; 2]>,
 }
 
 /// A job that the simulation affects.

@@ -106,6 +106,13 @@ pub struct GpuHistoryParams {
     /// Largest number of points, 1 to 2000; 120 by default.
     #[serde(default)]
     pub points: Option<u32>,
+    /// UUIDs of devices, separated by commas; all by default.
+    #[serde(default)]
+    pub gpus: Option<String>,
+    /// Series, separated by commas: utilization, allocated, memory_used, power; by default the
+    /// first two.
+    #[serde(default)]
+    pub series: Option<String>,
 }
 
 /// The utilization of all devices over time.
@@ -120,8 +127,8 @@ pub struct GpuHistory {
 }
 
 /// The utilization of one device. Each list has one value for each point, `null` where nothing was
-/// measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+/// measured. Lists of other series than the requested ones are empty.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuPoints {
     /// Node.
     pub node: String,
@@ -133,4 +140,10 @@ pub struct GpuPoints {
     pub utilization: Vec<Option<f64>>,
     /// Means of the allocated part of the device, 0 to 1.
     pub allocated: Vec<Option<f64>>,
+    /// Means of the used memory in bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_used: Vec<Option<f64>>,
+    /// Means of the power in watts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub power: Vec<Option<f64>>,
 }

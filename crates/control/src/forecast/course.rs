@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::effect::Change;
-use gpool_model::job::{ExitStatus, JobState, Usage};
+use gpool_model::job::{ExitStatus, JobState, StopCause, Usage};
 use gpool_model::{
-    Basis, Caller, DeviceUuid, Effect, Event, JobId, Millis, NewJob, Notice, Phase, TaskId,
-    Timestamp,
+    Basis, Caller, DeviceUuid, Effect, Event, JobId, MilliGpu, Millis, NewJob, Notice, Phase,
+    TaskId, Timestamp,
 };
 
 use super::HORIZON;
@@ -44,6 +44,10 @@ pub(super) struct Course {
     pub stops: BTreeMap<JobId, Timestamp>,
     /// When each job ended.
     pub ends: BTreeMap<JobId, Timestamp>,
+    /// Thousandths of GPUs times milliseconds that jobs held them, if that is measured.
+    pub held: u128,
+    /// How often jobs were evicted or paused for others.
+    pub n_preempted: u64,
     /// The time that the simulation reached.
     pub reach: Timestamp,
     /// Whether the simulation ran to its end: a job that has not started then never will, as far as
@@ -105,6 +109,8 @@ pub(super) struct Runner<'a> {
     leaving: Leaving,
     pub control: Control,
     pub newcomers: BTreeMap<JobId, Length>,
+    /// Whether the GPUs that jobs hold are summed up, which takes a look at all of them each step.
+    pub is_measured: bool,
     due: BTreeSet<(Timestamp, JobId)>,
     due_of: BTreeMap<JobId, Timestamp>,
     /// Paused jobs, each with the time that it has left to run.
@@ -133,6 +139,7 @@ impl<'a> Runner<'a> {
             leaving,
             control: Control::imagined(part.world(), part.now),
             newcomers: BTreeMap::new(),
+            is_measured: false,
             due: BTreeSet::new(),
             due_of: BTreeMap::new(),
             paused: BTreeMap::new(),
@@ -178,12 +185,26 @@ impl<'a> Runner<'a> {
                     return;
                 }
                 Some(at) if at > horizon => {
+                    self.measure(horizon.since(now));
                     self.course.reach = horizon;
                     return;
                 }
                 // Time always advances, so that work that is due at once causes no endless loop.
-                Some(at) => now = at.max(Timestamp::new(now.get().saturating_add(1))),
+                Some(at) => {
+                    let next = at.max(Timestamp::new(now.get().saturating_add(1)));
+                    self.measure(next.since(now));
+                    now = next;
+                }
             }
+        }
+    }
+
+    /// Adds what jobs hold for this time.
+    fn measure(&mut self, span: Millis) {
+        if self.is_measured {
+            let held = self.control.world().holding().map(|row| row.job.gpus_held());
+            let held = held.fold(MilliGpu::ZERO, MilliGpu::saturating_add);
+            self.course.held += u128::from(held.get()) * u128::from(span.get());
         }
     }
 
@@ -251,6 +272,8 @@ impl<'a> Runner<'a> {
             self.due.remove(&(due, id));
             due.since(now)
         });
+        // A job without an end was paused from the start.
+        self.course.n_preempted += u64::from(left.is_some());
         let left = left.unwrap_or_else(|| self.length(id).at(self.pace));
         self.paused.insert(id, left);
         self.course.stops.entry(id).or_insert(now);
@@ -345,6 +368,10 @@ impl<'a> Runner<'a> {
     fn stop(&mut self, id: JobId, now: Timestamp) {
         let Some(row) = self.control.world().job(id) else { return };
         self.course.stops.entry(id).or_insert(now);
+        let is_evicted = |phase: &Phase| {
+            matches!(phase, Phase::Stopping { cause: StopCause::TakenBack { .. }, .. })
+        };
+        self.course.n_preempted += u64::from(is_evicted(&row.job.phase));
         let leaves = match self.leaving {
             Leaving::InTime => now.after(Length::of(row, None, now).at(self.pace)),
             Leaving::IfTold => now,

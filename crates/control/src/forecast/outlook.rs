@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use gpool_model::job::JobState;
-use gpool_model::{Caller, Command, JobId, Millis, Node, Refusal, Reply, Timestamp};
+use gpool_model::{Caller, Command, JobId, MilliGpu, Millis, Node, Refusal, Reply, Timestamp};
 use gpool_world::World;
 
-use super::course::{Bounds, Leaving, Runner};
+use super::course::{Bounds, Course, Leaving, Runner};
 use super::length::{Length, Pace};
 use super::part::Part;
 
@@ -44,6 +44,10 @@ pub struct Outlook {
     pub world: World,
     /// The time of that end.
     pub reach: Timestamp,
+    /// GPUs times milliseconds that jobs held them; 0 without a time span.
+    pub held: u128,
+    /// Number of preemptions, pauses included.
+    pub n_preempted: u64,
     /// A plan broke an invariant; none of the result can be relied on.
     pub is_broken: bool,
 }
@@ -81,6 +85,7 @@ pub fn outlook(
             }
         }
     }
+    runner.is_measured = until.is_some();
     let horizon = part.now.after(until.unwrap_or(super::HORIZON));
     runner.follow(&Bounds { target: None, n_starts: STARTS_MAX }, horizon);
     let ids: Vec<JobId> =
@@ -94,8 +99,9 @@ pub fn outlook(
         ends: course.ends.get(id).copied(),
     };
     let fates = ids.iter().map(|id| (*id, fate(id))).collect();
-    let (reach, is_broken) = (course.reach, course.is_broken);
-    Ok(Outlook { fates, world: control.world, reach, is_broken })
+    let Course { reach, held, n_preempted, is_broken, .. } = course;
+    let held = held / u128::from(MilliGpu::DEVICE.get());
+    Ok(Outlook { fates, world: control.world, reach, held, n_preempted, is_broken })
 }
 
 fn length(world: &World, id: JobId) -> Option<Length> {

@@ -3,15 +3,19 @@
 use clap::Args;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
+use gpool_cli::render::clock::span;
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::render::view::View;
-use gpool_cli::render::words::NOTHING;
+use gpool_cli::render::words::{NOTHING, count};
 use gpool_cli::render::{json, yaml};
 use gpool_cli::screen::Screen;
 use gpool_cli::session::Session;
 use gpool_cli::working::during;
 use gpool_wire::amount::Written;
-use gpool_wire::{SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject, Simulation, Time};
+use gpool_wire::{
+    SimulateAsk, SimulatedCourse, SimulatedFate, SimulatedFigures, SimulatedJob, SimulatedProject,
+    Simulation, Time,
+};
 
 use super::PageFormat;
 
@@ -27,6 +31,9 @@ pub struct SupposeArgs {
     /// Simulated time, e.g. 2h (default: only the next decision)
     #[arg(long = "for", value_name = "TIME")]
     horizon: Option<String>,
+    /// Also run the jobs of a past time once more, e.g. 7d (at most 90d)
+    #[arg(long, value_name = "TIME")]
+    past: Option<String>,
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
@@ -41,6 +48,7 @@ pub fn run(args: &SupposeArgs, session: &Session) -> Result {
     let ask = SimulateAsk {
         supposed: args.supposed.clone(),
         horizon: args.horizon.clone().map(Written::Text),
+        past: args.past.clone().map(Written::Text),
     };
     let client = session.client()?;
     let made = during(&session.screen, "simulating", || client.simulate(&ask))?;
@@ -80,6 +88,11 @@ fn as_text(made: &Simulation, view: &View<'_>, screen: &Screen) -> String {
     if !made.projects.is_empty() {
         text.push('\n');
         text.push_str(&projects(&made.projects, screen));
+    }
+    for (name, course) in [("Present queue", &made.queue), ("Past jobs", &made.past)] {
+        if let Some(course) = course {
+            text.push_str(&figures(name, course, view, screen));
+        }
     }
     if made.n_beyond > 0 {
         text.push_str(&format!(
@@ -144,6 +157,44 @@ fn projects(projects: &[SimulatedProject], screen: &Screen) -> String {
         .collect()
     });
     drawn(&["PROJECT", "GUARANTEED", "SHARE", "IN USE"], rows.collect(), screen)
+}
+
+/// The figures of a simulation, without and with the changes.
+fn figures(name: &str, course: &SimulatedCourse, view: &View<'_>, screen: &Screen) -> String {
+    let [since, until] = [course.since, course.until].map(|at| moment(at, view));
+    let n_jobs = count(course.n_jobs, "job");
+    let mut text = format!("\n{name}, {since} to {until}, {n_jobs}:\n");
+    let span = |wait: f64| span(wait.abs()).to_string();
+    let wait = |wait: Option<f64>| wait.map_or_else(|| "beyond the end".to_owned(), span);
+    let used = |part: Option<f64>| {
+        part.map_or_else(|| NOTHING.to_owned(), |part| format!("{:.1}%", part * 100.0))
+    };
+    let row = |name: &str, figure: &dyn Fn(&SimulatedFigures) -> String| {
+        let after = course.after.as_ref().map_or_else(|| NOTHING.to_owned(), figure);
+        [name.to_owned(), figure(&course.before), after].iter().map(|it| Cell::new(it)).collect()
+    };
+    let rows = vec![
+        row("wait, median", &|it| wait(it.wait_p50_s)),
+        row("wait, 90th percentile", &|it| wait(it.wait_p90_s)),
+        row("jobs that do not start", &|it| it.n_waiting.to_string()),
+        row("GPUs in use", &|it| used(it.utilization)),
+        row("preemptions", &|it| it.n_preempted.to_string()),
+        row("GPUs", &|it| it.n_gpus.to_string()),
+    ];
+    text.push_str(&drawn(&["FIGURE", "BEFORE", "AFTER"], rows, screen));
+    if let Some(pairs) = &course.paired {
+        let less = if pairs.mean_s < 0.0 { "less" } else { "longer" };
+        text.push_str(&format!(
+            "Job by job: {} {less} on average, {} sooner, {} later.\n",
+            span(pairs.mean_s),
+            pairs.n_sooner,
+            pairs.n_later
+        ));
+    }
+    for warning in &course.warnings {
+        text.push_str(&format!("{warning}\n"));
+    }
+    text
 }
 
 fn drawn(columns: &[&str], rows: Vec<Vec<Cell>>, screen: &Screen) -> String {

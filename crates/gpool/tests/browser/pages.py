@@ -19,7 +19,7 @@ SCREENSHOTS = sys.argv[3] if len(sys.argv) > 3 else None
 AXE = (Path(axe_module.__file__).parent / "axe.min.js").read_text()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update"]
-PAGES = ["/", "/queue", "/projects", "/nodes", "/usage", "/reservations", "/admin", "/docs",
+PAGES = ["/", "/queue", "/projects", "/nodes", "/usage", "/reservations", "/whatif", "/admin", "/docs",
          "/submit", "/wall"]
 MODES = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
@@ -138,6 +138,24 @@ def hostile_texts(browser, job):
     visitor.close("hostile texts")
 
 
+def changes_are_simulated(browser):
+    visitor = Visitor(browser, java_script_enabled=False)
+    page = visitor.open("/whatif")
+    page.get_by_label("Nodes", exact=True).fill("1")
+    page.get_by_label("GPUs each").fill("4")
+    page.get_by_label("Past jobs once more").select_option("1d")
+    page.get_by_role("button", name="Simulate").click()
+    expect(page.get_by_role("heading", name="Present queue, next 1 d")).to_be_visible()
+    expect(page.get_by_role("heading", name="Jobs of the past 1 d")).to_be_visible()
+    expect(page.get_by_role("row", name="GPUs 2 6 +4").first).to_be_visible()
+    expect(page.locator("pre")).to_contain_text("gpool simulate --if 'add 1 node x 4 H100-80G'")
+    page.get_by_label("More changes").fill("hold 999")
+    page.get_by_role("button", name="Simulate").click()
+    expect(page.get_by_role("alert")).to_contain_text("999")
+    visitor.faults.clear()
+    visitor.close("what if")
+
+
 def actions_ask_first(browser):
     job = submit("--gpus", "1", "--time", "1h", "--hold", "--name", "acted-on", "--", "sleep", "100")
     visitor = Visitor(browser)
@@ -210,6 +228,7 @@ def main():
         without_javascript(browser, running)
         changes_arrive(browser)
         hostile_texts(browser, hostile)
+        changes_are_simulated(browser)
         actions_ask_first(browser)
         forms_need_the_token(browser)
         keyboard_and_colors(browser)

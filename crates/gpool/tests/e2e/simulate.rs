@@ -99,6 +99,51 @@ fn the_effects_of_changes_are_shown_and_nothing_is_changed() {
 }
 
 #[test]
+fn the_queue_and_past_jobs_are_compared_with_and_without_changes() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let flags = ["--gpus", "1", "--time", "10m"];
+    let past: Vec<String> = (0..3).map(|_| cluster.sh(&flags, "sleep 0.5")).collect();
+    for id in &past {
+        cluster.until_ended(id);
+    }
+    // With another name, its length does not follow from theirs.
+    let flags = ["--gpus", "1", "--time", "30m", "--name", "long"];
+    let runs = cluster.sh(&flags, "sleep 1000");
+    cluster.until_is(&runs, "running");
+    let waiting = [cluster.sh(&flags, "true"), cluster.sh(&flags, "true")];
+    let made = simulate(&cluster, &["--for", "4h", "--if", "add 1 node x 2 h100"]);
+    let queue = &made["queue"];
+    assert_eq!((queue["n_jobs"].as_u64(), made["past"].as_object()), (Some(2), None), "{made}");
+    let (before, after) = (&queue["before"], &queue["after"]);
+    assert_eq!((&before["n_gpus"], &after["n_gpus"]), (&1.into(), &3.into()), "{made}");
+    assert!(before["wait_p50_s"].as_f64().unwrap() > 60.0, "{made}");
+    assert_eq!(after["wait_p90_s"].as_f64(), Some(0.0), "{made}");
+    assert_eq!(queue["paired"]["n_sooner"].as_u64(), Some(2), "{made}");
+    assert!(queue["paired"]["mean_s"].as_f64().unwrap() < -60.0, "{made}");
+    // Nothing starts within a minute.
+    let made = simulate(&cluster, &["--for", "1m"]);
+    let before = &made["queue"]["before"];
+    assert_eq!((before["wait_p50_s"].as_f64(), &before["n_waiting"]), (None, &2.into()), "{made}");
+    assert_eq!(before["utilization"].as_f64(), Some(1.0), "{made}");
+    let change = ["--if", "add 1 node x 2 h100", "--past", "1d"];
+    let made = simulate(&cluster, &change);
+    let again = &made["past"];
+    assert_eq!((again["n_jobs"].as_u64(), &made["queue"]), (Some(3), &Value::Null), "{made}");
+    let wait = |which: &str| again[which]["wait_p90_s"].as_f64().unwrap();
+    assert!(wait("before") > 0.4 && wait("after") < 0.1, "{made}");
+    let warned = again["warnings"].to_string();
+    assert!(warned.contains("Only 3 jobs") && warned.contains("3 that have not ended"), "{made}");
+    let text = cluster.gpool([&["simulate"], &change[..]].concat()).ok();
+    assert!(text.contains("wait, 90th percentile") && text.contains("Past jobs"), "{text}");
+    for id in &waiting {
+        cluster.until_is(id, "pending");
+    }
+    let fixed = ["simulate", "--past", "1d", "--if", "cancel 4"];
+    cluster.gpool(fixed).refused(2, &["a history, which has fixed jobs"]);
+    cluster.gpool(["simulate", "--past", "99d"]).refused(2, &["90d"]);
+}
+
+#[test]
 fn invalid_and_refused_changes_are_errors_that_name_the_valid_ones() {
     let (cluster, _, _) = lent();
     let refused = |change: &str, code: i32, words: &[&str]| {

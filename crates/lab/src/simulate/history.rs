@@ -1,9 +1,7 @@
 //! The input of `gpool simulate queue`: the jobs of a file on equal nodes, or the jobs of a store
 //! on its own cluster.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
@@ -11,7 +9,7 @@ use gpool_cli::render::words::count;
 use gpool_cli::session::Session;
 use gpool_cli::store_file::{fault, is_store};
 use gpool_model::{Command, Record, Refusal, Timestamp};
-use gpool_server::history::{History, PastJob};
+use gpool_server::history::{Extent as Read, History};
 use gpool_store::Reader;
 use gpool_trace::jobs::{Jobs, TraceJob};
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
@@ -124,7 +122,7 @@ impl Trace {
             return Err(Failure::new(errors::USAGE, what).tip("--policy as-is --policy fair"));
         }
         let reader = Reader::open(asked.trace).map_err(|error| fault(&error))?;
-        let mut history = History::read(&reader)
+        let mut history = History::read(&reader, Read::ALL)
             .map_err(|why| Failure::new(errors::STORE_FAULT, why).tip("gpool verify"))?;
         if let Some(nodes) = asked.cluster {
             history.replace_nodes(nodes.n, nodes.n_gpus).map_err(|it| not_so(&it))?;
@@ -147,8 +145,8 @@ impl Trace {
             not_ended: history.n_not_ended,
             before: (n_all - history.jobs.len()) as u64,
         };
-        let History { records, jobs, .. } = history;
-        let jobs = coming(jobs);
+        let jobs = history.take_jobs();
+        let records = history.records;
         let extent = jobs.iter().fold(None, |extent, job| {
             Some(Extent::with(extent, (job.at, job.duration), Timestamp::ZERO))
         });
@@ -253,20 +251,6 @@ impl LeftOut {
         let are = if n_all == 1 { "is" } else { "are" };
         (n_all > 0).then(|| format!("{} {are} left out: {}", count(n_all, "job"), said.join(", ")))
     }
-}
-
-/// Sets the owner of each job: its project if there are several, or else its user.
-fn coming(jobs: Vec<PastJob>) -> Vec<Coming> {
-    let projects: BTreeSet<&str> = jobs.iter().map(|job| job.job.project.as_str()).collect();
-    let by_project = projects.len() > 1;
-    let coming = |PastJob { owner, came_at, ran, job, .. }: PastJob| {
-        let name = match by_project {
-            true => Arc::from(job.project.as_str()),
-            false => Arc::clone(&owner.user),
-        };
-        Coming { at: came_at, duration: ran, owner, whose: name, job }
-    };
-    jobs.into_iter().map(coming).collect()
 }
 
 fn empty(path: &Path, what: &str) -> Failure {

@@ -8,7 +8,6 @@ mod fairness;
 mod faults;
 mod figure;
 mod history;
-mod interval;
 mod load;
 mod pace;
 mod packing;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use gpool_model::{MilliGpu, Millis, Timestamp};
+use gpool_trace::interval::Mean;
 use gpool_trace::queue::{Outcome, Played, Ran, Terms};
 use gpool_trace::{Layout, Nodes};
 
-use gpool_lab::simulate::page::interval::Mean;
 use gpool_lab::simulate::page::packing::{Packing, Seed};
 use gpool_lab::simulate::page::queue::Queue;
 use gpool_lab::simulate::page::{Grid, by_how_much, interval, listed, packing, queue, verdict};

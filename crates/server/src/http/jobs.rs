@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
+use gpool_control::forecast::{Length, Pace};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
@@ -14,6 +15,7 @@ use gpool_model::{
 use gpool_wire::array::Elements;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::show::Shown;
+use gpool_wire::time::seconds;
 use gpool_wire::{Document, Hint, JobPatch, List, LogFiles, Problem, Time};
 
 use gpool_world::JobRow;
@@ -39,6 +41,8 @@ pub(crate) struct Found {
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
     /// Its planned start.
     pub planned_at: Option<Timestamp>,
+    /// How long it will likely run from now or from its start.
+    pub expected_run: Option<Millis>,
     /// Of a living array: its elements together.
     pub elements: Option<Elements>,
     /// The nodes on which it shares devices.
@@ -51,9 +55,18 @@ impl Found {
     /// A job or element of an array, with its reasons to wait and the number of further reasons.
     pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
-        let (eta, planned_at, elements, save_time_max) = (None, None, None, None);
-        let nodes = Vec::new();
-        Self { spec, job, reasons, n_more_reasons, eta, planned_at, elements, nodes, save_time_max }
+        Self {
+            spec,
+            job,
+            reasons,
+            n_more_reasons,
+            eta: None,
+            planned_at: None,
+            expected_run: None,
+            elements: None,
+            nodes: Vec::new(),
+            save_time_max: None,
+        }
     }
 
     /// A job that has ended.
@@ -70,8 +83,15 @@ impl Found {
         if let Some(eta) = &mut job.eta {
             eta.planned_at = self.planned_at.map(Time);
         }
+        job.expected_run_s = self.expected_run.map(seconds);
         job
     }
+}
+
+/// How long a job will likely run by the runs of jobs like it, as forecasts assume.
+pub(crate) fn expected_run(view: &View<'_>, row: &JobRow) -> Option<Millis> {
+    let like = view.world.prediction(&row.spec)?;
+    Some(Length::of(row, Some(like), view.now).at(Pace::Middle))
 }
 
 /// The nodes on which a job shares devices, so that it may use others than it booked, or is idle or
@@ -103,8 +123,9 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
         let row = own.as_ref().unwrap_or(row);
         let planned_at = view.planned_at(id);
         let save_time_max = Some(view.world.save_time_max(&row.spec.project));
-        let nodes = shared_nodes(view, row);
-        Some(Found { planned_at, elements, nodes, save_time_max, ..Found::waiting(row, reasons) })
+        let found = Found::waiting(row, reasons);
+        let (nodes, expected_run) = (shared_nodes(view, row), expected_run(view, row));
+        Some(Found { planned_at, elements, nodes, expected_run, save_time_max, ..found })
     };
     if let Some(found) = api.handle.query(living).await? {
         let eta = api.handle.eta_of(&found.job);

@@ -261,7 +261,15 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
             let elements = elements::together(view.world, row, view.now);
             let (eta, planned_at) = (handle.eta_of(&row.job), view.planned_at(row.job.id));
             let nodes = jobs::shared_nodes(view, row);
-            let found = Found { eta, planned_at, elements, nodes, ..Found::waiting(row, reasons) };
+            let is_in_plan = eta.is_some() || !row.job.phase.allocations().is_empty();
+            let found = Found {
+                eta,
+                planned_at,
+                elements,
+                nodes,
+                expected_run: jobs::expected_run(view, row).filter(|_| is_in_plan),
+                ..Found::waiting(row, reasons)
+            };
             found.shown(asker, view.now)
         };
         if piece.is_full() || !piece.add(&shown()) {

@@ -45,6 +45,7 @@ mod recovery;
 mod reservations;
 pub mod routes;
 mod simulate;
+mod simulated;
 mod submit;
 #[cfg(feature = "fuzzing")]
 pub mod testing;

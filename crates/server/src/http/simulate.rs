@@ -21,7 +21,7 @@ use gpool_world::{Snapshot, World};
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody};
 use super::submit::checked;
-use super::{Api, context};
+use super::{Api, context, simulated};
 use crate::fault::internal;
 use crate::handle::Age;
 use crate::otherwise;
@@ -45,9 +45,15 @@ pub(crate) async fn simulate(
     Asks(asker): Asks,
     JsonBody(ask): JsonBody<SimulateAsk>,
 ) -> Result<Json<Document<Simulation>>, ApiError> {
-    let until = ask.horizon()?;
+    let (until, window) = (ask.horizon()?, ask.window()?);
+    let (uid, texts) = (asker.caller.owner.uid, ask.supposed.clone());
     let mut made = all(&api, asker, vec![ask.supposed], until).await?;
-    let made = made.pop().expect("each list of changes has a simulation");
+    let mut made = made.pop().expect("each list of changes has a simulation");
+    if let Some(window) = window {
+        let handle = api.handle.clone();
+        let work = move || simulated::of_past(&handle.open_reader()?, window, &texts);
+        made.past = Some(api.handle.beside(uid, work).await?);
+    }
     Ok(Json(Document::new(made)))
 }
 
@@ -238,6 +244,8 @@ fn compare(
         n_touched,
         projects: projects(part, before, after),
         n_beyond: part.n_beyond,
+        queue: until.map(|until| simulated::of_queue(part, before, after, until)),
+        past: None,
     }
 }
 

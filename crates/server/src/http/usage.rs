@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{Dimension, Line, Minute, Report, ReportRow, Span, Step};
+use gpool_history::{DeviceSeries, Dimension, Line, Minute, Report, ReportRow, Span, Step};
 use gpool_model::{Millis, Refusal, Timestamp};
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
 use gpool_wire::{Document, List, Problem, Time};
@@ -21,6 +21,13 @@ const DAY: Millis = Millis::from_hours(24);
 /// Points without a limit, and the most.
 const POINTS: u32 = 120;
 const POINTS_MAX: u32 = 2000;
+/// The series of devices. The first two are the default.
+const SERIES: [(&str, DeviceSeries); 4] = [
+    ("utilization", DeviceSeries::Utilization),
+    ("allocated", DeviceSeries::Allocated),
+    ("memory_used", DeviceSeries::MemoryUsed),
+    ("power", DeviceSeries::Power),
+];
 /// Groups without a limit.
 const GROUPS: u32 = 1000;
 /// The properties that split the time.
@@ -86,7 +93,7 @@ impl Ask {
     }
 }
 
-/// Returns the utilization of all devices over time.
+/// Returns the utilization of devices over time.
 #[utoipa::path(
     get, path = "/gpus/history", operation_id = "gpus_history", params(GpuHistoryParams),
     responses(
@@ -106,13 +113,19 @@ pub(crate) async fn gpu_history(
     let span = Span { from: minute_of(since), to: minute_of(until) };
     let n_points = usize::try_from(params.points.unwrap_or(POINTS).clamp(1, POINTS_MAX));
     let step = Step::fitting(span, n_points.unwrap_or(1));
-    let gpus = all_gpus(&api, uid).await?;
+    let series = series(params.series.as_deref())?;
+    let mut gpus = all_gpus(&api, uid).await?;
+    if let Some(asked) = &params.gpus {
+        gpus.retain(|gpu| asked.split(',').any(|uuid| uuid.trim() == gpu.uuid));
+    }
     let handle = api.handle.clone();
     let read = move || {
         let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let chart = handle.shared.usage.devices(&devices, span, step)?;
+        let chart = handle.shared.usage.devices(&devices, &series, span, step)?;
         let (start, lines) = chart.map_or((span.from, Vec::new()), |it| (it.start, it.lines));
-        let points = |line: Option<&Line>| {
+        let points = |ix: usize, wanted: DeviceSeries| {
+            let at = series.iter().position(|it| *it == wanted);
+            let line: Option<&Line> = at.and_then(|at| lines.get(ix * series.len() + at));
             let points = line.map(|line| line.points.as_slice()).unwrap_or_default();
             points.iter().map(|point| point.map(|it| it.mean)).collect()
         };
@@ -120,8 +133,10 @@ pub(crate) async fn gpu_history(
             node: gpu.node.clone(),
             index: gpu.index,
             uuid: gpu.uuid.clone(),
-            utilization: points(lines.get(2 * ix)),
-            allocated: points(lines.get(2 * ix + 1)),
+            utilization: points(ix, DeviceSeries::Utilization),
+            allocated: points(ix, DeviceSeries::Allocated),
+            memory_used: points(ix, DeviceSeries::MemoryUsed),
+            power: points(ix, DeviceSeries::Power),
         });
         let step_s = u64::from(step.minutes()) * 60;
         Ok(GpuHistory { start: time_of(start), step_s, gpus: gpus.collect() })
@@ -150,6 +165,18 @@ fn properties(text: &str) -> Result<Vec<Dimension>, Refusal> {
         }
     }
     Ok(found)
+}
+
+fn series(text: Option<&str>) -> Result<Vec<DeviceSeries>, Refusal> {
+    let Some(text) = text else { return Ok(SERIES[..2].iter().map(|(_, it)| *it).collect()) };
+    let known = |name: &str| {
+        let found = SERIES.into_iter().find(|(known, _)| *known == name.trim());
+        found.map(|(_, it)| it).ok_or_else(|| {
+            let why = "write utilization, allocated, memory_used or power, separated by commas";
+            Refusal::Invalid { field: "series".to_owned(), why: why.to_owned() }
+        })
+    };
+    text.split(',').map(known).collect()
 }
 
 fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {

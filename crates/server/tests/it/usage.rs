@@ -1,6 +1,7 @@
 //! GPU time from looks at devices.
 
-use gpool_history::{Dimension, History, Minute, Report, Settings, Span, Step};
+use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
+use gpool_model::Bytes;
 use gpool_model::device::DeviceSample;
 use gpool_server::usage::UsageHistory;
 use gpool_server::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
@@ -116,7 +117,9 @@ fn recorded_time_is_reported_by_its_names() {
     assert_eq!(usage.report(&report).expect("no file is no time").len(), 0);
 
     let mut minutes = Minutes::default();
-    let look = look([device("a", Some(25), vec![held("1", "ana", 1000, Some(25))])]);
+    let mut seen = device("a", Some(25), vec![held("1", "ana", 1000, Some(25))]);
+    seen.sample.memory_used = Some(Bytes::new(3 << 20));
+    let look = look([seen]);
     minutes.add(minute, 60_000, &look);
     let over = minutes.add(minute.after(1), 1, &look).expect("the minute is over");
     let path = folder.path().join("usage").join("history.db");
@@ -129,8 +132,9 @@ fn recorded_time_is_reported_by_its_names() {
     assert_eq!(rows[0].names.as_deref(), Some(&["ana".to_owned()][..]));
     assert_eq!((totals.allocated_ms, totals.busy_ms), (60_000, 15_000));
 
-    let chart = usage.devices(&["a", "unknown"], span, Step::MINUTE).expect("it can be read");
-    let lines = chart.expect("there is a file").lines;
+    let series = [DeviceSeries::Utilization, DeviceSeries::Allocated, DeviceSeries::MemoryUsed];
+    let chart = usage.devices(&["a", "unknown"], &series, span, Step::MINUTE);
+    let lines = chart.expect("it can be read").expect("there is a file").lines;
     let means: Vec<_> = lines.iter().map(|line| line.points[0].map(|point| point.mean)).collect();
-    assert_eq!(means, [Some(0.25), Some(1.0), None, None]);
+    assert_eq!(means, [Some(0.25), Some(1.0), Some(3_145_728.0), None, None, None]);
 }

@@ -4,7 +4,9 @@
 
 mod baseline;
 mod cluster;
+mod interval;
 mod packing;
 mod packing_policy;
+mod paired;
 mod queue;
 mod scene;

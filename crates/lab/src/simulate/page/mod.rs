@@ -4,7 +4,6 @@
 
 pub mod fairness;
 mod gantt;
-pub mod interval;
 mod owners;
 pub mod packing;
 pub mod queue;
@@ -18,7 +17,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::render::words;
 use gpool_cli::screen::Screen;
-use interval::Mean;
+use gpool_trace::interval::Mean;
 
 use crate::render::plot::Plot;
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::{count, grouped};
+use gpool_trace::interval::{Mean, Sum};
 
-use super::interval::{Mean, Sum};
 use super::{
     Figure, Grid, Key, Page, Panel, USUAL, by_how_much, class_of, command, interval, keys, listed,
     percent, points, signed, verdict,

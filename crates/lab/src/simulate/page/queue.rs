@@ -4,12 +4,12 @@ use std::path::Path;
 
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::{count, grouped};
-use gpool_model::Timestamp;
 use gpool_trace::Layout;
-use gpool_trace::queue::{Outcome, Played, Terms};
+use gpool_trace::interval::Mean;
+use gpool_trace::paired::{BLOCKS_MIN, Paired};
+use gpool_trace::queue::{Outcome, Terms};
 use gpool_wire::Problem;
 
-use super::interval::{Mean, Sum};
 use super::owners::Owners;
 use super::waits::{Unit, mean, span, wait};
 use super::window::Window;
@@ -20,9 +20,6 @@ use super::{
 use crate::render::plot::DAY;
 use crate::simulate::VERSION;
 
-/// With fewer blocks a confidence interval is unreliable.
-/// Source: B. Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982.
-const BLOCKS_MIN: usize = 10;
 const WORDS: (&str, &str) = ("shorter", "longer");
 
 /// The input and the results.
@@ -122,29 +119,8 @@ fn pairs(played: &[(String, Outcome)]) -> Vec<Pair<'_>> {
 }
 
 impl<'a> Pair<'a> {
-    /// Pairs the jobs that both policies ran. Jobs have no ids, but equal jobs that one owner
-    /// submitted at the same time are interchangeable.
     fn of(first: (&'a str, &'a Outcome), other: (&'a str, &'a Outcome)) -> Option<Self> {
-        let (origin, _) = first.1.came?;
-        let before = sorted(first.1);
-        let mut after = sorted(other.1).into_iter().peekable();
-        let mut blocks = Vec::new();
-        let (mut n_jobs, mut sums) = (0, (0.0, 0.0));
-        for job in before {
-            while after.next_if(|it| key(it) < key(job)).is_some() {}
-            let Some(same) = after.next_if(|it| key(it) == key(job)) else { continue };
-            let ix = day(origin, job.submitted_at);
-            if blocks.len() <= ix {
-                blocks.resize(ix + 1, Sum::default());
-            }
-            blocks[ix].sum += wait(same) - wait(job);
-            blocks[ix].n += 1.0;
-            n_jobs += 1;
-            sums = (sums.0 + wait(job), sums.1 + wait(same));
-        }
-        let n = n_jobs as f64;
-        let waits = (sums.0 / n, sums.1 / n);
-        let difference = Mean::of(&blocks)?;
+        let Paired { n_jobs, waits, difference, .. } = Paired::of(first.1, other.1)?;
         Some(Self { first: first.0, other: other.0, n_jobs, waits, difference })
     }
 
@@ -166,24 +142,6 @@ impl<'a> Pair<'a> {
         let by = by_how_much(&self.difference, WORDS, |span| of_difference.words(span));
         format!("Average wait: {before} {name} with {first}, {after} with {other}{by}.")
     }
-}
-
-/// Sorts by all properties of a job, then by its wait.
-fn sorted(outcome: &Outcome) -> Vec<&Played> {
-    let mut jobs: Vec<&Played> = outcome.jobs.iter().collect();
-    jobs.sort_unstable_by_key(|job| (key(job), job.wait()));
-    jobs
-}
-
-fn key(job: &Played) -> (Timestamp, &str, u64, u64) {
-    (job.submitted_at, &job.owner, job.duration.get(), job.gpus.get())
-}
-
-/// The day since the first job.
-#[allow(clippy::cast_possible_truncation, reason = "the days of a trace are few")]
-#[allow(clippy::cast_sign_loss, reason = "no time is before the first job")]
-fn day(origin: Timestamp, at: Timestamp) -> usize {
-    (at.since(origin).get() as f64 / DAY) as usize
 }
 
 fn answers(played: &[(String, Outcome)], pairs: &[Pair<'_>]) -> Vec<String> {

@@ -114,9 +114,7 @@ impl Pages {
         let body = match self.send(&visit.asks, &target, &asked.job()).await {
             Ok(body) => body,
             Err(problem) => {
-                let more = problem.why.iter().chain(&problem.tries).cloned();
-                let lines: Vec<String> =
-                    std::iter::once(problem.detail.clone()).chain(more).collect();
+                let lines = lines(&problem);
                 let status = StatusCode::from_u16(problem.status);
                 let status = status.unwrap_or(StatusCode::BAD_REQUEST);
                 return self.filled(visit, status, &asked, None, &lines).await;
@@ -146,6 +144,12 @@ impl Pages {
         let page = Submit { frame, asked, projects, forecast, refused, now: now() };
         Ok(html(status, page.page()))
     }
+}
+
+/// A refusal of the API in lines.
+pub(super) fn lines(problem: &Problem) -> Vec<String> {
+    let more = problem.why.iter().chain(&problem.tries).cloned();
+    std::iter::once(problem.detail.clone()).chain(more).collect()
 }
 
 /// Whether pages have a button for a verb.

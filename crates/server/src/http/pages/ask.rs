@@ -1,6 +1,8 @@
 //! Requests of the pages to the API inside this process.
 
-use std::sync::PoisonError;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
@@ -10,6 +12,7 @@ use gpool_wire::{Problem, catalogue};
 use http_body_util::{BodyExt, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 use tower::ServiceExt;
 
 use super::super::asker::Asks;
@@ -17,46 +20,61 @@ use super::Pages;
 
 /// More bytes of an answer are not read: lines can be long.
 const ANSWER_MAX: usize = 64 << 20;
-/// How long viewers that see the same share an answer.
-const SHARED: Duration = Duration::from_millis(500);
+/// How long viewers that see the same share an answer: not longer than the stream waits after a
+/// change, so that the answer after its message has the change.
+const SHARED: Duration = super::stream::PAUSE;
 /// Most shared answers.
 const SHARED_MAX: usize = 256;
+/// Answers that are the same for all users.
+const FOR_ALL: [&str; 2] = ["/api/v1/gpus", "/api/v1/gpus/history"];
 
-/// The user of an answer, `None` for all admins, and its target.
-pub(super) type Key = (Option<u32>, String);
+/// The user of an answer, `None` for all admins or all users, and its target.
+type Key = (Option<u32>, String);
+/// An answer as its type: a clone costs less than to read it again.
+type Answer = Box<dyn Any + Send + Sync>;
+
+/// The last answers of the API, for viewers that see the same. The first one asks, and the others
+/// wait for that answer: a change makes all of them ask at once.
+#[derive(Default)]
+pub(super) struct Answers(Mutex<HashMap<Key, (Instant, Arc<OnceCell<Answer>>)>>);
+
+impl Answers {
+    fn of(&self, key: Key) -> Arc<OnceCell<Answer>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (at, _)| at.elapsed() < SHARED);
+        if let Some((_, answer)) = all.get(&key) {
+            return Arc::clone(answer);
+        }
+        let answer = Arc::default();
+        if all.len() < SHARED_MAX {
+            all.insert(key, (Instant::now(), Arc::clone(&answer)));
+        }
+        answer
+    }
+
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
 
 impl Pages {
     /// Asks the API. Admins see the same, so they share answers.
-    pub(super) async fn ask<T: DeserializeOwned>(
-        &self,
-        asks: &Asks,
-        target: &str,
-    ) -> Result<T, Box<Problem>> {
+    pub(super) async fn ask<T>(&self, asks: &Asks, target: &str) -> Result<T, Box<Problem>>
+    where
+        T: DeserializeOwned + Clone + Send + Sync + 'static,
+    {
         let caller = &asks.0.caller;
-        let key = ((!caller.admin).then_some(caller.owner.uid), target.to_owned());
-        let body = match self.shared(&key) {
-            Some(body) => body,
-            None => {
-                let body = self.bytes(asks, target).await?;
-                self.share(key, body.clone());
-                body
-            }
+        let path = target.split('?').next().unwrap_or_default();
+        let is_for_all = caller.admin || FOR_ALL.contains(&path);
+        let answer =
+            self.answers.of(((!is_for_all).then_some(caller.owner.uid), target.to_owned()));
+        let ask = async || {
+            let body = self.bytes(asks, target).await?;
+            let read: T = serde_json::from_slice(&body).map_err(|it| failed(it.to_string()))?;
+            Ok::<Answer, Box<Problem>>(Box::new(read))
         };
-        serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))
-    }
-
-    fn shared(&self, key: &Key) -> Option<Bytes> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, body) = answers.get(key)?;
-        (at.elapsed() < SHARED).then(|| body.clone())
-    }
-
-    fn share(&self, key: Key, body: Bytes) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.retain(|_, (at, _)| at.elapsed() < SHARED);
-        if answers.len() < SHARED_MAX {
-            answers.insert(key, (Instant::now(), body));
-        }
+        let answer = answer.get_or_try_init(ask).await?.downcast_ref::<T>();
+        answer.cloned().ok_or_else(|| failed(format!("{target} is read as two types")))
     }
 
     /// Asks the API for bytes.
@@ -72,12 +90,22 @@ impl Pages {
         target: &str,
         body: &impl Serialize,
     ) -> Result<Bytes, Box<Problem>> {
+        let answer = self.post_json(asks, target, body).await;
+        self.answers.clear();
+        answer
+    }
+
+    /// Sends JSON to a part of the API that changes nothing.
+    pub(super) async fn post_json(
+        &self,
+        asks: &Asks,
+        target: &str,
+        body: &impl Serialize,
+    ) -> Result<Bytes, Box<Problem>> {
         let body = serde_json::to_vec(body).map_err(|error| failed(error.to_string()))?;
         let json = HeaderValue::from_static("application/json");
         let request = Request::post(target).header(CONTENT_TYPE, json).body(Body::from(body));
-        let answer = read(self.call(asks, request).await?).await;
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        answer
+        read(self.call(asks, request).await?).await
     }
 
     /// Answers as the API does, without a user.

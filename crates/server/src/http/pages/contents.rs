@@ -43,7 +43,7 @@ impl Pages {
         // An hour while the server is new.
         let usual = RANGES[usize::from(status.body.uptime_s >= 7200)];
         let (range, hours) = range(&visit.query).unwrap_or(usual);
-        let history = self.history(visit, before(now(), hours)).await?;
+        let history = self.history(visit, before(now(), hours), now(), "").await?;
         let overview = Overview {
             frame: visit.frame("/"),
             status: &status.body,
@@ -68,16 +68,18 @@ impl Pages {
         Ok(jobs.items)
     }
 
-    /// The utilization of all devices since a time, to the last full minute: viewers that ask
-    /// within it share the answer.
+    /// The utilization of devices in a range, to the last full minute: viewers that ask within it
+    /// share the answer. `more` is the rest of the query.
     pub(super) async fn history(
         &self,
         visit: &Visit<'_>,
         since: Time,
+        until: Time,
+        more: &str,
     ) -> Result<GpuHistory, Box<gpool_wire::Problem>> {
         let minute = |at: Time| Time(Timestamp::new(at.0.get() / 60_000 * 60_000));
-        let until = Time(Timestamp::new(minute(now()).0.get() + 60_000));
-        let path = format!("/api/v1/gpus/history?since={}&until={until}", minute(since));
+        let until = Time(Timestamp::new(minute(until).0.get() + 60_000));
+        let path = format!("/api/v1/gpus/history?since={}&until={until}{more}", minute(since));
         let history: Document<GpuHistory> = self.ask(&visit.asks, &path).await?;
         Ok(history.body)
     }

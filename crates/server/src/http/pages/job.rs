@@ -2,19 +2,23 @@
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, Response, StatusCode};
 use gpool_model::JobId;
-use gpool_web::JobPage;
+use gpool_web::{JobPage, csv};
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
 
 use super::answer::html;
 use super::contents::now;
+use super::query::written;
 use super::{Page, Pages, Visit};
 
 /// Lines of output on the page of a job, and their bytes.
 const LINES: u32 = 200;
 const TEXT_MAX: usize = 64 << 10;
+/// Points of the charts, and of the file.
+const POINTS: u32 = 120;
+const POINTS_MAX: u32 = 2000;
 /// Elements of an array on a page.
 const ELEMENTS: u32 = 100;
 /// The names of the output's streams.
@@ -45,10 +49,7 @@ impl Pages {
             false => self.text(visit, &target).await,
         };
         let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
-        let history = match job.started_at.filter(|_| !job.placement.is_empty()) {
-            Some(at) => self.history(visit, at).await?,
-            None => GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() },
-        };
+        let history = self.of_gpus(visit, job, POINTS).await?;
         let page = JobPage {
             frame: visit.frame("/jobs"),
             report: &report.body,
@@ -61,6 +62,37 @@ impl Pages {
             now: now(),
         };
         Ok(html(StatusCode::OK, page.page()))
+    }
+
+    /// The use of a job's devices from its start to its end.
+    async fn of_gpus(
+        &self,
+        visit: &Visit<'_>,
+        job: &Job,
+        n_points: u32,
+    ) -> Result<GpuHistory, Box<Problem>> {
+        let uuids = job.placement.iter().flat_map(|task| &task.uuids);
+        let uuids: Vec<&str> = uuids.map(String::as_str).collect();
+        let Some(since) = job.started_at.filter(|_| !uuids.is_empty()) else {
+            return Ok(GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() });
+        };
+        let asked = [
+            ("gpus", uuids.join(",")),
+            ("series", "utilization,memory_used,power".to_owned()),
+            ("points", n_points.to_string()),
+        ];
+        let asked = asked.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let until = job.ended_at.unwrap_or_else(now);
+        self.history(visit, since, until, &format!("&{}", written(&asked))).await
+    }
+
+    /// The use of a job's devices as a file.
+    pub(super) async fn gpus_csv(&self, visit: &Visit<'_>, id: &str) -> Page {
+        let path = format!("/api/v1/jobs/{}", job_id(id)?);
+        let job: Document<Job> = self.ask(&visit.asks, &path).await?;
+        let history = self.of_gpus(visit, &job.body, POINTS_MAX).await?;
+        let response = Response::new(Body::from(csv(&history)));
+        Ok(as_file(response, "text/csv; charset=utf-8", &format!("job-{id}-gpus.csv")))
     }
 
     /// A page of an array's elements, and the index of the next page.
@@ -96,13 +128,19 @@ impl Pages {
         let request = Request::get(target).body(Body::empty());
         let mut response = self.call(&visit.asks, request).await?;
         if response.status().is_success() {
-            let name = format!("attachment; filename=\"job-{id}-{stream}.txt\"");
-            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, kind);
-            if let Ok(name) = HeaderValue::from_str(&name) {
-                response.headers_mut().insert(CONTENT_DISPOSITION, name);
-            }
+            let name = format!("job-{id}-{stream}.txt");
+            response = as_file(response, "text/plain; charset=utf-8", &name);
         }
         Ok(response)
     }
+}
+
+/// An answer that browsers store as a file.
+fn as_file(mut response: Response<Body>, kind: &'static str, name: &str) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        headers.insert(CONTENT_DISPOSITION, name);
+    }
+    response
 }

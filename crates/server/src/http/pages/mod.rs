@@ -15,10 +15,10 @@ mod query;
 mod server;
 mod sign_in;
 mod stream;
+mod whatif;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
@@ -77,7 +77,7 @@ pub(crate) struct Pages {
     /// Becomes true when streams must end.
     end: watch::Receiver<bool>,
     /// The last answers of the API, for viewers that see the same.
-    answers: Mutex<HashMap<ask::Key, (Instant, Bytes)>>,
+    answers: ask::Answers,
 }
 
 /// A request of a signed-in user.
@@ -122,7 +122,7 @@ impl Pages {
         let owner = gpool_model::Owner { uid: NOBODY, gid: NOBODY, user };
         let caller = gpool_model::Caller::new(owner, false);
         let nobody = Asks(Arc::new(Asker::new(caller, "/".to_owned(), None)));
-        let answers = Mutex::default();
+        let answers = ask::Answers::default();
         Arc::new(Self { web, entrance, identify, api, nobody, feed, end, answers })
     }
 
@@ -180,10 +180,12 @@ impl Pages {
             ["queue"] => self.queue(visit).await,
             ["jobs", id] => self.job(visit, id).await,
             ["jobs", id, "output"] => self.output(visit, id).await,
+            ["jobs", id, "gpus.csv"] => self.gpus_csv(visit, id).await,
             ["projects"] => self.projects(visit).await,
             ["nodes"] => self.nodes(visit).await,
             ["usage"] => self.usage(visit).await,
             ["cost"] => self.cost(visit).await,
+            ["whatif"] => self.whatif(visit).await,
             ["reservations"] => self.reservations(visit).await,
             ["admin"] => self.admin(visit).await,
             ["docs"] => self.docs(visit).await,

@@ -18,7 +18,7 @@ use crate::feed::{After, Feed};
 /// How often a silent stream shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 /// Changes within this time are one message.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Most events that are looked at for one message.
 const BATCH: usize = 1024;
 

@@ -6,7 +6,7 @@
 //! 1982, on the number of batches; W. G. Cochran, "Sampling Techniques", on ratio estimates for
 //! blocks of different sizes.
 
-use gpool_lab::simulate::page::interval::{Mean, Sum, student};
+use gpool_trace::interval::{Mean, Sum, student};
 
 fn each(values: &[f64]) -> Mean {
     let blocks: Vec<Sum> = values.iter().map(|sum| Sum { sum: *sum, n: 1.0 }).collect();

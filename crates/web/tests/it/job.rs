@@ -1,0 +1,100 @@
+//! The charts of a job.
+
+use gpool_web::{Frame, JobPage, csv};
+use gpool_wire::usage::{GpuHistory, GpuPoints};
+use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report};
+use serde_json::json;
+
+use crate::minute;
+
+fn gpu() -> Gpu {
+    let gpu = json!({
+        "node": "lab1", "index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "model_short": "H100-80G",
+        "state": "busy", "memory_total": 80_u64 << 30, "pci_bus": "", "allowed": true,
+        "unmanaged": [], "utilization": 0.5, "memory_used": 12_u64 << 30,
+    });
+    serde_json::from_value(gpu).unwrap()
+}
+
+fn history() -> GpuHistory {
+    let gib = f64::from(1 << 30);
+    let points = GpuPoints {
+        node: "lab1".to_owned(),
+        uuid: "GPU-0".to_owned(),
+        utilization: vec![Some(1.0), Some(0.68), Some(0.0), Some(0.0), None],
+        memory_used: vec![Some(20.0 * gib), Some(60.0 * gib), None, None, None],
+        ..GpuPoints::default()
+    };
+    GpuHistory { start: minute(0), step_s: 60, gpus: vec![points] }
+}
+
+fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
+    let placed = PlacedOn {
+        node: "lab1".to_owned(),
+        devices: vec![0],
+        booked: None,
+        uuids: vec!["GPU-0".to_owned()],
+        gpus: None,
+    };
+    let job = Job {
+        id: "7".to_owned(),
+        placement: vec![placed],
+        started_at: Some(minute(0)),
+        ..Job::default()
+    };
+    let page = JobPage {
+        frame: Frame::default(),
+        report: &Report::new(job, minute(5)),
+        events,
+        output: Ok(""),
+        stream: "both",
+        gpus: &[gpu()],
+        history,
+        elements: None,
+        now: minute(5),
+    };
+    page.page()
+}
+
+#[test]
+fn charts_of_measured_series_have_their_figures_as_text() {
+    let page = page(&history(), &[]);
+    assert!(page.contains("<b>Utilization</b> mean 42 %, idle 2 min"), "{page}");
+    assert!(page.contains("<b>Memory</b> mean 40 GiB, at most 60 GiB of 80 GiB"), "{page}");
+    // Power is not measured.
+    assert!(!page.contains("<b>Power</b>"), "{page}");
+    // The last point is not measured: the area ends at four fifths.
+    assert!(page.contains("M0 48L0 0.0L120 0.0L120 15.4L240 15.4L240 48.0"), "{page}");
+    assert!(page.contains("L480 48.0L480 48z\""), "{page}");
+}
+
+#[test]
+fn events_within_the_charts_are_marks_and_neighbors_are_one() {
+    let event = |n: u32, text: &str| JobEvent {
+        time: minute(n),
+        seq: None,
+        kind: "idle".to_owned(),
+        job: "7".to_owned(),
+        text: text.to_owned(),
+        by: None,
+        facts: Default::default(),
+    };
+    let events = [event(2, "is idle"), event(2, "warned"), event(4, "<active>"), event(9, "later")];
+    let page = page(&history(), &events);
+    let mark = |text: &str, x: u32| {
+        format!("<g class=\"event\"><title>{text}</title><rect x=\"{x}\" width=\"2\"")
+    };
+    assert!(page.contains(&mark("is idle\nwarned", 240)), "{page}");
+    assert!(page.contains(&mark("&#60;active&#62;", 480)), "{page}");
+    assert!(!page.contains("<title>later"), "{page}");
+}
+
+#[test]
+fn the_file_has_a_line_for_each_measured_point() {
+    let text = csv(&history());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines[0], "time,gpu,utilization,memory_used_bytes,power_watts");
+    assert_eq!(lines[2], format!("{},lab1:0,0.680,64424509440,", minute(1)));
+    assert_eq!(lines[4], format!("{},lab1:0,0.000,,", minute(3)));
+}
