@@ -81,7 +81,8 @@ pub fn freeze<'t>(plan: &mut [Decision], tenants: impl Iterator<Item = &'t Tenan
 /// memory that the `others` requested: otherwise it might have to leave at once.
 ///
 /// Tasks that are away too do not hold each other up: those behind `task` in one order for all
-/// devices of the node leave it the room of their requests.
+/// devices of the node leave it the room of their requests. A task that the server paused has none:
+/// the server gave its booking away, and loans are called back once it resumes.
 pub fn can_return(
     usable: Bytes,
     needed: Bytes,
@@ -90,8 +91,10 @@ pub fn can_return(
 ) -> bool {
     let turn = |id: TaskId, tenant: &Tenant| (Reverse(tenant.priority), tenant.started_at, id);
     let own = turn(task.0, task.1);
-    let counts = |(id, tenant, presence): &(TaskId, Tenant, Presence)| {
-        *presence != Presence::Away || turn(*id, tenant) < own
+    let counts = |(id, tenant, presence): &(TaskId, Tenant, Presence)| match presence {
+        Presence::Paused => false,
+        Presence::Away => turn(*id, tenant) < own,
+        Presence::Here | Presence::Leaving | Presence::Returning | Presence::Resuming => true,
     };
     let taken = others.filter(counts).map(|(_, tenant, _)| tenant.used.max(tenant.request));
     taken.fold(needed, Bytes::saturating_add) <= usable

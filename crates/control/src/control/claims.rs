@@ -96,7 +96,8 @@ impl Control {
         }
     }
 
-    /// Requeues jobs that claim devices of a job which keeps them: its pause failed.
+    /// Requeues jobs that claim devices of a job which keeps them: its pause failed. Those that were
+    /// about to resume on them stay paused.
     pub(crate) fn give_up_claims_on(&mut self, id: JobId) {
         let waits = |it: &Allocation| match &it.state {
             AllocationState::Claimed { after } => after.iter().any(|task| task.job == id),
@@ -108,9 +109,12 @@ impl Control {
         };
         let claimants: Vec<JobId> = self.world.claimants().filter(has_claim).collect();
         for claimant in claimants {
-            let starts = |row: &JobRow| matches!(row.job.phase, Phase::Starting { .. });
-            if self.world.job(claimant).is_some_and(starts) {
-                self.give_up_claim(claimant, &StopCause::TaskRefused { rank: 0 });
+            match self.job(claimant).phase {
+                Phase::Starting { .. } => {
+                    self.give_up_claim(claimant, &StopCause::TaskRefused { rank: 0 });
+                }
+                Phase::Paused { .. } => self.stay_paused(claimant),
+                _ => {}
             }
         }
     }

@@ -129,6 +129,8 @@ impl Control {
         let is_stopping = matches!(job.phase, Phase::Stopping { .. });
         come_along(&mut job);
         self.put_job(job);
+        // An ended task needs no pause: the job is paused once the other tasks are.
+        self.task_paused(task);
         let launcher_ended = task.rank == 0 && self.has_launcher(id);
         if !is_stopping && (launcher_ended || !succeeded(end)) {
             self.stop(id, cause);

@@ -209,6 +209,16 @@ impl Control {
         self.put_job(job);
     }
 
+    /// Takes back the decision to resume a job that waits for its devices.
+    pub(crate) fn stay_paused(&mut self, id: JobId) {
+        let mut job = self.job(id);
+        let all = job.phase.allocations_mut();
+        all.iter_mut().for_each(|it| it.state = AllocationState::Pausing);
+        let tasks: Vec<TaskId> = all.iter().map(|it| it.task).collect();
+        self.put_job(job);
+        tasks.into_iter().for_each(|task| self.task_paused(task));
+    }
+
     /// Resumes a paused job that has its resources back.
     pub(crate) fn go_on_now(&mut self, id: JobId) {
         let row = self.world.job(id).expect("only jobs that are there go on");

@@ -191,6 +191,35 @@ fn a_claim_on_a_job_that_can_not_be_paused_is_given_up() {
 }
 
 #[test]
+fn a_job_that_resumes_gives_up_its_claim_on_a_job_that_can_not_be_paused() {
+    let policy = Policy::from_preset("priority").expect("there is one");
+    let mut harness = Harness::with_policy(2, policy);
+    let waits = harness.add(job("2"));
+    harness.started(waits);
+    harness.command(&ana(), Command::on(vec![waits], JobVerb::Pause)).expect("hers");
+    harness.say(waits, paused());
+    let [keeps, victim] = [(); 2].map(|()| {
+        let id = harness.add(gives_way(&[Exit::Pause, Exit::Requeue]));
+        harness.started(id);
+        id
+    });
+    harness.command(&ana(), Command::on(vec![keeps], JobVerb::Pause)).expect("hers");
+    harness.command(&ana(), Command::on(vec![waits], JobVerb::Resume)).expect("hers");
+    assert_eq!(harness.state(victim), JobState::Paused, "for the job that resumes");
+    let why = "it has managed memory".to_owned();
+    let is = TaskIs::NotPaused { pid: 4242, started_at: harness.now, why };
+    harness.say(keeps, is);
+    // The next cycle takes its devices by the next exit.
+    assert_eq!(harness.state(keeps), JobState::Stopping);
+    assert_eq!(harness.state(waits), JobState::Paused);
+    harness.say(victim, paused());
+    let now = harness.now;
+    harness.say(keeps, TaskIs::Ended(end(now, Some(ExitStatus::Code(0)), true)));
+    assert_eq!(harness.state(waits), JobState::Running);
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}
+
+#[test]
 fn a_pause_and_its_resume_survive_a_restart() {
     let (mut harness, victim, winner) = paused_for_another();
     harness.started(winner);

@@ -239,6 +239,28 @@ fn cancel_requeue_and_signal_reach_every_task_that_has_not_ended() {
 }
 
 #[test]
+fn a_gang_is_paused_when_its_last_task_ends_instead() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("hers");
+    let started_at = harness.now;
+    say(&mut harness, id, 0, TaskIs::Paused { pid: 4000, started_at });
+    exited(&mut harness, id, 1, 0);
+    assert_eq!(violations(&harness), []);
+    harness.orders.clear();
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Resume)).expect("hers");
+    assert_eq!(harness.state(id), JobState::Running);
+    let resumed = |order: &Order| match order {
+        Order::Resume { task, .. } => Some(task.rank),
+        _ => None,
+    };
+    let resumed: Vec<u32> = harness.take_orders().iter().filter_map(resumed).collect();
+    assert_eq!(resumed, [0]);
+    exited(&mut harness, id, 0, 0);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Succeeded);
+}
+
+#[test]
 fn after_a_restart_each_task_is_asked_for_and_one_that_is_gone_is_lost() {
     let mut harness = Harness::new(2);
     let id = running(&mut harness);

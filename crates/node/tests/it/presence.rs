@@ -45,6 +45,13 @@ fn tasks_that_are_away_do_not_hold_each_other_up() {
     let important = (newer.0, Tenant { priority: 1, ..newer.1 });
     assert!(returns(7, &[away(important), away(older)]));
     assert!(!returns(7, &[away(older), away(important)]));
-    // The server may resume a task that it paused at any time.
-    assert!(!returns(7, &[away(older), (newer, Presence::Paused)]));
+}
+
+#[test]
+fn a_task_that_the_server_paused_keeps_no_room_until_it_resumes() {
+    let (task, other) = ((task(1, 2, 0), Presence::Away), task(2, 2, 0));
+    assert!(returns(7, &[task, (other, Presence::Paused)]));
+    for presence in [Presence::Resuming, Presence::Returning, Presence::Here] {
+        assert!(!returns(7, &[task, (other, presence)]), "{presence:?}");
+    }
 }

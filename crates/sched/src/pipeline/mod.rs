@@ -61,7 +61,8 @@ pub struct Workspace {
     projects: Option<Projects>,
     placing: Placing,
     movables: Movables,
-    /// Whether the last cycle evicted no job, and no job may be evicted right after it.
+    /// Whether the last cycle only started jobs, and no job may be evicted right after it. An
+    /// evicted job frees its place, and a resumed one the memory that held its GPU memory.
     is_settled: bool,
     /// The job that the cycle decides on.
     current_job: Option<JobId>,
@@ -232,11 +233,11 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     fn finish(self, world: &World) -> Plan {
         let Self { mut plan, cluster, waiting, workspace, starts_evictable, .. } = self;
-        let evicts = plan.decisions.iter().any(|it| matches!(it, Decision::Evict { .. }));
+        let starts_only = plan.decisions.iter().all(|it| matches!(it, Decision::Start { .. }));
         plan.waits = waiting.into_waits(world);
         workspace.current_job = None;
         workspace.projects = cluster.projects;
-        workspace.is_settled = !evicts && !starts_evictable && !preempt::any_evictable(world);
+        workspace.is_settled = starts_only && !starts_evictable && !preempt::any_evictable(world);
         plan
     }
 

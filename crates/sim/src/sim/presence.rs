@@ -15,6 +15,7 @@ use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Claim, Machine, Told};
 use crate::sim::moves::is_under_way;
+use crate::sim::projects::preset;
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -81,8 +82,7 @@ impl Sim {
                 claim.by_node = false;
                 self.go_on(m, task);
             }
-            // A pause that the server orders never fails here.
-            Told::Pause(generation) => self.pause(m, task, generation),
+            Told::Pause(generation) => self.pause(m, task, generation, fails),
             Told::Resume(generation, devices) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
@@ -98,11 +98,16 @@ impl Sim {
         }
     }
 
-    fn pause(&mut self, m: usize, task: TaskId, generation: Generation) {
+    fn pause(&mut self, m: usize, task: TaskId, generation: Generation, fails: bool) {
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
         if generation < halted || claim.ending.is_some() {
             return;
+        }
+        if fails && claim.paused_at.is_none() {
+            self.note_presence(m, task, Presence::Here);
+            let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
+            return self.answer(m, task, Input::Halted { task, generation, halting });
         }
         claim.halted = Some((generation, true));
         self.totals.pauses += 1;
@@ -240,7 +245,8 @@ impl Sim {
         }
     }
 
-    /// Paused jobs may go on, and all their devices may be used; returns whether there are any.
+    /// Paused jobs may go on, and all their devices may be used, also those that no reservation
+    /// gives them; returns whether there are any.
     pub(crate) fn resume_all(&mut self) -> bool {
         let jobs = self.holding(JobState::Paused);
         let server = self.server.as_ref().filter(|it| it.paused_until.is_none());
@@ -254,6 +260,7 @@ impl Sim {
         let undrain = |node: &Node| DrainTarget { node: node.name.clone(), device: None };
         commands.push(Command::Undrain { targets: all.map(undrain).collect() });
         commands.push(Command::Unreserve { names: reserved });
+        commands.push(preset("fair"));
         let resume = |job: &JobId| Command::on(vec![*job], JobVerb::Resume);
         commands.extend(jobs.iter().map(resume));
         commands.into_iter().for_each(|command| self.ask_as_admin(command));

@@ -28,6 +28,15 @@ pub(crate) struct Agreed {
 /// Presets under which a second cycle does nothing.
 const PRESETS: [&str; 7] = ["fair", "users", "fixed", "priority", "fifo", "valohai", "static"];
 
+/// Changes the policy to a preset.
+pub(crate) fn preset(name: &str) -> Command {
+    Command::SetPolicy {
+        preset: Some(name.to_owned()),
+        set: vec![("user_priority_max".to_owned(), PRIORITY_MAX.to_string())],
+        dry_run: false,
+    }
+}
+
 impl Sim {
     /// What an admin wishes of projects, pools and the policy.
     pub(crate) fn sharing(&self, what: &Happening) -> Option<Command> {
@@ -52,11 +61,7 @@ impl Sim {
                 let pool = pool(what.count("pool") % 3 + 1)?;
                 Command::MoveNodes { nodes: vec![self.machines[m].node.name.clone()], pool }
             }
-            Kind::Preset => Command::SetPolicy {
-                preset: Some(picked(&PRESETS, what.count("which"))?.to_owned()),
-                set: vec![("user_priority_max".to_owned(), PRIORITY_MAX.to_string())],
-                dry_run: false,
-            },
+            Kind::Preset => preset(picked(&PRESETS, what.count("which"))?),
             _ => return None,
         })
     }
