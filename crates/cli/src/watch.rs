@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use gpool_client::Client;
 use gpool_model::Millis;
 
+use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::render::clock;
@@ -63,7 +64,8 @@ pub fn on_terminal<L: Send>(
 /// A message for each event of the server. Without a server there are none.
 fn changes(session: &Session) -> mpsc::Receiver<()> {
     let (tell, told) = mpsc::channel();
-    if let Ok(client) = Client::find(session.global.server.as_deref()) {
+    let Global { server, context, .. } = &session.global;
+    if let Ok(client) = Client::find(server.as_deref(), context.as_deref()) {
         let client = session.patient_saying(client, |_| ());
         on_changes(client, move || tell.send(()).is_ok());
     }

@@ -71,6 +71,6 @@ pub fn run(args: &BudgetArgs, session: &Session) -> Result {
             Some(row) => format!("Cost since {}", row.since.short()),
             None => "No budgets are set.".to_owned(),
         };
-        Ok(Listing { rows: select(&BUDGETS, rows, &args.list)?, footer })
+        Ok(Listing::new(select(&BUDGETS, rows, &args.list)?, footer))
     })
 }

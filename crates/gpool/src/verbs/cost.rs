@@ -32,6 +32,6 @@ pub fn run(args: &CostArgs, session: &Session) -> Result {
     show(&COST, &args.list, session, || {
         let rows = client.cost(&range)?;
         let footer = footer(&rows);
-        Ok(Listing { rows: select(&COST, rows, &args.list)?, footer })
+        Ok(Listing::new(select(&COST, rows, &args.list)?, footer))
     })
 }
