@@ -1,7 +1,8 @@
 //! Tokens, network users, and the caller itself.
 
 use gpool_wire::{
-    Authority, Document, List, MapUser, Me, NetworkUser, NewToken, Token, TokenCreate,
+    Authority, DeviceAnswer, DeviceSignIn, Document, List, MapUser, Me, NetworkUser, NewToken,
+    Token, TokenCreate,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -14,6 +15,23 @@ impl Client {
     /// See [`Error`].
     pub fn me(&self) -> Result<Me, Error> {
         self.ask::<Document<_>>(&Call::get("/me")).map(|answer| answer.body)
+    }
+
+    /// Begins a sign-in at the server's identity provider.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] if the server has none; see [`Error`].
+    pub fn start_sign_in(&self) -> Result<DeviceSignIn, Error> {
+        self.ask::<Document<_>>(&Call::post("/login/device")).map(|answer| answer.body)
+    }
+
+    /// Asks whether the user has confirmed the sign-in.
+    ///
+    /// # Errors
+    /// [`Error::Problem`] if it failed or is over; see [`Error`].
+    pub fn poll_sign_in(&self, handle: &str) -> Result<DeviceAnswer, Error> {
+        let path = format!("/login/device/{}", escaped(handle));
+        self.ask::<Document<_>>(&Call::post(&path)).map(|answer| answer.body)
     }
 
     /// The server's certificate authority.

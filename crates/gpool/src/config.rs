@@ -8,7 +8,10 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::escape::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
-use gpool_server::{Allowed, BadRelay, MailSettings, NotifySettings, Relay, WebAddress};
+use gpool_server::{
+    Allowed, BadRelay, MailSettings, NotifySettings, ProviderConfig, ProviderSettings, Relay,
+    WebAddress,
+};
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
@@ -77,6 +80,24 @@ pub struct Config {
     /// More names and addresses of the server, for certificates of its own authority.
     #[serde(default)]
     pub tls_names: Vec<String>,
+    /// Address of the identity provider.
+    pub oidc_issuer: Option<String>,
+    /// ID of this server at the provider.
+    pub oidc_client_id: Option<String>,
+    /// A file with the secret of this server at the provider.
+    pub oidc_client_secret_file: Option<PathBuf>,
+    /// Scopes to request beside `openid`.
+    pub oidc_scopes: Option<Vec<String>>,
+    /// The claim with the name of a user.
+    pub oidc_name_claim: Option<String>,
+    /// The claim with the groups of a user.
+    pub oidc_groups_claim: Option<String>,
+    /// Groups at the provider with the rights of an admin.
+    #[serde(default)]
+    pub oidc_admin_groups: Vec<String>,
+    /// Whether users act as the system users of the same names.
+    #[serde(default)]
+    pub oidc_same_names: bool,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.
@@ -172,9 +193,6 @@ impl Config {
     /// # Errors
     /// A rule or an address range is not valid.
     pub fn notify(&self) -> Result<NotifySettings> {
-        let bad = |key: &str, what: String| {
-            Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
-        };
         let mut usual = gpool_wire::notify::rules(&self.notify)
             .map_err(|refusal| bad("gpool.toml", gpool_wire::Problem::from(&refusal).detail))?;
         // The user that starts the server may notify any address.
@@ -205,24 +223,42 @@ impl Config {
     /// The mail server with its password.
     fn mail_relay(&self) -> Result<Option<Relay>> {
         let Some(text) = &self.mail_server else { return Ok(None) };
-        let bad = |key: &str, what: String| {
-            Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
-        };
         let relay: std::result::Result<Relay, BadRelay> = text.parse();
         let mut relay = relay.map_err(|error| bad("mail_server", error.to_string()))?;
         match (relay.has_user(), &self.mail_password_file) {
-            (true, Some(path)) => {
-                let password = std::fs::read_to_string(path).map_err(|error| {
-                    bad("mail_password_file", format!("can't read {}: {error}", path.display()))
-                })?;
-                relay.password = Some(password.trim_end_matches(['\r', '\n']).to_owned());
-            }
+            (true, Some(path)) => relay.password = Some(secret("mail_password_file", path)?),
             (true, None) => {
                 return Err(bad("mail_server", "a user needs mail_password_file".to_owned()));
             }
             (false, _) => {}
         }
         Ok(Some(relay))
+    }
+
+    /// The identity provider, if the settings name one.
+    ///
+    /// # Errors
+    /// The ID of the client is missing, or the file with its secret can't be read.
+    pub fn provider(&self) -> Result<Option<ProviderConfig>> {
+        let Some(issuer) = self.oidc_issuer.clone() else { return Ok(None) };
+        let Some(client_id) = self.oidc_client_id.clone() else {
+            return Err(bad("oidc_client_id", "oidc_issuer needs it".to_owned()));
+        };
+        let file = self.oidc_client_secret_file.as_deref();
+        let client_secret = file.map(|path| secret("oidc_client_secret_file", path)).transpose()?;
+        let text =
+            |value: &Option<String>, usual: &str| value.clone().unwrap_or_else(|| usual.to_owned());
+        let settings = ProviderSettings {
+            issuer,
+            client_id,
+            client_secret,
+            scopes: self.oidc_scopes.clone().unwrap_or_else(|| vec!["profile".to_owned()]),
+            name_claim: text(&self.oidc_name_claim, "preferred_username"),
+            groups_claim: text(&self.oidc_groups_claim, "groups"),
+        };
+        let admin_groups = self.oidc_admin_groups.clone();
+        let same_names = self.oidc_same_names;
+        Ok(Some(ProviderConfig { settings, admin_groups, same_names }))
     }
 
     /// Parses the text of a file that messages call `shown`.
@@ -250,6 +286,18 @@ impl Config {
             }
         })
     }
+}
+
+/// The failure of a setting.
+fn bad(key: &str, what: String) -> Failure {
+    Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
+}
+
+/// The secret in a file, without the end of its line.
+fn secret(key: &str, path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| bad(key, format!("can't read {}: {error}", path.display())))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// The path of the file: the machine's for root, otherwise the user's.

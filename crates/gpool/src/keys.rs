@@ -110,6 +110,22 @@ pub const KEYS: &[Key] = &[
     ),
     example("tls_key", "\"/etc/gpool/key.pem\"", "Private key of that certificate."),
     usual("tls_names", "[]", "More names of the server in certificates of its own authority."),
+    example(
+        "oidc_issuer",
+        "\"https://id.example.org\"",
+        "Identity provider (OpenID Connect) for access over the network.",
+    ),
+    example("oidc_client_id", "\"gpool\"", "ID of this server at the provider."),
+    example(
+        "oidc_client_secret_file",
+        "\"/etc/gpool/oidc-secret\"",
+        "File with the secret of this server at the provider.",
+    ),
+    usual("oidc_scopes", "[\"profile\"]", "Scopes to request beside openid."),
+    usual("oidc_name_claim", "\"preferred_username\"", "Claim with the name of a user."),
+    usual("oidc_groups_claim", "\"groups\"", "Claim with the groups of a user."),
+    usual("oidc_admin_groups", "[]", "Groups at the provider with the rights of an admin."),
+    usual("oidc_same_names", "false", "Whether users act as the system users of the same names."),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

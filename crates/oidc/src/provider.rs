@@ -10,6 +10,7 @@ use crate::settings::Settings;
 use crate::{Error, verifier};
 
 /// A provider with its description and keys.
+#[derive(Clone)]
 pub struct Provider {
     pub(crate) settings: Settings,
     pub(crate) metadata: Metadata,

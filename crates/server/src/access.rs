@@ -77,9 +77,23 @@ pub struct TokenRow {
     pub created_by: Arc<str>,
     /// Time from which it is refused; `None` means never.
     pub expires_at: Option<Timestamp>,
+    /// What an identity provider said of its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provided: Option<Provided>,
     /// Hash of the secret.
     #[serde(default)]
     hash: String,
+}
+
+/// What an identity provider said of a network user at the sign-in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provided {
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Whether the user has the rights of an admin.
+    pub is_admin: bool,
+    /// The system user that the user acts as if no rule names one.
+    pub account: Option<String>,
 }
 
 impl TokenRow {
@@ -91,7 +105,14 @@ impl TokenRow {
         expires_at: Option<Timestamp>,
     ) -> Self {
         let (id, hash) = (String::new(), String::new());
-        Self { id, name, subject, scope, created_at, created_by, expires_at, hash }
+        let provided = None;
+        Self { id, name, subject, scope, created_at, created_by, expires_at, provided, hash }
+    }
+
+    /// The same for a user of an identity provider.
+    #[must_use]
+    pub fn provided(self, provided: Provided) -> Self {
+        Self { provided: Some(provided), ..self }
     }
 
     fn is_valid(&self, now: Timestamp) -> bool {

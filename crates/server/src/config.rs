@@ -9,6 +9,7 @@ use crate::http;
 use crate::limits::Limits;
 use crate::older::FindLaunched;
 use crate::post::NotifySettings;
+use crate::sign_in::ProviderConfig;
 use crate::tls::NetworkConfig;
 use crate::web::WebAddress;
 
@@ -33,6 +34,8 @@ pub struct ServerConfig {
     pub web: WebAddress,
     /// How the server listens on the network, if it does.
     pub network: Option<NetworkConfig>,
+    /// The identity provider, if there is one.
+    pub provider: Option<ProviderConfig>,
     /// Limits of one user.
     pub limits: Limits,
     /// Minimum number of stored journal entries; `None` uses the default.

@@ -30,6 +30,7 @@ use crate::post::{Keys, MailSettings};
 use crate::reads::Reads;
 use crate::recovery::account::Account;
 use crate::room;
+use crate::sign_in::SignIns;
 use crate::still::Still;
 use crate::usage::UsageHistory;
 use crate::view::{Deliver, View};
@@ -93,6 +94,8 @@ pub(crate) struct Shared {
     pub account: OnceLock<Account>,
     /// Tokens and network users.
     pub access: Arc<Access>,
+    /// Sign-ins at the identity provider, if there is one.
+    pub sign_ins: Option<Arc<SignIns>>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.

@@ -29,6 +29,7 @@ use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
+use crate::sign_in::SignIns;
 use crate::tls::Tls;
 use crate::usage::UsageHistory;
 use crate::web::Web;
@@ -109,6 +110,7 @@ fn share(
         find_user: config.find_user,
         mail: config.notify.mail.clone(),
     };
+    let access = Arc::new(Access::open(&config.state_dir)?);
     Ok(Arc::new(Shared {
         info,
         limits: config.limits,
@@ -123,7 +125,8 @@ fn share(
         network: OnceLock::new(),
         usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
-        access: Arc::new(Access::open(&config.state_dir)?),
+        sign_ins: config.provider.clone().map(|it| Arc::new(SignIns::new(it, access.clone()))),
+        access,
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),

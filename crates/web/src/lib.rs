@@ -74,7 +74,7 @@ impl Message<'_> {
     }
 }
 
-/// The page with the form that signs in with a token.
+/// The page that signs in with a token or at the identity provider.
 #[derive(Debug, Clone, Copy, Default, Template)]
 #[template(path = "sign_in.html")]
 pub struct SignIn<'a> {
@@ -82,6 +82,8 @@ pub struct SignIn<'a> {
     pub frame: Frame<'a>,
     /// Why the last attempt failed.
     pub wrong: &'a str,
+    /// The host of the identity provider; empty without one.
+    pub provider: &'a str,
 }
 
 impl SignIn<'_> {

@@ -90,6 +90,32 @@ pub struct NewToken {
     pub secret: String,
 }
 
+/// A sign-in at the identity provider that waits for its user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceSignIn {
+    /// Secret handle, to ask for the result.
+    pub handle: String,
+    /// Code that the user confirms.
+    pub user_code: String,
+    /// Address that the user opens.
+    pub url: String,
+    /// Address that contains the code.
+    pub url_with_code: Option<String>,
+    /// Seconds until the code expires.
+    pub expires_in_s: u64,
+    /// Seconds between two questions for the result.
+    pub interval_s: u64,
+}
+
+/// The state of a sign-in at the identity provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceAnswer {
+    /// Seconds until the next question.
+    pub wait_s: u64,
+    /// The token, once the user has confirmed. It is sent once.
+    pub token: Option<NewToken>,
+}
+
 /// A token to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -242,6 +242,10 @@ catalogue! {
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \
          makes one, and `gpool login URL` stores it on your machine.";
+    SIGN_IN_FAILED = 538, EXIT_NOT_PERMITTED, 502, "the identity provider did not sign you in",
+        "The identity provider refused, could not be reached, or its answer was not valid; the \
+         message says which. Try again, or use a token: `gpool token create` on the machine of \
+         the server makes one. Admins check oidc_issuer and the other oidc settings.";
     SCOPE_TOO_SMALL = 532, EXIT_NOT_PERMITTED, 403, "the token does not allow this",
         "A token has a scope: metrics, viewer, user, project-admin or admin; each includes those \
          before it. The message names the scope that the request needs. `gpool token create \
@@ -273,6 +277,10 @@ catalogue! {
     NO_SUCH_TOKEN = 607, EXIT_NO_SUCH, 404, "there is no such token",
         "No token has that ID: it was revoked or has expired. `gpool token list` lists your \
          tokens.";
+    NO_PROVIDER = 618, EXIT_NO_SUCH, 404, "there is no such sign-in",
+        "The server has no identity provider, or the sign-in is over: it took too long, or the \
+         server has restarted. `gpool token create` on the machine of the server makes a token \
+         without a provider; oidc_issuer in gpool.toml names one.";
     NO_SUCH_RESERVATION = 621, EXIT_NO_SUCH, 404, "there is no such reservation",
         "No reservation or maintenance window has that name; gpool removes one when it ends. \
          `gpool reserve list` lists all of them.";

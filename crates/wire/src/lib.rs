@@ -83,7 +83,10 @@ pub mod why;
 pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
 
-pub use access::{Authority, MapUser, Me, NetworkUser, NewToken, Scope, Token, TokenCreate};
+pub use access::{
+    Authority, DeviceAnswer, DeviceSignIn, MapUser, Me, NetworkUser, NewToken, Scope, Token,
+    TokenCreate,
+};
 pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};
 pub use amount::Written;
 pub use array::{ArrayShown, ElementShown, Param, ParamTable};

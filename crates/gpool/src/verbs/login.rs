@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use gpool_cli::errors;
@@ -19,7 +20,8 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 /// The arguments of `gpool login`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The token comes from gpool token create on the machine of the server. \
-    Without --token-file and GPOOL_TOKEN, gpool asks for it.")]
+    Without --token-file and GPOOL_TOKEN, you sign in at the server's identity provider, or gpool \
+    asks for the token.")]
 pub struct LoginArgs {
     /// Address of the server, e.g. https://lab1:7443
     #[arg(value_name = "URL")]
@@ -57,7 +59,14 @@ pub fn run(args: &LoginArgs, session: &Session) -> Result {
     let trust = trust(args, &address, &contexts, session)?;
     let remote = Remote { address, token: String::new(), trust };
     remote.check().map_err(|error| Failure::from(remote.unreachable(&error)))?;
-    let remote = Remote { token: token(args)?, ..remote };
+    let token = match given_token(args)? {
+        Some(token) => token,
+        None => match sign_in(&remote, session)? {
+            Some(token) => token,
+            None => checked(&hidden()?)?,
+        },
+    };
+    let remote = Remote { token, ..remote };
     let me = Client::remote(remote.clone()).me()?;
     contexts.contexts.insert(name.clone(), Context::new(&remote));
     contexts.current = Some(name.clone());
@@ -152,8 +161,35 @@ fn line() -> Result<String> {
     Ok(line)
 }
 
-/// The token: from a file, `GPOOL_TOKEN`, or the terminal, without an echo.
-fn token(args: &LoginArgs) -> Result<String> {
+/// A token of the server's identity provider, if there is one: the user confirms a code in a
+/// browser on any machine.
+fn sign_in(remote: &Remote, session: &Session) -> Result<Option<String>> {
+    // The server closes a connection that is idle between two questions.
+    let client = || Client::remote(remote.clone());
+    let begun = match client().start_sign_in() {
+        Ok(begun) => begun,
+        // It has none, or none for programs.
+        Err(error) if error.problem().code == catalogue::NO_PROVIDER.to_string() => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let url = begun.url_with_code.as_ref().unwrap_or(&begun.url);
+    session.screen.note(&format!("open {}", safe(url)));
+    session.screen.note(&format!("and confirm the code {}", safe(&begun.user_code)));
+    let mut wait_s = begun.interval_s;
+    loop {
+        std::thread::sleep(Duration::from_secs(wait_s.clamp(1, 60)));
+        let answer = client().poll_sign_in(&begun.handle)?;
+        if let Some(token) = answer.token {
+            return Ok(Some(token.secret));
+        }
+        wait_s = answer.wait_s;
+    }
+}
+
+/// The token from a file or `GPOOL_TOKEN`.
+fn given_token(args: &LoginArgs) -> Result<Option<String>> {
     let unread = |what: String| Failure::new(catalogue::INVALID, what);
     let text = match (&args.token_file, std::env::var("GPOOL_TOKEN")) {
         (Some(path), _) if path.as_os_str() == "-" => {
@@ -165,14 +201,21 @@ fn token(args: &LoginArgs) -> Result<String> {
         (Some(path), _) => std::fs::read_to_string(path)
             .map_err(|error| unread(format!("can't read {}: {error}", path.display())))?,
         (None, Ok(token)) if !token.is_empty() => token,
-        (None, _) => hidden()?,
+        (None, _) => return Ok(None),
     };
+    checked(&text).map(Some)
+}
+
+fn checked(text: &str) -> Result<String> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(unread("this is not a token".to_owned()).tip("gpool token create"));
+        let what = "this is not a token";
+        return Err(Failure::new(catalogue::INVALID, what).tip("gpool token create"));
     }
     Ok(text.to_owned())
 }
+
+/// The token from the terminal, without an echo.
 
 fn hidden() -> Result<String> {
     let terminal = std::io::stdin();

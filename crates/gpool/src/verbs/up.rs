@@ -21,7 +21,9 @@ use gpool_client::{Client, JobsQuery};
 use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
-use gpool_server::{ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ServerConfig, WebAddress};
+use gpool_server::{
+    ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ProviderConfig, ServerConfig, WebAddress,
+};
 use gpool_wire::{Gpu, Job, catalogue};
 use rustix::process::{Resource, getrlimit};
 use tracing_subscriber::Layer as _;
@@ -97,6 +99,9 @@ pub struct UpArgs {
     notify: NotifySettings,
     /// Set only in gpool.toml.
     #[arg(skip)]
+    provider: Option<ProviderConfig>,
+    /// Set only in gpool.toml.
+    #[arg(skip)]
     journal_entries: Option<u64>,
     /// Set only in gpool.toml.
     #[arg(skip)]
@@ -119,6 +124,7 @@ impl UpArgs {
     /// Fills values without a flag from the settings.
     fn or(mut self, config: Config) -> Result<Self> {
         self.notify = config.notify()?;
+        self.provider = config.provider()?;
         self.network = self.network.or(&config);
         self.has_name = self.name.is_some();
         self.name = self.name.or(config.name);
@@ -181,6 +187,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         strategy: args.strategy.as_deref().map(strategy).transpose()?,
         web: args.web,
         network: args.network.config()?,
+        provider: args.provider.clone(),
         limits: args.limits,
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,

@@ -75,6 +75,7 @@ mod security_http;
 mod security_roles;
 mod shares;
 mod shims;
+mod sign_in;
 mod silent;
 mod simulate;
 mod slurm;

@@ -122,7 +122,9 @@ pub(crate) async fn serve_as(
         && let Ok(at) = listener.local_addr()
     {
         let (access, find_user) = (shared.access.clone(), shared.info.find_user);
-        let entrance = Arc::new(Entrance::new(access, server.identify.clone(), find_user));
+        let sign_ins = shared.sign_ins.clone();
+        let entrance = Entrance::new(access, sign_ins, server.identify.clone(), find_user);
+        let entrance = Arc::new(entrance);
         let pages = pages(Arc::new(Web::new(at)), Some(entrance.clone()));
         let (server, router) = (server.clone(), server.router.clone());
         let network = Arc::new(Network { tls, entrance, router, pages, server });

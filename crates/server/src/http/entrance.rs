@@ -1,5 +1,5 @@
-//! Tokens as users: who asks over the network. Another way to sign in would end here too, with the
-//! name of a network user.
+//! Tokens as users: the caller over the network. A sign-in at an identity provider ends with a token,
+//! too.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use gpool_model::{Caller, Owner};
-use gpool_wire::{Problem, catalogue};
+use gpool_wire::{Problem, Scope, catalogue};
 use tokio::sync::watch;
 
 use super::asker::{Asker, Asks, Identify, Peer};
@@ -18,6 +18,7 @@ use super::way::{Origin, Way};
 use crate::access::{Access, Subject, TokenRow};
 use crate::clock::now;
 use crate::handle::FindUser;
+use crate::sign_in::SignIns;
 
 /// From one address, ten attempts with a wrong token may come at once, then one in this time.
 const FAILURE: Duration = Duration::from_secs(6);
@@ -25,15 +26,26 @@ const FAILURE: Duration = Duration::from_secs(6);
 /// Admits the users of tokens.
 pub(crate) struct Entrance {
     access: Arc<Access>,
+    sign_ins: Option<Arc<SignIns>>,
     identify: Identify,
     find_user: FindUser,
     failures: Rates<IpAddr>,
 }
 
 impl Entrance {
-    pub fn new(access: Arc<Access>, identify: Identify, find_user: FindUser) -> Self {
+    pub fn new(
+        access: Arc<Access>,
+        sign_ins: Option<Arc<SignIns>>,
+        identify: Identify,
+        find_user: FindUser,
+    ) -> Self {
         let failures = Rates::every(FAILURE, FAILURE * 10);
-        Self { access, identify, find_user, failures }
+        Self { access, sign_ins, identify, find_user, failures }
+    }
+
+    /// Sign-ins at the identity provider, if there is one.
+    pub fn sign_ins(&self) -> Option<Arc<SignIns>> {
+        self.sign_ins.clone()
     }
 
     /// Changes when tokens were revoked.
@@ -80,6 +92,22 @@ impl Entrance {
             .try_this("gpool login URL"))
     }
 
+    /// A caller that signs in: it has no rights yet.
+    pub fn without_token(&self, from: IpAddr) -> Result<Asks, Problem> {
+        if !self.failures.take(from, Instant::now()) {
+            let what = format!("too many sign-ins came from {from}");
+            return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
+        }
+        let way = Way {
+            origin: Origin::Network(from),
+            scope: Scope::Metrics,
+            token: None,
+            network_user: None,
+            is_mapped: false,
+        };
+        Ok(Asks(Arc::new(stranger("nobody".into()).by(way))))
+    }
+
     /// The user of a token by its ID, for sessions.
     pub async fn by_id(&self, id: &str, from: IpAddr) -> Option<Asks> {
         self.asker(self.access.by_id(id, now())?, from).await
@@ -92,6 +120,7 @@ impl Entrance {
             Subject::Network(name) => Some(name.clone()),
         };
         let rule = network_user.as_ref().and_then(|name| self.access.user_of(name));
+        let provided = row.provided.clone().unwrap_or_default();
         // The system's name service may take its time.
         let found = tokio::task::spawn_blocking(move || match row.subject {
             // A new account with the ID of a removed one is not the user of the token.
@@ -99,17 +128,30 @@ impl Entrance {
                 let asker = identify(Peer { uid, gid: None, pid: None });
                 (asker.caller.owner.user == user).then_some((asker, true))
             }
-            Subject::Network(name) => Some(match rule.and_then(|user| find_user(&user)) {
-                Some((uid, _)) => (identify(Peer { uid, gid: None, pid: None }), true),
-                None => {
-                    let owner = Owner { uid: NOBODY, gid: NOBODY, user: name };
-                    (Asker::new(Caller::new(owner, false), "/".to_owned(), None), false)
-                }
-            }),
+            Subject::Network(name) => {
+                let find = |user: String| {
+                    let (uid, _) = find_user(&user)?;
+                    Some(identify(Peer { uid, gid: None, pid: None }))
+                };
+                // Only a rule leads to an admin: any user may be called root at a provider.
+                let same = || provided.account.and_then(find).filter(|it| !it.caller.admin);
+                let Some(mut asker) = rule.and_then(find).or_else(same) else {
+                    return Some((stranger(name), false));
+                };
+                asker.caller.admin |= provided.is_admin;
+                asker.caller.groups.extend(provided.groups.into_iter().map(Arc::from));
+                Some((asker, true))
+            }
         });
         let (asker, is_mapped) = found.await.ok()??;
         let (origin, token) = (Origin::Network(from), Some(row.id.into()));
         let way = Way { origin, scope: row.scope, token, network_user, is_mapped };
         Some(Asks(Arc::new(asker.by(way))))
     }
+}
+
+/// A caller without a system user.
+fn stranger(user: Arc<str>) -> Asker {
+    let owner = Owner { uid: NOBODY, gid: NOBODY, user };
+    Asker::new(Caller::new(owner, false), "/".to_owned(), None)
 }

@@ -13,6 +13,7 @@ mod connection;
 mod context;
 mod contract;
 mod cost;
+mod device;
 mod dump;
 mod elements;
 mod entrance;
@@ -162,6 +163,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(notify::secret))
         .routes(routes!(authority::get))
         .routes(routes!(tokens::me))
+        .routes(routes!(device::start))
+        .routes(routes!(device::poll))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::network_users))

@@ -38,6 +38,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const UNREAD: Duration = Duration::from_secs(60);
 /// How often the token of a connection is checked for its expiry.
 const RECHECK: Duration = Duration::from_secs(5);
+/// The routes that a caller without a token uses to get one.
+const SIGN_IN: &str = "/login/device";
 /// How long the last bytes of an answer may take at the end.
 const LAST_BYTES: Duration = Duration::from_secs(2);
 
@@ -196,7 +198,12 @@ impl Caller {
         if !is_api {
             return self.network.pages.answer(request, Some(self.from)).await;
         }
-        let asks = match self.network.entrance.by_headers(request.headers(), self.from).await {
+        let entrance = &self.network.entrance;
+        let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {
+            true => entrance.without_token(self.from),
+            false => entrance.by_headers(request.headers(), self.from).await,
+        };
+        let asks = match asks {
             Ok(asks) => asks,
             Err(problem) => return not_signed_in(problem),
         };

@@ -130,6 +130,8 @@ const FIXED: &[Route] = &[
     needs(Least::Scope(Scope::User), route("GET", "/api/v1/notifications/secret", Role::Everybody)),
     route("GET", "/api/v1/authority", Role::Everybody),
     route("GET", "/api/v1/me", Role::Everybody),
+    needs(Least::Anyone, route("POST", "/api/v1/login/device", Role::Everybody)),
+    needs(Least::Anyone, route("POST", "/api/v1/login/device/{handle}", Role::Everybody)),
     route("GET", "/api/v1/tokens", Role::Everybody),
     // A stolen token must not create others.
     needs(Least::Local, route("POST", "/api/v1/tokens", Role::Everybody)),

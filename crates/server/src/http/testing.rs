@@ -126,6 +126,7 @@ impl Server {
             usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
+            sign_ins: None,
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),

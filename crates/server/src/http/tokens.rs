@@ -25,7 +25,7 @@ const LONGEST: Millis = Millis::from_hours(366 * 24);
 /// Longest name of a token or network user, in characters.
 const NAME_MAX: usize = 80;
 
-fn shown(row: TokenRow) -> Token {
+pub(super) fn shown(row: TokenRow) -> Token {
     Token {
         id: row.id,
         name: row.name,

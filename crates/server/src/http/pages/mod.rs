@@ -11,6 +11,7 @@ mod answer;
 mod ask;
 mod contents;
 mod job;
+mod provider;
 mod query;
 mod server;
 mod sign_in;
@@ -140,6 +141,11 @@ impl Pages {
         let path = head.uri.path().to_owned();
         let place = Place { label, from };
         let page = match head.method {
+            Method::GET if path == "/login/provider" => self.to_provider(&head.headers).await,
+            Method::GET if path == "/login/callback" => {
+                let query = Query::of(head.uri.query().unwrap_or_default());
+                self.from_provider(place, &head.headers, &query).await
+            }
             Method::GET | Method::HEAD => match self.public(&path, label).await {
                 Some(page) => page,
                 None => match self.visit(place, &head.headers).await {

@@ -14,6 +14,7 @@ use super::super::way::{Origin, Way};
 use super::answer::{html, message, see};
 use super::query::Query;
 use super::{Page, Pages, Place, Visit, cookie};
+use crate::sign_in::SignIns;
 use crate::web::SignedIn;
 
 /// The cookie on a loopback address, and over the network: with this prefix a browser takes it only
@@ -31,14 +32,23 @@ impl Pages {
         if self.entrance.is_some() { "https" } else { "http" }
     }
 
-    /// Sets or removes the cookie of a session, and shows the first page.
-    fn with_cookie(&self, value: &str) -> Response<Body> {
+    /// The cookie of a session; without a value, it removes the cookie.
+    pub(super) fn cookie(&self, value: &str) -> String {
         let (name, is_remote) = (self.cookie_name(), self.entrance.is_some());
         let secure = if is_remote { "; Secure" } else { "" };
         let ends = if value.is_empty() { "; Max-Age=0" } else { "" };
-        let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}");
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}")
+    }
+
+    /// Sign-ins at the identity provider, if there is one.
+    pub(super) fn sign_ins(&self) -> Option<Arc<SignIns>> {
+        self.entrance.as_ref()?.sign_ins()
+    }
+
+    /// Sets or removes the cookie of a session, and shows the first page.
+    fn with_cookie(&self, value: &str) -> Response<Body> {
         let mut response = see("/");
-        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        if let Ok(cookie) = HeaderValue::from_str(&self.cookie(value)) {
             response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         response
@@ -47,7 +57,9 @@ impl Pages {
     /// The page for a browser without a session.
     pub(super) fn sign_in_first(&self, status: StatusCode, wrong: &str) -> Response<Body> {
         if self.entrance.is_some() {
-            return html(status, SignIn { wrong, ..SignIn::default() }.page());
+            let sign_ins = self.sign_ins();
+            let provider = sign_ins.as_ref().map_or("", |sign_ins| sign_ins.host());
+            return html(status, SignIn { wrong, provider, ..SignIn::default() }.page());
         }
         let text = "Run this on the machine of the server, and open the link that it prints:";
         message(status, "Sign in", text, "gpool open")

@@ -1,0 +1,159 @@
+//! Sign-in at a real identity provider, npm's `oidc-provider`: with Chromium, and from a command
+//! line.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::harness::{Cluster, Ran, Running, program, skip};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oidc");
+
+/// A provider, and a server that trusts it.
+struct World {
+    provider: Child,
+    issuer: String,
+    cluster: Cluster,
+    address: String,
+}
+
+impl World {
+    fn new(settings: &str) -> Option<Self> {
+        let needed = ["target/oidc/node", "target/browser/bin/python"];
+        let needed = needed.map(|path| Path::new(ROOT).join(path));
+        let chromium = PathBuf::from("/usr/bin/chromium");
+        let missing = needed.iter().chain([&chromium]).find(|path| !path.exists());
+        if let Some(missing) = missing {
+            assert!(std::env::var_os("CI").is_none(), "{} is missing", missing.display());
+            let what = format!("{} is missing; cargo xtask test installs it", missing.display());
+            skip(&what);
+            return None;
+        }
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = format!("https://{free}");
+        let mut command = Command::new(&needed[0]);
+        command.args(["--input-type=module", "-"]).current_dir(Path::new(ROOT).join("target/oidc"));
+        command.env("REDIRECTS", format!("[\"{address}/login/callback\"]"));
+        command.env("GROUPS", r#"{"ana": ["gpu-admins"], "nobody": ["vision"]}"#);
+        command.stdin(File::open(Path::new(TESTS).join("provider.mjs")).unwrap());
+        let mut provider = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut issuer = String::new();
+        BufReader::new(provider.stdout.as_mut().unwrap()).read_line(&mut issuer).unwrap();
+        let issuer = issuer.trim().to_owned();
+
+        let mut cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
+        let secret = cluster.path("secret");
+        std::fs::write(&secret, "secret-of-gpool\n").unwrap();
+        let text = format!(
+            "listen = \"{free}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
+             oidc_client_secret_file = \"{}\"\noidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
+            secret.display()
+        );
+        let config = cluster.path("gpool.toml");
+        std::fs::write(&config, text).unwrap();
+        cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.display().to_string()));
+        cluster.up();
+        Some(Self { provider, issuer, cluster, address })
+    }
+
+    /// The name of a provider's user on the server.
+    fn name(&self, user: &str) -> String {
+        format!("{user}@{}", self.issuer.trim_start_matches("http://"))
+    }
+
+    /// Acts as a user in a browser.
+    fn browses(&self, what: &str, url: &str, user: &str) -> String {
+        let python = Path::new(ROOT).join("target/browser/bin/python");
+        let mut command = Command::new(python);
+        command.arg(Path::new(TESTS).join("sign_in.py")).args([what, url, user]);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn laptop(&self, words: &[&str]) -> Command {
+        let home = self.cluster.path("laptop");
+        std::fs::create_dir_all(&home).unwrap();
+        let mut command = Command::new(program());
+        command.env_clear().env("HOME", &home).env("XDG_RUNTIME_DIR", &home);
+        command.env("PATH", "/usr/bin:/bin").args(words).current_dir(&home);
+        command
+    }
+
+    fn gpool(&self, words: &[&str]) -> Ran {
+        Running::start(&mut self.laptop(words), None).end()
+    }
+
+    /// Signs in from a command line; a browser confirms the code.
+    fn signs_in(&self, user: &str) -> String {
+        let shown = self.cluster.gpool(["ca", "show"]).ok();
+        let words = ["login", &self.address, "--fingerprint", shown.trim(), "--name", "lab"];
+        let mut login = self.laptop(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(login.stderr.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        let page = self.browses("code", &url, user);
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest).unwrap();
+        assert!(login.wait().unwrap().success(), "{line}{rest}{page}");
+        rest
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.provider.kill();
+        let _ = self.provider.wait();
+    }
+}
+
+#[test]
+fn a_browser_signs_in_and_an_admin_of_the_provider_may_change_the_cluster() {
+    let Some(world) = World::new("oidc_admin_groups = [\"gpu-admins\"]") else { return };
+    let page = world.browses("page", &world.address, "ana");
+    assert!(page.contains(&format!("{}/\n", world.address)), "{page}");
+    // No system user belongs to ana, so the page only shows.
+    let me = world.signs_in("ana");
+    assert!(me.contains(&world.name("ana")) && me.contains("scope admin"), "{me}");
+    let refused = world.gpool(&["drain", "lab1"]);
+    refused.refused(5, &["no system user belongs", "gpool user map"]);
+    world.cluster.gpool(["user", "map", &world.name("ana"), "nobody"]).ok();
+    world.gpool(&["drain", "lab1:1", "--reason", "a fan"]).ok();
+    assert_eq!(world.cluster.gpu_state(1), "drained");
+
+    // A user that is no admin there is none here.
+    world.signs_in("bo");
+    world.cluster.gpool(["user", "map", &world.name("bo"), "nobody"]).ok();
+    world.gpool(&["resume", "lab1:1"]).refused(5, &[]);
+    world.gpool(&["gpus"]).ok();
+}
+
+#[test]
+fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
+    let Some(world) = World::new("oidc_same_names = true") else { return };
+    world.cluster.gpool(["project", "create", "vision", "--members", "@vision"]).ok();
+    world.signs_in("nobody");
+    let words = ["submit", "-q", "--cwd", "/", "--project", "vision", "--", "true"];
+    let job = world.gpool(&words).ok();
+    assert_eq!(world.cluster.job(job.trim()).user, "nobody");
+    // A provider's user called root is not this machine's.
+    world.signs_in("root");
+    world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
+    let revoked = world.cluster.gpool(["token", "list", "--json"]).json();
+    assert_eq!(revoked["items"].as_array().unwrap().len(), 2, "{revoked}");
+}
+
+#[test]
+fn a_provider_that_is_away_signs_nobody_in() {
+    let Some(mut world) = World::new("") else { return };
+    world.provider.kill().unwrap();
+    let shown = world.cluster.gpool(["ca", "show"]).ok();
+    let words = ["login", &world.address, "--fingerprint", shown.trim(), "--name", "lab"];
+    world.gpool(&words).refused(5, &["can't reach the identity provider", "GP0538"]);
+}
