@@ -7,6 +7,7 @@ mod confirm;
 mod docs;
 mod frame;
 mod gantt;
+mod glance;
 mod heat;
 mod job;
 mod jobs;
