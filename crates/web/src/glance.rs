@@ -1,4 +1,4 @@
-//! The first answers of the Overview: what starts next, what waits, what is wasted, what is broken.
+//! The first answers of the Overview: next start, longest wait, idle GPUs, faults.
 
 use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Job, Status, Time};

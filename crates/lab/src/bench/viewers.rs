@@ -63,7 +63,7 @@ fn submit(cluster: &Cluster, n: u32) -> Result<u64> {
     answer.first.parse().map_err(|_| failed("an ID is not a number"))
 }
 
-/// Writes the recorded utilization of a day, as if the server had run so long.
+/// Writes the recorded utilization of a day, as if the server had run for a day.
 fn record(cluster: &Cluster) -> Result<()> {
     let gpus = cluster.client().gpus().map_err(Failure::from)?.items;
     let path = cluster.folder().join("state/usage/history.db");

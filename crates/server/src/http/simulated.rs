@@ -98,7 +98,7 @@ fn paired(
     Some(SimulatedPairs { n_jobs: u64::from(n), n_sooner, n_later, mean_s, interval_s: None })
 }
 
-/// Figures of waits, of which `None` are longer than the simulation, and of GPU time.
+/// Figures of waits and of GPU time. `None` is a wait beyond the end of the simulation.
 fn figures(
     waits: &[Option<Millis>],
     n_gpus: u64,
