@@ -173,13 +173,14 @@ fn queue(cluster: &Cluster, n: u32) -> Result<Vec<Figure>> {
         let loaded = (0..9).map(|_| browser.load(filter)).collect::<Result<Vec<_>>>()?;
         largest = loaded.iter().map(|it| it.page.len()).max().unwrap_or(0).max(largest);
         let times = loaded.iter().map(|it| it.ms).collect();
-        slowest = slowest.max(Ranked::of(times).percentile(50));
+        // Later loads within a second share the answer of the first.
+        slowest = slowest.max(Ranked::of(times).percentile(100));
     }
     let with = format!("with {n} pending");
     Ok(vec![
         Figure::new("queue_first_ms", format!("first page of the queue {with}"), first.ms, "ms")
             .below(1000.0),
-        Figure::new("queue_filter_ms", "the slowest filter of the queue, p50", slowest, "ms")
+        Figure::new("queue_filter_ms", "the slowest load of a filter of the queue", slowest, "ms")
             .below(1000.0),
         Figure::new("queue_page_kb", "the largest page", largest as f64 / 1000.0, "kB")
             .below(300.0),
