@@ -2,7 +2,7 @@
 // is away. Without the stream of changes it asks every two seconds. Hidden pages do nothing.
 const ALONE_MS = 2000;
 const STREAMED_MS = 10000;
-const LEAST_MS = 700;
+const LEAST_MS = 1000;
 const link = document.getElementById("link");
 const live = () => document.querySelector("[data-live]");
 const followed = live()?.dataset.live;

@@ -5,7 +5,7 @@ use askama::Template;
 use gpool_wire::{Job, Time};
 
 use crate::jobs::limit;
-use crate::text::{span, until};
+use crate::text::{label_width, span, until};
 
 /// The width of the chart.
 const WIDTH: u64 = 1000;
@@ -45,6 +45,8 @@ pub struct Gantt {
     pub rows: Vec<Row>,
     /// Positions with the time from now.
     pub ticks: Vec<(u64, String)>,
+    /// The width of the labels.
+    pub left: usize,
     pub height: usize,
 }
 
@@ -72,7 +74,8 @@ impl Gantt {
             row.y = ix * ROW + 28;
         }
         let height = rows.len() * ROW + 32;
-        Self { rows, ticks: ticks(all), height }
+        let left = label_width(rows.iter().map(|row| row.label.as_str()));
+        Self { rows, ticks: ticks(all), left, height }
     }
 }
 

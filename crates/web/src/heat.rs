@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 
+use crate::text::{label_width, span};
+
 /// The width of all cells.
 const WIDTH: usize = 1000;
 /// The height of a row, and of its cells.
@@ -11,6 +13,10 @@ const ROW: usize = 24;
 const CELL: usize = 18;
 /// More rows than this are not drawn.
 const ROWS_MAX: usize = 64;
+/// Distances of the marks on the time axis, in seconds, and most marks.
+const STEPS: [u64; 9] =
+    [60, 600, 3600, 3 * 3600, 6 * 3600, 86_400, 2 * 86_400, 5 * 86_400, 10 * 86_400];
+const TICKS_MAX: u64 = 8;
 /// Steps of the color scale.
 const N_COLORS: usize = 5;
 /// The color of devices that are allocated and not used.
@@ -34,6 +40,10 @@ pub struct Row {
 #[derive(Debug, Clone, Default)]
 pub struct Heat {
     pub rows: Vec<Row>,
+    /// Positions with the time before the end.
+    pub ticks: Vec<(u64, String)>,
+    /// The width of the names.
+    pub left: usize,
     pub height: usize,
     pub n_hidden: usize,
 }
@@ -47,8 +57,23 @@ impl Heat {
         let n_hidden = known.len().saturating_sub(ROWS_MAX);
         let rows: Vec<Row> =
             known.into_iter().take(ROWS_MAX).enumerate().map(|(ix, it)| row(ix, it)).collect();
-        Self { height: rows.len() * ROW, rows, n_hidden }
+        let n_points = history.gpus.iter().map(|it| it.utilization.len()).max().unwrap_or(0);
+        let ticks = ticks(n_points as u64 * history.step_s);
+        let left = label_width(rows.iter().map(|row| row.name.as_str()));
+        Self { ticks, left, height: rows.len() * ROW, rows, n_hidden }
     }
+}
+
+/// Marks from the end backwards, for a range of this many seconds.
+fn ticks(all: u64) -> Vec<(u64, String)> {
+    let step = STEPS.into_iter().find(|step| all / step <= TICKS_MAX);
+    let Some(step) = step.filter(|_| all > 0) else { return Vec::new() };
+    let width = WIDTH as u64;
+    let tick = |ago: u64| {
+        let label = if ago == 0 { "now".to_owned() } else { format!("−{}", span(ago)) };
+        (width - ago * width / all, label)
+    };
+    (0..=all / step).map(|n| tick(n * step)).collect()
 }
 
 fn row(ix: usize, points: &GpuPoints) -> Row {

@@ -8,6 +8,7 @@ mod cost;
 mod docs;
 mod frame;
 mod gantt;
+mod glance;
 mod heat;
 mod job;
 mod jobs;

@@ -9,6 +9,7 @@ use gpool_wire::{Gpu, Job, Status, Time};
 
 use crate::frame::Frame;
 use crate::gantt::Gantt;
+use crate::glance::{Answer, answers};
 use crate::heat::Heat;
 use crate::jobs::Table;
 use crate::text::{gib, percent, span, state, style, until};
@@ -44,6 +45,7 @@ pub const RANGES: [(&str, u32); 4] = [("1h", 1), ("24h", 24), ("7d", 168), ("30d
 /// The number of devices by state, and of jobs, for the tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
+    pub n_gpus: u64,
     pub free: u64,
     pub busy: u64,
     pub idle: u64,
@@ -59,6 +61,7 @@ impl Counts {
         let [free, busy, idle] = ["free", "busy", "idle"].map(n);
         let sum = |states: &[&str]| states.iter().filter_map(|state| jobs.get(*state)).sum();
         Self {
+            n_gpus: gpus.len() as u64,
             free,
             busy,
             idle,
@@ -88,6 +91,7 @@ pub(crate) struct Device {
 struct Page<'a> {
     frame: Frame<'a>,
     counts: Counts,
+    answers: [Answer; 4],
     fault: &'a str,
     plan: Gantt,
     heat: Heat,
@@ -104,9 +108,11 @@ impl Overview<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let now = self.now;
+        let counts = Counts::of(self.gpus, &self.status.jobs);
         let page = Page {
             frame: self.frame,
-            counts: Counts::of(self.gpus, &self.status.jobs),
+            counts,
+            answers: answers(self.gpus, self.waiting, counts.n_waiting, self.status, now),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
             plan: Gantt::new(self.running, self.waiting, now),
             heat: Heat::new(self.history),

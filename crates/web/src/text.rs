@@ -67,10 +67,21 @@ pub fn percent(part: f64) -> u32 {
     (0..=100).rev().find(|n| f64::from(*n) <= part.mul_add(100.0, 0.5)).unwrap_or(0)
 }
 
-/// The devices of a job: `lab1:0,1 lab2:3`.
+/// The width of the longest name in a chart, with the gap beside it: letters are about half as wide
+/// as high.
+pub fn label_width<'n>(names: impl Iterator<Item = &'n str>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0) * 7 + 24
+}
+
+/// The devices of a job: `lab1:0–3,6 lab2:3`.
 pub fn places(placement: &[PlacedOn]) -> String {
     let place = |it: &PlacedOn| {
-        let devices: Vec<String> = it.devices.iter().map(ToString::to_string).collect();
+        let runs = it.devices.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+        let run = |run: &[u32]| match run {
+            [first, .., last] if run.len() > 2 => format!("{first}–{last}"),
+            _ => run.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        };
+        let devices: Vec<String> = runs.map(run).collect();
         match devices.is_empty() {
             true => it.node.clone(),
             false => format!("{}:{}", it.node, devices.join(",")),

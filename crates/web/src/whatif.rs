@@ -40,7 +40,7 @@ pub struct Supposed {
     pub more: String,
     /// The simulated time of the present queue.
     pub ahead: String,
-    /// The past time whose jobs run once more; empty for none.
+    /// The past time span of jobs that run once more; empty for none.
     pub past: String,
 }
 

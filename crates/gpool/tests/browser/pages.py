@@ -19,8 +19,8 @@ SCREENSHOTS = sys.argv[3] if len(sys.argv) > 3 else None
 AXE = (Path(axe_module.__file__).parent / "axe.min.js").read_text()
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update"]
-PAGES = ["/", "/queue", "/projects", "/nodes", "/usage", "/reservations", "/whatif", "/admin", "/docs",
-         "/submit", "/wall"]
+PAGES = ["/", "/queue", "/projects", "/nodes", "/usage", "/reservations", "/whatif", "/admin",
+         "/docs", "/submit", "/wall"]
 MODES = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 800}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
@@ -143,7 +143,7 @@ def changes_are_simulated(browser):
     page = visitor.open("/whatif")
     page.get_by_label("Nodes", exact=True).fill("1")
     page.get_by_label("GPUs each").fill("4")
-    page.get_by_label("Past jobs once more").select_option("1d")
+    page.get_by_label("Past jobs").select_option("1d")
     page.get_by_role("button", name="Simulate").click()
     expect(page.get_by_role("heading", name="Present queue, next 1 d")).to_be_visible()
     expect(page.get_by_role("heading", name="Jobs of the past 1 d")).to_be_visible()

@@ -4,6 +4,7 @@
 //! machine itself.
 
 mod arrays;
+mod browse;
 mod burst;
 mod crowd;
 mod cycle;
@@ -20,6 +21,7 @@ mod shares;
 mod stamp;
 mod start;
 mod synthetic;
+mod viewers;
 
 use std::path::PathBuf;
 
@@ -61,6 +63,8 @@ pub enum Part {
     Arrays,
     /// Submissions of one user while another lists a long queue on many connections
     Crowd,
+    /// Viewers of the dashboard while jobs change, and the pages of a long queue
+    Viewers,
 }
 
 /// The parts to measure, and their extent.
@@ -170,6 +174,7 @@ pub fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Shares => shares::measure(options),
         Part::Arrays => arrays::measure(options),
         Part::Crowd => crowd::measure(options),
+        Part::Viewers => viewers::measure(options),
     }
 }
 

@@ -21,7 +21,7 @@ fn every_part_measures_and_leaves_nothing_behind() {
         names,
         [
             "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
-            "crowd"
+            "crowd", "viewers"
         ]
     );
     for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {

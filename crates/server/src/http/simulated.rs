@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpool_control::forecast::{Fate, Outlook, Part, WORTHWHILE};
 use gpool_model::job::JobState;
-use gpool_model::{Command, JobId, Millis, Record, Refusal, Timestamp};
+use gpool_model::{Command, Device, DeviceHealth, JobId, Millis, Record, Refusal, Timestamp};
 use gpool_store::Reader;
 use gpool_trace::paired::{BLOCKS_MIN, Paired};
 use gpool_trace::queue::{self, Outcome, Terms};
@@ -98,7 +98,7 @@ fn paired(
     Some(SimulatedPairs { n_jobs: u64::from(n), n_sooner, n_later, mean_s, interval_s: None })
 }
 
-/// Figures of waits, of which `None` are longer than the simulation, and of GPU time.
+/// Figures of waits and of GPU time. `None` is a wait beyond the end of the simulation.
 fn figures(
     waits: &[Option<Millis>],
     n_gpus: u64,
@@ -124,11 +124,15 @@ fn figures(
     }
 }
 
-/// The devices that jobs may use.
+/// The devices that jobs can use.
 fn n_gpus(world: &World) -> u64 {
     let nodes = world.nodes_by_name().map(|(_, row)| &row.node).filter(|node| node.takes_work());
     let usable = nodes.map(|node| {
-        let is_usable = |it: &&gpool_model::Device| node.allows(&it.uuid) && !it.is_divided();
+        let is_usable = |it: &&Device| {
+            let is_well = it.health == DeviceHealth::Healthy && it.unmanaged.is_empty();
+            let is_open = node.allows(&it.uuid) && node.drain_of(&it.uuid).is_none();
+            is_well && is_open && !it.is_divided()
+        };
         node.devices.iter().filter(is_usable).count() as u64
     });
     usable.sum()
@@ -151,9 +155,8 @@ pub(super) fn of_past(
     let records = history.records.clone();
     let commands = history.suppose(texts)?;
     let began = Instant::now();
-    let play = |records: Vec<Record>, commands: &[Command]| {
-        play(records, commands, &jobs, (since, until), began)
-    };
+    let play =
+        |records: Vec<Record>, commands: &[Command]| play(records, commands, &jobs, since, began);
     let (before, was) = play(records, &[])?;
     let after = match texts.is_empty() {
         true => None,
@@ -175,7 +178,7 @@ fn play(
     records: Vec<Record>,
     commands: &[Command],
     jobs: &[Coming],
-    (since, until): (Timestamp, Timestamp),
+    since: Timestamp,
     began: Instant,
 ) -> Result<(Outcome, SimulatedFigures), Refusal> {
     let mut cluster = Cluster::of_records(records, since).map_err(|it| internal(it.to_string()))?;
@@ -197,9 +200,9 @@ fn play(
     }
     let mut waits: Vec<Option<Millis>> = outcome.jobs.iter().map(|job| Some(job.wait())).collect();
     waits.extend((0..outcome.n_stuck).map(|_| None));
-    // Device time counts until the last job comes: after that the cluster only empties.
-    let last = outcome.came.map_or(until, |(_, last)| last);
-    let used = (outcome.busy, last.since(since));
+    // Device time counts while jobs come: after that the cluster only empties.
+    let span = outcome.came.map_or(Millis::ZERO, |(first, last)| last.since(first));
+    let used = (outcome.busy, span);
     let figures = figures(&waits, n_gpus, used, outcome.n_taken_back);
     Ok((outcome, figures))
 }
@@ -234,8 +237,8 @@ fn warnings(
         let n_days = pairs.difference.n_blocks;
         if n_jobs >= FEW && n_days < BLOCKS_MIN {
             warnings.push(format!(
-                "The jobs are of {n_days} days. Jobs of the same time wait for each other, so the \
-                 confidence interval counts days, and needs {BLOCKS_MIN}: choose a longer time."
+                "Jobs of the same time wait for each other, so the confidence interval counts \
+                 days, and needs {BLOCKS_MIN}; there are {n_days}: choose a longer time."
             ));
         }
         if !pairs.difference.is_told() {

@@ -4,6 +4,7 @@
 
 mod gantt;
 mod job;
+mod overview;
 mod whatif;
 
 use gpool_model::{Millis, Timestamp};

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::failed;
 use super::figure::Figure;
-use fleet::Fleet;
+pub(super) use fleet::Fleet;
 
 /// The number of devices that the targets are about.
 const SIZING: f64 = 80_000.0;

@@ -32,11 +32,13 @@ const FOR_ALL: [&str; 2] = ["/api/v1/gpus", "/api/v1/gpus/history"];
 type Key = (Option<u32>, String);
 /// An answer as its type: a clone costs less than to read it again.
 type Answer = Box<dyn Any + Send + Sync>;
+/// When it was asked for, and the answer as soon as it is there.
+type Asked = (Instant, Arc<OnceCell<Answer>>);
 
 /// The last answers of the API, for viewers that see the same. The first one asks, and the others
 /// wait for that answer: a change makes all of them ask at once.
 #[derive(Default)]
-pub(super) struct Answers(Mutex<HashMap<Key, (Instant, Arc<OnceCell<Answer>>)>>);
+pub(super) struct Answers(Mutex<HashMap<Key, Asked>>);
 
 impl Answers {
     fn of(&self, key: Key) -> Arc<OnceCell<Answer>> {

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
-use gpool_model::JobId;
+use gpool_model::{JobId, Timestamp};
 use gpool_web::{JobPage, csv};
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
@@ -16,6 +16,8 @@ use super::{Page, Pages, Visit};
 /// Lines of output on the page of a job, and their bytes.
 const LINES: u32 = 200;
 const TEXT_MAX: usize = 64 << 10;
+/// In milliseconds.
+const MINUTE: u64 = 60_000;
 /// Points of the charts, and of the file.
 const POINTS: u32 = 120;
 const POINTS_MAX: u32 = 2000;
@@ -82,7 +84,12 @@ impl Pages {
             ("points", n_points.to_string()),
         ];
         let asked = asked.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let until = job.ended_at.unwrap_or_else(now);
+        // Minutes that the job did not fill belong to others too, or are not recorded yet.
+        let (mut first, mut last) = (since.0.get(), job.ended_at.unwrap_or_else(now).0.get());
+        if last.saturating_sub(first) > 3 * MINUTE {
+            (first, last) = (first + MINUTE - 1, last - MINUTE);
+        }
+        let [since, until] = [first, last].map(|at| Time(Timestamp::new(at)));
         self.history(visit, since, until, &format!("&{}", written(&asked))).await
     }
 
