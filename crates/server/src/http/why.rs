@@ -191,8 +191,8 @@ fn stays(view: &View<'_>, row: &JobRow, node: &NodeName) -> Option<String> {
     match (why, remap) {
         (PauseCause::NotMoved { why }, _) => Some(why.to_string()),
         (_, Remap::No { why }) => Some(why.to_string()),
-        _ if slots.any(|slot| slot.part != SlotPart::Whole) => {
-            Some("only jobs with whole GPUs can".to_owned())
+        _ if slots.any(|slot| matches!(slot.part, SlotPart::Instance { .. })) => {
+            Some("jobs with MIG instances can't".to_owned())
         }
         _ => None,
     }
