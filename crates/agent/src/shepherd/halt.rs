@@ -259,7 +259,8 @@ impl Shepherd {
             processes: self.halt.held.clone(),
             ledger,
             is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
-            runs_on: self.halt.is_wanted && self.halt.runs_on,
+            // Also after a resume that is undone.
+            runs_on: self.halt.runs_on && (self.halt.is_wanted || aim == Aim::Resume),
             drivers: pausing.drivers.clone(),
             deadlines: pausing.deadlines.unwrap_or_else(Deadlines::default),
         };

@@ -42,6 +42,10 @@ fn allocate(rig: &Rig, id: &str, sizes: &[u64]) -> Vec<String> {
     lines[2..].iter().map(code).collect()
 }
 
+fn why(rig: &Rig, id: &str) -> String {
+    rig.cluster.why(id).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The UUID of the first GPU in a file for the job.
 fn told(rig: &Rig, id: &str) -> String {
     let line = run_in(rig, id, "cat $GPOOL_DIR/gpu-memory").swap_remove(0);
@@ -94,6 +98,7 @@ fn a_paused_share_resumes_on_another_gpu_with_its_cap() {
         let whole = [(); 2].map(|()| rig.start(&["-g", "1"]));
         let on_0 = whole.iter().find(|it| gpus_of(&rig, &it.id) == [0]).expect("one has it");
         rig.cluster.gpool(["resume", &id]).ok();
+        until_so("it is explained", || why(&rig, &id).contains("also resumes on other GPUs"));
         rig.cluster.gpool(["cancel", &on_0.id]).ok();
         is_on(&rig, &mut program, 0);
     }
@@ -109,8 +114,8 @@ fn a_share_that_the_driver_does_not_move_waits_for_its_own_gpu() {
     let restored = "restored its memory on the old GPU";
     until_so("it is found out", || rig.events(&id).contains(restored));
     rig.cluster.until_is(&id, "paused");
-    until_so("it is explained", || rig.cluster.why(&id).contains("own GPU 0"));
-    let why = rig.cluster.why(&id).split_whitespace().collect::<Vec<_>>().join(" ");
+    until_so("it is explained", || why(&rig, &id).contains("own GPU 0"));
+    let why = why(&rig, &id);
     assert!(why.contains("it can't resume on another GPU: driver 580.95.05"), "{why}");
     until_so("the GPU is free", || rig.cluster.gpu_state(1) == "free");
     rig.cluster.gpool(["cancel", &other.id]).ok();
@@ -126,6 +131,26 @@ fn with_an_old_driver_a_paused_share_waits_for_its_own_gpu() {
     until_so("it is explained", || rig.cluster.why(&id).contains("580 or later"));
     rig.cluster.gpool(["cancel", &other.id]).ok();
     is_on(&rig, &mut program, 0);
+}
+
+#[test]
+fn a_share_that_bypasses_its_cap_is_watched_on_the_new_gpu() {
+    let Some(rig) = Rig::pair(DRIVER, Cuda::default()) else { return };
+    let driver = rig.cluster.path("driver");
+    let before = format!("env LD_LIBRARY_PATH={}", driver.display());
+    let mut program = rig.start_with(&SHARE, &before);
+    let id = program.id.clone();
+    rig.pause(&id);
+    let other = rig.start(&["-g", "1"]);
+    rig.cluster.gpool(["resume", &id]).ok();
+    assert!(rig.has_text(&mut program));
+    assert_eq!((gpus_of(&rig, &other.id), gpus_of(&rig, &id)), (vec![0], vec![1]));
+    assert!(rig.ask(&mut program, &format!("alloc {}", 5 * GIB)).starts_with("0 "));
+    until_so("it is reported", || {
+        let shares = rig.cluster.gpu(1).shares;
+        shares.iter().any(|share| share.job == id && share.memory_over == Some(6 << 30))
+    });
+    assert_eq!(rig.cluster.gpu_state(0), "busy", "its process is on no other GPU");
 }
 
 #[test]
@@ -190,6 +215,31 @@ fn a_released_job_returns_on_another_gpu_and_its_new_processes_find_that() {
     // The old GPU has 1 GiB left.
     assert!(rig.ask(&mut other, &format!("alloc {}", 5 * GIB)).starts_with("0 "));
     assert_eq!(allocate(&rig, &id, &[4]), ["0"]);
+}
+
+#[test]
+fn a_released_job_that_the_driver_does_not_move_runs_on_and_waits_for_its_own_gpu() {
+    let cuda = Cuda { move_is_ignored: true, ..Cuda::default() };
+    let Some(mut rig) = Rig::pair(DRIVER, cuda) else { return };
+    rig.cluster.gpool(["policy", "set", "idle=release"]).ok();
+    let notebook = ["-g", "1", "--kind", "notebook", "--idle-after", "2s"];
+    // A process beside the one with the GPU.
+    let ticks = "while sleep 0.1; do date +%N >ticks; done & exec \"$0\" \"$@\"";
+    let mut program = rig.start_with(&notebook, &format!("sh -c '{ticks}'"));
+    let id = program.id.clone();
+    rig.edit(|state| state.devices[0].utilization = Some(0));
+    until_so("its GPU is released", || rig.cluster.job(&id).freed);
+    rig.edit(|state| state.devices[0].utilization = Some(50));
+    let other = rig.start(&["-g", "1"]);
+    assert_eq!(gpus_of(&rig, &other.id), [0]);
+    rig.read_text(&mut program);
+    until_so("it is found out", || why(&rig, &id).contains("can't resume on another GPU"));
+    let file = rig.cluster.work().join("ticks");
+    let before = std::fs::read_to_string(&file).unwrap();
+    until_so("it runs on", || std::fs::read_to_string(&file).unwrap() != before);
+    rig.cluster.gpool(["cancel", &other.id]).ok();
+    assert_eq!(rig.answer(&program), "0 kept");
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![0], 1));
 }
 
 #[test]
