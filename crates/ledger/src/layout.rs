@@ -86,9 +86,9 @@ pub struct Device {
     pub granted: AtomicU64,
     /// Charged for the first context of each process.
     pub context: AtomicU64,
-    /// The UUID by which the environment of the job names the device: that of its first device. A
-    /// restore can move the job to another, and processes that start later inherit the name. Zero
-    /// in ledgers of versions without it.
+    /// The UUID in the environment of the job: that of its first device. A restore can move the job
+    /// to another, and processes that start later inherit this name. Zero in ledgers of versions
+    /// without it.
     pub named: [AtomicU64; 2],
 }
 

@@ -151,8 +151,8 @@ impl Ledger {
         }
     }
 
-    /// Notes the device to which a restore moves the job. Running processes keep their place in the
-    /// ledger. New ones find the device by the name in their environment.
+    /// Notes the new device of a job that a restore moves. Running processes keep their place in
+    /// the ledger. New ones find the device by the name in their environment.
     pub fn moved(&self, device: usize, uuid: [u8; 16]) {
         if let Some(device) = self.grants.all().nth(device) {
             grants::write_uuid(&device.uuid, uuid);
@@ -164,8 +164,8 @@ impl Ledger {
         self.grants.add_unlimited(uuids);
     }
 
-    /// Whether new processes of the job find a device to which it was moved. An earlier version of
-    /// the ledger does not tell them.
+    /// Whether new processes of the job find its new device after a move. An earlier version of the
+    /// ledger does not tell them.
     #[must_use]
     pub fn can_move(&self) -> bool {
         self.grants.has_names()

@@ -26,7 +26,7 @@ fn a_process_that_starts_later_is_capped_on_the_new_device() {
         assert!(is_on(&machine, 1, program), "{name}");
         ledger.take_back_dead().unwrap();
     }
-    // Its own processes get the first name, whose device can change again.
+    // Its own processes get the first name: the device can change again.
     let Some(mut program) = machine.program_with(&first) else { return };
     program.ready();
     assert_eq!(program.words("visible"), [&first[..]]);
