@@ -79,7 +79,6 @@ fn shares_that_change_their_size_and_tasks_that_are_paused_keep_every_promise() 
     let totals = totals.into_inner().unwrap();
     assert!(totals.pauses > 50 && totals.resumes > 20, "{totals:?}");
     assert!(totals.resizes > 20 && totals.vacated > 0, "{totals:?}");
-    assert!(totals.shares_remapped > 1000, "{totals:?}");
 }
 
 #[test]
