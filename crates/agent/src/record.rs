@@ -80,6 +80,9 @@ pub(crate) enum Line {
     /// The task came to these devices, by slot.
     Attached {
         devices: Vec<DeviceUuid>,
+        /// Whether the server booked them for it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        are_booked: bool,
     },
     /// All processes that the killed claimant left have ended.
     Swept,
@@ -158,10 +161,10 @@ impl Record {
                     record.is_restored |= is_restored;
                 }
                 (Line::Detached, Some(record)) => record.is_detached = true,
-                (Line::Attached { devices }, Some(record)) => {
+                (Line::Attached { devices, are_booked }, Some(record)) => {
                     record.is_detached = false;
                     let mut seats = record.claimant.seats();
-                    seats.come_to(&devices);
+                    seats.come_to(&devices, are_booked);
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
@@ -295,9 +298,9 @@ impl Claim {
         self.append(&Line::Detached)
     }
 
-    /// Notes the devices that the task came to.
-    pub fn attached(&mut self, devices: &[DeviceUuid]) -> io::Result<()> {
-        self.append(&Line::Attached { devices: devices.to_vec() })
+    /// Notes the devices that the task came to, and whether they are booked for it.
+    pub fn attached(&mut self, devices: &[DeviceUuid], are_booked: bool) -> io::Result<()> {
+        self.append(&Line::Attached { devices: devices.to_vec(), are_booked })
     }
 
     /// Notes the end.

@@ -10,6 +10,7 @@ use gpool_sys::{cgroup, pidfd, proc};
 use rustix::process::Signal;
 
 use crate::call::{Answer, Call, CallError, Look, OUT_OF_MEMORY, ProcessState};
+use crate::driver::uuid_bytes;
 use crate::helper::ask;
 use crate::machine::{Facts, Gate, Machine};
 use crate::plan::{Held, Plan, Say, print};
@@ -192,6 +193,19 @@ impl Machine for Host<'_> {
     fn open_gate(&mut self) {
         if let Some(ledger) = &self.ledger {
             ledger.set_gate(gpool_ledger::Gate::Open);
+        }
+    }
+
+    fn can_note_devices(&mut self) -> bool {
+        self.ledger.as_ref().is_none_or(Ledger::can_move)
+    }
+
+    fn note_devices(&mut self, devices: &[String]) {
+        let Some(ledger) = &self.ledger else { return };
+        for (ix, uuid) in devices.iter().enumerate() {
+            if let Some(uuid) = uuid_bytes(uuid) {
+                ledger.moved(ix, uuid);
+            }
         }
     }
 

@@ -98,6 +98,13 @@ pub trait Machine {
     /// Opens the gate.
     fn open_gate(&mut self);
 
+    /// Whether the ledger, if there is one, can note a move.
+    fn can_note_devices(&mut self) -> bool;
+
+    /// Notes in the ledger that the task is on these devices, by slot: processes that start later
+    /// use them.
+    fn note_devices(&mut self, devices: &[String]);
+
     /// Stops all processes of the task; `false` if that took too long.
     fn freeze(&mut self) -> bool;
 

@@ -59,6 +59,9 @@ pub(crate) fn refusal(
     if let Some(why) = rules::refusal_of_moves(&look.driver) {
         return Some(why);
     }
+    if !machine.can_note_devices() {
+        return Some("its library for GPU calls is of an earlier version of gpool".to_owned());
+    }
     let all: Vec<_> = held.iter().flat_map(|process| moves_of(plan, process)).collect();
     for (from, to) in &all {
         let Some(new) = look.gpus.get(to) else {

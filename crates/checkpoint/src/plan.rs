@@ -75,6 +75,12 @@ impl Plan {
     pub(crate) fn target<'a>(&'a self, device: &'a str) -> &'a str {
         self.moves.get(device).map_or(device, String::as_str)
     }
+
+    /// The devices that the task had before the moves, by slot.
+    pub(crate) fn home(&self) -> Vec<String> {
+        let from = |to: &String| self.moves.iter().find(|(_, it)| *it == to).map(|(from, _)| from);
+        self.devices.iter().map(|to| from(to).unwrap_or(to).clone()).collect()
+    }
 }
 
 /// The driver's libraries.

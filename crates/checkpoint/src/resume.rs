@@ -42,8 +42,14 @@ pub fn resume(machine: &mut dyn Machine, plan: &Plan) -> Result<(), NotResumed> 
     loop {
         let look = match await_room(machine, plan, &held) {
             Ok(look) => look,
-            Err(why) => return Err(NotResumed::NotMoved { why, held }),
+            Err(why) => {
+                // An earlier keeper may have been killed after it noted the new ones.
+                machine.note_devices(&plan.home());
+                return Err(NotResumed::NotMoved { why, held });
+            }
         };
+        // Before the processes go on, as they may start others.
+        machine.note_devices(&plan.devices);
         machine.thaw();
         let Err(failure) = restore(machine, plan, &look, &held) else { break };
         n_tried += 1;
@@ -208,6 +214,7 @@ fn undo(machine: &mut dyn Machine, plan: &Plan, held: &mut [Held], why: String) 
             "{why}; its GPU memory could not be saved again: {error}"
         ));
     }
+    machine.note_devices(&plan.home());
     if !plan.runs_on {
         // A process that is not stopped waits at its next GPU call.
         machine.freeze();

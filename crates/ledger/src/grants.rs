@@ -47,9 +47,9 @@ impl Gate {
     }
 }
 
-/// Writes the UUID of a device.
-pub(crate) fn write_uuid(device: &layout::Device, uuid: [u8; 16]) {
-    for (word, bytes) in device.uuid.iter().zip(uuid.as_chunks::<8>().0) {
+/// Writes a UUID.
+pub(crate) fn write_uuid(words: &[AtomicU64; 2], uuid: [u8; 16]) {
+    for (word, bytes) in words.iter().zip(uuid.as_chunks::<8>().0) {
         word.store(u64::from_le_bytes(*bytes), Relaxed);
     }
 }
@@ -91,7 +91,8 @@ impl Mapped {
         page.version.store(VERSION, Relaxed);
         page.answer_ms.store(answer_ms, Relaxed);
         for (device, share) in page.devices.iter().zip(shares) {
-            write_uuid(device, share.uuid);
+            write_uuid(&device.uuid, share.uuid);
+            write_uuid(&device.named, share.uuid);
             device.request.store(share.request, Relaxed);
             device.limit.store(share.limit, Relaxed);
             device.granted.store(share.granted.min(share.limit), Relaxed);
@@ -126,6 +127,30 @@ impl Mapped {
             }
         };
         page.devices.iter().take(n_devices).map(share).collect()
+    }
+
+    /// Adds devices without limits.
+    pub(crate) fn add_unlimited(&self, uuids: &[[u8; 16]]) {
+        let page = self.page();
+        let n_devices = page.n_devices.load(SeqCst) as usize;
+        let uuids = uuids.get(..DEVICES_MAX.saturating_sub(n_devices)).unwrap_or(uuids);
+        for (device, uuid) in page.devices.iter().skip(n_devices).zip(uuids) {
+            write_uuid(&device.uuid, *uuid);
+            write_uuid(&device.named, *uuid);
+        }
+        page.n_unlimited.store(u32::try_from(uuids.len()).unwrap_or_default(), SeqCst);
+    }
+
+    /// The devices, also those without limits.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &layout::Device> {
+        let page = self.page();
+        let n = [&page.n_devices, &page.n_unlimited].map(|it| it.load(SeqCst) as usize);
+        page.devices.iter().take(n[0].saturating_add(n[1]))
+    }
+
+    /// Whether the file has the names of the devices.
+    pub(crate) fn has_names(&self) -> bool {
+        self.all().all(|it| it.named.iter().any(|word| word.load(Relaxed) != 0))
     }
 
     pub(crate) fn device(&self, ix: usize) -> Option<&layout::Device> {

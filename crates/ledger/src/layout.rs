@@ -67,6 +67,8 @@ pub struct Grants {
     /// The longest time to wait for guaranteed memory, also without agent, in milliseconds. 0 is
     /// not to wait without agent.
     pub owed_ms: AtomicU32,
+    /// Number of devices without limits, which only have a name. They follow the others.
+    pub n_unlimited: AtomicU32,
     /// The devices.
     pub devices: [Device; DEVICES_MAX],
 }
@@ -84,6 +86,10 @@ pub struct Device {
     pub granted: AtomicU64,
     /// Charged for the first context of each process.
     pub context: AtomicU64,
+    /// The UUID in the environment of the job: that of its first device. A restore can move the job
+    /// to another, and processes that start later inherit this name. Zero in ledgers of versions
+    /// without it.
+    pub named: [AtomicU64; 2],
 }
 
 /// The file `usage`.

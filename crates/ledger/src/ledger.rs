@@ -151,12 +151,24 @@ impl Ledger {
         }
     }
 
-    /// Records that a restore moved the job from one device to another. Running processes keep
-    /// their place in the ledger; new ones find it by the UUID.
+    /// Notes the new device of a job that a restore moves. Running processes keep their place in
+    /// the ledger. New ones find the device by the name in their environment.
     pub fn moved(&self, device: usize, uuid: [u8; 16]) {
-        if let Some(device) = self.grants.device(device) {
-            grants::write_uuid(device, uuid);
+        if let Some(device) = self.grants.all().nth(device) {
+            grants::write_uuid(&device.uuid, uuid);
         }
+    }
+
+    /// Adds devices without limits to a new ledger, so that the job can be moved.
+    pub fn add_unlimited(&self, uuids: &[[u8; 16]]) {
+        self.grants.add_unlimited(uuids);
+    }
+
+    /// Whether new processes of the job find its new device after a move. An earlier version of the
+    /// ledger does not tell them.
+    #[must_use]
+    pub fn can_move(&self) -> bool {
+        self.grants.has_names()
     }
 
     /// The processes of the job that use CUDA, dead ones included.

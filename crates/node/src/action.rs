@@ -25,12 +25,12 @@ impl Seats {
         Self { slots: slots.to_vec(), booked, sharer: None }
     }
 
-    /// Notes that the task came to these devices. Parts that exclude others are always on the
-    /// devices that are booked.
-    pub fn come_to(&mut self, devices: &[DeviceUuid]) {
+    /// Notes that the task came to these devices, and whether they are booked for it. Parts that
+    /// exclude others are always on the devices that are booked.
+    pub fn come_to(&mut self, devices: &[DeviceUuid], are_booked: bool) {
         for (ix, (slot, device)) in self.slots.iter_mut().zip(devices).enumerate() {
             slot.device = device.clone();
-            if slot.part.is_alone()
+            if (are_booked || slot.part.is_alone())
                 && let Some(booked) = self.booked.get_mut(ix)
             {
                 booked.clone_from(device);

@@ -24,6 +24,13 @@ pub fn device(ordinal: i32) -> Option<usize> {
     }
 }
 
+/// The same for a process without context, which no restore has moved: its device numbers can be
+/// other devices since it asked for them.
+#[cold]
+pub fn device_anew(ordinal: i32) -> Option<usize> {
+    find(ordinal, usize::try_from(ordinal).ok()?)
+}
+
 #[cold]
 fn find(ordinal: i32, number: usize) -> Option<usize> {
     let place = page::find(cuda::uuid(ordinal)?);

@@ -10,7 +10,8 @@ use crate::{gate, hooks, page, process};
 
 /// `CUresult` values.
 pub const OUT_OF_MEMORY: u32 = 2;
-const NO_DEVICE: u32 = 100;
+pub const DEVICE_UNAVAILABLE: u32 = 46;
+pub const NO_DEVICE: u32 = 100;
 const NOT_SUPPORTED: u32 = 801;
 
 pub const FILE: &[u8] = b"libcuda.so.1";

@@ -16,6 +16,7 @@ unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn getenv(name: *const c_char) -> *const c_char;
+    fn setenv(name: *const c_char, value: *const c_char, overwrite: c_int) -> c_int;
 }
 
 const RTLD_NOW: c_int = 2;
@@ -243,6 +244,13 @@ pub fn variable(name: &CStr) -> Option<&'static CStr> {
         let value = getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))
     }
+}
+
+/// Changes a variable of the environment.
+pub fn set_variable(name: &CStr, value: &CStr) {
+    // SAFETY: both are C strings, which are copied. As with every change, a thread of the program
+    // that reads the environment past the C library can see neither value.
+    unsafe { setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
 /// Loads a library; null if it can't.

@@ -1,7 +1,7 @@
 //! The two files of the ledger, mapped. A page that the agent removes stays mapped.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use crate::kernel::{Descriptor, variable};
@@ -41,6 +41,28 @@ pub fn find(uuid: [u64; 2]) -> Option<usize> {
         let words = device(*ix).map(|it| it.uuid.each_ref());
         words.is_some_and(|words| words.map(|word| word.load(Acquire)) == uuid)
     })
+}
+
+/// The devices that the environment of the job names, and the devices that they stand for, if the
+/// job was moved.
+pub fn renamed() -> impl Iterator<Item = ([u64; 2], [u64; 2])> {
+    all().filter(|(named, uuid)| named != uuid && *named != [0; 2])
+}
+
+/// Whether the job was moved, and left the device with this UUID or never had it.
+pub fn is_left(uuid: [u64; 2]) -> bool {
+    renamed().next().is_some() && all().all(|(_, it)| it != uuid)
+}
+
+/// The names and the UUIDs of the devices, also of those without limits.
+fn all() -> impl Iterator<Item = ([u64; 2], [u64; 2])> {
+    let words = |words: &[AtomicU64; 2]| words.each_ref().map(|word| word.load(Acquire));
+    let of = |grants: &'static Grants| {
+        let n = [&grants.n_devices, &grants.n_unlimited].map(|it| it.load(Acquire) as usize);
+        grants.devices.iter().take(n[0].saturating_add(n[1]))
+    };
+    let all = grants().map(of).into_iter().flatten();
+    all.map(move |it| (words(&it.named), words(&it.uuid)))
 }
 
 /// A UUID as in the ledger.

@@ -125,6 +125,8 @@ pub struct Totals {
     pub resumes: u64,
     /// Paused tasks that went on elsewhere.
     pub remaps: u64,
+    /// Those of them with shares.
+    pub shares_remapped: u64,
     /// Shares of running tasks that got another size.
     pub resizes: u64,
     /// Moves, pauses and resumes that failed.
@@ -167,6 +169,7 @@ impl Totals {
             (&mut self.vacated, other.vacated),
             (&mut self.resumes, other.resumes),
             (&mut self.remaps, other.remaps),
+            (&mut self.shares_remapped, other.shares_remapped),
             (&mut self.resizes, other.resizes),
             (&mut self.moves_failed, other.moves_failed),
             (&mut self.loans, other.loans),

@@ -233,11 +233,12 @@ fn may_resume_for(node: &Node, home: &[DeviceUuid], allocation: &Allocation) -> 
     let is_alike = |own: &DeviceUuid, booked: &DeviceUuid| {
         kind(own).zip(kind(booked)).is_none_or(|(own, booked)| own == booked)
     };
+    let is_instance = |part: SlotPart| matches!(part, SlotPart::Instance { .. });
     let mut pairs = home.iter().zip(&allocation.slots);
     let n_devices = allocation.slots.len();
     home.is_empty()
         || home.len() == n_devices
-            && pairs.all(|(own, it)| it.part == SlotPart::Whole && is_alike(own, &it.device))
+            && pairs.all(|(own, it)| !is_instance(it.part) && is_alike(own, &it.device))
 }
 
 /// Skips devices that were removed from the machine.

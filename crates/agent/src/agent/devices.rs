@@ -15,7 +15,7 @@ use gpool_device::{
     UnmanagedGrace, Wanted, sort_processes,
 };
 use gpool_model::Slot;
-use gpool_model::agent::{LoanIs, LoanReport, Report, Stamp, Terms};
+use gpool_model::agent::{Report, Stamp, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
@@ -29,7 +29,6 @@ use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
-use super::lend::Lent;
 use super::remap::Probed;
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
@@ -37,6 +36,8 @@ use crate::layout::Layout;
 use crate::message::Checkpoints;
 
 mod caps;
+
+pub(super) use caps::Move;
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
@@ -66,6 +67,8 @@ enum Question {
     Check { task: TaskId, devices: Vec<DeviceUuid>, limits: Vec<(DeviceUuid, Bytes)> },
     /// Other limits for a task that runs, where the driver applies them.
     Resize { task: TaskId, limits: Vec<(DeviceUuid, Bytes)> },
+    /// Limits for a paused task on its new devices.
+    Move(Move),
     /// Whether no process of a task is on its devices.
     Vacated { task: TaskId, generation: Generation },
     /// The MIG instances, after a change if there is one.
@@ -205,12 +208,20 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// Notes that a task came to these devices, by slot. Returns its parts of them.
-    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) -> Option<Vec<Slot>> {
+    /// Notes that a task came to these devices, by slot. Returns its parts before and now.
+    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) -> Option<[Vec<Slot>; 2]> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let given = owners.values_mut().find(|given| given.task == task)?;
-        given.seats.come_to(devices);
-        Some(given.seats.slots.clone())
+        let before = given.seats.slots.clone();
+        // Only a node that can move running tasks has them on other devices than it booked.
+        given.seats.come_to(devices, !self.can_move);
+        Some([before, given.seats.slots.clone()])
+    }
+
+    /// Limits the memory of a paused task on the devices to which it comes, and no longer on those
+    /// that it left. If it is to resume, the answer is an [`Input::Limited`].
+    pub(super) fn limit_on(&self, moved: Move) {
+        let _ = self.questions.send(Question::Move(moved));
     }
 
     /// Changes the size of a task's shares, also of its limits where the driver applies them.
@@ -275,14 +286,8 @@ impl Asker {
                     };
                     self.inputs.send(Input::Checked { task, unusable, refused });
                 }
-                Ok(Question::Resize { task, limits }) => {
-                    if let Err(why) = self.limit(task, &limits) {
-                        // The earlier limits stay.
-                        let device = limits[0].0.clone();
-                        let report = LoanReport { task, device, is: LoanIs::NotLimited { why } };
-                        self.inputs.send(Input::Lent(Lent::Report(report)));
-                    }
-                }
+                Ok(Question::Resize { task, limits }) => self.limit_again(task, &limits),
+                Ok(Question::Move(moved)) => self.limit_moved(moved),
                 Ok(Question::Vacated { task, generation }) => {
                     let user = self.user_of(task);
                     self.inputs.send(Input::Vacated { task, generation, user });

@@ -33,6 +33,8 @@ pub(super) enum Message {
     Adopted,
     /// The shares of the task have these sizes now, by slot.
     Resize(TaskId, Vec<SlotPart>),
+    /// The task comes to these devices, by slot.
+    Moved(TaskId, Vec<DeviceUuid>),
     /// The task has ended.
     End(TaskId),
     /// The task is elsewhere now.
@@ -154,6 +156,7 @@ impl Keeper {
                         self.settle_all();
                     }
                     Ok(Message::Resize(task, parts)) => self.resize(task, &parts),
+                    Ok(Message::Moved(task, devices)) => self.moved(task, devices),
                     Ok(Message::End(task)) => self.forget(task),
                     Ok(Message::At(task, presence)) => self.note(task, presence),
                     Ok(Message::Stays(task, why)) => self.stays(task, why),
@@ -223,17 +226,24 @@ impl Keeper {
         }
     }
 
+    /// Divides the memory of its new devices with the task. Nothing was called back there.
+    fn moved(&mut self, task: TaskId, devices: Vec<DeviceUuid>) {
+        let Some(kept) = self.tasks.get_mut(&task) else { return };
+        kept.devices = devices;
+        kept.calls.clear();
+        kept.promised.clear();
+        self.seen.facts().leaves(task);
+        self.settle_all();
+    }
+
     fn forget(&mut self, task: TaskId) {
         self.tasks.remove(&task);
         self.waiting.retain(|it| it.task != task);
         let mut facts = self.seen.facts();
+        facts.leaves(task);
         facts.damaged.remove(&task);
         facts.gated.remove(&task);
         facts.returning.remove(&task);
-        facts.granted.remove(&task);
-        for lending in facts.lending.values_mut() {
-            lending.loans.retain(|loan| loan.task != task);
-        }
         for figures in facts.devices.values_mut() {
             figures.tasks.remove(&task);
         }

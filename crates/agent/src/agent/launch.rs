@@ -7,10 +7,13 @@ use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{BlobId, EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
+use gpool_node::converge::Halting;
 use gpool_node::presence::Presence;
 use gpool_sys::clock;
 
 use super::AgentConfig;
+use super::devices::Move;
+use super::given::limits_of;
 use super::lend::Lent;
 use super::runner::Runner;
 use crate::layout::claim_name;
@@ -44,18 +47,56 @@ impl Runner {
         generation: Generation,
         devices: Vec<DeviceUuid>,
     ) {
-        self.parts.shares.at(task, Presence::Resuming);
-        self.come_to(task, &devices);
-        self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
+        fail::fail_point!("agent-resume-before");
+        if !self.come_to(task, &devices, Some(generation)) {
+            self.resume_limited(task, generation, devices);
+        }
     }
 
-    /// Notes the devices of a paused task, and lets it open these and no others. The driver opens
-    /// them in the task's process during the restore.
-    pub(super) fn come_to(&self, task: TaskId, devices: &[DeviceUuid]) {
-        let Some(slots) = self.parts.devices.moved(task, devices) else { return };
+    fn resume_limited(&mut self, task: TaskId, generation: Generation, devices: Vec<DeviceUuid>) {
+        fail::fail_point!("agent-resume-limited");
+        self.parts.shares.at(task, Presence::Resuming);
+        self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
+        fail::fail_point!("agent-resume-after");
+    }
+
+    /// Notes the devices of a paused task, and lets it open these and no others: the driver opens
+    /// them in the task's process during the restore. Returns whether its resume waits for the
+    /// limits of its shares there.
+    pub(super) fn come_to(
+        &self,
+        task: TaskId,
+        devices: &[DeviceUuid],
+        resumes: Option<Generation>,
+    ) -> bool {
+        let Some([before, slots]) = self.parts.devices.moved(task, devices) else { return false };
         if let Some(filter) = self.parts.isolation.filter(&slots) {
             // If that fails, the driver can't restore there, and the task stays paused.
             let _ = self.parts.site.existing(&claim_name(task)).filter_devices(&filter);
+        }
+        let limits = limits_of(&slots);
+        if before == slots || limits.is_empty() {
+            return false;
+        }
+        self.parts.shares.moved(task, devices.to_vec());
+        let from = before.into_iter().map(|slot| slot.device).collect();
+        self.parts.devices.limit_on(Move { task, from, to: devices.to_vec(), limits, resumes });
+        resumes.is_some()
+    }
+
+    /// Goes on with the resume of a task, or leaves it paused on the devices that it had before.
+    pub(super) fn limited(
+        &mut self,
+        (task, generation): (TaskId, Generation),
+        [from, to]: [Vec<DeviceUuid>; 2],
+        refused: Option<String>,
+    ) {
+        match refused {
+            None => self.resume_limited(task, generation, to),
+            Some(why) => {
+                self.come_to(task, &from, None);
+                self.halted(task, generation, Halting::NotMoved { why, devices: from });
+            }
         }
     }
 

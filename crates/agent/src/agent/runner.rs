@@ -171,6 +171,9 @@ impl Runner {
                     (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
                 }
             }
+            Input::Limited { task, generation, from, to, refused } => {
+                self.limited((task, generation), [from, to], refused);
+            }
             Input::Vacated { task, generation, user } => {
                 self.shepherds.say_now(task, &ToShepherd::Vacated { generation, user });
             }
@@ -257,7 +260,7 @@ impl Runner {
             }
             FromShepherd::NotMoved { generation, why, devices } => {
                 self.parts.shares.at(task, Presence::Paused);
-                self.come_to(task, &devices);
+                self.come_to(task, &devices, None);
                 self.halted(task, generation, Halting::NotMoved { why, devices });
             }
             FromShepherd::Waits { why } => self.parts.shares.stalled(task, Some(why)),
@@ -285,7 +288,7 @@ impl Runner {
         }
     }
 
-    fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) {
+    pub(super) fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) {
         self.seen.push_back(converge::Input::Halted { task, generation, halting });
     }
 
@@ -338,9 +341,7 @@ impl Runner {
             Action::Pause { task, generation, runs_on } => {
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
-            Action::Resume { task, generation, devices } => {
-                self.resume(task, generation, devices);
-            }
+            Action::Resume { task, generation, devices } => self.resume(task, generation, devices),
             Action::Detach { task } => {
                 self.detached_at.insert(task, Instant::now());
                 fail::fail_point!("agent-detach-before");

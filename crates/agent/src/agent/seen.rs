@@ -40,6 +40,14 @@ impl Facts {
     /// be larger than its charge.
     const SLACK: Bytes = Bytes::from_mib(512);
 
+    /// Forgets the grants and loans of a task that leaves its devices.
+    pub(super) fn leaves(&mut self, task: TaskId) {
+        self.granted.remove(&task);
+        for lending in self.lending.values_mut() {
+            lending.loans.retain(|loan| loan.task != task);
+        }
+    }
+
     /// The tasks that use more memory of a device than they may. With a ledger that is the grant,
     /// which can be below the limit.
     pub(super) fn overshoots(

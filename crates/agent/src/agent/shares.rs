@@ -125,6 +125,10 @@ impl Shares {
         let made = self.make(&folder, &slots, owner, order.sharer.as_ref()).map_err(|error| {
             format!("can't create the memory ledger {}: {error}", folder.display())
         })?;
+        if slots.is_empty() {
+            let all = order.allocation.slots.iter().map(|slot| bytes_of(&slot.device));
+            made.ledger.add_unlimited(&all.collect::<Option<Vec<_>>>().unwrap_or_default());
+        }
         self.say(Message::Keep(task, made));
         Ok(Some(Cap {
             shim: shim.folder.clone(),
@@ -154,17 +158,16 @@ impl Shares {
 
     /// Opens the ledger of a task that an earlier agent started, if it has one.
     pub(super) fn adopt(&self, task: TaskId, seats: &Seats, started_at: Option<Timestamp>) {
-        let slots = &seats.slots;
+        let shares = seats.slots.iter().filter(|slot| matches!(slot.part, SlotPart::Share { .. }));
+        let slots: Vec<&Slot> = shares.collect();
         let folder = self.layout.ledger(task);
         // Without it the task keeps its grant, and can't grow.
         let Ok(ledger) = Ledger::open(&folder) else { return };
         ledger.wait_for_request(owed_for(self.deadline));
         let owner = owner_in(&folder);
         let Ok(asks) = ledger.listen(owner) else { return };
-        let of_bytes = |bytes| slots.iter().find(|it| bytes_of(&it.device) == Some(bytes));
-        let named: Option<Vec<&Slot>> =
-            ledger.shares().iter().map(|share| of_bytes(share.uuid)).collect();
-        if let Some(slots) = named {
+        // The claim tells the devices: a keeper may have noted new ones before the restore.
+        if ledger.shares().len() == slots.len() {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
             let mut kept = Kept::new(ledger, asks, devices, seats.sharer.as_ref());
             kept.since = started_at.unwrap_or(kept.since);
@@ -184,6 +187,11 @@ impl Shares {
         if !parts.is_empty() {
             self.say(Message::Resize(task, parts));
         }
+    }
+
+    /// Notes that a paused task comes to these devices, by slot.
+    pub(super) fn moved(&self, task: TaskId, devices: Vec<DeviceUuid>) {
+        self.say(Message::Moved(task, devices));
     }
 
     /// Removes the ledger of a task that has ended.

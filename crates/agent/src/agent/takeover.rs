@@ -118,7 +118,7 @@ impl Runner {
             return;
         }
         let place = Place::of(&record, true);
-        self.parts.devices.moved(task, &place.seats.devices());
+        self.come_to(task, &place.seats.devices(), None);
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }

@@ -201,8 +201,10 @@ impl Shepherd {
             slot.device = device.clone();
         }
         self.halt.is_detached = false;
-        // If the disk is full, a later agent repeats the order.
-        let _ = self.claim.attached(devices);
+        // Only a node that needs no driver for a move spreads tasks over devices of others. If the
+        // disk is full, a later agent repeats the order.
+        let _ = self.claim.attached(devices, self.launch.pausing.is_some());
+        self.show_shares();
     }
 
     /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.
@@ -257,7 +259,8 @@ impl Shepherd {
             processes: self.halt.held.clone(),
             ledger,
             is_risk_accepted: order.spec.life.exits.contains(&Exit::Pause),
-            runs_on: self.halt.is_wanted && self.halt.runs_on,
+            // Also after a resume that is undone.
+            runs_on: self.halt.runs_on && (self.halt.is_wanted || aim == Aim::Resume),
             drivers: pausing.drivers.clone(),
             deadlines: pausing.deadlines.unwrap_or_else(Deadlines::default),
         };

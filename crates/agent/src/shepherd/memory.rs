@@ -36,17 +36,24 @@ impl Shepherd {
         let slots = &mut self.launch.order.allocation.slots;
         let before = slots.clone();
         terms.resize(slots);
-        if *slots == before || self.launch.cap.is_some() {
-            return;
+        if *slots != before && self.launch.cap.is_none() {
+            self.show_shares();
         }
+    }
+
+    /// Tells the task the devices and sizes of its shares, if it has any.
+    pub(super) fn show_shares(&self) {
         let of_share = |slot: &Slot| match slot.part {
             SlotPart::Share { memory: request, limit, .. } => {
                 Some(DeviceMemory { device: slot.device.clone(), request, limit })
             }
             SlotPart::Whole | SlotPart::Instance { .. } => None,
         };
-        let devices: Vec<DeviceMemory> = slots.iter().filter_map(of_share).collect();
-        self.show_memory(&devices);
+        let slots = self.launch.order.allocation.slots.iter();
+        let devices: Vec<DeviceMemory> = slots.filter_map(of_share).collect();
+        if !devices.is_empty() {
+            self.show_memory(&devices);
+        }
     }
 
     /// Pauses the task until [`Self::come_back`], if its user allows pauses.

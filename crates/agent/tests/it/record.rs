@@ -6,9 +6,9 @@ use gpool_model::job::{ExitStatus, Usage};
 
 use gpool_agent::layout::Layout;
 use gpool_agent::testing::{Claim, Claimant, Found};
-use gpool_model::Timestamp;
 use gpool_model::agent::TaskEnd;
-use gpool_model::id::{Generation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::{Bytes, MilliGpu, Slot, SlotPart, Timestamp};
 
 fn folder() -> (tempfile::TempDir, Layout, TaskId) {
     let dir = tempfile::tempdir().unwrap();
@@ -105,4 +105,26 @@ fn a_claim_is_read_up_to_the_first_broken_line() {
         std::fs::write(layout.claim(task), &broken).unwrap();
         assert_ne!(read(), Some(record.clone()), "flipped at {place}");
     }
+}
+
+/// A node without a driver that moves tasks itself leaves the booked devices as they are.
+#[test]
+fn a_claim_notes_the_devices_of_a_share_and_whether_they_are_booked() {
+    let (_dir, layout, task) = folder();
+    let [one, other, third] = ["GPU-1", "GPU-2", "GPU-3"].map(DeviceUuid::new);
+    let memory = Bytes::from_gib(8);
+    let part = SlotPart::Share { charge: MilliGpu::new(100), memory, limit: memory };
+    let slots = vec![Slot { index: 0, device: one.clone(), part }];
+    let booked = vec![one];
+    let mut claim =
+        Claim::take(&layout, Claimant { slots, booked, ..claimant(task) }).unwrap().unwrap();
+    let seats = || {
+        let record = Found::open(&layout, task).unwrap().unwrap().read().unwrap().unwrap();
+        let seats = record.claimant.seats();
+        (seats.devices(), seats.booked)
+    };
+    claim.attached(std::slice::from_ref(&other), true).unwrap();
+    assert_eq!(seats(), (vec![other.clone()], vec![other.clone()]));
+    claim.attached(std::slice::from_ref(&third), false).unwrap();
+    assert_eq!(seats(), (vec![third], vec![other]));
 }

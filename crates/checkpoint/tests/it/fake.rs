@@ -50,6 +50,10 @@ pub struct Fake {
     pub moves: Option<bool>,
     /// The pairs of the last restore.
     pub pairs: Vec<(String, String)>,
+    /// Whether the ledger can note a move.
+    pub can_note: bool,
+    /// The devices that the ledger has; none before the first restore.
+    pub noted: Vec<String>,
     pub calls: Vec<String>,
 }
 
@@ -78,6 +82,8 @@ impl Fake {
             stays: BTreeSet::new(),
             moves: None,
             pairs: Vec::new(),
+            can_note: true,
+            noted: Vec::new(),
             calls: Vec::new(),
         }
     }
@@ -249,6 +255,14 @@ impl Machine for Fake {
     }
 
     fn restores(&mut self) {}
+
+    fn can_note_devices(&mut self) -> bool {
+        self.can_note
+    }
+
+    fn note_devices(&mut self, devices: &[String]) {
+        self.noted = devices.to_vec();
+    }
 
     fn moves(&mut self, _driver: &str) -> Option<bool> {
         self.moves

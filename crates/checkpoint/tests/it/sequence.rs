@@ -226,6 +226,7 @@ fn a_restore_on_another_device_names_all_gpus_of_the_machine() {
         (fake.at[&7].as_str(), fake.at[&8].as_str(), fake.moves),
         (OTHER, OTHER, Some(true))
     );
+    assert_eq!(fake.noted, [OTHER]);
     // The next pause finds it there.
     let held = paused(&mut fake);
     assert!(held.iter().all(|it| it.on.contains_key(OTHER)), "{held:?}");
@@ -255,8 +256,9 @@ fn a_driver_that_restores_on_the_old_device_is_undone() {
 #[test]
 fn memory_is_not_moved_if_that_could_lose_it() {
     type Change = fn(&mut Fake);
-    let refused: [(Change, &str, &str); 4] = [
+    let refused: [(Change, &str, &str); 5] = [
         (|fake| fake.driver = "575.57.08".to_owned(), OTHER, "580 or later"),
+        (|fake| fake.can_note = false, OTHER, "of an earlier version of gpool"),
         (|_| {}, OLDER, "is another model"),
         (|fake| fake.moves = Some(false), OTHER, "when it was tried before"),
         (|fake| fake.free = GIB, OTHER, "needs room on the old GPU too"),
@@ -267,6 +269,7 @@ fn memory_is_not_moved_if_that_could_lose_it() {
         change(&mut fake);
         let (why, _) = not_moved(&mut fake, &moved(held, to));
         assert!(why.contains(word), "{why}");
+        assert_eq!(fake.noted, [GPU], "as before, also if a killed keeper noted another");
         assert!(is_paused(&fake) && !fake.calls.contains(&"restore 7".to_owned()));
     }
     // A driver that was seen to move memory needs no room on the old device.
@@ -284,6 +287,7 @@ fn a_move_that_the_driver_refuses_is_undone_unless_the_memory_is_lost() {
     fake.errors.insert(("restore", 8), 1);
     let (why, held) = not_moved(&mut fake, &moved(held, OTHER));
     assert!(why.contains("CUDA_ERROR_INVALID_VALUE") && is_paused(&fake), "{why}");
+    assert_eq!(fake.noted, [GPU]);
     fake.errors.clear();
     resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
     assert!(is_as_before(&fake) && fake.at[&7] == GPU);

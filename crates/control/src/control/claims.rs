@@ -174,7 +174,7 @@ impl Control {
     }
 
     /// Returns a job as others on devices of a pool see it. The agent knows no rules of pools.
-    fn sharer(&self, row: &JobRow, pool: &PoolName) -> Option<Sharer> {
+    pub(crate) fn sharer(&self, row: &JobRow, pool: &PoolName) -> Option<Sharer> {
         let sharer = row.spec.sharer(row.spec.owner.uid)?;
         let of_pool = self.world.policy().of_pool(Some(pool)).share_with;
         let with = Some(sharer.with.unwrap_or(of_pool));

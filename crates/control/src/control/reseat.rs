@@ -1,13 +1,13 @@
 //! Other devices for paused jobs. A paused job resumes on the devices that it booked. If some of
-//! them are taken and its node can restore memory on others, free ones of the same model are booked
-//! in their place, before the scheduler looks at the job.
+//! them are taken and its node can restore memory on others, ones of the same model that have room
+//! are booked in their place, before the scheduler looks at the job.
 
 use std::collections::BTreeSet;
 
 use gpool_model::node::Remap;
 use gpool_model::{
-    Allocation, AllocationState, Device, DeviceKind, DeviceUuid, Job, JobId, NodeName, PauseCause,
-    Phase, SlotPart,
+    Allocation, AllocationState, Bytes, DeviceKind, DeviceUuid, Job, JobId, NodeName, PauseCause,
+    Phase, Slot, SlotPart,
 };
 use gpool_world::{JobRow, NodeRow};
 
@@ -44,52 +44,70 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Books devices for a paused task. Those that no other paused job wants are preferred.
+    /// Books devices for a paused task. Those that no other paused job wants are preferred; for a
+    /// share, then those with room for all that it may use, then those that are shared already, the
+    /// fullest first.
     fn reseat_one(&self, allocation: &mut Allocation, wanted: &BTreeSet<DeviceUuid>) {
         let Some(row) = self.world.node(&allocation.node) else { return };
         let own = own_devices(allocation);
-        let closed = self.closed_on(&allocation.node);
-        let is_free = |device: &Device| {
-            let at = row.node.devices.iter().position(|it| it.uuid == device.uuid);
-            at.is_some_and(|at| row.is_whole(at))
-                && row.node.may_give(device)
-                && !closed.contains(&device.uuid)
-        };
-        let find = |uuid: &DeviceUuid| row.node.devices.iter().find(|it| it.uuid == *uuid);
+        let target = Target { row, closed: self.closed_on(&allocation.node) };
+        let find = |uuid: &DeviceUuid| row.node.devices.iter().position(|it| it.uuid == *uuid);
         // The kind of a device that is gone is known from the pause.
         let kinds = kinds_of(allocation);
-        let kind_of = |ix: usize| find(&own[ix]).map(DeviceKind::of).or(kinds.get(ix).cloned());
-        let mut chosen: Vec<&Device> = Vec::new();
-        for (ix, uuid) in own.iter().enumerate() {
-            let (home, Some(kind)) = (find(uuid), kind_of(ix)) else { return };
-            let mut others: Vec<&Device> = row.node.devices.iter().collect();
-            others.retain(|it| {
-                let is_alike = it.instance.is_none() && DeviceKind::of(it) == kind;
-                is_alike && is_free(it) && !own.contains(&it.uuid)
-            });
-            others.retain(|it| !chosen.iter().any(|chosen| chosen.uuid == it.uuid));
-            others.sort_by_key(|it| (wanted.contains(&it.uuid), it.index));
-            let home_is_free = home.is_some_and(&is_free);
-            let other = if home_is_free { None } else { others.first().copied() };
-            let Some(device) = other.or(home) else { return };
+        let kind_of = |ix: usize| {
+            let listed = find(&own[ix]).map(|at| DeviceKind::of(&row.node.devices[at]));
+            listed.or(kinds.get(ix).cloned())
+        };
+        let takes = |at: usize, slot: &Slot| {
+            target.has_room(at, slot.part) && self.accepts(allocation.task.job, row, at)
+        };
+        let mut chosen: Vec<usize> = Vec::new();
+        for (ix, slot) in allocation.slots.iter().enumerate() {
+            let (home, Some(kind)) = (find(&own[ix]), kind_of(ix)) else { return };
+            let is_other = |at: &usize| {
+                let device = &row.node.devices[*at];
+                let is_alike = device.instance.is_none() && DeviceKind::of(device) == kind;
+                is_alike && !own.contains(&device.uuid) && !chosen.contains(at)
+            };
+            let others = (0..row.devices.len()).filter(is_other).filter(|at| takes(*at, slot));
+            let others = others.filter(|at| self.is_enforced(allocation.task.job, row, *at));
+            let home_is_free = home.is_some_and(|at| takes(at, slot));
+            let other = others.min_by_key(|at| target.preference(*at, slot.part, wanted));
+            let Some(device) = other.filter(|_| !home_is_free).or(home) else { return };
             chosen.push(device);
         }
-        chosen.sort_by_key(|it| it.index);
-        let is_alike = |(ix, it): (usize, &&Device)| {
-            kind_of(ix).is_some_and(|kind| kind == DeviceKind::of(it))
+        chosen.sort_by_key(|at| row.node.devices[*at].index);
+        let fits = |(ix, slot): (usize, &Slot)| {
+            let device = &row.node.devices[chosen[ix]];
+            kind_of(ix).is_some_and(|kind| kind == DeviceKind::of(device))
+                && takes(chosen[ix], slot)
         };
         // Half of the devices would not let it resume.
-        let goes = row.node.facts.remap == Remap::Yes
-            && chosen.iter().all(|it| is_free(it))
-            && chosen.iter().enumerate().all(is_alike);
+        let goes =
+            row.node.facts.remap == Remap::Yes && allocation.slots.iter().enumerate().all(fits);
         let devices: Vec<DeviceUuid> = match goes {
-            true => chosen.iter().map(|it| it.uuid.clone()).collect(),
+            true => chosen.iter().map(|at| row.node.devices[*at].uuid.clone()).collect(),
             false => own.clone(),
         };
         self.book_slots(allocation, &devices);
         if let AllocationState::Paused { home, .. } = &mut allocation.state {
             *home = if devices == own { Vec::new() } else { own };
         }
+    }
+
+    /// Whether a job may share a device with the jobs there, as far as it is to share it.
+    fn accepts(&self, id: JobId, row: &NodeRow, at: usize) -> bool {
+        let sharer = |id: JobId| self.sharer(self.world.job(id)?, &row.node.pool);
+        let Some(own) = sharer(id) else { return true };
+        let of_pool = self.world.policy().of_pool(Some(&row.node.pool)).share_with;
+        let others = row.devices[at].holders.iter().filter_map(|task| sharer(task.job));
+        others.into_iter().all(|other| own.apart(&other, of_pool).is_none())
+    }
+
+    /// Whether a device has the enforcement that a job needs.
+    fn is_enforced(&self, id: JobId, row: &NodeRow, at: usize) -> bool {
+        let job = self.world.job(id);
+        job.is_some_and(|job| job.spec.gpus.is_enforced_on(&row.node.devices[at]))
     }
 
     /// Puts the slots of an allocation on these devices of its node.
@@ -104,6 +122,44 @@ impl Control {
     }
 }
 
+/// The devices of a node, for a paused task.
+struct Target<'a> {
+    row: &'a NodeRow,
+    closed: BTreeSet<DeviceUuid>,
+}
+
+impl Target<'_> {
+    /// Whether the task may have this part of a device now.
+    fn has_room(&self, at: usize, part: SlotPart) -> bool {
+        let device = &self.row.node.devices[at];
+        let has_room = match part {
+            SlotPart::Share { memory, .. } => memory <= self.row.free_memory(at),
+            SlotPart::Whole | SlotPart::Instance { .. } => self.row.is_whole(at),
+        };
+        has_room && self.row.node.may_give(device) && !self.closed.contains(&device.uuid)
+    }
+
+    /// The order in which devices with room are tried.
+    fn preference(
+        &self,
+        at: usize,
+        part: SlotPart,
+        wanted: &BTreeSet<DeviceUuid>,
+    ) -> (bool, bool, bool, Bytes, u32) {
+        let device = &self.row.node.devices[at];
+        let is_wanted = wanted.contains(&device.uuid);
+        match part {
+            SlotPart::Share { limit, .. } => {
+                let room = self.row.free_memory(at);
+                (is_wanted, room < limit, self.row.is_whole(at), room, device.index)
+            }
+            SlotPart::Whole | SlotPart::Instance { .. } => {
+                (is_wanted, false, false, Bytes::ZERO, device.index)
+            }
+        }
+    }
+}
+
 /// Whether a paused job waits, and may resume on other devices than those it was paused on.
 fn may_move(row: &JobRow) -> bool {
     let Phase::Paused { allocations, why, held: None, .. } = &row.job.phase else { return false };
@@ -112,7 +168,7 @@ fn may_move(row: &JobRow) -> bool {
         && !matches!(why, PauseCause::NotMoved { .. })
         && row.spec.yields().is_none()
         && slots().next().is_some()
-        && slots().all(|slot| slot.part == SlotPart::Whole)
+        && !slots().any(|slot| matches!(slot.part, SlotPart::Instance { .. }))
 }
 
 /// The devices on which a paused task was.

@@ -30,15 +30,20 @@ fn displaced(n_devices: u32, gpus: &str, remap: Remap) -> (Harness, JobId, JobId
     let policy = Policy::from_preset("priority").expect("there is one");
     let mut harness = Harness::with_policy(n_devices, policy);
     report(&mut harness, n_devices, remap);
-    let id = harness.add(job(gpus));
-    harness.started(id);
-    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("it is hers");
-    harness.say(id, paused());
+    let id = paused_job(&mut harness, job(gpus));
     let other = harness.add(job("1"));
     harness.started(other);
     harness.take_orders();
     assert_eq!(devices(&harness, other), [0]);
     (harness, id, other)
+}
+
+fn paused_job(harness: &mut Harness, job: NewJob) -> JobId {
+    let id = harness.add(job);
+    harness.started(id);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("it is hers");
+    harness.say(id, paused());
+    id
 }
 
 fn resume(harness: &mut Harness, id: JobId) -> Vec<Order> {
@@ -120,4 +125,76 @@ fn a_device_that_is_no_longer_listed_is_replaced_by_one_of_its_kind() {
         assert_eq!(is_paused, ends == [0]);
         assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
     }
+}
+
+#[test]
+fn a_share_resumes_beside_others_where_its_request_fits() {
+    for gpus in ["0.5", "1@40G"] {
+        let (mut harness, id, _) = displaced(2, gpus, Remap::Yes);
+        let beside = harness.add(job("0.75"));
+        harness.started(beside);
+        assert_eq!(devices(&harness, beside), [1]);
+        harness.take_orders();
+        assert_eq!(resume(&mut harness, id), [], "there is too little memory");
+        assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Paused));
+        harness.exited(beside, 0);
+        assert_eq!((devices(&harness, id), harness.state(id)), (vec![1], JobState::Running));
+        let half = harness.add(job("0.5"));
+        assert_eq!(devices(&harness, half), [1], "the rest of that device");
+        assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+    }
+}
+
+#[test]
+fn a_share_prefers_a_shared_device_with_room_for_all_that_it_may_use() {
+    let (mut harness, id, _) = displaced(4, "0.25:0.5", Remap::Yes);
+    // One has room for the request only, one for the limit, and one is free as a whole.
+    let shares = ["0.75", "0.5"].map(|gpus| harness.add(job(gpus)));
+    assert_eq!(shares.map(|it| devices(&harness, it)), [[1], [2]]);
+    resume(&mut harness, id);
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![2], JobState::Running));
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+}
+
+#[test]
+fn a_share_that_is_not_to_be_beside_others_resumes_apart_from_them() {
+    for (n_devices, place, state) in [(3, 2, JobState::Running), (2, 0, JobState::Paused)] {
+        let policy = Policy::from_preset("priority").expect("there is one");
+        let mut harness = Harness::with_policy(n_devices, policy);
+        report(&mut harness, n_devices, Remap::Yes);
+        let alone = job("0.25").with(|it| it.share_with = Some(ShareWith::User));
+        let id = paused_job(&mut harness, alone);
+        let _ = harness.add(job("1"));
+        harness.submit(&bo(), vec![job("0.25")]).expect("there is room");
+        resume(&mut harness, id);
+        assert_eq!((devices(&harness, id), harness.state(id)), (vec![place], state));
+        assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
+    }
+}
+
+#[test]
+fn a_share_that_must_be_capped_resumes_where_it_is() {
+    use enforcement::{Enforced, Enforcement};
+    let capped = |capped: &[usize]| {
+        let mut report = inventory(3);
+        if let Report::Inventory { devices, facts, .. } = &mut report {
+            facts.remap = Remap::Yes;
+            for ix in capped {
+                let share = Enforcement::Capped;
+                devices[*ix].enforced = Enforced { share, ..Enforced::default() };
+            }
+        }
+        report
+    };
+    let policy = Policy::from_preset("priority").expect("there is one");
+    let mut harness = Harness::with_policy(3, policy);
+    harness.report(capped(&[0]));
+    let bound = job("0.5").with(|it| it.gpus.enforce = Enforcement::Capped);
+    let id = paused_job(&mut harness, bound);
+    let _ = harness.add(job("1"));
+    resume(&mut harness, id);
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![0], JobState::Paused));
+    harness.report(capped(&[0, 2]));
+    assert_eq!((devices(&harness, id), harness.state(id)), (vec![2], JobState::Running));
+    assert!(harness.alerts.is_empty(), "{:?}", harness.alerts);
 }

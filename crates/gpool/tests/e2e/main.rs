@@ -53,6 +53,7 @@ mod logs;
 mod lost_gpu;
 mod mail;
 mod mig;
+mod moved;
 mod nodes;
 mod notify;
 mod nvml;

@@ -157,7 +157,9 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
                 Some(why) => {
                     shown.with_next_step(&format!("it can't resume on another GPU: {why}"))
                 }
-                None => shown,
+                None => shown.with_next_step(
+                    "it also resumes on other GPUs of that node and model once they have room",
+                ),
             },
             Reason::PausedOnMissing { node, .. } => {
                 let stays = stays(view, row, node).map(|why| format!("stays there ({why}); "));
@@ -190,9 +192,12 @@ fn stays(view: &View<'_>, row: &JobRow, node: &NodeName) -> Option<String> {
     let mut slots = allocations.iter().flat_map(|it| &it.slots);
     match (why, remap) {
         (PauseCause::NotMoved { why }, _) => Some(why.to_string()),
+        _ if row.spec.yields().is_some() => {
+            Some("jobs with --yields wait for the GPUs that they freed".to_owned())
+        }
         (_, Remap::No { why }) => Some(why.to_string()),
-        _ if slots.any(|slot| slot.part != SlotPart::Whole) => {
-            Some("only jobs with whole GPUs can".to_owned())
+        _ if slots.any(|slot| matches!(slot.part, SlotPart::Instance { .. })) => {
+            Some("jobs with MIG instances can't".to_owned())
         }
         _ => None,
     }

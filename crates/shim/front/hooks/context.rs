@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use crate::charge::{charge, device, refund};
-use crate::cuda::OUT_OF_MEMORY;
+use crate::charge::{charge, device, device_anew, refund};
+use crate::cuda::{DEVICE_UNAVAILABLE, OUT_OF_MEMORY, uuid};
 use crate::driver::{SUCCESS, function};
 use crate::entries::ix;
 use crate::hooks::{array, memory};
@@ -19,18 +19,33 @@ type Release = unsafe extern "C" fn(i32) -> u32;
 type Synchronize = unsafe extern "C" fn() -> u32;
 type SynchronizeOne = unsafe extern "C" fn(usize) -> u32;
 
+/// A bit of a process's contexts: it has one on a device without limit.
+const UNLIMITED: u32 = 1 << 31;
+
 /// Charges the first context of the process on a device. The charge stays until the process ends:
 /// the driver keeps most of a context's memory.
 fn charged(ordinal: i32, call: impl FnOnce() -> u32) -> u32 {
     // Also without a limit on the device, the agent must know the processes that use the gate.
     slot();
-    let (Some(device), Some(process)) = (device(ordinal), process()) else { return call() };
+    let Some(process) = process() else { return call() };
+    let contexts = process.contexts.load(SeqCst);
+    let is_first = contexts & !UNLIMITED == 0;
+    let Some(device) = (if is_first { device_anew(ordinal) } else { device(ordinal) }) else {
+        if contexts & UNLIMITED == 0 && uuid(ordinal).is_some_and(page::is_left) {
+            return DEVICE_UNAVAILABLE;
+        }
+        let result = call();
+        if result == SUCCESS {
+            process.contexts.fetch_or(UNLIMITED, SeqCst);
+        }
+        return result;
+    };
     let bytes = page::device(device).map_or(0, |limits| limits.context.load(Relaxed));
     let bit = 1 << device;
-    if bytes == 0 || process.contexts.fetch_or(bit, SeqCst) & bit != 0 {
+    if process.contexts.fetch_or(bit, SeqCst) & bit != 0 {
         return call();
     }
-    if !charge(device, bytes) {
+    if bytes > 0 && !charge(device, bytes) {
         process.contexts.fetch_and(!bit, SeqCst);
         return OUT_OF_MEMORY;
     }

@@ -4,6 +4,7 @@ mod address;
 mod array;
 mod context;
 mod graph;
+mod init;
 mod memory;
 pub mod physical;
 pub mod pool;
@@ -14,6 +15,7 @@ use crate::entries::ix;
 /// The replacement of a symbol; `None` for those that lead to the driver.
 pub fn find(ix: usize) -> Option<usize> {
     let found = match ix {
+        ix::cuInit => init::init as *const (),
         ix::cuMemAlloc_v2 => memory::allocate as *const (),
         ix::cuMemAllocPitch_v2 => memory::allocate_rows as *const (),
         ix::cuMemAllocManaged => memory::allocate_managed as *const (),

@@ -123,10 +123,14 @@ fn a_process_that_starts_during_a_pause_waits_too() {
     let ledger = machine.ledger(GIB, GIB);
     ledger.set_gate(Gate::Released);
     let Some(mut program) = machine.program("dlsym") else { return };
-    program.ready();
-    program.send("synchronize");
+    // The job may return to other devices, so it does not look at them before.
+    program.send("init");
     until("the thread waits", || n_waiting(&ledger) == 1);
     ledger.set_gate(Gate::Pausing);
+    assert_eq!(program.line(), "0");
+    assert_eq!(program.code("context 0"), OK);
+    program.send("synchronize");
+    until("the thread waits", || n_waiting(&ledger) == 1);
     ledger.set_gate(Gate::Open);
     assert_eq!(program.line(), "0");
 }

@@ -13,6 +13,7 @@ mod damage;
 mod gate;
 mod library;
 mod limits;
+mod moved;
 mod program;
 mod rig;
 mod routes;

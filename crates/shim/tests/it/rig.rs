@@ -39,7 +39,7 @@ pub fn uuid(ix: u8) -> [u8; 16] {
 }
 
 /// The text of a UUID as the driver writes it.
-fn uuid_text(ix: u8) -> String {
+pub fn uuid_text(ix: u8) -> String {
     let pair = format!("{:02x}", 0xa0 + ix);
     let group = |n: usize| pair.repeat(n);
     format!("GPU-{}-{}-{}-{}-{}", group(4), group(2), group(2), group(2), group(6))
@@ -104,6 +104,13 @@ impl Machine {
     pub fn program(&self, route: &str) -> Option<Program> {
         let mut command = Command::new(compiled()?);
         command.arg(route);
+        Some(self.start(command))
+    }
+
+    /// The same in an environment that names these devices.
+    pub fn program_with(&self, devices: &str) -> Option<Program> {
+        let mut command = Command::new("env");
+        command.arg(format!("CUDA_VISIBLE_DEVICES={devices}")).arg(compiled()?).arg("dlsym");
         Some(self.start(command))
     }
 

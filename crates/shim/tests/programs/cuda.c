@@ -211,6 +211,7 @@ static void execute_rest(const char *word, u64 a, u64 b, const char *text) {
         pthread_detach(thread);
         printf("started\n");
     } else if (!strcmp(word, "nvml")) nvml_memory((unsigned)a);
+    else if (!strcmp(word, "visible")) printf("%s\n", getenv("CUDA_VISIBLE_DEVICES"));
     else if (!strcmp(word, "ipc")) {
         printf("%d\n", CALL("cuIpcGetMemHandle", "cuIpcGetMemHandle", (void *, u64), buffer, a));
     } else if (!strcmp(word, "churn")) churn(a, (int)b);

@@ -183,18 +183,20 @@ impl Sim {
     }
 
     fn come_back(&mut self, m: usize, task: TaskId) {
-        let (now, bug) = (self.now, self.bug);
+        let (now, bug, can_move) = (self.now, self.bug, self.machines[m].can_move);
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
         claim.is_restoring = false;
         let was_paused = claim.paused_at.is_some();
         let generation = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
         let devices = claim.comes_to.take().unwrap_or_else(|| claim.seats.devices());
-        let is_alone = claim.seats.slots.iter().all(|slot| slot.part.is_alone());
-        if was_paused && claim.home != devices {
-            if std::mem::take(&mut claim.is_fixed) && is_alone {
+        if was_paused && claim.home != devices && !can_move {
+            if std::mem::take(&mut claim.is_fixed) {
                 return self.not_moved(m, task, generation);
             }
+            // Such a node has tasks only on the devices that the server booked.
+            claim.seats.booked.clone_from(&devices);
             self.totals.remaps += 1;
+            self.totals.shares_remapped += u64::from(claim.seats.sharer.is_some());
         }
         let is_moved = claim.seats.devices() != devices;
         let is_attached = claim.is_detached && !claim.is_resuming;

@@ -2,11 +2,27 @@
 
 use std::io;
 
-use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::agent::{LoanIs, LoanReport};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::Bytes;
 
 use super::{Asker, LOOK};
+use crate::agent::input::Input;
+use crate::agent::lend::Lent;
 use crate::layout::claim_name;
+
+/// A paused task that comes to other devices.
+pub(in crate::agent) struct Move {
+    pub task: TaskId,
+    /// The devices that it left, by slot.
+    pub from: Vec<DeviceUuid>,
+    /// Its new devices, by slot.
+    pub to: Vec<DeviceUuid>,
+    /// The most memory on each of these.
+    pub limits: Vec<(DeviceUuid, Bytes)>,
+    /// The order to resume it there, if that waits for the limits.
+    pub resumes: Option<Generation>,
+}
 
 impl Asker {
     /// Limits the memory of a task where the driver can do that. Before it starts, its control
@@ -35,6 +51,33 @@ impl Asker {
                 .map_err(|error| format!("can't limit its memory on {uuid}: {error}"))?;
         }
         Ok(())
+    }
+
+    /// Changes the limits of a task that runs. If that fails, the earlier ones stay.
+    pub(super) fn limit_again(&mut self, task: TaskId, limits: &[(DeviceUuid, Bytes)]) {
+        if let Err(why) = self.limit(task, limits) {
+            let device = limits[0].0.clone();
+            let report = LoanReport { task, device, is: LoanIs::NotLimited { why } };
+            self.inputs.send(Input::Lent(Lent::Report(report)));
+        }
+    }
+
+    /// Limits a paused task on its new devices, before its memory comes there.
+    pub(super) fn limit_moved(&mut self, moved: Move) {
+        let Move { task, from, to, limits, resumes } = moved;
+        let left: Vec<DeviceUuid> = from.iter().filter(|it| !to.contains(it)).cloned().collect();
+        if let Some(generation) = resumes {
+            let refused = self.limit(task, &limits).err();
+            self.inputs.send(Input::Limited { task, generation, from, to, refused });
+        } else {
+            self.limit_again(task, &limits);
+        }
+        let (Ok(groups), Some(monitor)) = (&self.about.groups, &mut self.monitor) else { return };
+        let group = groups.join(claim_name(task));
+        for uuid in left.iter().filter(|it| self.limits.get(*it).is_some_and(Result::is_ok)) {
+            // A limit that stays does no harm: the task has no memory there.
+            let _ = monitor.limit_memory(uuid, &group, None, LOOK);
+        }
     }
 
     /// Tries to remove a limit of the agent's own folder, which has none.

@@ -10,7 +10,7 @@ mod history;
 mod load;
 mod moves;
 mod numbers;
-mod points;
+pub mod points;
 mod siege;
 
 use std::sync::Arc;

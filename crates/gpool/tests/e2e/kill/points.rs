@@ -31,6 +31,8 @@ pub enum By {
     End,
     /// By a job that needs the device of a guest.
     Move,
+    /// By a paused job that resumes.
+    Resume,
 }
 
 /// A point of server and agent, or of a process that writes claims.
@@ -114,6 +116,9 @@ pub const POINTS: &[Point] = &[
     server("agent-detach-after", By::Move),
     server("agent-attach-before", By::Move),
     server("agent-attach-after", By::Move),
+    server("agent-resume-before", By::Resume),
+    server("agent-resume-limited", By::Resume),
+    server("agent-resume-after", By::Resume),
     server("agent-forget-before", By::Load),
     server("agent-forget-noted", By::Load),
     server("agent-forget-moved", By::Load),
@@ -146,6 +151,9 @@ pub const POINTS: &[Point] = &[
     shepherd("shepherd-acknowledged", Fate::Kept),
 ];
 
+/// Points that other tests reach.
+const OF_OTHERS: [By; 3] = [By::FirstStart, By::Move, By::Resume];
+
 #[test]
 fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
     if !cfg!(feature = "failpoints") {
@@ -154,7 +162,7 @@ fn killed_at_every_point_nothing_is_lost_and_nothing_runs_twice() {
     let mut siege = Siege::new(seed().wrapping_add(2), 1, 2);
     for round in 0..rounds(KILLS).div_ceil(KILLS) {
         let mut points: Vec<&Point> =
-            POINTS.iter().filter(|it| !matches!(it.by, By::FirstStart | By::Move)).collect();
+            POINTS.iter().filter(|it| !OF_OTHERS.contains(&it.by)).collect();
         siege.numbers.shuffle(&mut points);
         for point in points {
             kill_at(&mut siege, point, round);
@@ -175,7 +183,7 @@ fn kill_at(siege: &mut Siege, point: &Point, round: u64) {
     let bound = match point.by {
         By::Load => 20,
         By::SeldomLoad | By::LostShepherd | By::Start | By::End => 2,
-        By::Prevention | By::FirstStart | By::Move => 1,
+        By::Prevention | By::FirstStart | By::Move | By::Resume => 1,
     };
     let nth = 1 + siege.numbers.below(bound);
     siege.note(format!("{nth} {}", point.name));
