@@ -4,10 +4,11 @@ use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, 
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Device, Sharer, Slot};
+use serde::{Deserialize, Serialize};
 
 /// Where a task is. The server books devices so that whole ones stay free; the node may spread
 /// shares over others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seats {
     /// Its parts of devices, with the devices that it uses.
     pub slots: Vec<Slot>,
@@ -46,7 +47,8 @@ impl Seats {
 }
 
 /// The result of an order to pause or resume a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Halting {
     /// It is paused.
     Paused,
@@ -67,7 +69,8 @@ pub enum Halting {
 }
 
 /// An input of an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// An order from the server.
     Order(Order),
@@ -152,7 +155,8 @@ pub enum Input {
 }
 
 /// An action that an agent carries out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Launch a task, or refuse it because of its devices.
     Launch {

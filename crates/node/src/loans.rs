@@ -9,9 +9,10 @@
 use std::cmp::Reverse;
 
 use gpool_model::unit::{Bytes, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// A task on a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     /// The memory that it is guaranteed.
     pub request: Bytes,
@@ -34,7 +35,7 @@ pub struct Tenant {
 }
 
 /// A call for a loan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Called {
     /// When it began.
     pub since: Timestamp,
@@ -45,7 +46,7 @@ pub struct Called {
 }
 
 /// The rungs of a call, in order. Each begins at a part of the deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Rung {
     /// The task learns how much it may keep.
     Notify,
@@ -58,7 +59,7 @@ pub enum Rung {
 }
 
 /// A decision about a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// Its memory, and the answer to its wish.
     pub grant: Grant,
@@ -71,7 +72,7 @@ pub struct Decision {
 }
 
 /// An action on a borrower.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     /// Tell it how much it may keep.
     Notify,
@@ -84,7 +85,7 @@ pub enum Act {
 }
 
 /// An allocation that waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     /// The memory that the task would use with it.
     pub total: Bytes,
@@ -93,7 +94,7 @@ pub struct Wish {
 }
 
 /// The answer for a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The memory that it may use without asking. If it uses more, it may not grow.
     pub bytes: Bytes,
@@ -104,7 +105,7 @@ pub struct Grant {
 }
 
 /// The answer to a wish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The grant covers it.
     Yes,

@@ -5,11 +5,12 @@ use std::cmp::Reverse;
 
 use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::loans::{Decision, Tenant};
 
 /// Whether the memory of a task is on its devices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Presence {
     /// It is.
     #[default]

@@ -159,14 +159,26 @@ bugs! {
     ResizeUntold;
     /// A new agent does not lend by a size that an earlier one noted.
     SizeNotReread;
+    /// Guests stay where a share grows.
+    GuestsStayAtResize;
     /// The memory of a task is restored where there is no room for it.
     ReturnedWithoutRoom;
+    /// Tasks grow while another one is restored beside them.
+    GrowthDuringRestore;
     /// The memory of a task that is paused for its loans still counts on its devices.
     AwayCounted;
     /// An agent lends the memory of a task that it pauses before the task has left.
     LeavingNotAwaited;
     /// Messages that end a pause for loans never arrive.
     ReturnForgotten;
+    /// A new agent does not know which tasks are paused for their loans.
+    AwayForgotten;
+    /// The end of a pause for loans also ends a pause by the server.
+    ReturnCancelsPause;
+    /// A paused task resumes on the devices that it left, not on those that it was sent to.
+    ResumedOnOldDevices;
+    /// A task that could not resume on other devices is reported as resumed.
+    NotMovedHidden;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -188,7 +200,7 @@ impl Bug {
 
     /// Whether it matters only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
-        self >= Self::ResizeForgotten && self <= Self::ReturnForgotten
+        self >= Self::ResizeForgotten && self <= Self::NotMovedHidden
     }
 
     /// Whether plans are made wrong for a job.

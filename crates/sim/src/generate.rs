@@ -4,6 +4,7 @@
 use gpool_model::job::JobState;
 
 use crate::happening::{Happening, Kind};
+use crate::haste::{can_check, haste, host, orphan};
 use crate::rng::Rng;
 use crate::sim::Sim;
 use crate::swarm::Swarm;
@@ -91,7 +92,7 @@ impl Generator {
             Kind::Commit | Kind::Persist | Kind::FailCommit => !sim.store.in_flight.is_empty(),
             Kind::Hear => !sim.store.told.is_empty(),
             Kind::Send => !sim.post.under_way.is_empty(),
-            Kind::Check | Kind::Snatch => any(&|m| can_check(sim, m)),
+            Kind::Check | Kind::Snatch => any(&|m| can_check(&sim.machines[m])),
             Kind::Claim => any(&|m| !sim.machines[m].forked.is_empty()),
             Kind::Start | Kind::FailStart => any(&|m| !sim.machines[m].unstarted().is_empty()),
             Kind::Exit => any(&|m| !sim.machines[m].running().is_empty()),
@@ -172,7 +173,9 @@ impl Generator {
             Kind::Resize => {
                 let parts = [125, 250, 333, 500, 750, 1000];
                 let [part, limit] = [(); 2].map(|()| signed(self.pauses.one_of(&parts)));
-                vec![0, signed(self.pauses.below(64)), part, part.max(limit), 0]
+                let host = host(sim).filter(|_| self.pauses.percent(60));
+                let job = host.unwrap_or_else(|| self.pauses.below(64));
+                vec![0, signed(job), part, part.max(limit), 0]
             }
             Kind::Pause | Kind::Resume => vec![0, signed(self.pauses.below(64)), 0],
             Kind::Retry => vec![self.any(), self.deaf()],
@@ -232,7 +235,7 @@ impl Generator {
     /// What happens on a machine: to its agent, its shepherds, its devices.
     fn of_nodes(&mut self, sim: &Sim, kind: Kind) -> Option<Vec<i64>> {
         Some(match kind {
-            Kind::Check => vec![self.node(sim, |m| can_check(sim, m)), self.pick()],
+            Kind::Check => vec![self.node(sim, |m| can_check(&sim.machines[m])), self.pick()],
             Kind::Claim => {
                 vec![self.node(sim, |m| !sim.machines[m].forked.is_empty()), self.pick()]
             }
@@ -277,7 +280,7 @@ impl Generator {
                 vec![node, self.any(), becomes]
             }
             Kind::Snatch => {
-                let node = self.node(sim, |m| can_check(sim, m));
+                let node = self.node(sim, |m| can_check(&sim.machines[m]));
                 vec![node, self.pick(), signed(self.rng.between(1, 4))]
             }
             Kind::Reboot => {
@@ -446,41 +449,6 @@ impl Generator {
     fn yes(&mut self, percent: u64) -> i64 {
         i64::from(self.rng.percent(percent))
     }
-}
-
-/// How often a kind is drawn now. During a launch, a move or a call for a loan, kills of its agent
-/// and cancellations of its job are more frequent; a shepherd without an agent acts more rarely.
-fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
-    let is_launching = |m: usize| {
-        let machine = &sim.machines[m];
-        let is_busy = machine.is_calling() || !machine.told().is_empty();
-        can_check(sim, m) || !machine.forked.is_empty() || is_busy
-    };
-    match kind {
-        Kind::Claim if orphan(sim).is_some() => weight.div_ceil(8),
-        Kind::Cancel | Kind::Snatch if orphan(sim).is_some() => weight * 20,
-        Kind::KillAgent | Kind::DoomAgent if (0..sim.machines.len()).any(is_launching) => {
-            weight * 6
-        }
-        // Borrowers are paused after a while.
-        Kind::Pass if sim.machines.iter().any(|it| it.pauses && it.is_calling()) => weight * 8,
-        Kind::Step if sim.machines.iter().any(|it| it.pauses) => weight * 4,
-        _ => weight,
-    }
-}
-
-/// The job of a shepherd that has lost its agent before it claimed its task.
-fn orphan(sim: &Sim) -> Option<gpool_model::JobId> {
-    let of_machine = |machine: &crate::machine::Machine| {
-        let own = machine.agent.as_ref().map(|agent| agent.number);
-        let forked = machine.forked.iter().find(|forked| Some(forked.by) != own);
-        forked.map(|forked| forked.order.task().job)
-    };
-    sim.machines.iter().find_map(of_machine)
-}
-
-fn can_check(sim: &Sim, m: usize) -> bool {
-    sim.machines[m].agent.as_ref().is_some_and(|agent| !agent.asked.is_empty())
 }
 
 fn has_shepherd(sim: &Sim, m: usize) -> bool {

@@ -327,6 +327,20 @@ impl Machine {
         paused.map(|(task, _)| *task).collect()
     }
 
+    /// The memory that a task may have on a device of its own now. While its agent lets it be
+    /// restored, that is all that it had.
+    pub fn most(&self, task: TaskId, memory: &Memory) -> Bytes {
+        let claim = &self.claims[&task];
+        let presence = self.agent.as_ref().and_then(|agent| agent.presence.get(&task));
+        let comes_back = presence.is_some_and(|presence| presence.comes_back());
+        let is_at_home = claim.comes_to.as_ref().is_none_or(|to| *to == claim.seats.devices());
+        match claim.is_on_devices() {
+            true => memory.used.max(memory.granted),
+            false if claim.is_restoring && comes_back && is_at_home => memory.used,
+            false => Bytes::ZERO,
+        }
+    }
+
     /// Whether nothing is left of any task.
     pub fn is_clean(&self) -> bool {
         let is_idle = |agent: &Agent| agent.asked.is_empty() && agent.converge.tasks().is_empty();

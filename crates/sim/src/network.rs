@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::Incarnation;
 use gpool_model::agent::{Order, Report};
+use gpool_model::{Incarnation, Term};
 
 /// An order on its way.
 #[derive(Debug, Clone)]
@@ -110,4 +110,32 @@ pub(crate) fn take<T: Clone>(messages: &mut Vec<T>, pick: u64, again: bool) -> O
         messages.push(message.clone());
     }
     Some(message)
+}
+
+/// The term of an order.
+pub(crate) fn term_of(order: &Order) -> Term {
+    match order {
+        Order::Run(run) => run.term,
+        Order::Sync { term, .. }
+        | Order::Stop { term, .. }
+        | Order::Change { term, .. }
+        | Order::Pause { term, .. }
+        | Order::Resume { term, .. }
+        | Order::Signal { term, .. }
+        | Order::Acknowledge { term, .. } => *term,
+    }
+}
+
+/// Changes the term of an order.
+pub(crate) fn set_term(order: &mut Order, new: Term) {
+    match order {
+        Order::Run(run) => run.term = new,
+        Order::Sync { term, .. }
+        | Order::Stop { term, .. }
+        | Order::Change { term, .. }
+        | Order::Pause { term, .. }
+        | Order::Resume { term, .. }
+        | Order::Signal { term, .. }
+        | Order::Acknowledge { term, .. } => *term = new,
+    }
 }

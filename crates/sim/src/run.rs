@@ -6,6 +6,7 @@ use crate::broken::{Broken, Invariant};
 use crate::bug::Bug;
 use crate::generate::Generator;
 use crate::happening::Happening;
+use crate::nodes::{Answer, Question};
 use crate::sim::{Sim, Totals};
 use crate::swarm::{Cluster, Swarm};
 
@@ -31,7 +32,7 @@ pub fn run(swarm: &Swarm, bug: Option<Bug>, is_traced: bool) -> Outcome {
         left = left.checked_sub(1)?;
         Some(generator.next(sim))
     };
-    carry_on(&swarm.cluster, bug, is_traced, next)
+    carry_on(&mut made(&swarm.cluster, bug, is_traced), next)
 }
 
 /// Lets these things happen, until something breaks or it comes to rest.
@@ -43,23 +44,30 @@ pub fn play(
     happenings: &[Happening],
 ) -> Outcome {
     let mut happenings = happenings.iter();
-    carry_on(cluster, bug, is_traced, |_| happenings.next().cloned())
+    carry_on(&mut made(cluster, bug, is_traced), |_| happenings.next().cloned())
 }
 
-fn carry_on(
-    cluster: &Cluster,
-    bug: Option<Bug>,
-    is_traced: bool,
-    mut next: impl FnMut(&Sim) -> Option<Happening>,
-) -> Outcome {
+/// The questions to the logic of the nodes while these things happen, with its answers.
+#[must_use]
+pub fn record(cluster: &Cluster, happenings: &[Happening]) -> Vec<(Question, Answer)> {
+    let (mut sim, mut happenings) = (Sim::recorded(cluster), happenings.iter());
+    let _ = carry_on(&mut sim, |_| happenings.next().cloned());
+    sim.asked.unwrap_or_default()
+}
+
+fn made(cluster: &Cluster, bug: Option<Bug>, is_traced: bool) -> Sim {
     let mut sim = Sim::new(cluster, bug);
     if is_traced {
         sim.keep_trace();
     }
+    sim
+}
+
+fn carry_on(sim: &mut Sim, mut next: impl FnMut(&Sim) -> Option<Happening>) -> Outcome {
     let mut happenings = Vec::new();
     let went = catch_unwind(AssertUnwindSafe(|| {
         while sim.broken().is_none()
-            && let Some(what) = next(&sim)
+            && let Some(what) = next(sim)
         {
             happenings.push(what.clone());
             sim.happen(&what);

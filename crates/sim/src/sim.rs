@@ -25,6 +25,7 @@ use crate::bug::Bug;
 use crate::happening::{Happening, Kind};
 use crate::machine::{Machine, Real, Run};
 use crate::network::{Link, Said, take};
+use crate::nodes::{Answer, Question};
 use crate::store::Store;
 use crate::swarm::Cluster;
 
@@ -48,6 +49,8 @@ pub struct Sim {
     pub(crate) askings: Vec<Asking>,
     pub(crate) watch: Watch,
     pub(crate) post: Post,
+    /// Whether an agent carries out new terms, and a planted bug loses moves that follow.
+    is_resizing: bool,
     /// Number of actions that the agents' logic has returned.
     pub(crate) n_actions: u64,
     /// The newest agent incarnation of each node with a received report.
@@ -56,6 +59,8 @@ pub struct Sim {
     pub(crate) broken: Option<Broken>,
     pub(crate) step_no: usize,
     pub(crate) trace: Option<Vec<String>>,
+    /// What the logic of the nodes was asked, with its answers, if that is kept.
+    pub(crate) asked: Option<Vec<(Question, Answer)>>,
 }
 
 /// The true events, and the promises to users.
@@ -204,6 +209,16 @@ impl Sim {
     /// Returns a cluster with agents and server freshly started.
     #[must_use]
     pub fn new(cluster: &Cluster, bug: Option<Bug>) -> Self {
+        Self::made(cluster, bug, None)
+    }
+
+    /// The same, which keeps the questions to the logic of its nodes.
+    #[must_use]
+    pub fn recorded(cluster: &Cluster) -> Self {
+        Self::made(cluster, None, Some(Vec::new()))
+    }
+
+    fn made(cluster: &Cluster, bug: Option<Bug>, asked: Option<Vec<(Question, Answer)>>) -> Self {
         let nodes = cluster.nodes.iter().enumerate();
         let machines: Vec<Machine> =
             nodes.map(|(position, shape)| Machine::new(shape.node(position), *shape)).collect();
@@ -221,11 +236,13 @@ impl Sim {
             askings: Vec::new(),
             watch: Watch::default(),
             post: Post::default(),
+            is_resizing: false,
             n_actions: 0,
             totals: Totals { happenings: vec![0; Kind::ALL.len()], ..Totals::default() },
             broken: None,
             step_no: 0,
             trace: None,
+            asked,
         };
         sim.start_server();
         for m in 0..sim.machines.len() {
@@ -243,6 +260,13 @@ impl Sim {
     #[must_use]
     pub fn trace(&self) -> &[String] {
         self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// Keeps a question to the logic of a node, if that is asked for.
+    pub(crate) fn keep(&mut self, asked: impl FnOnce() -> (Question, Answer)) {
+        if let Some(all) = &mut self.asked {
+            all.push(asked());
+        }
     }
 
     /// Returns the first broken invariant.

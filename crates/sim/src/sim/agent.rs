@@ -12,7 +12,8 @@ use gpool_node::presence::Presence;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Agent, Claim, Forked, Told, Why};
-use crate::network::{Said, Sent};
+use crate::network::{Said, Sent, set_term, term_of};
+use crate::nodes::{Answer, Question};
 use crate::sim::Sim;
 use crate::sim::moves::found;
 
@@ -65,6 +66,8 @@ impl Sim {
             announce_at: Some(self.now + Self::ANNOUNCE),
             has_adopted: bug != Some(Bug::AnswerTooEarly),
         });
+        let done = self.machines[m].done.clone();
+        self.keep(|| (Question::Start { node: m, done }, Answer::Started));
         self.say_inventory(m);
         if bug != Some(Bug::AnswerTooEarly) {
             self.adopt_all(m);
@@ -145,12 +148,15 @@ impl Sim {
             _ => {}
         }
         let before = self.n_actions;
+        self.is_resizing =
+            self.bug == Some(Bug::GuestsStayAtResize) && matches!(order, Order::Change { .. });
         let was_sync = matches!(order, Order::Sync { .. });
         self.watch.signal = match &order {
             Order::Signal { term, request, .. } => Some((*term, *request)),
             _ => None,
         };
         self.agent_input(m, Input::Order(order));
+        self.is_resizing = false;
         if is_old && self.n_actions != before {
             self.blame(Invariant::Term, format!("an order of {term} was obeyed after a later one"));
         }
@@ -166,7 +172,10 @@ impl Sim {
         let mut seen = VecDeque::from([input]);
         while let Some(input) = seen.pop_front() {
             let Some(agent) = self.machines[m].agent.as_mut() else { return };
-            for action in agent.converge.step(input) {
+            let actions = agent.converge.step(input.clone());
+            let question = || Question::Input { node: m, input: Box::new(input) };
+            self.keep(|| (question(), Answer::Actions(actions.clone())));
+            for action in actions {
                 if !self.may_act(m) {
                     return;
                 }
@@ -467,31 +476,5 @@ pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
         cause: None,
         stopped: false,
         usage: Usage::default(),
-    }
-}
-
-pub(crate) fn term_of(order: &Order) -> gpool_model::Term {
-    match order {
-        Order::Run(run) => run.term,
-        Order::Sync { term, .. }
-        | Order::Stop { term, .. }
-        | Order::Change { term, .. }
-        | Order::Pause { term, .. }
-        | Order::Resume { term, .. }
-        | Order::Signal { term, .. }
-        | Order::Acknowledge { term, .. } => *term,
-    }
-}
-
-fn set_term(order: &mut Order, new: gpool_model::Term) {
-    match order {
-        Order::Run(run) => run.term = new,
-        Order::Sync { term, .. }
-        | Order::Stop { term, .. }
-        | Order::Change { term, .. }
-        | Order::Pause { term, .. }
-        | Order::Resume { term, .. }
-        | Order::Signal { term, .. }
-        | Order::Acknowledge { term, .. } => *term = new,
     }
 }

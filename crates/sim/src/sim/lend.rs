@@ -1,17 +1,16 @@
 //! The memory of shared devices: programs allocate and free it; agents lend it and call loans back,
 //! as `gpool_agent` does around [`gpool_node::loans`]. Use and grants outlive the agent.
 
-use gpool_model::{Bytes, DeviceUuid, Millis, TaskId, Timestamp};
-use gpool_node::loans::{self, Act, Answer, Called, Decision, Rung, Tenant};
-use gpool_node::presence::{self, Presence};
+use gpool_model::{Bytes, DeviceUuid, TaskId, Timestamp};
+use gpool_node::loans::{self, Act, Called, Decision, Rung, Tenant};
+use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Claim, Machine, Memory, Why, Wish};
+use crate::nodes::{Answer, DEADLINE, Question, divide};
 use crate::sim::{Sim, picked};
 
-/// The longest time until a called loan is back.
-const DEADLINE: Millis = Millis::from_secs(30);
 /// The time between two looks of an agent at the memory, in milliseconds.
 const TICK: u64 = 1000;
 /// Rounds of a decision: programs may use a grant until it is lower.
@@ -165,13 +164,13 @@ impl Sim {
         let memory = self.machines[m].usable(device);
         for _ in 0..ROUNDS {
             let mut seats = self.machines[m].tenants(device, self.bug);
-            let mut present: Vec<(&mut Tenant, Presence)> =
-                seats.iter_mut().map(|seat| (&mut seat.tenant, seat.presence)).collect();
-            let is_frozen = presence::reserve(memory, &mut present);
-            let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
-            let mut plan = loans::decide(memory, DEADLINE, &tenants, now);
-            if is_frozen {
-                presence::freeze(&mut plan, tenants.iter());
+            let asked: Vec<_> = seats.iter().map(|seat| (seat.tenant, seat.presence)).collect();
+            let mut tenants = asked.clone();
+            let (mut plan, is_frozen) = divide(memory, &mut tenants, now);
+            let question = || Question::Divide { memory, now, tenants: asked };
+            self.keep(|| (question(), Answer::Plan(plan.clone())));
+            for (seat, (tenant, _)) in seats.iter_mut().zip(tenants) {
+                seat.tenant = tenant;
             }
             for called in plan.iter_mut().filter_map(|decision| decision.called.as_mut()) {
                 if self.bug == Some(Bug::KeepTooLittle) {
@@ -268,13 +267,13 @@ impl Sim {
         wish.is_late |= decision.is_late;
         let (total, waited) = (wish.total, now.saturating_sub(wish.since));
         match decision.grant.wish {
-            Some(Answer::Yes) => {
+            Some(loans::Answer::Yes) => {
                 memory.wish = None;
                 memory.uses(total);
                 self.totals.loans += u64::from(total > seat.tenant.request);
                 true
             }
-            Some(Answer::No) => {
+            Some(loans::Answer::No) => {
                 memory.wish = None;
                 if total <= seat.tenant.request && waited < 2 * DEADLINE.get() {
                     let what = format!("{} is refused {total} after {waited} ms", seat.task);
@@ -282,7 +281,7 @@ impl Sim {
                 }
                 true
             }
-            Some(Answer::Wait) | None => false,
+            Some(loans::Answer::Wait) | None => false,
         }
     }
 
@@ -407,9 +406,11 @@ impl Machine {
             let presence = agent.presence.get(&task).copied().unwrap_or_default();
             let claim = &self.claims[&task];
             // The driver counts the memory that is really there.
-            let is_there = !presence.is_away() || claim.is_on_devices() || claim.is_restoring;
-            let is_counted = is_there && bug != Some(Bug::LeavingNotAwaited);
-            let is_counted = is_counted || !presence.is_away() || bug == Some(Bug::AwayCounted);
+            let is_hidden = presence.comes_back() && bug == Some(Bug::GrowthDuringRestore);
+            let is_seen = claim.is_on_devices() || (claim.is_restoring && !is_hidden);
+            let is_counted = (is_seen && bug != Some(Bug::LeavingNotAwaited))
+                || !(presence.is_away() || is_hidden)
+                || bug == Some(Bug::AwayCounted);
             let wish = memory
                 .wish
                 .filter(|_| !presence.is_away())
@@ -453,8 +454,8 @@ impl Memory {
 /// A device with more memory granted than it has.
 fn granted_twice(machine: &Machine) -> Option<String> {
     machine.node.devices.iter().find_map(|device| {
-        let here = machine.present().filter(|(_, _, slot, _)| slot.device == device.uuid);
-        let most = here.map(|(_, _, _, memory)| memory.used.max(memory.granted));
+        let here = machine.shared().filter(|(_, _, slot, _)| slot.device == device.uuid);
+        let most = here.map(|(task, _, _, memory)| machine.most(task, memory));
         let all = most.fold(Bytes::ZERO, Bytes::saturating_add);
         let (uuid, memory) = (&device.uuid, device.memory);
         (all > memory).then(|| format!("{all} of {memory} of {uuid} are used or granted"))

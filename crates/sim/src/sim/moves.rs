@@ -5,6 +5,7 @@ use gpool_model::agent::TaskIs;
 use gpool_model::{Bytes, TaskId};
 use gpool_node::converge::{Input, Seats};
 use gpool_node::presence::Presence;
+use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -19,7 +20,7 @@ impl Sim {
             (Some(Bug::DetachLost), Told::Detach)
                 | (Some(Bug::AttachLost), Told::Attach(_))
                 | (Some(Bug::ReturnForgotten), Told::Return)
-        );
+        ) || (told == Told::Detach && self.is_resizing);
         let machine = &mut self.machines[m];
         let Some(agent) = machine.agent.as_mut().filter(|_| !is_lost) else { return };
         match machine.claims.get_mut(&task).filter(|claim| claim.link == Some(agent.number)) {
@@ -187,9 +188,11 @@ impl Sim {
     /// Checks that each agent has the tasks where they are, and that nothing waits for devices that
     /// can be freed.
     pub(crate) fn check_places(&mut self) {
+        let world = self.server.as_ref().map(|server| server.control.world());
         let found = self.machines.iter().find_map(|machine| {
-            let displaced = displaced(machine).map(|what| (Invariant::Places, what));
-            displaced.or_else(|| unfreed(machine).map(|what| (Invariant::Freed, what)))
+            let displaced = displaced(machine).or_else(|| forgotten(machine));
+            let displaced = displaced.map(|what| (Invariant::Places, what));
+            displaced.or_else(|| unfreed(machine, world).map(|what| (Invariant::Freed, what)))
         });
         if let Some((invariant, what)) = found {
             self.blame(invariant, what);
@@ -230,6 +233,20 @@ fn displaced(machine: &Machine) -> Option<String> {
     Some(format!("{task} is on {really:?} of {name}, and its agent has it on {seats:?}"))
 }
 
+/// A task that is paused for its loans, and its agent has it on its devices.
+fn forgotten(machine: &Machine) -> Option<String> {
+    let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
+    let is_here = |task: &TaskId| {
+        let presence = agent.presence.get(task).copied().unwrap_or_default();
+        presence == Presence::Here
+    };
+    let mut claims = machine.claims.iter().filter(|(_, claim)| claim.is_alive());
+    let (task, _) = claims.find(|(task, claim)| {
+        claim.by_node && claim.paused_at.is_some() && is_calm(claim, agent.number) && is_here(task)
+    })?;
+    Some(format!("{task} is paused for its loans, and its agent has it on its devices"))
+}
+
 /// Whether something moves on a machine, or is launched.
 pub(crate) fn is_under_way(machine: &Machine) -> bool {
     let Some(agent) = machine.agent.as_ref().filter(|agent| agent.has_adopted) else { return true };
@@ -242,7 +259,7 @@ pub(crate) fn is_under_way(machine: &Machine) -> bool {
 }
 
 /// A task that waits for devices on a machine on which nothing moves.
-fn unfreed(machine: &Machine) -> Option<String> {
+fn unfreed(machine: &Machine, world: Option<&World>) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|_| !is_under_way(machine))?;
     let name = &machine.node.name;
     let away = machine.claims.iter().find(|(_, claim)| {
@@ -252,7 +269,9 @@ fn unfreed(machine: &Machine) -> Option<String> {
     if let Some((task, _)) = away {
         return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
     }
-    if machine.claims.values().any(|claim| claim.is_alive() && claim.comes_back()) {
+    let comes_back = machine.claims.values().any(|claim| claim.is_alive() && claim.comes_back());
+    // The device of a share that shrinks is booked before the share has shrunk.
+    if comes_back || !world.is_some_and(|world| machine.has_noted_all(world)) {
         return None;
     }
     let waits = agent.converge.tasks().into_iter().find(|report| {

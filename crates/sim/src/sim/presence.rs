@@ -15,7 +15,7 @@ use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Claim, Machine, Told};
 use crate::sim::moves::is_under_way;
-use crate::sim::projects::preset;
+use crate::sim::projects::{preset, without_quotas};
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -65,7 +65,7 @@ impl Sim {
         let claim = &self.machines[m].claims[&task];
         let is_off = claim.paused_at.is_some() || claim.is_detached;
         let (by_node, is_paused) = (claim.by_node, claim.is_paused() || claim.is_detached);
-        if is_off && by_node {
+        if is_off && by_node && self.bug != Some(Bug::AwayForgotten) {
             self.note_presence(m, task, Presence::Away);
         }
         if is_off && is_paused {
@@ -78,8 +78,12 @@ impl Sim {
         match told {
             Told::Vacate => self.leave_for_node(m, task, fails),
             Told::Return => {
+                let cancels = self.bug == Some(Bug::ReturnCancelsPause);
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 claim.by_node = false;
+                if cancels && let Some((_, is_paused)) = &mut claim.halted {
+                    *is_paused = false;
+                }
                 self.go_on(m, task);
             }
             Told::Pause(generation) => self.pause(m, task, generation, fails),
@@ -132,6 +136,9 @@ impl Sim {
     fn leave_for_node(&mut self, m: usize, task: TaskId, fails: bool) {
         let now = self.now;
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
+        if claim.by_node {
+            return self.note_presence(m, task, Presence::Away);
+        }
         let order = claim.order.as_ref();
         let may = order.is_some_and(|order| order.spec.life.exits.contains(&Exit::Pause));
         if fails || !may || claim.ending.is_some() {
@@ -200,7 +207,10 @@ impl Sim {
         }
         let is_moved = claim.seats.devices() != devices;
         let is_attached = claim.is_detached && !claim.is_resuming;
-        let stays = !was_paused && bug == Some(Bug::AttachIgnored);
+        let stays = match was_paused {
+            true => bug == Some(Bug::ResumedOnOldDevices),
+            false => bug == Some(Bug::AttachIgnored),
+        };
         match stays {
             true => claim.is_detached = false,
             false => claim.put(devices),
@@ -225,6 +235,7 @@ impl Sim {
 
     /// The driver can't restore a task on other devices.
     fn not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
+        let is_hidden = self.bug == Some(Bug::NotMovedHidden);
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
         claim.halted = Some((generation, true));
         claim.is_resuming = false;
@@ -234,7 +245,10 @@ impl Sim {
         self.totals.moves_failed += 1;
         self.note_presence(m, task, Presence::Paused);
         let why = "the driver refused".to_owned();
-        let halting = Halting::NotMoved { why, devices };
+        let halting = match is_hidden {
+            true => Halting::Resumed,
+            false => Halting::NotMoved { why, devices },
+        };
         self.answer(m, task, Input::Halted { task, generation, halting });
     }
 
@@ -247,8 +261,8 @@ impl Sim {
         }
     }
 
-    /// Paused jobs may go on, and all their devices may be used, also those that no reservation
-    /// gives them; returns whether there are any.
+    /// Paused jobs may go on, and nothing keeps them from their devices: no drain, reservation,
+    /// policy or quota; returns whether there are any.
     pub(crate) fn resume_all(&mut self) -> bool {
         let jobs = self.holding(JobState::Paused);
         let server = self.server.as_ref().filter(|it| it.paused_until.is_none());
@@ -256,13 +270,14 @@ impl Sim {
         let world = server.control.world();
         let reserved = world.reservations().keys().cloned().collect();
         let all = world.nodes().iter().map(|row| &row.node);
-        let allows = all.clone().filter(|node| node.allowed.is_some());
+        let allows = all.filter(|node| node.allowed.is_some());
         let allow = |node: &Node| Command::AllowDevices { node: node.name.clone(), devices: None };
         let mut commands: Vec<Command> = allows.map(allow).collect();
         let undrain = |node: &Node| DrainTarget { node: node.name.clone(), device: None };
-        commands.push(Command::Undrain { targets: all.map(undrain).collect() });
+        let drained = world.drained().map(|row| undrain(&row.node));
+        commands.push(Command::Undrain { targets: drained.collect() });
         commands.push(Command::Unreserve { names: reserved });
-        commands.push(preset("fair"));
+        commands.extend([preset("fair"), without_quotas(world)]);
         let resume = |job: &JobId| Command::on(vec![*job], JobVerb::Resume);
         commands.extend(jobs.iter().map(resume));
         commands.into_iter().for_each(|command| self.ask_as_admin(command));
@@ -306,13 +321,8 @@ impl Sim {
     /// booked and nothing moves.
     fn outgrown(&self, world: &World) -> Option<String> {
         self.machines.iter().filter(|it| it.can_move && !is_under_way(it)).find_map(|machine| {
-            let is_known = |(task, claim): (&TaskId, &Claim)| {
-                let row = world.job(task.job);
-                row.is_some_and(|row| row.job.generation == claim.generation)
-            };
-            let mut alive = machine.claims.iter().filter(|(_, claim)| claim.ended.is_none());
             let comes_back = machine.claims.values().any(Claim::comes_back);
-            let is_still = alive.all(is_known) && !comes_back;
+            let is_still = machine.has_noted_all(world) && !comes_back;
             let mut devices = machine.node.devices.iter().filter(|_| is_still);
             let device = devices.find(|device| machine.is_outgrown(device))?;
             let name = &machine.node.name;
@@ -326,6 +336,16 @@ fn is_change(order: &Order) -> bool {
 }
 
 impl Machine {
+    /// Whether its tasks have the terms that the server booked: an order to change them may be
+    /// behind others, or lost.
+    pub(crate) fn has_noted_all(&self, world: &World) -> bool {
+        let is_noted = |(task, claim): (&TaskId, &Claim)| {
+            let row = world.job(task.job);
+            row.is_some_and(|row| row.job.generation == claim.generation)
+        };
+        self.claims.iter().filter(|(_, claim)| claim.ended.is_none()).all(is_noted)
+    }
+
     /// Whether memory of a task is on its way to a device or away from it: programs wait for that.
     pub(crate) fn is_pausing(&self) -> bool {
         let is_under_way =

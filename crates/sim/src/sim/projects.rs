@@ -9,6 +9,8 @@ use gpool_model::{
     Weight,
 };
 
+use gpool_world::World;
+
 use crate::broken::Invariant;
 use crate::happening::{Happening, Kind};
 use crate::sim::{Sim, picked};
@@ -35,6 +37,26 @@ pub(crate) fn preset(name: &str) -> Command {
         set: vec![("user_priority_max".to_owned(), PRIORITY_MAX.to_string())],
         dry_run: false,
     }
+}
+
+/// Guarantees each project all that there is.
+pub(crate) fn without_quotas(world: &World) -> Command {
+    let of_models = MODELS.iter().map(|(_, model, _)| ResourceKind::GpuModel((*model).to_owned()));
+    let of_pools = (1..=3).filter_map(pool).map(ResourceKind::GpuPool);
+    let kinds = [ResourceKind::Gpu, ResourceKind::Cpu].into_iter().chain(of_models).chain(of_pools);
+    let all = QuotaPatch {
+        guaranteed: Some(Some(Amount::UNLIMITED)),
+        limit: Some(Amount::UNLIMITED),
+        weight: None,
+    };
+    let quotas = kinds.map(|kind| (kind, all)).collect();
+    let patch = ProjectPatch { parent: Some(None), quotas, ..ProjectPatch::default() };
+    let change = |name: &ProjectName| {
+        let how = ProjectChangeHow::Declare { patch: Box::new(patch.clone()) };
+        ProjectChange { name: name.clone(), how }
+    };
+    let changes = world.projects().keys().map(change).collect();
+    Command::ChangeProjects(ProjectsAsk { changes, ..ProjectsAsk::default() })
 }
 
 impl Sim {

@@ -1,10 +1,11 @@
 //! The rules for preempted and reclaimed work: the beneficiary claims the devices, and keeps the
-//! claim until it starts on them, unless a user's request or its own end takes it away.
+//! claim until it starts on them, unless a user's request, its own end or a pause that fails takes
+//! it away.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
-use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId};
+use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId, TaskId};
 use gpool_world::JobRow;
 
 use crate::broken::Invariant;
@@ -48,8 +49,14 @@ impl Sim {
                 AllocationState::Claimed { after } => after.as_slice(),
                 _ => &[],
             });
-            settled.extend(after.map(|task| (task.job, task.attempt)));
+            let after: Vec<TaskId> = after.copied().collect();
+            settled.extend(after.iter().map(|task| (task.job, task.attempt)));
+            let keeps_its_devices = |task: &TaskId| {
+                let row = world.job(task.job);
+                row.is_some_and(|row| row.job.course.not_pausable.is_some())
+            };
             let is_excused = !requests.is_empty()
+                || after.iter().any(keeps_its_devices)
                 || id.element.is_some()
                 || row.is_none_or(|row| row.spec.life.deadline.is_some())
                 || world.drained().next().is_some()
