@@ -1,6 +1,8 @@
 //! The answers that a client gets. The server may have another version, or be another program; and
 //! users choose much of the text in its answers.
 
+use std::collections::BTreeSet;
+
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
@@ -64,7 +66,9 @@ fn list(client: &Client) {
     let row = |item: Job| Row { json: serde_json::to_value(&item).unwrap_or_default(), item };
     let rows: Vec<Row<Job>> = jobs.into_iter().map(row).collect();
     for form in [Format::Wide, Format::Json, Format::Jsonl, Format::Name] {
-        let look = Look { view: view(&UTC), width: Some(80), colors: false, footer: "" };
+        let marked = BTreeSet::new();
+        let view = view(&UTC);
+        let look = Look { view, width: Some(80), colors: false, footer: "", marked: &marked };
         are_shown(&JOBS.text(&rows, form, &[], &look).expect("the usual columns are there"));
     }
 }

@@ -279,7 +279,9 @@ fn a_share_that_can_not_be_limited_elsewhere_waits_for_its_own_gpu() {
     let (mut program, other) = displaced(&rig, &SHARE);
     let id = program.id.clone();
     let symbol = "nvmlDeviceSetMemoryLimits_v1".to_owned();
-    rig.edit(|state| drop(state.errors.insert(symbol, 999)));
+    rig.edit(|state| {
+        state.errors.insert(symbol, 999);
+    });
     rig.cluster.gpool(["resume", &id]).ok();
     until_so("it is explained", || rig.cluster.why(&id).contains("can't limit its memory"));
     rig.edit(|state| state.errors.clear());
