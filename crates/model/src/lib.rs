@@ -46,6 +46,7 @@ pub mod placeholder;
 pub mod plan;
 pub mod policy;
 mod policy_pools;
+mod policy_prices;
 pub mod policy_text;
 pub mod positions;
 pub mod prediction;

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{NodeName, PoolName, is_plain_name};
 use crate::pattern::ModelPattern;
-use crate::policy::Policy;
 use crate::unit::Timestamp;
 
 /// An amount of money, in millionths of the currency.
@@ -213,17 +211,4 @@ pub struct PastPrices {
     pub until: Timestamp,
     /// The prices.
     pub prices: Prices,
-}
-
-impl Policy {
-    /// Records the prices of `before` as those of the time before `now`, if they were replaced. The
-    /// first prices of a cluster also apply to the time before them.
-    pub fn note_prices(&mut self, before: &Self, now: Timestamp) {
-        self.past_prices = before.past_prices.clone();
-        let is_first = before.past_prices.is_empty() && before.prices.is_none();
-        if self.prices != before.prices && !is_first {
-            let past = PastPrices { until: now, prices: before.prices.clone() };
-            Arc::make_mut(&mut self.past_prices).push(past);
-        }
-    }
 }

@@ -208,8 +208,8 @@ pub struct Job {
     pub activate: Vec<Activate>,
     /// ID of the setup job.
     pub setup: Option<String>,
-    /// Holder of the job: `user`, `admin`, `scheduler` or `budget`; `idle` while its GPUs are released
-    /// and it does not need them. Only an admin can start a job that an admin holds.
+    /// Holder of the job: `user`, `admin`, `scheduler` or `budget`; `idle` while its GPUs are
+    /// released and it does not need them. Only an admin can start a job that an admin holds.
     pub held_by: Option<String>,
     /// Name of the admin that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]

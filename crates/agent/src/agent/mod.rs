@@ -272,11 +272,10 @@ impl Agent {
         let about = devices::About { samples: samples_too, filter, shim, seen, groups };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let site_too = site.clone();
         let parts = runner::Parts {
             config,
             layout,
-            site,
+            site: site.clone(),
             _held: held,
             devices,
             shares,
@@ -291,7 +290,7 @@ impl Agent {
             .name("agent".into())
             .spawn(move || runner.run())
             .map_err(system("start a thread"))?;
-        Ok(AgentHandle { inputs, waker, samples, facts, site: site_too, thread })
+        Ok(AgentHandle { inputs, waker, samples, facts, site, thread })
     }
 }
 

@@ -23,7 +23,7 @@ fn user(name: &str) -> Payer {
 
 fn submit(harness: &mut Harness, caller: &Caller, new: NewJob) -> JobId {
     match harness.submit(caller, vec![new]).expect("it is valid") {
-        Reply::Submitted { jobs, .. } => jobs[0],
+        Reply::Submitted { first, .. } => JobId { number: first, element: None },
         other => panic!("{other:?}"),
     }
 }

@@ -25,7 +25,13 @@ pub const COST: Noun<CostRow> = Noun {
 fn keys() -> Vec<String> {
     [
         "start",
-        "group",
+        "project",
+        "user",
+        "model",
+        "kind",
+        "node",
+        "pool",
+        "job",
         "currency",
         "gpu_hours",
         "cost",

@@ -21,7 +21,13 @@ pub const USAGE: Noun<UsageRow> = Noun {
 fn keys() -> Vec<String> {
     [
         "start",
-        "group",
+        "project",
+        "user",
+        "model",
+        "kind",
+        "node",
+        "pool",
+        "job",
         "gpu_hours",
         "measured_gpu_hours",
         "busy_gpu_hours",

@@ -104,12 +104,7 @@ impl Server {
             answer(Ok(gpool_model::mig_layout::MigReport::default()));
         });
         let lending = Box::new(BTreeMap::new);
-        let usage = Box::new(|_| LiveUsage {
-            cpu: Some(Millis::from_secs(90)),
-            memory: Some(Bytes::from_gib(2)),
-            read: Some(Bytes::from_gib(3)),
-            ..LiveUsage::default()
-        });
+        let usage = Box::new(|_| used());
         let agent = AskAgent { open, divide, samples: Box::new(samples), lending, usage };
         let shared = Arc::new(Shared {
             info,
@@ -252,5 +247,15 @@ impl Drop for Server {
         if let Some(core) = self.core.take() {
             drop(core.join());
         }
+    }
+}
+
+/// What each running task has used.
+fn used() -> LiveUsage {
+    LiveUsage {
+        cpu: Some(Millis::from_secs(90)),
+        memory: Some(Bytes::from_gib(2)),
+        read: Some(Bytes::from_gib(3)),
+        ..LiveUsage::default()
     }
 }

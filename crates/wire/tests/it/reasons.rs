@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use gpool_model::budget::{Overspent, Payer};
 use gpool_model::gpu::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AdminHold, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, NodeFilter, NodeName,
-    NodeRule, PoolName, ProjectName, Reason, ReservationName, ResourceKind, Timestamp,
+    AdminHold, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, Money, NodeFilter,
+    NodeName, NodeRule, PoolName, ProjectName, Reason, ReservationName, ResourceKind, Timestamp,
 };
 
 fn h100(count: u32) -> GpuRequest {
@@ -229,6 +230,18 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             "Job 7 has used 0.2 GPU-hours and this job 3: jobs with less go first",
         ),
         (Reason::HeldByUser { since }, "It is held until its user releases it"),
+        (
+            Reason::OverBudget {
+                since,
+                by: Some(Box::new(Overspent {
+                    payer: Payer::Project(red()),
+                    spent: Money::parse("101.5").unwrap(),
+                    budget: Money::parse("100").unwrap(),
+                    currency: Arc::from("EUR"),
+                })),
+            },
+            "It is held: the budget of project red for this month is used up, 101.5 EUR of 100",
+        ),
         (
             Reason::SetAside { since },
             "It is held by the scheduler: its plan for this job broke a rule; the case is in \
