@@ -98,6 +98,27 @@ pub const KEYS: &[Key] = &[
         "\"127.0.0.1:7478\"",
         "Loopback address of the dashboard, or none. Default: any free port if this one is taken.",
     ),
+    example(
+        "metrics",
+        "\"job\"",
+        "Labels of /metrics: low, normal, job. Without it, normal; job up to 200 GPUs.",
+    ),
+    usual(
+        "metrics_names",
+        "\"gpool\"",
+        "Names of GPU metrics: gpool, or dcgm to add those of dcgm-exporter.",
+    ),
+    example(
+        "traces",
+        "\"http://127.0.0.1:4318\"",
+        "Receiver of OpenTelemetry traces of jobs (OTLP as JSON). Without it, none are sent.",
+    ),
+    example(
+        "hpc_job_mapping_dir",
+        "\"/run/gpool/hpc-jobs\"",
+        "Folder for the job IDs of each GPU, for dcgm-exporter --hpc-job-mapping-dir.",
+    ),
+    usual("log_format", "\"text\"", "Format of the log: text or json."),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

@@ -20,6 +20,7 @@ pub mod examples;
 pub mod failpoint;
 pub mod keys;
 pub mod lab;
+pub mod log;
 pub mod outcome;
 pub mod reasons;
 pub mod render;

@@ -40,6 +40,7 @@ pub mod launch;
 pub mod life;
 pub mod live;
 mod log;
+pub mod metrics;
 pub mod mig;
 mod misfit;
 pub mod node;

@@ -84,6 +84,7 @@ mod store;
 mod strangers;
 mod submit;
 mod summary;
+mod telemetry;
 mod transcripts;
 mod users;
 mod waste;

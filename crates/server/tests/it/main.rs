@@ -24,6 +24,7 @@ mod kept;
 mod limits;
 mod listing;
 mod live;
+mod lives;
 mod mail;
 mod otherwise;
 mod output;

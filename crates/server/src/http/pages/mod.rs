@@ -21,7 +21,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap, HeaderValue};
-use axum::http::{Method, Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::{Json, Router};
 use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
@@ -121,7 +121,7 @@ impl Pages {
         };
         let path = head.uri.path().to_owned();
         let page = match head.method {
-            Method::GET | Method::HEAD => match self.public(&path, label).await {
+            Method::GET | Method::HEAD => match self.public(&head.uri, label).await {
                 Some(page) => page,
                 None => match self.visit(label, &head.headers).await {
                     Some(mut visit) => {
@@ -141,13 +141,15 @@ impl Pages {
     }
 
     /// The page of a path that needs no user; `None` for other paths.
-    async fn public(&self, path: &str, label: &str) -> Option<Page> {
-        let parts = path.split('/').skip(1).collect::<Vec<_>>();
+    async fn public(&self, uri: &Uri, label: &str) -> Option<Page> {
+        let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
             ["login", code] => Ok(self.sign_in(label, code)),
             ["assets", name] => Ok(file(name)),
-            ["healthz" | "readyz" | "metrics" | "openapi.json"] => self.forward(path).await,
+            ["healthz" | "readyz" | "metrics" | "openapi.json"] => {
+                self.forward(uri.path_and_query().map_or("/", |it| it.as_str())).await
+            }
             _ => return None,
         })
     }
