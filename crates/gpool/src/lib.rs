@@ -18,6 +18,7 @@ pub mod entry;
 pub mod examples;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
+pub mod grafana;
 pub mod keys;
 pub mod lab;
 pub mod log;

@@ -34,6 +34,7 @@ mod faults;
 mod flood;
 mod forecast;
 mod gangs;
+mod grafana;
 mod greedy;
 mod harness;
 mod hostile;
