@@ -28,6 +28,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "faketime", package: "faketime", can_be_absent: true },
     Program { name: "python3", package: "python3-venv", can_be_absent: true },
     Program { name: "chromium", package: "chromium", can_be_absent: true },
+    Program { name: "prometheus", package: "prometheus", can_be_absent: true },
 ];
 
 /// Packages of Python with pinned versions, and their folder below the root.

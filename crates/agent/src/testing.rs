@@ -5,6 +5,7 @@ pub use crate::agent::await_launches;
 pub use crate::agent::done::Done;
 pub use crate::agent::facts::{capacity, capacity_with, memory};
 pub use crate::agent::isolation::Isolation;
+pub use crate::agent::job_files::{JobFiles, JobsByGpu};
 pub use crate::environment::{Surroundings, environment, fill_in, output_file};
 pub use crate::message::{Cap, Element, GpuMemory, ToShepherd, line, take_lines};
 pub use crate::record::{Claim, Claimant, Found, Record};

@@ -9,13 +9,15 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_model::escape::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
 use gpool_server::{
-    Allowed, BadRelay, MailSettings, NotifySettings, ProviderConfig, ProviderSettings, Relay,
-    WebAddress,
+    Allowed, BadRelay, Detail, MailSettings, NotifySettings, ProviderConfig, ProviderSettings,
+    Relay, TraceUrl, WebAddress,
 };
+use gpool_wire::metrics::MetricNames;
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
 use crate::keys;
+use crate::log::LogFormat;
 use crate::toml_file;
 
 /// The keys of the file; an unknown key is refused.
@@ -98,6 +100,19 @@ pub struct Config {
     /// Whether users act as the system users of the same names.
     #[serde(default)]
     pub oidc_same_names: bool,
+    /// How many labels metrics have: `low`, `normal` or `job`.
+    #[serde(default, deserialize_with = "parsed")]
+    pub metrics: Option<Detail>,
+    /// Names of GPU metrics: `gpool`, or also those of `dcgm`.
+    #[serde(default)]
+    pub metrics_names: MetricNames,
+    /// The address that takes OpenTelemetry traces.
+    #[serde(default, deserialize_with = "parsed")]
+    pub traces: Option<TraceUrl>,
+    /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
+    pub hpc_job_mapping_dir: Option<PathBuf>,
+    /// The format of the log, as `up --log-format`.
+    pub log_format: Option<LogFormat>,
     /// Entries that the journal keeps at least; older ones are dropped.
     pub journal_entries: Option<u64>,
     /// Default notification rules for jobs without their own: `fail@https://host/path`.
@@ -123,6 +138,13 @@ fn size<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Bytes>
 
 fn web<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<WebAddress, D::Error> {
     String::deserialize(text)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(text: D) -> std::result::Result<Option<T>, D::Error>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    String::deserialize(text)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Loans are checked once a second, and each rung of a call takes a sixth of the time.

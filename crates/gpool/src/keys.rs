@@ -126,6 +126,27 @@ pub const KEYS: &[Key] = &[
     usual("oidc_groups_claim", "\"groups\"", "Claim with the groups of a user."),
     usual("oidc_admin_groups", "[]", "Groups at the provider with the rights of an admin."),
     usual("oidc_same_names", "false", "Whether users act as the system users of the same names."),
+    example(
+        "metrics",
+        "\"job\"",
+        "Labels of /metrics: low, normal, job. Without it, normal; job up to 200 GPUs.",
+    ),
+    usual(
+        "metrics_names",
+        "\"gpool\"",
+        "Names of GPU metrics: gpool, or dcgm to add those of dcgm-exporter.",
+    ),
+    example(
+        "traces",
+        "\"http://127.0.0.1:4318\"",
+        "Receiver of OpenTelemetry traces of jobs (OTLP as JSON). Without it, none are sent.",
+    ),
+    example(
+        "hpc_job_mapping_dir",
+        "\"/run/gpool/hpc-jobs\"",
+        "Folder for the job IDs of each GPU, for dcgm-exporter --hpc-job-mapping-dir.",
+    ),
+    usual("log_format", "\"text\"", "Format of the log: text or json."),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),
     usual("notify", "[]", "Notifications of jobs without --notify: [\"fail@https://host/path\"]."),
     usual(

@@ -18,8 +18,10 @@ pub mod entry;
 pub mod examples;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
+pub mod grafana;
 pub mod keys;
 pub mod lab;
+pub mod log;
 pub mod outcome;
 pub mod reasons;
 pub mod render;

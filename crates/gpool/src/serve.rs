@@ -36,6 +36,8 @@ pub struct NodeSettings {
     pub isolate_gpus: Option<bool>,
     /// The longest time until borrowed memory of a GPU is back.
     pub loan_deadline: Option<Millis>,
+    /// A folder for files that name the jobs of each GPU; a node of several has its own in it.
+    pub job_files: Option<PathBuf>,
 }
 
 /// The folder of a node's files: the state folder itself for an only node, unless the node already
@@ -74,6 +76,10 @@ pub fn serve(
         agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
         agent.loan_deadline = settings.loan_deadline.unwrap_or(agent.loan_deadline);
         agent.gpu_tasks_kept = settings.gpu_tasks_kept;
+        agent.job_files = settings.job_files.as_ref().map(|folder| match nodes.len() {
+            1 => folder.clone(),
+            _ => folder.join(name.as_str()),
+        });
         // A server without root has only one user.
         let is_shared = rustix::process::geteuid().is_root();
         let all = Some(agent.tasks_max).filter(|_| !is_shared);

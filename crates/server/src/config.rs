@@ -7,6 +7,7 @@ use gpool_model::{DeviceStrategy, Labels, Millis, NodeName, PoolName};
 use crate::handle::FindUser;
 use crate::http;
 use crate::limits::Limits;
+use crate::lives::settings::Telemetry;
 use crate::older::FindLaunched;
 use crate::post::NotifySettings;
 use crate::sign_in::ProviderConfig;
@@ -44,6 +45,8 @@ pub struct ServerConfig {
     pub keep_output: Option<Millis>,
     /// Retention time of the data for a retry of an ended job: environment and script.
     pub keep_environment: Millis,
+    /// Settings of metrics and traces.
+    pub telemetry: Telemetry,
     /// Notification settings.
     pub notify: NotifySettings,
     /// Finds user accounts.

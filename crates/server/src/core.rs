@@ -90,7 +90,9 @@ impl Core {
             false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
         };
         make_plans_wrong(&mut control);
-        let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone())?;
+        let lives = Arc::clone(&shared.lives);
+        lives.reset(control.world());
+        let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone(), lives)?;
         Ok(Self {
             control,
             shared,
@@ -154,7 +156,9 @@ impl Core {
                 batch.push(input);
             }
             let pulse = Arc::clone(&self.shared.pulse);
+            let began = Instant::now();
             stopping |= pulse.step(|| self.take(batch));
+            self.shared.lives.tally.stepped(began.elapsed());
             pulse.commits(self.control.revision(), self.control.durable());
         }
         self.encoder.close();
@@ -367,7 +371,10 @@ impl Core {
         self.encoder.drain();
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
         match reloaded.and_then(|loaded| world_of(&loaded).map_err(anyhow::Error::msg)) {
-            Ok(world) => self.control = Control::new(world),
+            Ok(world) => {
+                self.shared.lives.reset(&world);
+                self.control = Control::new(world);
+            }
             Err(error) => tracing::error!(%error, "can't load the store; trying again"),
         }
     }

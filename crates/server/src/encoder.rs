@@ -1,12 +1,13 @@
 //! Writes commits as rows, beside the core's thread.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use gpool_model::Commit;
 use gpool_store::Submitter;
 
 use crate::codec;
 use crate::input::Input;
+use crate::lives::Lives;
 
 /// The thread that does: a bulk submission has megabytes of rows.
 pub(crate) struct Encoder {
@@ -21,13 +22,18 @@ enum Work {
 }
 
 impl Encoder {
-    pub fn spawn(store: Submitter, core: mpsc::Sender<Input>) -> std::io::Result<Self> {
+    pub fn spawn(
+        store: Submitter,
+        core: mpsc::Sender<Input>,
+        lives: Arc<Lives>,
+    ) -> std::io::Result<Self> {
         let (commits, inbox) = mpsc::channel::<Work>();
         let work = move || {
             for work in inbox {
                 match work {
                     Work::Drain(done) => drop(done.send(())),
                     Work::Commit(commit) => {
+                        lives.handed_over(&commit);
                         if let Err(error) = store.submit(codec::encode(commit)) {
                             // The core may be gone.
                             drop(core.send(Input::Committed(Err(error))));

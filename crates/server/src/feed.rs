@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpool_model::effect::Change;
-use gpool_model::job::JobState;
 use gpool_model::{Notice, Timestamp};
 use gpool_wire::Time;
 use gpool_wire::event::{Event, EventKind};
@@ -28,9 +27,7 @@ struct Ring {
     last: u64,
     // Invariant: consecutive numbers that end with `last`.
     notices: VecDeque<Notice>,
-    n_started: u64,
     n_moved: u64,
-    n_ended: [u64; JobState::ALL.len()],
 }
 
 /// The events after a position.
@@ -56,12 +53,6 @@ impl Feed {
     /// Stores a notice of the core, immediately and in order.
     pub fn keep(&self, notice: Notice) {
         let mut ring = self.ring();
-        if let Change::JobState { state, .. } = &notice.change {
-            ring.n_started += u64::from(*state == JobState::Running);
-            if state.is_end() {
-                ring.n_ended[*state as usize] += 1;
-            }
-        }
         ring.n_moved += u64::from(matches!(notice.change, Change::JobMoved { .. }));
         ring.last += 1;
         ring.notices.push_back(notice);
@@ -112,13 +103,6 @@ impl Feed {
     /// Returns the number of moves of running jobs since the server started.
     pub fn n_moved(&self) -> u64 {
         self.ring().n_moved
-    }
-
-    /// Returns the numbers of started and ended jobs since the server started, the latter by state.
-    pub fn counts(&self) -> (u64, Vec<(JobState, u64)>) {
-        let ring = self.ring();
-        let ends = JobState::ALL.into_iter().filter(|state| state.is_end());
-        (ring.n_started, ends.map(|state| (state, ring.n_ended[state as usize])).collect())
     }
 }
 

@@ -26,6 +26,8 @@ use crate::input::Input;
 use crate::limits::Limits;
 use crate::link::AskAgent;
 use crate::live::Pulse;
+use crate::lives::Lives;
+use crate::lives::settings::Telemetry;
 use crate::post::{Keys, MailSettings};
 use crate::reads::Reads;
 use crate::recovery::account::Account;
@@ -113,6 +115,10 @@ pub(crate) struct Shared {
     pub forecaster: Arc<Forecaster>,
     /// Current step of the core, for the liveness check.
     pub pulse: Arc<Pulse>,
+    /// Counters and traces of jobs.
+    pub lives: Arc<Lives>,
+    /// Settings of metrics and traces.
+    pub telemetry: Telemetry,
     /// Threads for slow reads.
     pub reads: Reads,
     /// The last copy of the state.

@@ -36,6 +36,7 @@ pub async fn keep(handle: CoreHandle) {
         };
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
+        handle.shared.lives.tally.looked(passed, &look.devices);
         let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(0);
         let Some(minute) = minutes.add(this_minute(), passed_ms, &look) else { continue };
         let shared = Arc::clone(&handle.shared);
@@ -48,7 +49,7 @@ pub async fn keep(handle: CoreHandle) {
 }
 
 /// All devices with their holders and last samples, and all jobs that wait for capacity.
-async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
+pub(crate) async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
     let uid = handle.info().uid;
     let (samples, lending) = (handle.samples(), handle.lending());
     let all = move |view: &crate::View<'_>| {

@@ -25,6 +25,7 @@ use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
 use crate::input::Input;
 use crate::link::{AgentLink, AgentPorts, AskAgent};
 use crate::live::{self, Live};
+use crate::lives::Lives;
 use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
@@ -57,8 +58,7 @@ pub fn run(
     let (store, loaded) = Store::open(&config.state_dir, &Options { journal_keep, ..usual })?;
     let (inputs, inbox) = mpsc::channel();
     let shared = share(config, &store, inputs.clone())?;
-    let told = inputs.clone();
-    let on_done = Box::new(move |result| drop(told.send(Input::Committed(result))));
+    let on_done = shared.lives.before(inputs.clone());
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
     let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
     let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
@@ -136,6 +136,8 @@ fn share(
         stop: watch::Sender::new(StopRequest::None),
         forecaster: Arc::new(Forecaster::new(&config.state_dir)),
         pulse: Arc::default(),
+        lives: Lives::new(&config.telemetry).context("can't start a thread")?,
+        telemetry: config.telemetry.clone(),
         reads: Reads::start().context("can't start a thread")?,
         still: Mutex::default(),
     }))

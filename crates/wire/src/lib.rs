@@ -44,6 +44,7 @@ pub mod life;
 pub mod live;
 pub mod live_usage;
 mod log;
+pub mod metrics;
 pub mod mig;
 mod misfit;
 pub mod node;

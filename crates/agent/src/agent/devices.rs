@@ -29,6 +29,7 @@ use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
+use super::job_files::JobFiles;
 use super::remap::Probed;
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
@@ -101,6 +102,7 @@ struct Asker {
     /// Whether the driver can limit the memory of control groups, by device; else why not.
     limits: BTreeMap<DeviceUuid, Result<(), String>>,
     inputs: InputSender,
+    job_files: JobFiles,
 }
 
 /// The parts of the agent that the thread tells about devices, or needs to describe them.
@@ -158,6 +160,7 @@ impl Devices {
             listing: BTreeSet::new(),
             limits: BTreeMap::new(),
             inputs,
+            job_files: JobFiles::new(config.job_files.clone()),
         };
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
@@ -301,6 +304,8 @@ impl Asker {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.look();
+            let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.job_files.follow(&self.devices, owners.values());
             self.report();
         }
     }

@@ -12,6 +12,7 @@ mod grow;
 mod idle;
 mod input;
 pub(crate) mod isolation;
+pub(crate) mod job_files;
 mod launch;
 mod lend;
 mod remap;
@@ -101,6 +102,8 @@ pub struct AgentConfig {
     pub isolate_gpus: bool,
     /// The longest time until a called loan of device memory is back.
     pub loan_deadline: Millis,
+    /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
+    pub job_files: Option<PathBuf>,
 }
 
 impl AgentConfig {
@@ -145,6 +148,7 @@ impl AgentConfig {
             unmanaged_grace: Millis::from_secs(5),
             isolate_gpus: true,
             loan_deadline: Millis::from_secs(30),
+            job_files: None,
         })
     }
 }

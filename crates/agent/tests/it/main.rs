@@ -9,6 +9,7 @@ mod environment;
 mod facts;
 mod files;
 mod isolation;
+mod job_files;
 mod launching;
 mod layout;
 mod message;

@@ -245,6 +245,11 @@ pub(super) const CLUSTER: &Table = &[
             ("gpool verify monday.backup", "Check a backup"),
         ],
     ),
+    (
+        "grafana",
+        &[("gpool grafana export --folder monitoring", "Write dashboards and alert rules")],
+    ),
+    ("grafana export", &[("gpool grafana export --folder monitoring", "Write them into a folder")]),
     ("debug", &[("gpool debug dump case.json", "Gather the data for a bug report")]),
     (
         "debug dump",

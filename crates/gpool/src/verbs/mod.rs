@@ -19,6 +19,7 @@ pub mod exec;
 pub mod extend;
 pub mod forward;
 pub mod gpus;
+pub mod grafana;
 pub mod help;
 pub mod history;
 pub mod init;
@@ -255,6 +256,9 @@ pub static VERBS: &[Verb] = verbs! {
     Administer "sim": sim::SimArgs,
         "Change simulated GPUs, e.g. break one or add a process",
         |args, line| sim::run(args, line.session);
+    Administer "grafana": grafana::GrafanaArgs,
+        "Write dashboards of Grafana and alert rules of Prometheus",
+        |args, line| grafana::run(&args, line.session);
     Administer "debug": debug::DebugArgs, "Gather the data for a bug report",
         |args, line| debug::run(args, line.session);
     Administer "bench": LabArgs, "Measure the overhead of job starts on a temporary cluster",

@@ -22,20 +22,19 @@ use gpool_device::{Ignore, NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{
-    ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ProviderConfig, ServerConfig, WebAddress,
+    ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ProviderConfig, ServerConfig, Telemetry,
+    Traces, WebAddress,
 };
+use gpool_wire::metrics::MetricNames;
 use gpool_wire::{Gpu, Job, catalogue};
 use rustix::process::{Resource, getrlimit};
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::{self, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::service::{self, InstallFlags, ServiceFlags};
 use super::up_network::NetworkFlags;
 use super::version::VERSION;
 use super::{up_folders, up_nodes};
 use crate::config::Config;
+use crate::log::{self, LogFormat};
 use crate::render::recovery::in_short;
 use crate::render::up::{Started, text};
 use crate::serve::NodeSettings;
@@ -82,6 +81,9 @@ pub struct UpArgs {
     /// Name of this node (default: the host name); a prefix if there are several nodes
     #[arg(long, value_name = "NAME", value_parser = values::filled)]
     name: Option<String>,
+    /// Format of the log (default: text)
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     #[command(flatten)]
     network: NetworkFlags,
     #[command(flatten)]
@@ -103,6 +105,9 @@ pub struct UpArgs {
     /// Set only in gpool.toml.
     #[arg(skip)]
     journal_entries: Option<u64>,
+    /// Set only in gpool.toml.
+    #[arg(skip)]
+    telemetry: Telemetry,
     /// Set only in gpool.toml.
     #[arg(skip)]
     web: WebAddress,
@@ -135,6 +140,12 @@ impl UpArgs {
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
         self.web = config.web;
+        self.log_format = self.log_format.or(config.log_format);
+        self.telemetry = Telemetry {
+            detail: config.metrics,
+            dcgm: config.metrics_names == MetricNames::Dcgm,
+            traces: config.traces.map(Traces::to),
+        };
         self.keep_output = config.keep_output;
         self.keep_environment = config.keep_environment;
         self.node = NodeSettings {
@@ -146,6 +157,7 @@ impl UpArgs {
             user_tasks_max: config.node_user_tasks_max.map(u32::from),
             isolate_gpus: config.isolate_gpus,
             loan_deadline: config.loan_deadline,
+            job_files: config.hpc_job_mapping_dir,
         };
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
@@ -189,6 +201,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         network: args.network.config()?,
         provider: args.provider.clone(),
         limits: args.limits,
+        telemetry: args.telemetry.clone(),
         notify: args.notify.clone(),
         journal_entries: args.journal_entries,
         keep_output: args.keep_output,
@@ -205,6 +218,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     up_folders::make(&config.state_dir, &config.socket)?;
     if args.foreground {
+        log::start(args.log_format.unwrap_or(LogFormat::Text))?;
         return serve(&config, &nodes.nodes, &args.node, args.tell_parent);
     }
     let log = config.state_dir.join("server.log");
@@ -280,7 +294,6 @@ fn serve(
     let parent = tell_parent.then(leave_parent).transpose().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't go into the background: {error}"))
     })?;
-    log_to_stderr()?;
     let ready = |_: &gpool_server::ServerInfo| {
         crate::systemd::ready(&config.socket);
         if let Some(mut parent) = parent {
@@ -294,20 +307,6 @@ fn serve(
         Ok(()) => Ok(Exit::OK),
         Err(error) => Err(refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>())),
     }
-}
-
-/// Starts the log on standard error. `GPOOL_LOG` says what it contains: a level, also for parts of
-/// the program, as in `info,gpool_server=debug`.
-fn log_to_stderr() -> Result<()> {
-    let chosen = std::env::var("GPOOL_LOG").unwrap_or_else(|_| "info".to_owned());
-    let chosen: Targets = chosen.parse().map_err(|error: filter::ParseError| {
-        Failure::new(errors::NOT_STARTED, format!("GPOOL_LOG is not valid: {}", safe(&chosen)))
-            .why(error.to_string())
-            .tip("GPOOL_LOG=info,gpool_server=debug gpool up")
-    })?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    tracing_subscriber::registry().with(lines.with_filter(chosen)).init();
-    Ok(())
 }
 
 /// Why the server did not start, outermost cause first. A cause may end with an error code, which
@@ -366,6 +365,9 @@ fn start(args: &UpArgs, nodes: &NodesArg, config: &ServerConfig, log: &Path) -> 
         }
     }
     args.network.pass(&mut command);
+    if let Some(format) = args.log_format {
+        command.args(["--log-format", format.as_str()]);
+    }
     if !args.ignore_processes.is_empty() {
         command.arg(format!("--ignore-processes={}", args.ignore_processes.join(",")));
     }

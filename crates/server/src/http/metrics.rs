@@ -1,6 +1,11 @@
 //! Figures for Prometheus. Gauges are read from the state when they are asked for; what happened
 //! is counted since the server started.
 
+mod dcgm;
+mod forecast;
+mod running;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -9,8 +14,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
+use gpool_wire::metrics::{MetricNames, MetricsParams};
 use gpool_wire::schema::{DEVICE_STATES, device_state_word};
-use gpool_wire::{Gpu, Node, NotifyCounts, QuotaLoan, QuotaOverview, QuotaRow, Written};
+use gpool_wire::{Gpu, Node, NotifyCounts, Problem, QuotaLoan, QuotaOverview, QuotaRow, Written};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -21,17 +27,19 @@ use prometheus_client::registry::{Metric, Registry};
 use super::Api;
 use super::asker::Asks;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
-use super::extract::ApiError;
+use super::extract::{ApiError, Params};
 use super::process::Process;
 use super::projects::overview;
 use crate::fault::internal;
 use crate::handle::Age;
+use crate::lives::settings::Detail;
+use crate::lives::tally::{Labels, Sum};
+use crate::recorder;
 use crate::view::View;
 
 /// Shapes of waiting jobs that are looked at for their reason.
 const SHAPES_MAX: usize = 1000;
 
-type Labels = Vec<(&'static str, String)>;
 type Float = Gauge<f64, AtomicU64>;
 
 /// The counters of requests.
@@ -70,20 +78,39 @@ pub(crate) async fn measure(
 
 /// Returns metrics in the OpenMetrics text format.
 #[utoipa::path(
-    get, path = "/metrics", operation_id = "metrics",
-    responses((
-        status = 200, description = "OpenMetrics text", body = String,
-        content_type = "application/openmetrics-text",
-    ))
+    get, path = "/metrics", operation_id = "metrics", params(MetricsParams),
+    responses(
+        (status = 200, description = "OpenMetrics text", body = String,
+         content_type = "application/openmetrics-text"),
+        (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+    )
 )]
-pub(crate) async fn get(State(api): State<Api>, Asks(asker): Asks) -> Result<Response, ApiError> {
+pub(crate) async fn get(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(params): Params<MetricsParams>,
+) -> Result<Response, ApiError> {
     let mut page = Page { registry: Registry::default() };
     page.server(&api);
     let uid = asker.caller.owner.uid;
     page.jobs(&api, uid).await?;
-    page.projects(&api.handle.look(uid, Age::Last, overview).await?);
-    page.nodes(&all_nodes(&api, uid).await?);
-    page.gpus(&all_gpus(&api, uid).await?);
+    page.forecasts(&api);
+    let telemetry = &api.handle.shared.telemetry;
+    let (nodes, gpus) = (all_nodes(&api, uid).await?, all_gpus(&api, uid).await?);
+    let detail = telemetry.detail.unwrap_or_else(|| Detail::usual(gpus.len()));
+    if detail >= Detail::Normal {
+        page.projects(&api.handle.look(uid, Age::Last, overview).await?);
+    }
+    if detail >= Detail::Job {
+        page.running(&recorder::look(&api.handle).await?.devices, &nodes);
+    }
+    page.nodes(&nodes);
+    page.gpus(&gpus);
+    let usual = if telemetry.dcgm { MetricNames::Dcgm } else { MetricNames::Gpool };
+    if params.names.unwrap_or(usual) == MetricNames::Dcgm {
+        page.dcgm(&gpus, &nodes);
+    }
     let mut text = String::new();
     encode(&mut text, &page.registry).map_err(internal)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -99,8 +126,8 @@ struct Page {
 struct Counted {
     /// By state.
     jobs: Vec<(&'static str, u64)>,
-    /// By the decisive reason.
-    waiting: std::collections::BTreeMap<&'static str, u64>,
+    /// By the decisive reason and the requested pool.
+    waiting: BTreeMap<(&'static str, String), u64>,
     n_submitted: u64,
     n_alerts: u64,
     is_store_writable: bool,
@@ -128,7 +155,7 @@ impl Page {
 
     /// A number that only grows, for each set of labels.
     fn sums(&mut self, name: &str, help: &str, rows: impl IntoIterator<Item = (Labels, f64)>) {
-        let family = Family::<Labels, Counter<f64, AtomicU64>>::default();
+        let family = Family::<Labels, Sum>::default();
         let mut is_empty = true;
         for (labels, value) in rows {
             family.get_or_create(&labels).inc_by(value);
@@ -169,8 +196,9 @@ impl Page {
         let rows = rows.map(|(state, n)| (vec![("state", state.to_owned())], float(n)));
         self.numbers("gpool_jobs", "Jobs that have not ended", rows);
         let rows = counted.waiting.into_iter();
-        let rows = rows.map(|(code, n)| (vec![("reason", code.to_owned())], float(n)));
-        self.numbers("gpool_pending_jobs", "Pending jobs by reason", rows);
+        let rows = rows
+            .map(|((code, pool), n)| (vec![("reason", code.to_owned()), ("pool", pool)], float(n)));
+        self.numbers("gpool_pending_jobs", "Pending jobs by reason and requested pool", rows);
         let submitted = ConstCounter::new(counted.n_submitted);
         self.add(
             "gpool_jobs_submitted",
@@ -186,17 +214,9 @@ impl Page {
         let writable = (Labels::new(), flag(counted.is_store_writable));
         self.numbers("gpool_store_writable", "Whether changes can be stored", [writable]);
         self.notifications(&counted.notifications);
-        let (n_started, n_ended) = api.feed.counts();
-        let started = ConstCounter::new(n_started);
-        self.add("gpool_jobs_started", "Jobs that started to run", started);
         let moved = ConstCounter::new(api.feed.n_moved());
         self.add("gpool_jobs_moved", "Moves of running jobs between GPUs of a node", moved);
-        let family = Family::<Labels, Counter>::default();
-        for (state, n) in n_ended {
-            let labels = vec![("result", state.as_str().to_owned())];
-            family.get_or_create(&labels).inc_by(n);
-        }
-        self.add("gpool_jobs_finished", "Jobs that ended", family);
+        api.handle.shared.lives.tally.add_to(&mut self.registry);
         Ok(())
     }
 
@@ -268,10 +288,14 @@ impl Page {
         each("gpool_node_up", "Whether the agent of the node answers", &|node| {
             flag(node.connected)
         });
+        each("gpool_node_drained", "Whether the node gets no new jobs", &|node| {
+            flag(node.drain.is_some())
+        });
         each("gpool_node_cpus", "CPU cores of the node for jobs", &|node| node.cpus);
         each("gpool_node_memory_bytes", "Memory of the node for jobs", &|node| float(node.memory));
         let info = |node: &Node| {
             let mut labels = labels(node);
+            labels.push(("pool", node.pool.clone()));
             labels.push(("version", node.version.clone()));
             labels.push(("system", node.system.clone()));
             labels.push(("devices_from", node.devices_from.clone()));
@@ -281,10 +305,6 @@ impl Page {
     }
 
     fn gpus(&mut self, gpus: &[Gpu]) {
-        let labels = |gpu: &Gpu| {
-            let index = gpu.index.to_string();
-            vec![("node", gpu.node.clone()), ("gpu", index), ("uuid", gpu.uuid.clone())]
-        };
         let mut each = |name, help, value: &dyn Fn(&Gpu) -> Option<f64>| {
             let rows = gpus.iter().filter_map(|gpu| Some((labels(gpu), value(gpu)?)));
             self.numbers(name, help, rows.collect::<Vec<_>>());
@@ -305,6 +325,13 @@ impl Page {
         });
         each("gpool_gpu_memory_used_bytes", "GPU memory in use", &|gpu| gpu.memory_used.map(float));
         each("gpool_gpu_memory_total_bytes", "GPU memory", &|gpu| Some(float(gpu.memory_total)));
+        each("gpool_gpu_memory_reserved_bytes", "GPU memory of the driver", &|gpu| {
+            let rest = gpu.memory_total.checked_sub(gpu.memory_used?)?;
+            rest.checked_sub(gpu.memory_free?).map(float)
+        });
+        each("gpool_gpu_nvlink_bytes_per_second", "Traffic over NVLink", &|gpu| {
+            gpu.detail.nvlink.map(float)
+        });
         each("gpool_gpu_power_watts", "Power draw of the GPU", &|gpu| gpu.power_w);
         each("gpool_gpu_temperature_celsius", "Temperature of the GPU", &|gpu| {
             gpu.temperature_c.map(f64::from)
@@ -334,6 +361,21 @@ impl Page {
             by.into_iter().filter_map(row).collect::<Vec<_>>()
         });
         self.sums("gpool_gpu_throttle_seconds", "Time with lowered clocks", capped);
+        let pcie = gpus.iter().flat_map(|gpu| {
+            let by = [("received", gpu.detail.pcie_received), ("sent", gpu.detail.pcie_sent)];
+            let row = |(direction, bytes): (&str, Option<u64>)| {
+                let mut labels = labels(gpu);
+                labels.push(("direction", direction.to_owned()));
+                Some((labels, float(bytes?)))
+            };
+            by.into_iter().filter_map(row).collect::<Vec<_>>()
+        });
+        self.numbers("gpool_gpu_pcie_bytes_per_second", "Traffic over PCIe", pcie);
+        self.gpu_states(gpus);
+    }
+
+    /// The state and the properties of each GPU.
+    fn gpu_states(&mut self, gpus: &[Gpu]) {
         let states = gpus.iter().flat_map(|gpu| {
             DEVICE_STATES.map(|state| {
                 let mut labels = labels(gpu);
@@ -346,6 +388,8 @@ impl Page {
             let mut labels = labels(gpu);
             labels.push(("model", gpu.model.clone()));
             labels.push(("pci_bus_id", gpu.pci_bus.clone()));
+            labels.push(("numa", gpu.numa.map_or_else(String::new, |numa| numa.to_string())));
+            labels.push(("mig_profile", dcgm::mig_profile(gpu).unwrap_or_default()));
             (labels, 1.0)
         };
         self.numbers("gpool_gpu_info", "Properties of the GPU", gpus.iter().map(info));
@@ -374,7 +418,9 @@ fn count(view: &View<'_>) -> Counted {
             (None, Some(_)) => "starting",
             (None, None) => "other",
         };
-        *counted.waiting.entry(code).or_default() += queue.n_jobs();
+        let pool = row.and_then(|row| row.spec.pool.as_ref());
+        let pool = pool.map_or_else(|| "any".to_owned(), ToString::to_string);
+        *counted.waiting.entry((code, pool)).or_default() += queue.n_jobs();
     }
     counted
 }
@@ -390,6 +436,11 @@ fn finite(amount: &Written) -> Option<f64> {
         Written::Decimal(gpus) => Some(*gpus),
         Written::Text(_) => None,
     }
+}
+
+fn labels(gpu: &Gpu) -> Labels {
+    let index = gpu.index.to_string();
+    vec![("node", gpu.node.clone()), ("gpu", index), ("uuid", gpu.uuid.clone())]
 }
 
 fn flag(is: bool) -> f64 {

@@ -23,6 +23,8 @@ use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::input::Input;
 use crate::limits::Limits;
 use crate::link::AskAgent;
+use crate::lives::Lives;
+use crate::lives::settings::Telemetry;
 use crate::post::{NotifySettings, Post};
 use crate::recovery::Found;
 use crate::tls::{NetworkConfig, Tls};
@@ -80,14 +82,14 @@ impl Server {
         limits: Limits,
         on_order: OnOrder,
         samples: Samples,
+        telemetry: Telemetry,
     ) -> anyhow::Result<Self> {
         let state_dir = folder.join("state");
         let (store, loaded) = Store::open(&state_dir, &Options::default())?;
         let (blobs, presence) = (store.blobs()?, store.presence());
         let (inputs, inbox) = mpsc::channel();
-        let done = inputs.clone();
-        let on_done = Box::new(move |result| drop(done.send(Input::Committed(result))));
-        let committer = Committer::spawn(store, on_done)?;
+        let lives = Lives::new(&telemetry)?;
+        let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
         let info = ServerInfo {
             version: "0.0.0",
             nodes: vec![NodeName::new(NODE)],
@@ -131,6 +133,8 @@ impl Server {
             stop: watch::Sender::new(StopRequest::None),
             forecaster: Arc::new(Forecaster::new(folder)),
             pulse: Arc::default(),
+            lives,
+            telemetry,
             reads: Reads::start()?,
             still: Mutex::default(),
         });

@@ -70,7 +70,7 @@ impl Post {
     pub fn new(keys: Arc<Keys>, settings: &NotifySettings, inputs: mpsc::Sender<Input>) -> Self {
         let agent = |allow| {
             let resolver = address::Guarded::new(allow);
-            Agent::with_parts(config(), DefaultConnector::default(), resolver)
+            Agent::with_parts(config(Self::PATIENCE), DefaultConnector::default(), resolver)
         };
         let agents = [agent(Some(settings.allow.clone())), agent(None)];
         let mail = Arc::new(settings.mail.clone());
@@ -110,14 +110,15 @@ impl Post {
     }
 }
 
-fn config() -> Config {
+/// The settings of an HTTP client with this time limit for a request.
+pub(crate) fn config(patience: Duration) -> Config {
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::PlatformVerifier)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .build();
     Config::builder()
         .tls_config(tls)
-        .timeout_global(Some(Post::PATIENCE))
+        .timeout_global(Some(patience))
         // A redirect could lead to an internal address; the user has to name the new one.
         .max_redirects(0)
         .max_redirects_will_error(false)

@@ -27,6 +27,7 @@ mod kept;
 mod limits;
 mod listing;
 mod live;
+mod lives;
 mod mail;
 mod network;
 mod network_table;

@@ -16,7 +16,7 @@ use gpool_model::node::NodeFacts;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Resources, TaskId};
 use gpool_server::http::testing::{NODE, Patience, Server, Work, now};
-use gpool_server::{Limits, View};
+use gpool_server::{Limits, Telemetry, View};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
@@ -39,8 +39,13 @@ impl Rig {
     }
 
     pub fn with(limits: Limits) -> Self {
+        Self::with_telemetry(limits, Telemetry::default())
+    }
+
+    pub fn with_telemetry(limits: Limits, telemetry: Telemetry) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start(folder.path(), limits, Box::new(pretend), samples).unwrap();
+        let pretend = Box::new(pretend);
+        let server = Server::start(folder.path(), limits, pretend, samples, telemetry).unwrap();
         server.report(inventory());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

@@ -25,7 +25,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap};
-use axum::http::{Method, Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::{Json, Router};
 use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
@@ -146,7 +146,7 @@ impl Pages {
                 let query = Query::of(head.uri.query().unwrap_or_default());
                 self.from_provider(place, &head.headers, &query).await
             }
-            Method::GET | Method::HEAD => match self.public(&path, label).await {
+            Method::GET | Method::HEAD => match self.public(&head.uri, label).await {
                 Some(page) => page,
                 None => match self.visit(place, &head.headers).await {
                     Some(mut visit) => {
@@ -166,14 +166,16 @@ impl Pages {
     }
 
     /// The page of a path that needs no user; `None` for other paths.
-    async fn public(&self, path: &str, label: &str) -> Option<Page> {
-        let parts = path.split('/').skip(1).collect::<Vec<_>>();
+    async fn public(&self, uri: &Uri, label: &str) -> Option<Page> {
+        let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
             ["login", code] if self.entrance.is_none() => Ok(self.sign_in(label, code)),
             ["login"] if self.entrance.is_some() => Ok(self.sign_in_first(StatusCode::OK, "")),
             ["assets", name] => Ok(file(name)),
-            ["healthz" | "readyz" | "metrics" | "openapi.json"] => self.forward(path).await,
+            ["healthz" | "readyz" | "metrics" | "openapi.json"] => {
+                self.forward(uri.path_and_query().map_or("/", |it| it.as_str())).await
+            }
             _ => return None,
         })
     }

@@ -1,0 +1,49 @@
+//! Files for dcgm-exporter, and the log as JSON.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{Cluster, until_so};
+
+fn with_settings(devices: &str, settings: &dyn Fn(&Path) -> String) -> Cluster {
+    let mut cluster = Cluster::unstarted(&["--devices", devices]);
+    let file = cluster.path("gpool.toml");
+    std::fs::write(&file, settings(&cluster.path(""))).unwrap();
+    cluster.variables.push(("GPOOL_CONFIG".to_owned(), file.display().to_string()));
+    cluster
+}
+
+#[test]
+fn each_gpu_has_a_file_with_its_jobs_for_dcgm_exporter() {
+    let settings = |folder: &Path| {
+        format!("hpc_job_mapping_dir = {:?}\n", folder.join("hpc-jobs").display().to_string())
+    };
+    let mut cluster = with_settings("sim:2xH100-80G", &settings);
+    cluster.up();
+    let file = |index: &str| cluster.path("hpc-jobs").join(index);
+    let first = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    let is = |index: &str, content: &str| {
+        std::fs::read_to_string(file(index)).is_ok_and(|text| text == content)
+    };
+    until_so("the job has a file", || is("0", &format!("{first}\n")));
+    assert!(!file("1").exists());
+    let second = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    until_so("the other GPU has one too", || is("1", &format!("{second}\n")));
+    cluster.gpool(["cancel", &first]).ok();
+    until_so("the file ends with the job", || !file("0").exists());
+    assert!(is("1", &format!("{second}\n")));
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let settings = |_: &Path| "log_format = \"json\"\n".to_owned();
+    let mut cluster = with_settings("none", &settings);
+    cluster.up();
+    let log = std::fs::read_to_string(cluster.path("server.log")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let started =
+        lines.iter().find(|line| line["message"] == "server started").expect("it is said");
+    assert_eq!(started["level"], "INFO");
+    assert!(started["term"].is_string() && started["timestamp"].is_string(), "{started}");
+}

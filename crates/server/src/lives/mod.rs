@@ -1,0 +1,215 @@
+//! The lives of jobs as durable commits show them. Each change of state goes to the counters of
+//! `/metrics` and, if an admin wants traces, to their sender. The threads that write the store do
+//! this work, so that it takes no time of the core.
+
+pub mod settings;
+mod state;
+pub mod tally;
+pub mod trace;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use gpool_model::effect::Commit;
+use gpool_model::event::Journaled;
+use gpool_model::record::Record;
+use gpool_model::{Decision, JobId, JobSpec, NodeName, PoolName, Revision, TakenBack};
+use gpool_store::CommitError;
+use gpool_world::World;
+
+use self::settings::Telemetry;
+use self::state::Now;
+use self::tally::Tally;
+use self::trace::Tracer;
+use crate::clock::now;
+use crate::input::Input;
+
+/// The present state of each job, and the changes that are not durable yet.
+pub(crate) struct Lives {
+    state: Mutex<State>,
+    /// The counters.
+    pub tally: Tally,
+    /// The sender of traces, if they are wanted.
+    pub tracer: Option<Tracer>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: BTreeMap<JobId, Life>,
+    pools: BTreeMap<NodeName, PoolName>,
+    // Invariant: revisions only grow from front to back.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Life {
+    spec: Arc<JobSpec>,
+    now: Now,
+}
+
+/// The changes of a commit.
+struct Waiting {
+    revision: Revision,
+    handed_over: Instant,
+    changes: Vec<Change>,
+}
+
+enum Change {
+    Pool(NodeName, PoolName),
+    Spec(Arc<JobSpec>),
+    Job(JobId, Now),
+    Ended(JobId, Arc<JobSpec>, Now),
+    Decided(&'static str),
+    Evicted(TakenBack),
+}
+
+/// A job that goes from one state to another.
+pub(crate) struct Passage<'a> {
+    pub job: JobId,
+    pub spec: &'a JobSpec,
+    pub from: Option<&'a Now>,
+    pub to: &'a Now,
+    /// The pool of its first node, if it has one.
+    pub pool: Option<&'a PoolName>,
+}
+
+impl Lives {
+    /// Starts without jobs; [`Self::reset`] brings them.
+    ///
+    /// # Errors
+    /// If the thread that sends traces can't be started.
+    pub fn new(settings: &Telemetry) -> std::io::Result<Arc<Self>> {
+        let tracer = settings.traces.as_ref().map(Tracer::spawn).transpose()?;
+        let tally = Tally::new(settings.detail);
+        Ok(Arc::new(Self { state: Mutex::default(), tally, tracer }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic in between leaves at most one job out.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the jobs of a durable state.
+    pub fn reset(&self, world: &World) {
+        let at = now();
+        let life = |row: &gpool_world::JobRow| {
+            let life = Life { spec: Arc::clone(&row.spec), now: Now::of(&row.job, at) };
+            (row.job.id, life)
+        };
+        let jobs = world.jobs().values().map(|row| life(row)).collect();
+        let pool = |row: &gpool_world::NodeRow| (row.node.name.clone(), row.node.pool.clone());
+        let pools = world.nodes().iter().map(pool).collect();
+        *self.state() = State { jobs, pools, waiting: VecDeque::new() };
+    }
+
+    /// Notes the changes of a commit on its way to the store.
+    pub fn handed_over(&self, commit: &Commit) {
+        let changes = changes(commit);
+        let waiting = Waiting { revision: commit.revision, handed_over: Instant::now(), changes };
+        self.state().waiting.push_back(waiting);
+    }
+
+    /// Returns the receiver of the store's results, which passes them on to the core.
+    pub fn before(
+        self: &Arc<Self>,
+        core: Sender<Input>,
+    ) -> Box<dyn Fn(Result<Revision, CommitError>) + Send> {
+        let lives = Arc::clone(self);
+        Box::new(move |result| {
+            if let Ok(revision) = &result {
+                lives.durable(*revision);
+            }
+            // The core may be gone.
+            drop(core.send(Input::Committed(result)));
+        })
+    }
+
+    fn durable(&self, revision: Revision) {
+        let mut state = self.state();
+        while let Some(waiting) = state.waiting.pop_front_if(|it| it.revision <= revision) {
+            self.tally.written(waiting.handed_over.elapsed());
+            for change in waiting.changes {
+                self.apply(&mut state, change);
+            }
+        }
+    }
+
+    fn apply(&self, state: &mut State, change: Change) {
+        match change {
+            Change::Pool(node, pool) => drop(state.pools.insert(node, pool)),
+            Change::Spec(spec) => {
+                if let Some(life) = state.jobs.get_mut(&spec.id) {
+                    life.spec = spec;
+                } else {
+                    let now = Now::submitted(spec.submitted_at);
+                    state.jobs.insert(spec.id, Life { spec, now });
+                }
+            }
+            Change::Job(id, to) => {
+                let array = JobId { element: None, ..id };
+                let before = state.jobs.get(&id).or_else(|| state.jobs.get(&array));
+                let Some(Life { spec, now: from }) = before else { return };
+                let spec = Arc::clone(spec);
+                if from.is_other(&to) || !state.jobs.contains_key(&id) {
+                    self.passed(state, (id, &spec), Some(from), &to);
+                    state.jobs.insert(id, Life { spec, now: to });
+                }
+            }
+            Change::Ended(id, spec, to) => {
+                let before = state.jobs.remove(&id);
+                self.passed(state, (id, &spec), before.as_ref().map(|it| &it.now), &to);
+            }
+            Change::Decided(kind) => self.tally.decided(kind),
+            Change::Evicted(why) => self.tally.evicted(why),
+        }
+    }
+
+    fn passed(&self, state: &State, (job, spec): (JobId, &JobSpec), from: Option<&Now>, to: &Now) {
+        let pool = to.node.as_ref().and_then(|node| state.pools.get(node));
+        let passage = Passage { job, spec, from, to, pool };
+        self.tally.passed(&passage);
+        if let Some(tracer) = &self.tracer {
+            tracer.passed(&passage);
+        }
+    }
+}
+
+/// The changes of a commit that concern jobs. An ended job is not among its changed ones.
+fn changes(commit: &Commit) -> Vec<Change> {
+    let at = commit.journal.last().map_or_else(now, |entry| entry.time);
+    let mut changes = Vec::new();
+    // Specs first: a new job needs its own.
+    let records = || commit.records.iter().filter_map(|change| change.value.as_ref());
+    for record in records() {
+        if let Record::Node(node) = record {
+            changes.push(Change::Pool(node.name.clone(), node.pool.clone()));
+        }
+        if let Record::JobSpec(spec) = record {
+            changes.push(Change::Spec(Arc::clone(spec)));
+        }
+    }
+    for record in records() {
+        if let Record::Job(job) = record {
+            changes.push(Change::Job(job.id, Now::of(job, at)));
+        }
+    }
+    for ended in &commit.ended {
+        let now = Now::of(&ended.job, at);
+        changes.push(Change::Ended(ended.id(), Arc::clone(&ended.spec), now));
+    }
+    for entry in &commit.journal {
+        if let Journaled::Planned { decisions, .. } = &entry.entry {
+            changes.extend(decisions.iter().flat_map(decided));
+        }
+    }
+    changes
+}
+
+fn decided(decision: &Decision) -> Vec<Change> {
+    match decision {
+        Decision::Start { .. } => vec![Change::Decided("start")],
+        Decision::Resume { .. } => vec![Change::Decided("resume")],
+        Decision::Evict { why, .. } => vec![Change::Decided("evict"), Change::Evicted(*why)],
+    }
+}
