@@ -26,6 +26,7 @@ mod tunnel;
 mod vigil;
 
 pub use absence::Presence;
+pub use access::AuditQuery;
 pub use call::Client;
 pub use error::Error;
 pub use events::Events;

@@ -18,6 +18,7 @@ use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;
+use crate::audit::Audit;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -92,6 +93,8 @@ pub(crate) struct Shared {
     pub account: OnceLock<Account>,
     /// Tokens and network users.
     pub access: Arc<Access>,
+    /// The log of changes.
+    pub audit: Arc<Audit>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.

@@ -6,6 +6,7 @@
 
 mod access;
 mod alert;
+mod audit;
 pub mod case;
 mod clock;
 pub mod codec;

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
+use crate::audit::Audit;
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
@@ -124,6 +125,7 @@ fn share(
         usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
         access: Arc::new(Access::open(&config.state_dir)?),
+        audit: Arc::new(Audit::open(&config.state_dir)?),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),

@@ -1,6 +1,7 @@
 //! Text output. Pure: data in, text out; no module reads a clock or writes to a stream.
 
 pub mod arrays;
+pub mod audit;
 pub mod calibration;
 pub mod contexts;
 pub mod events;

@@ -52,6 +52,7 @@ mod loans;
 mod logs;
 mod lost_gpu;
 mod mig;
+mod network;
 mod nodes;
 mod notify;
 mod nvml;

@@ -126,6 +126,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
     needs(Least::Scope(Scope::User), route("GET", "/api/v1/notifications/secret", Role::Everybody)),
+    route("GET", "/api/v1/audit", Role::Everybody),
     route("GET", "/api/v1/authority", Role::Everybody),
     route("GET", "/api/v1/me", Role::Everybody),
     route("GET", "/api/v1/tokens", Role::Everybody),

@@ -35,6 +35,7 @@ pub use super::guard::Rates;
 pub use super::reservations::{target_word, targets_of};
 pub use crate::access::{Access, CreateError, FILE, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
+pub use crate::audit::{Audit, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted};
 pub use crate::clock::now;
 pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
@@ -120,6 +121,7 @@ impl Server {
             usage: crate::usage::UsageHistory::new(folder),
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
+            audit: Arc::new(Audit::open(folder)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
