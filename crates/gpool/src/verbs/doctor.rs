@@ -92,6 +92,7 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     if args.what == Some(What::Eta) {
         return eta(args, session);
     }
+    session.refuse_remote("doctor")?;
     let probes = probes(args.state_dir.as_deref(), session);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {

@@ -117,7 +117,9 @@ fn a_viewer_reads_and_changes_nothing_and_an_admin_changes_the_cluster() {
     laptop.token(&["--scope", "viewer"]);
     laptop.login(&["--ca", "ca.pem"]).ok();
     laptop.gpool(&["gpus"]).ok();
-    laptop.gpool(&["drain", "lab1"]).refused(5, &["GP0532", "viewer", "--scope admin"]);
+    laptop
+        .gpool(&["drain", "lab1", "--reason", "x"])
+        .refused(5, &["GP0532", "viewer", "--scope admin"]);
     let submit = laptop.gpool(&["submit", "--", "true"]);
     submit.refused(5, &["GP0532", "--scope user"]);
     laptop.token(&["--scope", "admin"]);

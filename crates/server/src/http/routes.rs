@@ -1,5 +1,5 @@
-//! The permissions for each route: the users, and what a token needs over the network. A test compares the table with the router, so every new route
-//! needs a row.
+//! The permissions for each route: the users, and what a token needs over the network. A test
+//! compares the table with the router, so every new route needs a row.
 
 use std::sync::LazyLock;
 
