@@ -1,5 +1,5 @@
 //! The audit log: one line of JSON for each change, in files of the state folder that only grow,
-//! and of which the oldest are removed.
+//! and the oldest files are removed.
 //!
 //! Changes of jobs have files of their own, so that a user with many jobs does not push out the
 //! changes of the cluster.
@@ -19,7 +19,7 @@ pub const FOLDER: &str = "audit";
 pub const FILE_MAX: u64 = 8 << 20;
 /// Files of a kind that are kept.
 pub const FILES_MAX: usize = 8;
-/// The most bytes of a file's end in which its last line is looked for.
+/// Bytes at the end of a file that are searched for its last line.
 const TAIL: u64 = 1 << 20;
 
 /// What a change is of.

@@ -1,4 +1,4 @@
-//! The audit log: who changed what, from where.
+//! The audit log: changes with user and origin.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Tokens as users: who asks over the network. Another way to sign in would end here too, with the
+//! Identifies the user of a token. Another way to sign in would end here too, with the
 //! name of a network user.
 
 use std::net::IpAddr;

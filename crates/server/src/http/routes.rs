@@ -38,7 +38,7 @@ pub struct Route {
     pub path: &'static str,
     /// Users with permission.
     pub role: Role,
-    /// What it needs over the network.
+    /// Its need over the network.
     pub least: Least,
     /// The task, for the refusal of a caller that is not an admin; empty for other roles.
     pub task: &'static str,

@@ -135,11 +135,9 @@ impl Server {
             still: Mutex::default(),
         });
         let (policy, give_back) = (Policy::fair(), || {});
-        let settings = NotifySettings::default();
-        let post = Post::new(Arc::clone(&shared.keys), &settings, inputs.clone());
+        let post = Post::new(Arc::clone(&shared.keys), &NotifySettings::default(), inputs.clone());
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
-        let found = Found::of(core.world(), &shared.info.state_dir);
-        let reports = inputs.clone();
+        let (found, reports) = (Found::of(core.world(), &shared.info.state_dir), inputs.clone());
         core.set_agents(Box::new(move |node, order| {
             on_order(order, &|report| drop(reports.send(Input::Report(node.clone(), report))));
         }));

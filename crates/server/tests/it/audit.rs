@@ -1,4 +1,4 @@
-//! The audit log: what users changed, from where, and what it was before.
+//! The audit log: changes with their user, origin, and the fields before and after.
 
 use gpool_client::{AuditQuery, Client};
 use gpool_model::Timestamp;
