@@ -152,6 +152,7 @@ const MAY_REACH_BEHIND: &[&str] = &[
     "bench/faults/torn.rs",
     "bench/synthetic.rs",
     "verbs/up.rs",
+    "verbs/up_network.rs",
     "verbs/up_nodes.rs",
     "verbs/debug.rs",
     "verbs/doctor.rs",

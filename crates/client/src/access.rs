@@ -1,12 +1,27 @@
 //! Tokens, network users, and the caller itself.
 
 use gpool_wire::{
-    Authority, DeviceAnswer, DeviceSignIn, Document, List, MapUser, Me, NetworkUser, NewToken,
-    Token, TokenCreate,
+    AuditEntry, Authority, DeviceAnswer, DeviceSignIn, Document, List, MapUser, Me, NetworkUser,
+    NewToken, Time, Token, TokenCreate,
 };
 
 use crate::call::{Call, Client, escaped};
 use crate::error::Error;
+
+/// Which changes to list.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// Only those by this user.
+    pub user: Option<String>,
+    /// Only those of this object, such as `jobs/12`.
+    pub object: Option<String>,
+    /// Not before this time.
+    pub since: Option<Time>,
+    /// Not after this time.
+    pub until: Option<Time>,
+    /// At most this number.
+    pub limit: Option<usize>,
+}
 
 impl Client {
     /// The caller, as the server sees it.
@@ -40,6 +55,17 @@ impl Client {
     /// [`Error::Problem`] if it does not listen on the network; see [`Error`].
     pub fn authority(&self) -> Result<Authority, Error> {
         self.ask::<Document<_>>(&Call::get("/authority")).map(|answer| answer.body)
+    }
+
+    /// Changes, the newest first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn audit(&self, query: &AuditQuery) -> Result<List<AuditEntry>, Error> {
+        let AuditQuery { user, object, since, until, limit } = query;
+        let call = Call::get("/audit").query_if("user", user.as_ref());
+        let call = call.query_if("object", object.as_ref()).query_if("since", *since);
+        self.ask(&call.query_if("until", *until).query_if("limit", *limit))
     }
 
     /// The valid tokens of the caller; of all users for admins.

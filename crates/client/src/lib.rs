@@ -1,6 +1,6 @@
-//! A typed, blocking client of the API: it finds the server, on a socket or on the network,
-//! speaks HTTP with it, and turns problems into errors with exit codes. It renders no output and makes no decisions. Without
-//! an async runtime it adds almost nothing to the start of a command.
+//! A typed, blocking client of the API: it finds the server, on a socket or on the network, speaks
+//! HTTP with it, and turns problems into errors with exit codes. It renders no output and makes no
+//! decisions. Without an async runtime it adds almost nothing to the start of a command.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "problems carry details, and errors are no hot path")]
@@ -26,6 +26,7 @@ mod tunnel;
 mod vigil;
 
 pub use absence::Presence;
+pub use access::AuditQuery;
 pub use call::Client;
 pub use error::Error;
 pub use events::Events;

@@ -75,7 +75,8 @@ impl Client {
         let token = token.map_or_else(String::new, |it| format!("authorization: {it}\r\n"));
         let head = format!(
             "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: {host}\r\nconnection: upgrade\r\n\
-             {token}upgrade: {UPGRADE}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+             {token}upgrade: {UPGRADE}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
             body.len()
         );
         let request = [head.as_bytes(), &body].concat();

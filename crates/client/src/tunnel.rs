@@ -12,7 +12,7 @@ use rustls::ClientConnection;
 
 use crate::remote::Remote;
 
-/// The kernel ends a connection whose server accepts or says nothing for so long.
+/// The kernel ends a connection after this time if the server accepts or says nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
@@ -46,7 +46,7 @@ struct Tunnel {
     hears: bool,
     /// Whether the local end may still send.
     says: bool,
-    /// Whether the server takes what is sent.
+    /// Whether the server takes more bytes.
     is_heard: bool,
 }
 
@@ -136,7 +136,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Sends what is left; the local end has gone, or the server has ended the connection.
+    /// Sends the last bytes; the local end has gone, or the server has ended the connection.
     fn finish(mut self) -> io::Result<()> {
         self.tcp.set_nonblocking(false)?;
         self.tls.send_close_notify();

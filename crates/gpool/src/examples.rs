@@ -23,6 +23,14 @@ const PROJECTS: &Table = &[
         ],
     ),
     (
+        "audit",
+        &[
+            ("gpool audit", "The last changes"),
+            ("gpool audit --user ana --since 2h", "Changes of one user in the last two hours"),
+            ("gpool audit --object projects/vision -o json", "Changes of one project, in full"),
+        ],
+    ),
+    (
         "ca",
         &[
             ("gpool ca show", "The fingerprint that gpool login shows"),

@@ -166,7 +166,7 @@ impl Access {
     /// Opens the file of a state folder; without a file there are no tokens.
     ///
     /// # Errors
-    /// The file can't be read: the server does not start without knowing whom it would admit.
+    /// The file can't be read: the server does not start without its tokens.
     pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(FILE);
         let shown = path.display();

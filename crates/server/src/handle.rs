@@ -19,6 +19,7 @@ use gpool_store::{BlobId, Blobs, Presence, Reader};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;
+use crate::audit::Audit;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     pub access: Arc<Access>,
     /// Sign-ins at the identity provider, if there is one.
     pub sign_ins: Option<Arc<SignIns>>,
+    /// The log of changes.
+    pub audit: Arc<Audit>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.

@@ -6,6 +6,7 @@
 
 mod access;
 mod alert;
+mod audit;
 pub mod budgets;
 pub mod case;
 mod clock;

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
+use crate::audit::Audit;
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
@@ -127,6 +128,7 @@ fn share(
         account: OnceLock::new(),
         sign_ins: config.provider.clone().map(|it| Arc::new(SignIns::new(it, access.clone()))),
         access,
+        audit: Arc::new(Audit::open(&config.state_dir)?),
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),

@@ -51,7 +51,7 @@ pub struct SiteFiles {
 /// The certificates of a listener.
 pub struct Tls {
     source: Source,
-    /// What is in use, by the address of this machine; a site's files serve all addresses.
+    /// Certificates in use, by the address of this machine; a site's files serve all addresses.
     in_use: Mutex<HashMap<Option<IpAddr>, InUse>>,
 }
 

@@ -5,8 +5,9 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use gpool_client::contexts::{Context, Contexts};
 use gpool_client::socket::{Surroundings, check_folder, check_length, stranger_on};
-use gpool_client::{Client, Error, Place};
+use gpool_client::{Address, Client, Error, Place, Remote, Trust};
 
 fn of_ana() -> Surroundings {
     Surroundings { uid: 1001, ..Surroundings::default() }
@@ -33,6 +34,81 @@ fn the_most_specific_setting_wins() {
     assert_eq!(around.place(Some("unix:///tmp/c.sock")).unwrap(), named("/tmp/c.sock"));
 }
 
+fn with_contexts(folder: &Path) -> Surroundings {
+    let path = folder.join("gpool/contexts.toml");
+    let remote = |host: &str, token: &str| Remote {
+        address: Address::read(host).unwrap(),
+        token: token.to_owned(),
+        trust: Trust::pinned(b"authority"),
+    };
+    let mut contexts = Contexts::default();
+    let (one, two) = (remote("lab1", "gp_1"), remote("https://lab2:8000", "gp_2"));
+    contexts.contexts.insert("one".to_owned(), Context::new(&one));
+    contexts.contexts.insert("two".to_owned(), Context::new(&two));
+    contexts.current = Some("one".to_owned());
+    contexts.write(&path).unwrap();
+    assert_eq!(Contexts::read(&path).unwrap(), contexts);
+    Surroundings { contexts: Some(path), ..of_ana() }
+}
+
+/// The token that the environment leads to; `None` on this machine.
+fn token(around: &Surroundings, flag: Option<&str>) -> Option<String> {
+    match around.place(flag).unwrap() {
+        Place::Remote(remote) => Some(remote.token),
+        Place::Named(_) | Place::Usual { .. } => None,
+    }
+}
+
+#[test]
+fn a_context_is_chosen_by_flag_variable_or_the_last_login() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut around = with_contexts(folder.path());
+    assert_eq!(token(&around, None).as_deref(), Some("gp_1"));
+    assert_eq!(token(&around, Some("/tmp/a.sock")), None);
+    assert_eq!(token(&around, Some("https://lab2:8000")).as_deref(), Some("gp_2"));
+    around.socket = Some("/tmp/a.sock".into());
+    assert_eq!(token(&around, None), None, "in a job, the job's server");
+    around.context = Some("two".to_owned());
+    assert_eq!(token(&around, None).as_deref(), Some("gp_2"));
+    around.context_flag = Some("local".to_owned());
+    assert_eq!(token(&around, None), None);
+    around.context_flag = Some("three".to_owned());
+    assert_eq!(around.place(None).unwrap_err().problem().code, "GP0310");
+    let unknown = around.place(Some("https://lab3")).unwrap_err();
+    assert!(unknown.to_string().contains("https://lab3:7443"), "{unknown}");
+    around.token = Some("gp_3".to_owned());
+    assert_eq!(token(&around, Some("https://lab3")).as_deref(), Some("gp_3"));
+}
+
+#[test]
+fn contexts_that_others_can_read_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let around = with_contexts(folder.path());
+    let path = around.contexts.clone().unwrap();
+    let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    mode(0o640);
+    let refused = around.place(None).unwrap_err();
+    assert!(refused.to_string().contains("chmod 600"), "{refused}");
+    mode(0o600);
+    assert!(around.place(None).is_ok());
+}
+
+#[test]
+fn addresses_of_servers_have_a_host_and_a_port() {
+    for (text, shown) in [
+        ("lab1", "https://lab1:7443"),
+        ("https://lab1.example.org/", "https://lab1.example.org:7443"),
+        ("10.0.0.7:80", "https://10.0.0.7:80"),
+        ("https://[::1]:7443", "https://[::1]:7443"),
+    ] {
+        assert_eq!(Address::read(text).unwrap().to_string(), shown);
+    }
+    for text in ["http://lab1", "https://", "https://ana@lab1", "lab1/path", "a b", ""] {
+        assert!(Address::read(text).is_err(), "{text:?}");
+    }
+}
+
 #[test]
 fn own_sockets_are_in_private_folders() {
     assert_eq!(of_ana().own_socket(), Path::new("/tmp/gpool-1001/api.sock"));
@@ -44,7 +120,7 @@ fn own_sockets_are_in_private_folders() {
 
 #[test]
 fn a_server_that_is_no_socket_is_refused_with_a_remedy() {
-    for server in ["https://lab1:7878", "lab1", "http://[::1]/", ""] {
+    for server in ["lab1", "http://[::1]/", ""] {
         let error = of_ana().place(Some(server)).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{server}");
         assert!(error.to_string().contains("unix:/path"), "{error}");

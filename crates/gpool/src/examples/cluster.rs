@@ -8,7 +8,6 @@ pub(super) const CLUSTER: &Table = &[
         "up",
         &[
             ("gpool up", "Start the server with the GPUs of this machine"),
-            ("gpool up --gpus 0-3", "Use only four of them"),
             ("gpool up --devices sim:8xH100-80G", "Simulate a machine with eight GPUs"),
             ("gpool up --listen 0.0.0.0:7443", "Also listen on the network, with HTTPS"),
             ("gpool up --systemd --now", "Install and start a systemd service"),

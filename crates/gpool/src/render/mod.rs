@@ -1,5 +1,6 @@
 //! Text output. Pure: data in, text out; no module reads a clock or writes to a stream.
 
+pub mod audit;
 pub mod calibration;
 pub mod contexts;
 pub mod cost;

@@ -93,6 +93,7 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     if args.what == Some(What::Eta) {
         return eta(args, session);
     }
+    session.refuse_remote("doctor")?;
     let check = || probes(args.state_dir.as_deref(), session);
     let probes = during(&session.screen, "checking this machine", check);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);

@@ -1,6 +1,7 @@
 //! The table of verbs. Each verb is a file here, with its arguments and a function that runs it.
 
 pub mod attach;
+pub mod audit;
 pub mod backup;
 pub mod budget;
 pub mod ca;
@@ -228,6 +229,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| user::run(args, line.session);
     Administer "token": token::TokenArgs, "Create, list or revoke tokens for the network",
         |args, line| token::run(args, line.session);
+    Administer "audit": audit::AuditArgs, "List the changes of users, the newest first",
+        |args, line| audit::run(args, line.session);
     Administer "ca": ca::CaArgs, "Show or export the server's certificate authority",
         |args, line| ca::run(&args, line.session);
     Administer "pool": pool::PoolArgs, "List pools of nodes, or move nodes between pools",

@@ -1,5 +1,5 @@
-//! `gpool user limit`: the caps and usage of one user. `gpool user map`: the system users of network
-//! users.
+//! `gpool user limit`: the caps and usage of one user. `gpool user map`: the system users of
+//! network users.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;

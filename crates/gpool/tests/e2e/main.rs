@@ -55,6 +55,7 @@ mod lost_gpu;
 mod mail;
 mod mig;
 mod moved;
+mod network;
 mod nodes;
 mod notify;
 mod nvml;

@@ -64,7 +64,7 @@ impl Asker {
         Self { caller, home, pid, way, limits: OnceLock::new() }
     }
 
-    /// The same user, whose request came in another way. Only scope `admin` has an admin's rights.
+    /// The same user on another way in. Only scope `admin` has an admin's rights.
     pub fn by(mut self, way: Way) -> Self {
         self.caller.admin &= way.scope == Scope::Admin;
         Self { way, ..self }

@@ -1,5 +1,4 @@
-//! Tokens as users: the caller over the network. A sign-in at an identity provider ends with a token,
-//! too.
+//! Identifies the user of a token. A sign-in at an identity provider ends with a token, too.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ mod accept;
 mod actions;
 mod asker;
 mod attach;
+mod audit;
 mod authority;
 mod budgets;
 mod bulk;
@@ -75,6 +76,7 @@ use accept::Patience;
 pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
+use audit::Scribe;
 use guard::Rates;
 use metrics::Meters;
 
@@ -161,6 +163,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(events::stream))
         .routes(routes!(notify::list))
         .routes(routes!(notify::secret))
+        .routes(routes!(audit::list))
         .routes(routes!(authority::get))
         .routes(routes!(tokens::me))
         .routes(routes!(device::start))
@@ -202,7 +205,10 @@ pub fn openapi_json() -> String {
 
 fn router(api: Api) -> Router {
     let (router, _) = documented().split_for_parts();
+    let audit = api.handle.shared.audit.clone();
+    let scribe = Scribe { audit, api: router.clone().with_state(api.clone()) };
     router
+        .route_layer(from_fn_with_state(scribe, audit::record))
         .route_layer(from_fn(guard::permit))
         .route_layer(from_fn_with_state(api.clone(), metrics::measure))
         .fallback(extract::no_such_route)

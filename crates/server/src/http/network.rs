@@ -34,7 +34,7 @@ use crate::tls::{Served, Tls};
 const CONNECTIONS_MAX: usize = 2048;
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The kernel ends a connection whose other end accepts nothing for so long.
+/// The kernel ends a connection after this time if its other end accepts nothing.
 const UNREAD: Duration = Duration::from_secs(60);
 /// How often the token of a connection is checked for its expiry.
 const RECHECK: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! The permissions for each route: the users, and what a token needs over the network. A test compares the table with the router, so every new route
-//! needs a row.
+//! The permissions for each route: the users, and what a token needs over the network. A test
+//! compares the table with the router, so every new route needs a row.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ pub struct Route {
     pub path: &'static str,
     /// Users with permission.
     pub role: Role,
-    /// What it needs over the network.
+    /// Its need over the network.
     pub least: Least,
     /// The task, for the refusal of a caller that is not an admin; empty for other roles.
     pub task: &'static str,
@@ -128,6 +128,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
     needs(Least::Scope(Scope::User), route("GET", "/api/v1/notifications/secret", Role::Everybody)),
+    route("GET", "/api/v1/audit", Role::Everybody),
     route("GET", "/api/v1/authority", Role::Everybody),
     route("GET", "/api/v1/me", Role::Everybody),
     needs(Least::Anyone, route("POST", "/api/v1/login/device", Role::Everybody)),

@@ -215,7 +215,7 @@ pub(crate) fn checked(
     })
 }
 
-/// Adds the variables of a login to a job whose environment comes from another machine or a form.
+/// Adds the variables of a login to a job of another machine or of a form.
 fn add_account(checked: &mut CheckedJob, asker: &Asker) {
     let user = &*asker.caller.owner.user;
     let usual = [("HOME", &*asker.home), ("USER", user), ("LOGNAME", user), ("PATH", PATH)];

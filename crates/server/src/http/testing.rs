@@ -37,6 +37,7 @@ pub use super::guard::Rates;
 pub use super::reservations::{target_word, targets_of};
 pub use crate::access::{Access, CreateError, FILE, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
+pub use crate::audit::{Audit, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted};
 pub use crate::clock::now;
 pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
@@ -124,6 +125,7 @@ impl Server {
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
             sign_ins: None,
+            audit: Arc::new(Audit::open(folder)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
@@ -139,11 +141,9 @@ impl Server {
             still: Mutex::default(),
         });
         let (policy, give_back) = (Policy::fair(), || {});
-        let settings = NotifySettings::default();
-        let post = Post::new(Arc::clone(&shared.keys), &settings, inputs.clone());
+        let post = Post::new(Arc::clone(&shared.keys), &NotifySettings::default(), inputs.clone());
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
-        let found = Found::of(core.world(), &shared.info.state_dir);
-        let reports = inputs.clone();
+        let (found, reports) = (Found::of(core.world(), &shared.info.state_dir), inputs.clone());
         core.set_agents(Box::new(move |node, order| {
             on_order(order, &|report| drop(reports.send(Input::Report(node.clone(), report))));
         }));

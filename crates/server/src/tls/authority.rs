@@ -74,7 +74,7 @@ impl Authority {
     ) -> anyhow::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let mut params = CertificateParams::new(names)
             .with_context(|| format!("tls_names: one of {} is not valid", names.join(", ")))?;
-        params.distinguished_name.push(DnType::CommonName, "gpool server");
+        params.distinguished_name.push(DnType::CommonName, "gpool-server");
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -92,7 +92,7 @@ impl Authority {
 fn params(key: &KeyPair) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     let name = blake3::hash(key.public_key_raw()).to_hex();
-    params.distinguished_name.push(DnType::CommonName, format!("gpool authority {}", &name[..8]));
+    params.distinguished_name.push(DnType::CommonName, format!("gpool-authority-{}", &name[..8]));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     Ok(params)

@@ -11,6 +11,7 @@ mod access;
 mod address;
 mod alert;
 mod asker;
+mod audit;
 mod case;
 mod cluster;
 mod contract;

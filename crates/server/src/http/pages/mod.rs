@@ -1,5 +1,5 @@
-//! The dashboard, on a loopback address and on the network. Each page asks the API inside this process as the signed-in
-//! user, so it shows what that user may see.
+//! The dashboard, on a loopback address and on the network. Each page asks the API inside this
+//! process as the signed-in user, so it shows what that user may see.
 //!
 //! A user signs in with a link that the API gives them once ([`login`]). The link has a random
 //! host name below `localhost`, and the cookie holds for that name only: browsers send cookies to
