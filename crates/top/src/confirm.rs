@@ -5,8 +5,8 @@ use gpool_cli::render::words::{count, state};
 use gpool_model::JobVerb;
 use gpool_wire::Job;
 
+use crate::data::Process;
 use crate::input::{Ask, SIGNALS, VERBS};
-use crate::state::{Lists, Top};
 
 /// A question before an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,31 +17,32 @@ pub(crate) struct Question {
     pub(crate) ask: Ask,
 }
 
-/// The question for a key; `None` if the key has no action.
+/// The question for a key about jobs; `None` if the key has no action.
 ///
 /// # Errors
-/// The action does not apply to the selected row; the text says why.
-pub(crate) fn question(top: &Top, letter: char) -> Result<Option<Question>, String> {
-    match &top.lists {
-        Lists::Cluster { jobs, .. } => {
-            let Some((_, verb)) = VERBS.iter().find(|(key, _)| *key == letter) else {
-                return Ok(None);
-            };
-            let chosen = jobs.chosen();
-            let of_gpu = top.wants();
-            let chosen = if chosen.len() > 1 { chosen } else { of_gpu.into_iter().collect() };
-            on_jobs(*verb, &chosen).map(Some)
-        }
-        Lists::Machine { processes, .. } => {
-            let Some((_, signal, word)) = SIGNALS.iter().find(|(key, ..)| *key == letter) else {
-                return Ok(None);
-            };
-            let it = processes.selected().ok_or("there is no process")?;
-            let text = format!("{word} process {} ({})", it.pid, safe(&it.command));
-            let ask = Ask::Signal { pid: it.pid, started: it.started, signal: *signal };
-            Ok(Some(Question { text, ask }))
-        }
+/// The action applies to none of the jobs; the text says why.
+pub(crate) fn of_jobs(letter: char, jobs: &[&Job]) -> Result<Option<Question>, String> {
+    match VERBS.iter().find(|(key, _)| *key == letter) {
+        Some((_, verb)) => on_jobs(*verb, jobs).map(Some),
+        None => Ok(None),
     }
+}
+
+/// The question for a key about a process; `None` if the key has no action.
+///
+/// # Errors
+/// There is no process.
+pub(crate) fn of_process(
+    letter: char,
+    process: Option<&Process>,
+) -> Result<Option<Question>, String> {
+    let Some((_, signal, word)) = SIGNALS.iter().find(|(key, ..)| *key == letter) else {
+        return Ok(None);
+    };
+    let it = process.ok_or("there is no process")?;
+    let text = format!("{word} process {} ({})", it.pid, safe(&it.command));
+    let ask = Ask::Signal { pid: it.pid, started: it.started, signal: *signal };
+    Ok(Some(Question { text, ask }))
 }
 
 fn on_jobs(verb: JobVerb, jobs: &[&Job]) -> Result<Question, String> {

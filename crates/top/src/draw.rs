@@ -46,6 +46,12 @@ impl Top {
                 }
                 let inner =
                     Rect { y: place.y + 1, height: place.height.saturating_sub(1), ..place };
+                if let Some(why) = self.no_gpus().filter(|_| pane == Pane::Gpus) {
+                    self.draw_title(buffer, place, "No GPUs", is_focused);
+                    let plain = style(Tone::Plain, setup.colors);
+                    put(buffer, inner, (inner.x, inner.y), &safe(why), plain);
+                    continue;
+                }
                 if pane == Pane::Detail {
                     self.draw_title(buffer, place, &detail.title, is_focused);
                     self.draw_detail(buffer, inner, &detail);
@@ -91,11 +97,14 @@ impl Top {
         heights.into_iter().map(place).collect()
     }
 
+    /// Why the machine has no GPUs, if it has none.
+    fn no_gpus(&self) -> Option<&str> {
+        self.machine.as_ref().and_then(|machine| machine.no_gpus.as_deref())
+    }
+
     fn with_counts(&self, pane: Pane, title: String) -> String {
-        let why = self.machine.as_ref().and_then(|machine| machine.no_gpus.as_ref());
-        match (pane, self.n_jobs, why) {
-            (Pane::Second, Some(total), _) => format!("{title} · of {}", count(total, "job")),
-            (Pane::Gpus, _, Some(why)) => format!("No GPUs · {}", safe(why)),
+        match (pane, self.n_jobs) {
+            (Pane::Second, Some(total)) => format!("{title} · of {}", count(total, "job")),
             _ => title,
         }
     }

@@ -9,7 +9,7 @@ use gpool_cli::render::list::{Column, Noun, natural};
 use gpool_cli::render::table::Cell;
 use gpool_cli::render::words::{NOTHING, places, state};
 use gpool_model::{Bytes, Millis};
-use gpool_wire::{Gpu, Job};
+use gpool_wire::{Gpu, Job, Time};
 
 use crate::data::Process;
 use crate::list::{Kind, Sort};
@@ -286,7 +286,7 @@ fn gpu_text(gpu: &Gpu) -> String {
 }
 
 /// The earlier time first, and nothing last.
-fn later<T: Ord>(a: Option<T>, b: Option<T>) -> Ordering {
+fn later(a: Option<Time>, b: Option<Time>) -> Ordering {
     a.is_none().cmp(&b.is_none()).then_with(|| a.cmp(&b))
 }
 

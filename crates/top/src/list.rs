@@ -157,10 +157,10 @@ impl<T> List<T> {
         !self.tagged.is_empty() && self.tagged.contains(&(self.kind.name)(row))
     }
 
-    /// The tagged rows, or else the selected one.
-    pub fn chosen(&self) -> Vec<&T> {
+    /// The tagged rows.
+    pub fn tagged(&self) -> Vec<&T> {
         match self.tagged.is_empty() {
-            true => self.selected().into_iter().collect(),
+            true => Vec::new(),
             false => self.rows.iter().filter(|row| self.is_tagged(row)).collect(),
         }
     }

@@ -247,13 +247,27 @@ impl Top {
             Key::Char('!') => self.rows().reverse(),
             Key::Char(' ') => self.rows().tag(),
             Key::Escape => self.escape(),
-            Key::Char(letter) => match confirm::question(self, letter) {
+            Key::Char(letter) => match self.question(letter) {
                 Ok(question) => self.mode = question.map_or(Mode::Browse, Mode::Confirm),
                 Err(why) => self.said = Some(why),
             },
             Key::Interrupt | Key::Backspace => {}
         }
         None
+    }
+
+    /// The question for a key: about tagged jobs, the selected one, or that of the selected GPU.
+    fn question(&self, letter: char) -> Result<Option<Question>, String> {
+        match &self.lists {
+            Lists::Cluster { jobs, .. } => {
+                let mut chosen = jobs.tagged();
+                if chosen.is_empty() {
+                    chosen.extend(self.wants());
+                }
+                confirm::of_jobs(letter, &chosen)
+            }
+            Lists::Machine { processes, .. } => confirm::of_process(letter, processes.selected()),
+        }
     }
 
     /// The list with the focus, or the one that the detail pane follows.

@@ -34,7 +34,7 @@ pub struct Global {
     #[arg(help_heading = "Global options", hide_possible_values = true)]
     pub color: ColorWhen,
     /// The same as --color never
-    #[arg(long, global = true, hide = true)]
+    #[arg(long, global = true, hide = true, help_heading = "Global options")]
     pub no_color: bool,
     /// Print ASCII only (also GPOOL_ASCII=1)
     #[arg(long, global = true, help_heading = "Global options")]

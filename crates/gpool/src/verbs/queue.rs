@@ -95,8 +95,8 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
         let status = client.status()?;
         let below = footer(rows.len(), total, Some(&status));
         let next = next_starts(rows.iter().map(|row| &row.item), &session.view());
-        let next = next.map(|next| format!("  {next}")).unwrap_or_default();
-        let head = format!("{}{next}\n", counts(&status));
+        let next = next.map(|next| format!("{next}\n")).unwrap_or_default();
+        let head = format!("{}\n{next}", counts(&status));
         Ok(Listing { head, contents: Some(contents), ..Listing::new(rows, below) })
     })
 }

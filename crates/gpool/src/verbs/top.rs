@@ -14,6 +14,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::screen::{is_dumb, is_without_unicode};
 use gpool_cli::session::Session;
 use gpool_cli::watch::on_changes;
+use gpool_client::Client;
 use gpool_model::Millis;
 use gpool_top::Setup;
 
@@ -32,6 +33,13 @@ pub struct TopArgs {
     /// Time between two readings
     #[arg(long, value_name = "EVERY", default_value = "2s", value_parser = interval)]
     every: Millis,
+}
+
+/// A client of a server that answers: an error must stay visible beside a full-screen view.
+fn answering(session: &Session) -> Result<Client> {
+    let client = session.client()?;
+    client.version()?;
+    Ok(client)
 }
 
 /// Runs the verb.
@@ -54,7 +62,7 @@ pub fn run(args: &TopArgs, session: &Session) -> Result {
         let every = args.every;
         std::thread::spawn(move || machine.serve(every, &asked, &tell));
     } else {
-        let client = session.client().map_err(|failure| failure.tip("gpool top --local"))?;
+        let client = answering(session).map_err(|failure| failure.tip("gpool top --local"))?;
         if !is_full {
             return once::cluster(&client, session);
         }

@@ -110,6 +110,7 @@ fn holder(by: Holder) -> &'static str {
         Holder::Admin => "admin",
         Holder::Idle => "idle",
         Holder::Scheduler => "scheduler",
+        Holder::Budget => "budget",
     }
 }
 

@@ -47,6 +47,9 @@ fn tagged_jobs_are_changed_together() {
     assert!(screen.picture().contains("Queue 3 · 2 tagged"), "{}", screen.picture());
     assert_eq!(screen.types("cy"), act(JobVerb::Cancel, &["17", "18"]));
     assert!(!screen.picture().contains("tagged"), "the tags are gone");
+    // One tag counts too, not the selected row.
+    screen.types("<Home> ");
+    assert_eq!(screen.types("cy"), act(JobVerb::Cancel, &["17"]));
 }
 
 #[test]
