@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::minute;
 
-fn gpu(index: u32, state: &str, more: serde_json::Value) -> Gpu {
+fn gpu(index: u32, state: &str, more: &serde_json::Value) -> Gpu {
     let mut gpu = json!({
         "node": "lab1", "index": index, "uuid": format!("GPU-{index}"), "model": "NVIDIA H100",
         "model_short": "H100-80G", "state": state, "memory_total": 80_u64 << 30, "pci_bus": "",
@@ -80,11 +80,11 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     let waiting = [waits("3", 20, Some(90)), waits("4", 40, Some(70)), held];
     let idle = |n: u32| json!({"user": "bo", "idle": [{"job": "7", "since": minute(n)}]});
     let gpus = [
-        gpu(0, "free", json!({})),
-        gpu(1, "held_idle", idle(30)),
-        gpu(2, "held_idle", idle(12)),
-        gpu(3, "unhealthy", json!({"health_why": "XID <79>"})),
-        gpu(4, "unmanaged", json!({})),
+        gpu(0, "free", &json!({})),
+        gpu(1, "held_idle", &idle(30)),
+        gpu(2, "held_idle", &idle(12)),
+        gpu(3, "unhealthy", &json!({"health_why": "XID <79>"})),
+        gpu(4, "unmanaged", &json!({})),
     ];
     let page = page(&gpus, &waiting, &NOTHING, &status(1));
     assert!(page.contains("<b>1</b> free <span>of 5</span>"), "{page}");
@@ -98,7 +98,7 @@ fn a_busy_cluster_is_answered_at_a_glance() {
 
 #[test]
 fn a_quiet_cluster_says_so() {
-    let page = page(&[gpu(0, "free", json!({}))], &[], &NOTHING, &status(2));
+    let page = page(&[gpu(0, "free", &json!({}))], &[], &NOTHING, &status(2));
     assert_eq!(answer(&page, "Next start"), "Next start nothing waits");
     assert_eq!(answer(&page, "Held idle"), "Held idle no GPU");
     assert_eq!(answer(&page, "Broken"), "Broken nothing");
