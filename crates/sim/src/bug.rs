@@ -159,8 +159,6 @@ bugs! {
     ResizeUntold;
     /// A new agent does not lend by a size that an earlier one noted.
     SizeNotReread;
-    /// Guests stay where a share grows.
-    GuestsStayAtResize;
     /// The memory of a task is restored where there is no room for it.
     ReturnedWithoutRoom;
     /// Tasks grow while another one is restored beside them.
@@ -177,8 +175,6 @@ bugs! {
     ReturnCancelsPause;
     /// A paused task resumes on the devices that it left, not on those that it was sent to.
     ResumedOnOldDevices;
-    /// A task that could not resume on other devices is reported as resumed.
-    NotMovedHidden;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -200,7 +196,7 @@ impl Bug {
 
     /// Whether it matters only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
-        self >= Self::ResizeForgotten && self <= Self::NotMovedHidden
+        self >= Self::ResizeForgotten && self <= Self::ResumedOnOldDevices
     }
 
     /// Whether plans are made wrong for a job.

@@ -49,8 +49,6 @@ pub struct Sim {
     pub(crate) askings: Vec<Asking>,
     pub(crate) watch: Watch,
     pub(crate) post: Post,
-    /// Whether an agent carries out new terms, and a planted bug loses moves that follow.
-    is_resizing: bool,
     /// Number of actions that the agents' logic has returned.
     pub(crate) n_actions: u64,
     /// The newest agent incarnation of each node with a received report.
@@ -236,7 +234,6 @@ impl Sim {
             askings: Vec::new(),
             watch: Watch::default(),
             post: Post::default(),
-            is_resizing: false,
             n_actions: 0,
             totals: Totals { happenings: vec![0; Kind::ALL.len()], ..Totals::default() },
             broken: None,

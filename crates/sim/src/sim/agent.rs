@@ -148,15 +148,12 @@ impl Sim {
             _ => {}
         }
         let before = self.n_actions;
-        self.is_resizing =
-            self.bug == Some(Bug::GuestsStayAtResize) && matches!(order, Order::Change { .. });
         let was_sync = matches!(order, Order::Sync { .. });
         self.watch.signal = match &order {
             Order::Signal { term, request, .. } => Some((*term, *request)),
             _ => None,
         };
         self.agent_input(m, Input::Order(order));
-        self.is_resizing = false;
         if is_old && self.n_actions != before {
             self.blame(Invariant::Term, format!("an order of {term} was obeyed after a later one"));
         }

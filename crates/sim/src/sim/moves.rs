@@ -20,7 +20,7 @@ impl Sim {
             (Some(Bug::DetachLost), Told::Detach)
                 | (Some(Bug::AttachLost), Told::Attach(_))
                 | (Some(Bug::ReturnForgotten), Told::Return)
-        ) || (told == Told::Detach && self.is_resizing);
+        );
         let machine = &mut self.machines[m];
         let Some(agent) = machine.agent.as_mut().filter(|_| !is_lost) else { return };
         match machine.claims.get_mut(&task).filter(|claim| claim.link == Some(agent.number)) {

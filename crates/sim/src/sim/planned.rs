@@ -129,7 +129,9 @@ impl<'a> Step<'a> {
     /// Returns a job with a planned start that could start earlier if no later job had started in
     /// this step. The policy without planted bugs decides which jobs have planned starts.
     fn delayed(&self) -> Option<String> {
-        if self.started.is_empty() {
+        // A paused job has a place in the order, and no planned start.
+        let is_paused = |row: &JobRow| matches!(row.job.phase, Phase::Paused { .. });
+        if self.started.is_empty() || self.world.holding().any(is_paused) {
             return None;
         }
         let policy: Policy = swarm::right(self.world.policy());
@@ -141,7 +143,7 @@ impl<'a> Step<'a> {
             let job = is.job;
             let after = self.started.iter().copied().filter(|id| self.is_after(*id, job));
             let after: Vec<JobId> = after.collect();
-            if after.is_empty() || self.is_behind_paused(job) {
+            if after.is_empty() {
                 continue;
             }
             let held =
@@ -163,13 +165,6 @@ impl<'a> Step<'a> {
             }
         }
         None
-    }
-
-    /// Whether a paused job that waits to resume may go first: it has a place in the order, and no
-    /// planned start.
-    fn is_behind_paused(&self, job: JobId) -> bool {
-        let waits = |row: &JobRow| row.job.phase.waits_for_room_since().is_some();
-        self.world.holding().any(|row| waits(row) && !self.is_after(row.job.id, job))
     }
 
     /// Whether something was written down in the step that may move a planned start to later, or

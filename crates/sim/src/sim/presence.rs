@@ -235,7 +235,6 @@ impl Sim {
 
     /// The driver can't restore a task on other devices.
     fn not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
-        let is_hidden = self.bug == Some(Bug::NotMovedHidden);
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
         claim.halted = Some((generation, true));
         claim.is_resuming = false;
@@ -245,10 +244,7 @@ impl Sim {
         self.totals.moves_failed += 1;
         self.note_presence(m, task, Presence::Paused);
         let why = "the driver refused".to_owned();
-        let halting = match is_hidden {
-            true => Halting::Resumed,
-            false => Halting::NotMoved { why, devices },
-        };
+        let halting = Halting::NotMoved { why, devices };
         self.answer(m, task, Input::Halted { task, generation, halting });
     }
 
