@@ -43,10 +43,10 @@ impl Why {
 }
 
 impl Now {
-    /// A job that was submitted, and is not in a queue yet.
+    /// A job that was submitted: it may start in the same commit, and so was pending until then.
     pub fn submitted(at: Timestamp) -> Self {
         Self {
-            state: JobState::Waiting,
+            state: JobState::Pending,
             since: at,
             attempt: Attempt::FIRST,
             started_at: None,

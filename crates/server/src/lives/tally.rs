@@ -93,7 +93,9 @@ impl Tally {
         let code = to.why.as_ref().map_or("none", |why| why.code).to_owned();
         let before = from.map(|from| (from.state, from.since));
         match (to.state, before) {
-            (JobState::Starting, Some((JobState::Pending, since))) => {
+            (JobState::Starting, Some((before, since))) => {
+                // A released job can start in the same commit: it was not pending.
+                let since = if before == JobState::Pending { since } else { to.since };
                 let pool = pool.map_or_else(String::new, ToString::to_string);
                 let size = ("size_class", size_class(to.milli).to_owned());
                 let labels = vec![("pool", pool), project, size];
