@@ -53,6 +53,9 @@ pub struct Claimant {
     /// How long it does not use its devices before it counts as idle; `None` if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<Millis>,
+    /// Whether its shepherd can move it between devices of a real driver.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_move: bool,
 }
 
 /// One line of a claim.
@@ -199,13 +202,14 @@ impl Claimant {
             booked,
             sharer: None,
             idle_after: None,
+            can_move: false,
         }
     }
 
     /// Where the task is.
     pub fn seats(&self) -> Seats {
         let (slots, booked) = (self.slots.clone(), self.booked.clone());
-        Seats { slots, booked, sharer: self.sharer.clone() }
+        Seats { slots, booked, sharer: self.sharer.clone(), is_pinned: !self.can_move }
     }
 }
 

@@ -253,6 +253,11 @@ pub enum MoveReason {
     },
     /// Its device was drained or reserved.
     Closed,
+    /// Another task needs memory of its request that this one was lent.
+    Loan {
+        /// The other task.
+        beneficiary: TaskId,
+    },
 }
 
 /// The result of a move.

@@ -1,6 +1,8 @@
 //! Inputs and actions of an agent.
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
+use gpool_model::agent::{
+    MoveReason, Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms,
+};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Device, Sharer, Slot};
@@ -15,6 +17,21 @@ pub struct Seats {
     pub booked: Vec<DeviceUuid>,
     /// The job, as others on its devices see it, if it has shares.
     pub sharer: Option<Sharer>,
+    /// Whether no driver can move it: it frees its devices itself, and so stays on them.
+    pub is_pinned: bool,
+}
+
+/// How a node moves running tasks between its devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Moves {
+    /// It can't.
+    #[default]
+    No,
+    /// Tasks leave nothing on a device.
+    Freely,
+    /// The driver restores their memory on the other device. That can fail, so the memory of a
+    /// task on the old device is kept for it until then.
+    ByDriver,
 }
 
 impl Seats {
@@ -22,7 +39,7 @@ impl Seats {
     #[must_use]
     pub fn booked(slots: &[Slot]) -> Self {
         let booked = slots.iter().map(|slot| slot.device.clone()).collect();
-        Self { slots: slots.to_vec(), booked, sharer: None }
+        Self { slots: slots.to_vec(), booked, ..Self::default() }
     }
 
     /// Notes that the task came to these devices, and whether they are booked for it. Parts that
@@ -71,12 +88,23 @@ pub enum Halting {
 pub enum Input {
     /// An order from the server.
     Order(Order),
-    /// The devices of the node, and whether it can move running tasks between them.
+    /// The devices of the node, and how it moves running tasks between them.
     Devices {
         /// In the driver's order.
         devices: Vec<Device>,
-        /// Whether it can move tasks.
-        can_move: bool,
+        /// How it moves tasks.
+        moves: Moves,
+    },
+    /// A task should leave a device, because it keeps memory of it that was called back.
+    Relocate {
+        /// The task.
+        task: TaskId,
+        /// The device.
+        from: DeviceUuid,
+        /// Devices with room for all of its memory, the best first.
+        to: Vec<DeviceUuid>,
+        /// The task that needs the memory.
+        beneficiary: TaskId,
     },
     /// A task that is already on this node: found when the agent started, launched by another
     /// shepherd, or connected again.
@@ -163,6 +191,13 @@ pub enum Action {
     },
     /// Let a running task leave its devices; its memory there is kept.
     Detach {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: MoveReason,
+    },
+    /// Leave a task where it is: it can't come to any of the devices of [`Input::Relocate`].
+    Stay {
         /// The task.
         task: TaskId,
     },

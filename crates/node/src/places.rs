@@ -10,11 +10,12 @@ use gpool_model::agent::{MoveIs, MoveReason, TaskOrder, Terms};
 use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
 use gpool_model::{Device, DeviceHealth, SlotPart};
 
-use crate::action::{Action, Found, Seats, Step};
+use crate::action::{Action, Found, Moves, Seats, Step};
 use crate::moving::{Moving, on_devices};
 use crate::placed::{Aim, Placed, State, Waiting};
 use crate::spread::{Among, Guests, Piece, Space, spread};
 
+mod relocate;
 mod room;
 
 /// The devices of a node with the tasks on them.
@@ -23,8 +24,8 @@ pub(crate) struct Places {
     devices: Vec<Device>,
     /// Whether the devices are known. Before that, nothing is placed.
     is_described: bool,
-    /// Whether the node can move running tasks.
-    can_move: bool,
+    /// How the node moves running tasks.
+    moves: Moves,
     /// Devices on which no guest may be: drained or reserved.
     closed: BTreeSet<DeviceUuid>,
     tasks: BTreeMap<TaskId, Placed>,
@@ -34,8 +35,8 @@ pub(crate) struct Places {
 
 impl Places {
     /// Replaces the description of the devices.
-    pub fn describe(&mut self, devices: Vec<Device>, can_move: bool) -> Vec<Step> {
-        (self.devices, self.can_move, self.is_described) = (devices, can_move, true);
+    pub fn describe(&mut self, devices: Vec<Device>, moves: Moves) -> Vec<Step> {
+        (self.devices, self.moves, self.is_described) = (devices, moves, true);
         self.advance()
     }
 
@@ -76,7 +77,8 @@ impl Places {
     pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<Step> {
         let task = order.task();
         let sharer = order.sharer.clone();
-        let seats = Seats { sharer, ..Seats::booked(&order.allocation.slots) };
+        let is_pinned = order.spec.yields().is_some();
+        let seats = Seats { sharer, is_pinned, ..Seats::booked(&order.allocation.slots) };
         if seats.slots.is_empty() {
             return vec![Step::Act(Action::Launch { order, seats })];
         }
@@ -221,12 +223,13 @@ impl Places {
         if is_done {
             placed.state = State::Away;
             let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
-            return self.waits(task, aim);
+            let is_placed = self.comes_to_chosen(task);
+            self.waiting.push_back(Waiting { task, is_placed, aim });
+            return self.advance();
         }
         (placed.state, placed.is_stuck) = (State::Attaching, true);
         let mut steps: Vec<Step> = placed.report(task, MoveIs::NotLeft).into_iter().collect();
-        // A task that waits for its devices needs other moves.
-        self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
+        self.choose_again();
         steps.extend(self.attached(task));
         steps
     }
@@ -235,16 +238,23 @@ impl Places {
     pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
         placed.is_stuck = true;
-        if placed.state != State::Attaching {
+        // An earlier agent may have sent it to devices that its claim shows already.
+        if !matches!(placed.state, State::Attaching | State::Running) {
             return Vec::new();
         }
         placed.state = State::Away;
         let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
         let mut steps: Vec<Step> = placed.report(task, MoveIs::NotReached).into_iter().collect();
         self.put(task, left);
+        self.choose_again();
         self.waiting.push_back(Waiting { task, is_placed: true, aim });
         steps.extend(self.advance());
         steps
+    }
+
+    /// Chooses the devices of waiting tasks again: they need other moves.
+    fn choose_again(&mut self) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
     }
 
     /// A task has ended, or was refused.
@@ -267,7 +277,7 @@ impl Places {
         while let Some(waiting) = self.waiting.get(next) {
             let (task, is_launch) = (waiting.task, matches!(waiting.aim, Aim::Launch(_)));
             // A node that can't move tasks leaves them where the server booked them.
-            if !waiting.is_placed && self.can_move {
+            if !waiting.is_placed && self.can_move() {
                 match self.plan(Some(task)) {
                     Some(places) => {
                         steps.extend(self.move_to(&places, self.reason(task)));
@@ -288,7 +298,8 @@ impl Places {
                 }
             }
             self.waiting[next].is_placed = true;
-            if self.can_move && !self.has_room(task) {
+            let waiting = &self.waiting[next];
+            if self.can_move() && !self.has_room(waiting) {
                 next += 1;
             } else if let Some(waiting) = self.waiting.remove(next) {
                 steps.push(Step::Act(self.start(waiting)));
@@ -340,7 +351,21 @@ impl Places {
     /// The positions of the devices for all tasks that use any or are about to, and for `new`.
     /// `None` if a task would have to move that can't.
     fn plan(&self, new: Option<TaskId>) -> Option<BTreeMap<TaskId, Vec<usize>>> {
-        let spaces: Vec<Space<'_>> = self.devices.iter().map(|device| self.space(device)).collect();
+        let (pieces, owners) = self.pieces(new);
+        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
+        for (task, at) in owners.into_iter().zip(spread(&self.spaces(), &pieces)?) {
+            by_task.entry(task).or_default().push(at);
+        }
+        Some(by_task)
+    }
+
+    fn spaces(&self) -> Vec<Space<'_>> {
+        self.devices.iter().map(|device| self.space(device)).collect()
+    }
+
+    /// The parts of devices of all tasks that use any or are about to, and of `new`, each with its
+    /// task.
+    fn pieces(&self, new: Option<TaskId>) -> (Vec<Piece>, Vec<TaskId>) {
         let is_placed =
             |task| self.waiting.iter().any(|waiting| waiting.task == task && waiting.is_placed);
         let (mut pieces, mut owners) = (Vec::new(), Vec::new());
@@ -354,7 +379,7 @@ impl Places {
             if !(uses || is_new || is_placed(*task)) {
                 continue;
             }
-            let is_movable = self.can_move && placed.state == State::Running && !placed.is_stuck;
+            let is_movable = self.can_leave(placed);
             for (slot, (at, booked)) in placed.seats.slots.iter().zip(places) {
                 let share = match slot.part {
                     SlotPart::Share { memory, limit, .. } => Some((memory, limit)),
@@ -362,16 +387,12 @@ impl Places {
                 };
                 let at = Some(at).filter(|_| !is_new);
                 let can_move = is_movable && share.is_some();
-                let among = self.among(&placed.seats);
-                pieces.push(Piece { task: number, booked, at, share, can_move, among });
+                let (among, is_pinned) = (self.among(&placed.seats), self.is_pinned(placed));
+                pieces.push(Piece { task: number, booked, at, share, can_move, is_pinned, among });
                 owners.push(*task);
             }
         }
-        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
-        for (task, at) in owners.into_iter().zip(spread(&spaces, &pieces)?) {
-            by_task.entry(task).or_default().push(at);
-        }
-        Some(by_task)
+        (pieces, owners)
     }
 
     /// The tasks that may share a device with a task, by the position of its project.
@@ -399,7 +420,7 @@ impl Places {
             && device.instance.is_none();
         let guests = match self.closed.contains(&device.uuid) {
             true => Guests::Leave,
-            false if is_fit && self.can_move => Guests::Come,
+            false if is_fit && self.can_move() => Guests::Come,
             false => Guests::Stay,
         };
         Space { model: &device.model, memory: device.memory, guests }
@@ -418,14 +439,10 @@ impl Places {
         for (task, places) in places {
             let devices: Vec<DeviceUuid> =
                 places.iter().map(|at| self.devices[*at].uuid.clone()).collect();
-            let Some(placed) = self.tasks.get_mut(task) else { continue };
+            let Some(placed) = self.tasks.get(task) else { continue };
             match placed.state {
                 State::Running if placed.seats.devices() != devices => {
-                    placed.state = State::Leaving;
-                    let from = placed.seats.slots.clone();
-                    let to = on_devices(&from, &self.devices, &devices);
-                    placed.moving = Some(Moving { from, to, reason: Some(reason) });
-                    steps.push(Step::Act(Action::Detach { task: *task }));
+                    steps.push(Step::Act(self.leave(*task, &devices, reason)));
                 }
                 State::Away | State::Paused => self.put(*task, &devices),
                 State::Unsettled

@@ -134,6 +134,9 @@ pub fn move_words(report: &MoveReport) -> String {
         Some(MoveReason::Closed) => {
             format!("{how}, because {from} is drained or reserved")
         }
+        Some(MoveReason::Loan { beneficiary }) => {
+            format!("{how}: job {} needs the GPU memory that it borrowed", beneficiary.job)
+        }
         None => how,
     }
 }

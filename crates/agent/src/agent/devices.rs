@@ -22,6 +22,7 @@ use gpool_model::job::GpuUsage;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::converge::Moves;
 use gpool_sys::{clock, proc};
 
 use super::division::{Division, check_processes};
@@ -238,9 +239,9 @@ impl Devices {
         }
     }
 
-    /// Whether running tasks can move between the devices: if they leave nothing on one.
-    pub(super) fn can_move(&self) -> bool {
-        self.can_move
+    /// How running tasks move between the devices.
+    pub(super) fn moves(&self) -> Moves {
+        if self.can_move { Moves::Freely } else { Moves::No }
     }
 
     /// Returns the measured use of the devices of a task that has ended.

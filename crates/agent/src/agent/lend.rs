@@ -185,7 +185,7 @@ impl Keeper {
     ) {
         let (task, on) = (seat.task, Some(device.clone()));
         match decision.act {
-            None => {}
+            None | Some(Act::Move | Act::Leave) => {}
             Some(Act::Notify) => {
                 self.tell(task);
                 let keep = decision.called.map_or(Bytes::ZERO, |called| called.keep);
@@ -271,9 +271,11 @@ impl Keeper {
             priority: kept.priority,
             started_at: kept.since,
             called: kept.calls.get(&place).copied(),
+            can_move: false,
             can_pause: kept.can_pause && kept.presence == Presence::Here,
             // After it left, the driver's figure is an old one for a moment.
             is_leaving: kept.presence != Presence::Here,
+            departs: false,
         };
         Some(Seat { task, place, tenant, granted, needed })
     }

@@ -142,8 +142,8 @@ impl Runner {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
                     self.parts.isolation.learn(devices);
-                    let (devices, can_move) = (devices.clone(), self.parts.devices.can_move());
-                    self.seen.push_back(converge::Input::Devices { devices, can_move });
+                    let (devices, moves) = (devices.clone(), self.parts.devices.moves());
+                    self.seen.push_back(converge::Input::Devices { devices, moves });
                 }
                 fail::fail_point!("agent-inventory-before");
                 self.inventory = Some((*report).clone());
@@ -342,7 +342,8 @@ impl Runner {
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
             Action::Resume { task, generation, devices } => self.resume(task, generation, devices),
-            Action::Detach { task } => {
+            Action::Stay { .. } => {}
+            Action::Detach { task, .. } => {
                 self.detached_at.insert(task, Instant::now());
                 fail::fail_point!("agent-detach-before");
                 self.shepherds.say(task, &ToShepherd::Detach);
@@ -443,7 +444,8 @@ impl Runner {
         match started {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
-                let seats = Seats { slots: order.allocation.slots.clone(), booked, sharer: None };
+                let slots = order.allocation.slots.clone();
+                let seats = Seats { slots, booked, ..Seats::default() };
                 let idle_after = order.spec.idle_after();
                 self.parts.devices.owned(pid, Given { task, seats, idle_after });
             }

@@ -362,7 +362,10 @@ impl Machine {
                 Action::Resume { task, generation, .. } => {
                     Some(Input::Halted { task, generation, halting: Halting::Resumed })
                 }
-                Action::Detach { .. } | Action::Attach { .. } | Action::Signal { .. } => None,
+                Action::Detach { .. }
+                | Action::Attach { .. }
+                | Action::Stay { .. }
+                | Action::Signal { .. } => None,
                 Action::Report(report) => {
                     self.reports.push(report);
                     None
