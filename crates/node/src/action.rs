@@ -42,17 +42,22 @@ impl Seats {
         Self { slots: slots.to_vec(), booked, ..Self::default() }
     }
 
-    /// Notes that the task came to these devices, and whether they are booked for it. Parts that
-    /// exclude others are always on the devices that are booked.
-    pub fn come_to(&mut self, devices: &[DeviceUuid], are_booked: bool) {
+    /// Notes that the task came to these devices, and those that are booked for it now; none if
+    /// that did not change. Parts that exclude others are always on the devices that are booked.
+    pub fn come_to(&mut self, devices: &[DeviceUuid], booked: &[DeviceUuid]) {
         for (ix, (slot, device)) in self.slots.iter_mut().zip(devices).enumerate() {
             slot.device = device.clone();
-            if (are_booked || slot.part.is_alone())
-                && let Some(booked) = self.booked.get_mut(ix)
-            {
-                booked.clone_from(device);
+            let now = if slot.part.is_alone() { Some(device) } else { booked.get(ix) };
+            if let (Some(now), Some(booked)) = (now, self.booked.get_mut(ix)) {
+                booked.clone_from(now);
             }
         }
+    }
+
+    /// The action that resumes the task there.
+    pub(crate) fn resume(&self, task: TaskId, generation: Generation) -> Action {
+        let (devices, booked) = (self.devices(), self.booked.clone());
+        Action::Resume { task, generation, devices, booked }
     }
 
     /// The devices that the task uses, by slot.
@@ -150,6 +155,12 @@ pub enum Input {
         task: TaskId,
         /// Whether it uses no device now.
         is_done: bool,
+    },
+    /// A task that left its devices waits until those that it was sent to have room for it. It may
+    /// take long, so it keeps nothing of the old ones.
+    Parked {
+        /// The task.
+        task: TaskId,
     },
     /// A task has come to the devices that it was sent to.
     Attached {
@@ -251,6 +262,8 @@ pub enum Action {
         generation: Generation,
         /// Its devices from now on, by slot.
         devices: Vec<DeviceUuid>,
+        /// Those that are booked for it.
+        booked: Vec<DeviceUuid>,
     },
     /// Send a task's processes a signal.
     Signal {

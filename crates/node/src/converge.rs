@@ -91,6 +91,7 @@ impl Converge {
                 vec![self.places.relocate(task, (&from, &to), beneficiary)]
             }
             Input::Detached { task, is_done } => self.places.detached(task, is_done),
+            Input::Parked { task } => self.places.parked(task),
             Input::Attached { task } => self.places.attached(task),
             Input::NotAttached { task, left } => self.places.not_attached(task, &left),
             Input::Changed { task, generation } => return self.changed(task, generation),

@@ -111,7 +111,8 @@ impl Places {
 
     fn go_on(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else {
-            return vec![Step::Act(Action::Resume { task, generation, devices: Vec::new() })];
+            let (devices, booked) = (Vec::new(), Vec::new());
+            return vec![Step::Act(Action::Resume { task, generation, devices, booked })];
         };
         match placed.state {
             State::Paused => {
@@ -131,8 +132,7 @@ impl Places {
             // The server repeats the order.
             State::Unsettled => Vec::new(),
             State::Coming | State::Running => {
-                let devices = placed.seats.devices();
-                vec![Step::Act(Action::Resume { task, generation, devices })]
+                vec![Step::Act(placed.seats.resume(task, generation))]
             }
         }
     }
@@ -218,10 +218,15 @@ impl Places {
 
     /// A task has left its devices, or could not.
     pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
-        let placed = self.tasks.get_mut(&task).filter(|placed| placed.state == State::Leaving);
-        let Some(placed) = placed else { return Vec::new() };
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        // An earlier agent may have sent it away.
+        let is_news = placed.state == State::Leaving || (is_done && placed.state == State::Running);
+        if !is_news {
+            return Vec::new();
+        }
         if is_done {
             placed.state = State::Away;
+            placed.moving.get_or_insert_with(|| Moving::found(&placed.seats.slots));
             let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
             let is_placed = self.comes_to_chosen(task);
             self.waiting.push_back(Waiting { task, is_placed, aim });
@@ -273,18 +278,19 @@ impl Places {
         if is_unsettled || !self.is_described {
             return steps;
         }
+        // Its tasks are where the server booked them, unless the driver moved some before.
+        let has_choice = self.can_move() || self.has_guests();
         let mut next = 0;
         while let Some(waiting) = self.waiting.get(next) {
             let (task, is_launch) = (waiting.task, matches!(waiting.aim, Aim::Launch(_)));
-            // A node that can't move tasks leaves them where the server booked them.
-            if !waiting.is_placed && self.can_move() {
+            if !waiting.is_placed && has_choice {
                 match self.plan(Some(task)) {
                     Some(places) => {
                         steps.extend(self.move_to(&places, self.reason(task)));
                     }
                     None if self.is_unsettled() => break,
                     // If all can move, a task that was found has ended, and says so soon.
-                    None if !(is_launch && self.tasks.values().any(|it| it.is_stuck)) => {
+                    None if !(is_launch && self.has_stuck()) => {
                         next += 1;
                         continue;
                     }
@@ -299,7 +305,7 @@ impl Places {
             }
             self.waiting[next].is_placed = true;
             let waiting = &self.waiting[next];
-            if self.can_move() && !self.has_room(waiting) {
+            if has_choice && !self.has_room(waiting) {
                 next += 1;
             } else if let Some(waiting) = self.waiting.remove(next) {
                 steps.push(Step::Act(self.start(waiting)));
@@ -328,7 +334,7 @@ impl Places {
     fn is_unsettled(&self) -> bool {
         let is_unsettled =
             |state| matches!(state, State::Coming | State::Attaching | State::Leaving);
-        self.tasks.values().any(|placed| is_unsettled(placed.state))
+        self.tasks.values().any(|placed| is_unsettled(placed.state) && !placed.is_stuck)
     }
 
     fn start(&mut self, waiting: Waiting) -> Action {
@@ -341,9 +347,7 @@ impl Places {
         let seats = placed.seats.clone();
         match aim {
             Aim::Launch(order) => Action::Launch { order, seats },
-            Aim::Resume(generation) => {
-                Action::Resume { task, generation, devices: seats.devices() }
-            }
+            Aim::Resume(generation) => seats.resume(task, generation),
             Aim::Attach => Action::Attach { task, devices: seats.devices() },
         }
     }

@@ -2,6 +2,7 @@
 //! the devices. Every decision that `gpool_node::converge` can make is made there.
 
 mod adopt;
+mod away;
 mod devices;
 mod division;
 pub(crate) mod done;
@@ -14,6 +15,7 @@ mod input;
 pub(crate) mod isolation;
 mod launch;
 mod lend;
+mod moves;
 mod remap;
 mod runner;
 mod seen;

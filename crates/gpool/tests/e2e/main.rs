@@ -53,6 +53,7 @@ mod logs;
 mod lost_gpu;
 mod mig;
 mod moved;
+mod moves;
 mod nodes;
 mod notify;
 mod nvml;

@@ -15,6 +15,16 @@ impl Places {
         self.moves != Moves::No
     }
 
+    /// Whether a task is on a device that it did not book.
+    pub(super) fn has_guests(&self) -> bool {
+        self.tasks.values().any(|placed| placed.seats.devices() != placed.seats.booked)
+    }
+
+    /// Whether some task can't move although it may be in the way.
+    pub(super) fn has_stuck(&self) -> bool {
+        !self.can_move() || self.tasks.values().any(|placed| placed.is_stuck)
+    }
+
     /// Whether a task can never move.
     pub(super) fn is_pinned(&self, placed: &Placed) -> bool {
         self.moves == Moves::ByDriver && placed.seats.is_pinned

@@ -5,7 +5,7 @@ use gpool_model::unit::Bytes;
 use gpool_model::{Device, Slot};
 
 use super::Places;
-use crate::action::Moves;
+use crate::action::{Moves, Step};
 use crate::placed::{Aim, Placed, State, Waiting};
 
 impl Places {
@@ -28,6 +28,7 @@ impl Places {
     fn kept_on(&self, device: &Device, own: TaskId) -> Bytes {
         let is_between = |(task, placed): &(&TaskId, &Placed)| {
             self.moves == Moves::ByDriver
+                && !placed.is_parked
                 && **task != own
                 && matches!(placed.state, State::Away | State::Attaching | State::Coming)
         };
@@ -36,6 +37,13 @@ impl Places {
         let kept = left.filter(|slot| slot.device == device.uuid);
         let kept = kept.map(|slot| slot.part.memory_of(device.memory));
         kept.fold(Bytes::ZERO, Bytes::saturating_add)
+    }
+
+    /// A task that left its devices keeps nothing of them.
+    pub fn parked(&mut self, task: TaskId) -> Vec<Step> {
+        let placed = self.tasks.get_mut(&task);
+        placed.into_iter().for_each(|placed| placed.is_parked = true);
+        self.advance()
     }
 
     /// A task that has grown on the device that it booked, and leaves its guests no room.

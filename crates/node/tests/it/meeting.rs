@@ -66,7 +66,8 @@ fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
         assert!(!actions.iter().any(resumes), "it is between devices");
     }
     let actions = converge.step(Input::Detached { task: moved, is_done: true });
-    let resume = Action::Resume { task: moved, generation: Generation(3), devices: vec![uuid(0)] };
+    let (generation, at) = (Generation(3), vec![uuid(0)]);
+    let resume = Action::Resume { task: moved, generation, devices: at.clone(), booked: at };
     assert!(actions.contains(&resume), "{actions:?}");
 }
 

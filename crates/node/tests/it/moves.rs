@@ -120,7 +120,7 @@ impl Machine {
                 Action::Attach { task, devices } => {
                     self.away.insert(task, Some(devices));
                 }
-                Action::Resume { task, generation, devices } => {
+                Action::Resume { task, generation, devices, .. } => {
                     let (seats, is_paused) = self.running.get_mut(&task).expect("it is paused");
                     put(seats, devices);
                     *is_paused = false;

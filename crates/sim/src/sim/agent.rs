@@ -213,7 +213,7 @@ impl Sim {
                 seen.extend(self.change(m, task, generation, &terms));
             }
             Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
-            Action::Resume { task, generation, devices } => {
+            Action::Resume { task, generation, devices, .. } => {
                 self.note_presence(m, task, Presence::Resuming);
                 self.tell(m, task, Told::Resume(generation, devices));
             }

@@ -30,6 +30,23 @@ fn a_job_waits_until_a_guest_is_restored_elsewhere() {
 }
 
 #[test]
+fn a_job_does_not_wait_for_a_guest_whose_own_device_has_no_room() {
+    let mut node = spread();
+    node.run(3, vec![whole(1)]);
+    node.step(Input::Detached { task: task(2), is_done: true });
+    node.step(Input::Parked { task: task(2) });
+    assert_eq!(node.launching.len(), 1);
+}
+
+#[test]
+fn a_new_agent_brings_a_task_back_that_an_earlier_one_sent_away() {
+    let mut node = spread();
+    node.restart();
+    node.step(Input::Detached { task: task(2), is_done: true });
+    assert!(node.away[&task(2)].is_some());
+}
+
+#[test]
 fn a_guest_that_could_not_be_restored_elsewhere_gets_its_old_device_back() {
     let mut node = spread();
     node.run(3, vec![whole(1)]);
