@@ -218,9 +218,11 @@ impl Places {
 
     /// A task has left its devices, or could not.
     pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
+        // An earlier agent may have sent it away by the driver, which takes long.
+        let by_driver = self.moves != Moves::Freely;
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        // An earlier agent may have sent it away.
-        let is_news = placed.state == State::Leaving || (is_done && placed.state == State::Running);
+        let was_sent = by_driver && is_done && placed.state == State::Running;
+        let is_news = placed.state == State::Leaving || was_sent;
         if !is_news {
             return Vec::new();
         }
@@ -241,10 +243,12 @@ impl Places {
 
     /// A task could not come to its devices. Only those that it left are certain to take it.
     pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
+        // An earlier agent may have sent it to devices that its claim shows already.
+        let by_driver = self.moves != Moves::Freely;
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
         placed.is_stuck = true;
-        // An earlier agent may have sent it to devices that its claim shows already.
-        if !matches!(placed.state, State::Attaching | State::Running) {
+        let was_sent = by_driver && placed.state == State::Running;
+        if placed.state != State::Attaching && !was_sent {
             return Vec::new();
         }
         placed.state = State::Away;
