@@ -180,6 +180,9 @@ pub enum ToShepherd {
         /// Its devices from now on, by slot.
         #[serde(default)]
         devices: Vec<DeviceUuid>,
+        /// Those that are booked for it; none if that did not change.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        booked: Vec<DeviceUuid>,
     },
     /// Whether the devices are free that the job was asked to free itself.
     Vacated {
@@ -309,6 +312,9 @@ pub(crate) enum FromShepherd {
     Detached {
         /// Whether it did.
         is_done: bool,
+        /// Why it did not, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The task is on these devices.
     Attached {
@@ -319,6 +325,9 @@ pub(crate) enum FromShepherd {
     NotAttached {
         /// The devices that it had before.
         left: Vec<DeviceUuid>,
+        /// Why it could not, for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
     /// The task has ended: no process of it is left, and its output is written.
     Ended {

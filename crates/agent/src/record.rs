@@ -53,6 +53,9 @@ pub struct Claimant {
     /// How long it does not use its devices before it counts as idle; `None` if it never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_after: Option<Millis>,
+    /// Whether its shepherd can move it between devices of a real driver.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_move: bool,
 }
 
 /// One line of a claim.
@@ -80,9 +83,9 @@ pub(crate) enum Line {
     /// The task came to these devices, by slot.
     Attached {
         devices: Vec<DeviceUuid>,
-        /// Whether the server booked them for it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        are_booked: bool,
+        /// Those that the server booked for it now; none if that did not change.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        booked: Vec<DeviceUuid>,
     },
     /// All processes that the killed claimant left have ended.
     Swept,
@@ -161,10 +164,10 @@ impl Record {
                     record.is_restored |= is_restored;
                 }
                 (Line::Detached, Some(record)) => record.is_detached = true,
-                (Line::Attached { devices, are_booked }, Some(record)) => {
+                (Line::Attached { devices, booked }, Some(record)) => {
                     record.is_detached = false;
                     let mut seats = record.claimant.seats();
-                    seats.come_to(&devices, are_booked);
+                    seats.come_to(&devices, &booked);
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
@@ -199,13 +202,14 @@ impl Claimant {
             booked,
             sharer: None,
             idle_after: None,
+            can_move: false,
         }
     }
 
     /// Where the task is.
     pub fn seats(&self) -> Seats {
         let (slots, booked) = (self.slots.clone(), self.booked.clone());
-        Seats { slots, booked, sharer: self.sharer.clone() }
+        Seats { slots, booked, sharer: self.sharer.clone(), is_pinned: !self.can_move }
     }
 }
 
@@ -298,9 +302,9 @@ impl Claim {
         self.append(&Line::Detached)
     }
 
-    /// Notes the devices that the task came to, and whether they are booked for it.
-    pub fn attached(&mut self, devices: &[DeviceUuid], are_booked: bool) -> io::Result<()> {
-        self.append(&Line::Attached { devices: devices.to_vec(), are_booked })
+    /// Notes the devices that the task came to, and those that are booked for it if that changed.
+    pub fn attached(&mut self, devices: &[DeviceUuid], booked: &[DeviceUuid]) -> io::Result<()> {
+        self.append(&Line::Attached { devices: devices.to_vec(), booked: booked.to_vec() })
     }
 
     /// Notes the end.

@@ -225,6 +225,9 @@ pub struct MoveReport {
     pub reason: Option<MoveReason>,
     /// The result.
     pub is: MoveIs,
+    /// Why it failed, for people; the agent fills it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The time between the order to leave and the result; the agent fills it in. `None` if an
     /// earlier run of the agent began the move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +256,11 @@ pub enum MoveReason {
     },
     /// Its device was drained or reserved.
     Closed,
+    /// Another task needs memory of its request that this one was lent.
+    Loan {
+        /// The other task.
+        beneficiary: TaskId,
+    },
 }
 
 /// The result of a move.

@@ -70,6 +70,9 @@ pub struct Guest {
     pub task: TaskId,
     /// The device of the same node that it booked.
     pub booked: DeviceUuid,
+    /// Whether it could not leave when it had to, so that no job can get the device.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stuck: bool,
 }
 
 /// A task that uses more memory of a device than its limit.
@@ -126,6 +129,12 @@ impl Device {
             },
             (None, true) => self.enforced.share,
         }
+    }
+
+    /// Whether a task is on it that booked another device, and can't leave.
+    #[must_use]
+    pub fn has_stuck_guest(&self) -> bool {
+        self.guests.iter().any(|guest| guest.is_stuck)
     }
 
     /// Whether MIG mode is on, so that only its instances are usable.

@@ -127,11 +127,12 @@ impl Node {
     }
 
     /// Whether a device may be allocated once it is free: it is healthy, undivided, unused by
-    /// processes outside gpool, allowed and not drained.
+    /// processes outside gpool and by jobs that can't leave it, allowed and not drained.
     #[must_use]
     pub fn may_give(&self, device: &Device) -> bool {
         device.health == DeviceHealth::Healthy
             && device.unmanaged.is_empty()
+            && !device.has_stuck_guest()
             && !device.is_divided()
             && self.gives(&device.uuid)
     }

@@ -1,6 +1,8 @@
 //! Inputs and actions of an agent.
 
-use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
+use gpool_model::agent::{
+    MoveReason, Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms,
+};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Device, Sharer, Slot};
@@ -16,6 +18,21 @@ pub struct Seats {
     pub booked: Vec<DeviceUuid>,
     /// The job, as others on its devices see it, if it has shares.
     pub sharer: Option<Sharer>,
+    /// Whether no driver can move it: it frees its devices itself, and so stays on them.
+    pub is_pinned: bool,
+}
+
+/// How a node moves running tasks between its devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Moves {
+    /// It can't.
+    #[default]
+    No,
+    /// Tasks leave nothing on a device.
+    Freely,
+    /// The driver restores their memory on the other device. That can fail, so the memory of a
+    /// task on the old device is kept for it until then.
+    ByDriver,
 }
 
 impl Seats {
@@ -23,20 +40,25 @@ impl Seats {
     #[must_use]
     pub fn booked(slots: &[Slot]) -> Self {
         let booked = slots.iter().map(|slot| slot.device.clone()).collect();
-        Self { slots: slots.to_vec(), booked, sharer: None }
+        Self { slots: slots.to_vec(), booked, ..Self::default() }
     }
 
-    /// Notes that the task came to these devices, and whether they are booked for it. Parts that
-    /// exclude others are always on the devices that are booked.
-    pub fn come_to(&mut self, devices: &[DeviceUuid], are_booked: bool) {
+    /// Notes that the task came to these devices, and those that are booked for it now; none if
+    /// that did not change. Parts that exclude others are always on the devices that are booked.
+    pub fn come_to(&mut self, devices: &[DeviceUuid], booked: &[DeviceUuid]) {
         for (ix, (slot, device)) in self.slots.iter_mut().zip(devices).enumerate() {
             slot.device = device.clone();
-            if (are_booked || slot.part.is_alone())
-                && let Some(booked) = self.booked.get_mut(ix)
-            {
-                booked.clone_from(device);
+            let now = if slot.part.is_alone() { Some(device) } else { booked.get(ix) };
+            if let (Some(now), Some(booked)) = (now, self.booked.get_mut(ix)) {
+                booked.clone_from(now);
             }
         }
+    }
+
+    /// The action that resumes the task there.
+    pub(crate) fn resume(&self, task: TaskId, generation: Generation) -> Action {
+        let (devices, booked) = (self.devices(), self.booked.clone());
+        Action::Resume { task, generation, devices, booked }
     }
 
     /// The devices that the task uses, by slot.
@@ -74,12 +96,23 @@ pub enum Halting {
 pub enum Input {
     /// An order from the server.
     Order(Order),
-    /// The devices of the node, and whether it can move running tasks between them.
+    /// The devices of the node, and how it moves running tasks between them.
     Devices {
         /// In the driver's order.
         devices: Vec<Device>,
-        /// Whether it can move tasks.
-        can_move: bool,
+        /// How it moves tasks.
+        moves: Moves,
+    },
+    /// A task should leave a device, because it keeps memory of it that was called back.
+    Relocate {
+        /// The task.
+        task: TaskId,
+        /// The device.
+        from: DeviceUuid,
+        /// Devices with room for all of its memory, the best first.
+        to: Vec<DeviceUuid>,
+        /// The task that needs the memory.
+        beneficiary: TaskId,
     },
     /// A task that is already on this node: found when the agent started, launched by another
     /// shepherd, or connected again.
@@ -126,6 +159,12 @@ pub enum Input {
         /// Whether it uses no device now.
         is_done: bool,
     },
+    /// A task that left its devices waits until those that it was sent to have room for it. It may
+    /// take long, so it keeps nothing of the old ones.
+    Parked {
+        /// The task.
+        task: TaskId,
+    },
     /// A task has come to the devices that it was sent to.
     Attached {
         /// The task.
@@ -167,6 +206,13 @@ pub enum Action {
     },
     /// Let a running task leave its devices; its memory there is kept.
     Detach {
+        /// The task.
+        task: TaskId,
+        /// Why.
+        reason: MoveReason,
+    },
+    /// Leave a task where it is: it can't come to any of the devices of [`Input::Relocate`].
+    Stay {
         /// The task.
         task: TaskId,
     },
@@ -220,6 +266,8 @@ pub enum Action {
         generation: Generation,
         /// Its devices from now on, by slot.
         devices: Vec<DeviceUuid>,
+        /// Those that are booked for it.
+        booked: Vec<DeviceUuid>,
     },
     /// Send a task's processes a signal.
     Signal {

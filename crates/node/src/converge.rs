@@ -8,7 +8,7 @@ use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskR
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
-pub use crate::action::{Action, Halting, Input, Seats};
+pub use crate::action::{Action, Halting, Input, Moves, Seats};
 use crate::action::{Found, Halt, Step};
 use crate::done::Done;
 use crate::places::Places;
@@ -80,33 +80,28 @@ impl Converge {
     /// Processes one input; returns the actions in the order to carry them out.
     #[must_use]
     pub fn step(&mut self, input: Input) -> Vec<Action> {
-        match input {
-            Input::Order(order) => self.obey(order),
-            Input::Devices { devices, can_move } => {
-                let steps = self.places.describe(devices, can_move);
-                self.follow(steps)
-            }
+        let steps = match input {
+            Input::Order(order) => return self.obey(order),
+            Input::Devices { devices, moves } => self.places.describe(devices, moves),
             Input::Found { report, seats, is_detached, is_settled } => {
-                self.found(report, (seats, is_detached, is_settled))
+                return self.found(report, (seats, is_detached, is_settled));
             }
-            Input::Started { task, pid, started_at } => self.started(task, pid, started_at),
-            Input::Detached { task, is_done } => {
-                let steps = self.places.detached(task, is_done);
-                self.follow(steps)
+            Input::Started { task, pid, started_at } => return self.started(task, pid, started_at),
+            Input::Relocate { task, from, to, beneficiary } => {
+                vec![self.places.relocate(task, (&from, &to), beneficiary)]
             }
-            Input::Attached { task } => {
-                let steps = self.places.attached(task);
-                self.follow(steps)
+            Input::Detached { task, is_done } => self.places.detached(task, is_done),
+            Input::Parked { task } => self.places.parked(task),
+            Input::Attached { task } => self.places.attached(task),
+            Input::NotAttached { task, left } => self.places.not_attached(task, &left),
+            Input::Changed { task, generation } => return self.changed(task, generation),
+            Input::Halted { task, generation, halting } => {
+                return self.halted(task, generation, halting);
             }
-            Input::NotAttached { task, left } => {
-                let steps = self.places.not_attached(task, &left);
-                self.follow(steps)
-            }
-            Input::Changed { task, generation } => self.changed(task, generation),
-            Input::Halted { task, generation, halting } => self.halted(task, generation, halting),
-            Input::Refused { task, devices } => self.refused(task, devices),
-            Input::Ended { task, end } => self.ended(task, end),
-        }
+            Input::Refused { task, devices } => return self.refused(task, devices),
+            Input::Ended { task, end } => return self.ended(task, end),
+        };
+        self.follow(steps)
     }
 
     /// Returns the reports of all known tasks.

@@ -28,10 +28,14 @@ pub struct Tenant {
     pub started_at: Timestamp,
     /// The call for its loan, if there is one.
     pub called: Option<Called>,
+    /// Whether it can be moved to a device with room, to free its memory.
+    pub can_move: bool,
     /// Whether it can be paused to free its memory.
     pub can_pause: bool,
-    /// Whether it is being paused: its memory is about to be free.
+    /// Whether it is being moved or paused: its memory is about to be free.
     pub is_leaving: bool,
+    /// Whether it has to leave the device: all of its loan is called back before that.
+    pub departs: bool,
 }
 
 /// A call for a loan.
@@ -52,7 +56,9 @@ pub enum Rung {
     Notify,
     /// None of its allocations succeeds before it uses less.
     Cap,
-    /// It is paused, if it can be.
+    /// It is moved to a device with room, if it can be.
+    Move,
+    /// It is paused, if it can be and can't be moved.
     Pause,
     /// It is stopped.
     Stop,
@@ -76,12 +82,16 @@ pub struct Decision {
 pub enum Act {
     /// Tell it how much it may keep.
     Notify,
+    /// Move it to a device with room. If that fails, it can't be moved from then on.
+    Move,
     /// Pause it.
     Pause,
     /// Stop it.
     Stop,
     /// Tell it that the call is over.
     Back,
+    /// Let it leave the device: it departs, and its loan is back or kept too long.
+    Leave,
 }
 
 /// An allocation that waits.
@@ -159,7 +169,15 @@ pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
     };
     let grants = tenants.iter().zip(bytes).zip(keep);
     grants
-        .map(|((tenant, bytes), keep)| Grant { bytes, keep, wish: answer(tenant, bytes) })
+        .map(|((tenant, bytes), keep)| {
+            let (bytes, keep) = match tenant.departs {
+                false => (bytes, keep),
+                // Where it goes, only its request is certain.
+                true if tenant.loan().is_zero() => (bytes.min(tenant.request), None),
+                true => (tenant.request, Some(tenant.request)),
+            };
+            Grant { bytes, keep, wish: answer(tenant, bytes) }
+        })
         .collect()
 }
 
@@ -193,23 +211,31 @@ pub fn decide(
 /// The call for a loan, at the rung of its time.
 fn call(tenant: &Tenant, keep: Bytes, deadline: Millis, now: Timestamp) -> Called {
     // A task that gave back everything that was called begins anew.
-    let before = tenant.called.filter(|it| tenant.used > it.keep || it.rung >= Rung::Pause);
+    let before = tenant.called.filter(|it| tenant.used > it.keep || it.rung >= Rung::Move);
     let since = before.map_or(now, |before| before.since);
     let due = Rung::at(now.since(since), deadline);
     let reached = match due {
-        Rung::Pause if !tenant.can_pause => Rung::Cap,
-        // Its memory is on its way to the host's, and would be lost for nothing.
-        Rung::Stop if tenant.is_leaving => Rung::Pause,
-        due => due,
+        Rung::Notify | Rung::Cap => due,
+        // It leaves with its loan, which then has to find room.
+        _ if tenant.departs => Rung::Move,
+        // Its memory is on its way to elsewhere, and would be lost for nothing.
+        Rung::Stop if !tenant.is_leaving => Rung::Stop,
+        _ if tenant.can_move => Rung::Move,
+        _ if tenant.can_pause => Rung::Pause,
+        _ => Rung::Cap,
     };
     let rung = before.map_or(reached, |before| reached.max(before.rung));
     Called { since, keep, rung }
 }
 
 fn act(tenant: &Tenant, called: Option<Called>) -> Option<Act> {
+    let leaves = tenant.departs && !tenant.is_leaving;
     let Some(called) = called else {
-        return tenant.called.map(|_| Act::Back);
+        return if leaves { Some(Act::Leave) } else { tenant.called.map(|_| Act::Back) };
     };
+    if leaves && called.rung >= Rung::Move {
+        return Some(Act::Leave);
+    }
     let before = tenant.called.filter(|before| before.since == called.since);
     match (before.map(|before| before.rung), called.rung) {
         (Some(before), rung) if before == rung => {
@@ -219,6 +245,7 @@ fn act(tenant: &Tenant, called: Option<Called>) -> Option<Act> {
         }
         (None, Rung::Notify | Rung::Cap) => Some(Act::Notify),
         (Some(_), Rung::Notify | Rung::Cap) => None,
+        (_, Rung::Move) => Some(Act::Move),
         (_, Rung::Pause) => Some(Act::Pause),
         (_, Rung::Stop) => Some(Act::Stop),
     }
@@ -230,7 +257,7 @@ impl Rung {
         let (waited, sixth) = (waited.get(), deadline.get() / 6);
         match waited {
             _ if waited >= sixth.saturating_mul(4) => Self::Stop,
-            _ if waited >= sixth.saturating_mul(2) => Self::Pause,
+            _ if waited >= sixth.saturating_mul(2) => Self::Move,
             _ if waited >= sixth => Self::Cap,
             _ => Self::Notify,
         }

@@ -26,7 +26,7 @@ impl Moving {
     pub fn ended(self, task: TaskId, slots: &[Slot], is: MoveIs) -> Option<MoveReport> {
         let Self { from, to, reason } = self;
         let to = if is == MoveIs::NotLeft { to } else { slots.to_vec() };
-        (from != to).then_some(MoveReport { task, from, to, reason, is, took: None })
+        (from != to).then_some(MoveReport { task, from, to, reason, is, why: None, took: None })
     }
 }
 

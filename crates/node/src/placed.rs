@@ -14,6 +14,8 @@ pub(crate) struct Placed {
     pub state: State,
     /// Whether a move has failed.
     pub is_stuck: bool,
+    /// Whether it keeps nothing of the devices that it left, until it comes to others.
+    pub is_parked: bool,
     /// An order to resume that came while the task was between devices.
     pub resume: Option<Generation>,
     /// The move that is not over yet.
@@ -22,11 +24,12 @@ pub(crate) struct Placed {
 
 impl Placed {
     pub fn new(seats: Seats, state: State) -> Self {
-        Self { seats, state, is_stuck: false, resume: None, moving: None }
+        Self { seats, state, is_stuck: false, is_parked: false, resume: None, moving: None }
     }
 
     /// The report of its move, which is over.
     pub fn report(&mut self, task: TaskId, is: MoveIs) -> Option<Step> {
+        self.is_parked = false;
         let report = self.moving.take()?.ended(task, &self.seats.slots, is)?;
         Some(Step::Act(Action::Report(Report::Move(report))))
     }

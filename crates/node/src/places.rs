@@ -10,11 +10,12 @@ use gpool_model::agent::{MoveIs, MoveReason, TaskOrder, Terms};
 use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
 use gpool_model::{Device, DeviceHealth, SlotPart};
 
-use crate::action::{Action, Found, Seats, Step};
+use crate::action::{Action, Found, Moves, Seats, Step};
 use crate::moving::{Moving, on_devices};
 use crate::placed::{Aim, Placed, State, Waiting};
 use crate::spread::{Among, Guests, Piece, Space, spread};
 
+mod relocate;
 mod room;
 
 /// The devices of a node with the tasks on them.
@@ -23,8 +24,8 @@ pub(crate) struct Places {
     devices: Vec<Device>,
     /// Whether the devices are known. Before that, nothing is placed.
     is_described: bool,
-    /// Whether the node can move running tasks.
-    can_move: bool,
+    /// How the node moves running tasks.
+    moves: Moves,
     /// Devices on which no guest may be: drained or reserved.
     closed: BTreeSet<DeviceUuid>,
     tasks: BTreeMap<TaskId, Placed>,
@@ -34,8 +35,8 @@ pub(crate) struct Places {
 
 impl Places {
     /// Replaces the description of the devices.
-    pub fn describe(&mut self, devices: Vec<Device>, can_move: bool) -> Vec<Step> {
-        (self.devices, self.can_move, self.is_described) = (devices, can_move, true);
+    pub fn describe(&mut self, devices: Vec<Device>, moves: Moves) -> Vec<Step> {
+        (self.devices, self.moves, self.is_described) = (devices, moves, true);
         self.advance()
     }
 
@@ -76,7 +77,8 @@ impl Places {
     pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<Step> {
         let task = order.task();
         let sharer = order.sharer.clone();
-        let seats = Seats { sharer, ..Seats::booked(&order.allocation.slots) };
+        let is_pinned = order.spec.yields().is_some();
+        let seats = Seats { sharer, is_pinned, ..Seats::booked(&order.allocation.slots) };
         if seats.slots.is_empty() {
             return vec![Step::Act(Action::Launch { order, seats })];
         }
@@ -109,7 +111,8 @@ impl Places {
 
     fn go_on(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
         let Some(placed) = self.tasks.get_mut(&task) else {
-            return vec![Step::Act(Action::Resume { task, generation, devices: Vec::new() })];
+            let (devices, booked) = (Vec::new(), Vec::new());
+            return vec![Step::Act(Action::Resume { task, generation, devices, booked })];
         };
         match placed.state {
             State::Paused => {
@@ -129,8 +132,7 @@ impl Places {
             // The server repeats the order.
             State::Unsettled => Vec::new(),
             State::Coming | State::Running => {
-                let devices = placed.seats.devices();
-                vec![Step::Act(Action::Resume { task, generation, devices })]
+                vec![Step::Act(placed.seats.resume(task, generation))]
             }
         }
     }
@@ -216,35 +218,52 @@ impl Places {
 
     /// A task has left its devices, or could not.
     pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
-        let placed = self.tasks.get_mut(&task).filter(|placed| placed.state == State::Leaving);
-        let Some(placed) = placed else { return Vec::new() };
+        // An earlier agent may have sent it away by the driver, which takes long.
+        let by_driver = self.moves != Moves::Freely;
+        let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
+        let was_sent = by_driver && is_done && placed.state == State::Running;
+        let is_news = placed.state == State::Leaving || was_sent;
+        if !is_news {
+            return Vec::new();
+        }
         if is_done {
             placed.state = State::Away;
+            placed.moving.get_or_insert_with(|| Moving::found(&placed.seats.slots));
             let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
-            return self.waits(task, aim);
+            let is_placed = self.comes_to_chosen(task);
+            self.waiting.push_back(Waiting { task, is_placed, aim });
+            return self.advance();
         }
         (placed.state, placed.is_stuck) = (State::Attaching, true);
         let mut steps: Vec<Step> = placed.report(task, MoveIs::NotLeft).into_iter().collect();
-        // A task that waits for its devices needs other moves.
-        self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
+        self.choose_again();
         steps.extend(self.attached(task));
         steps
     }
 
     /// A task could not come to its devices. Only those that it left are certain to take it.
     pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
+        // An earlier agent may have sent it to devices that its claim shows already.
+        let by_driver = self.moves != Moves::Freely;
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
         placed.is_stuck = true;
-        if placed.state != State::Attaching {
+        let was_sent = by_driver && placed.state == State::Running;
+        if placed.state != State::Attaching && !was_sent {
             return Vec::new();
         }
         placed.state = State::Away;
         let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
         let mut steps: Vec<Step> = placed.report(task, MoveIs::NotReached).into_iter().collect();
         self.put(task, left);
+        self.choose_again();
         self.waiting.push_back(Waiting { task, is_placed: true, aim });
         steps.extend(self.advance());
         steps
+    }
+
+    /// Chooses the devices of waiting tasks again: they need other moves.
+    fn choose_again(&mut self) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.is_placed = false);
     }
 
     /// A task has ended, or was refused.
@@ -263,18 +282,19 @@ impl Places {
         if is_unsettled || !self.is_described {
             return steps;
         }
+        // Its tasks are where the server booked them, unless the driver moved some before.
+        let has_choice = self.can_move() || self.has_guests();
         let mut next = 0;
         while let Some(waiting) = self.waiting.get(next) {
             let (task, is_launch) = (waiting.task, matches!(waiting.aim, Aim::Launch(_)));
-            // A node that can't move tasks leaves them where the server booked them.
-            if !waiting.is_placed && self.can_move {
+            if !waiting.is_placed && has_choice {
                 match self.plan(Some(task)) {
                     Some(places) => {
                         steps.extend(self.move_to(&places, self.reason(task)));
                     }
                     None if self.is_unsettled() => break,
                     // If all can move, a task that was found has ended, and says so soon.
-                    None if !(is_launch && self.tasks.values().any(|it| it.is_stuck)) => {
+                    None if !(is_launch && self.has_stuck()) => {
                         next += 1;
                         continue;
                     }
@@ -288,7 +308,8 @@ impl Places {
                 }
             }
             self.waiting[next].is_placed = true;
-            if self.can_move && !self.has_room(task) {
+            let waiting = &self.waiting[next];
+            if has_choice && !self.has_room(waiting) {
                 next += 1;
             } else if let Some(waiting) = self.waiting.remove(next) {
                 steps.push(Step::Act(self.start(waiting)));
@@ -317,7 +338,7 @@ impl Places {
     fn is_unsettled(&self) -> bool {
         let is_unsettled =
             |state| matches!(state, State::Coming | State::Attaching | State::Leaving);
-        self.tasks.values().any(|placed| is_unsettled(placed.state))
+        self.tasks.values().any(|placed| is_unsettled(placed.state) && !placed.is_stuck)
     }
 
     fn start(&mut self, waiting: Waiting) -> Action {
@@ -330,9 +351,7 @@ impl Places {
         let seats = placed.seats.clone();
         match aim {
             Aim::Launch(order) => Action::Launch { order, seats },
-            Aim::Resume(generation) => {
-                Action::Resume { task, generation, devices: seats.devices() }
-            }
+            Aim::Resume(generation) => seats.resume(task, generation),
             Aim::Attach => Action::Attach { task, devices: seats.devices() },
         }
     }
@@ -340,7 +359,21 @@ impl Places {
     /// The positions of the devices for all tasks that use any or are about to, and for `new`.
     /// `None` if a task would have to move that can't.
     fn plan(&self, new: Option<TaskId>) -> Option<BTreeMap<TaskId, Vec<usize>>> {
-        let spaces: Vec<Space<'_>> = self.devices.iter().map(|device| self.space(device)).collect();
+        let (pieces, owners) = self.pieces(new);
+        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
+        for (task, at) in owners.into_iter().zip(spread(&self.spaces(), &pieces)?) {
+            by_task.entry(task).or_default().push(at);
+        }
+        Some(by_task)
+    }
+
+    fn spaces(&self) -> Vec<Space<'_>> {
+        self.devices.iter().map(|device| self.space(device)).collect()
+    }
+
+    /// The parts of devices of all tasks that use any or are about to, and of `new`, each with its
+    /// task.
+    fn pieces(&self, new: Option<TaskId>) -> (Vec<Piece>, Vec<TaskId>) {
         let is_placed =
             |task| self.waiting.iter().any(|waiting| waiting.task == task && waiting.is_placed);
         let (mut pieces, mut owners) = (Vec::new(), Vec::new());
@@ -354,7 +387,7 @@ impl Places {
             if !(uses || is_new || is_placed(*task)) {
                 continue;
             }
-            let is_movable = self.can_move && placed.state == State::Running && !placed.is_stuck;
+            let is_movable = self.can_leave(placed);
             for (slot, (at, booked)) in placed.seats.slots.iter().zip(places) {
                 let share = match slot.part {
                     SlotPart::Share { memory, limit, .. } => Some((memory, limit)),
@@ -362,16 +395,12 @@ impl Places {
                 };
                 let at = Some(at).filter(|_| !is_new);
                 let can_move = is_movable && share.is_some();
-                let among = self.among(&placed.seats);
-                pieces.push(Piece { task: number, booked, at, share, can_move, among });
+                let (among, is_pinned) = (self.among(&placed.seats), self.is_pinned(placed));
+                pieces.push(Piece { task: number, booked, at, share, can_move, is_pinned, among });
                 owners.push(*task);
             }
         }
-        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
-        for (task, at) in owners.into_iter().zip(spread(&spaces, &pieces)?) {
-            by_task.entry(task).or_default().push(at);
-        }
-        Some(by_task)
+        (pieces, owners)
     }
 
     /// The tasks that may share a device with a task, by the position of its project.
@@ -399,7 +428,7 @@ impl Places {
             && device.instance.is_none();
         let guests = match self.closed.contains(&device.uuid) {
             true => Guests::Leave,
-            false if is_fit && self.can_move => Guests::Come,
+            false if is_fit && self.can_move() => Guests::Come,
             false => Guests::Stay,
         };
         Space { model: &device.model, memory: device.memory, guests }
@@ -418,14 +447,10 @@ impl Places {
         for (task, places) in places {
             let devices: Vec<DeviceUuid> =
                 places.iter().map(|at| self.devices[*at].uuid.clone()).collect();
-            let Some(placed) = self.tasks.get_mut(task) else { continue };
+            let Some(placed) = self.tasks.get(task) else { continue };
             match placed.state {
                 State::Running if placed.seats.devices() != devices => {
-                    placed.state = State::Leaving;
-                    let from = placed.seats.slots.clone();
-                    let to = on_devices(&from, &self.devices, &devices);
-                    placed.moving = Some(Moving { from, to, reason: Some(reason) });
-                    steps.push(Step::Act(Action::Detach { task: *task }));
+                    steps.push(Step::Act(self.leave(*task, &devices, reason)));
                 }
                 State::Away | State::Paused => self.put(*task, &devices),
                 State::Unsettled

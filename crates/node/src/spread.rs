@@ -45,6 +45,8 @@ pub struct Piece {
     pub share: Option<(Bytes, Bytes)>,
     /// Whether it can be moved.
     pub can_move: bool,
+    /// Whether it may only be on the device that it booked, because it can't ever be moved.
+    pub is_pinned: bool,
     /// Which pieces it may share a device with.
     pub among: Among,
 }
@@ -107,6 +109,14 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
     home(spaces, pieces)
 }
 
+/// Whether a piece may come to a device, with the other pieces where they are.
+#[must_use]
+pub fn may_come(spaces: &[Space<'_>], pieces: &[Piece], ix: usize, at: usize) -> bool {
+    let mut places: Vec<Option<usize>> = pieces.iter().map(|piece| piece.at).collect();
+    places[ix] = Some(at);
+    may_be(spaces, pieces, &pieces[ix], at) && has_room(spaces, pieces, &places, ix)
+}
+
 /// Whether a share has no place yet, or can't stay.
 fn must_move(spaces: &[Space<'_>], pieces: &[Piece], ix: usize) -> bool {
     let piece = &pieces[ix];
@@ -120,6 +130,7 @@ fn may_be(spaces: &[Space<'_>], pieces: &[Piece], piece: &Piece, at: usize) -> b
     }
     let [here, home] = [&spaces[at], &spaces[piece.booked]];
     piece.share.is_some()
+        && !piece.is_pinned
         && (here.guests == Guests::Come || (here.guests == Guests::Stay && piece.at == Some(at)))
         && (here.model, here.memory) == (home.model, home.memory)
         && !pieces.iter().any(|other| other.share.is_none() && other.booked == at)

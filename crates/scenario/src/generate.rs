@@ -267,7 +267,8 @@ fn link() -> impl Strategy<Value = &'static str> {
 }
 
 fn device_word() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(&["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig"][..])
+    let words = ["unmanaged", "unhealthy", "lost", "unknown", "forbidden", "mig", "occupied"];
+    prop::sample::select(words.to_vec())
 }
 
 /// Mostly the default preset; `las` has other invariants.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use gpool_model::device::Mig;
+use gpool_model::device::{Guest, Mig};
+use gpool_model::id::{Attempt, JobId, TaskId};
 use gpool_model::mig::Profile;
 use gpool_model::node::NodeFacts;
 use gpool_model::{
@@ -113,8 +114,13 @@ impl Reader {
                     allowed.remove(&node.devices[position].uuid);
                     node.allowed = Some(allowed);
                 }
+                "occupied" => {
+                    let task = TaskId { job: JobId::single(99), attempt: Attempt::FIRST, rank: 0 };
+                    let booked = DeviceUuid::new("GPU-elsewhere");
+                    device.guests.push(Guest { task, booked, is_stuck: true });
+                }
                 word => {
-                    let known = "unmanaged, unhealthy, lost, unknown, forbidden or mig";
+                    let known = "unmanaged, unhealthy, lost, unknown, forbidden, mig or occupied";
                     return Err(words.unknown(word, known));
                 }
             }

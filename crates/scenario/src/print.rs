@@ -124,6 +124,9 @@ fn states(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         if device.is_divided() && layout(node, device).is_empty() {
             writeln!(f, "{at}  mig")?;
         }
+        if device.has_stuck_guest() {
+            writeln!(f, "{at}  occupied")?;
+        }
     }
     Ok(())
 }

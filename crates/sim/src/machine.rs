@@ -396,7 +396,7 @@ impl Claim {
         let mut places = self.seats.slots.iter().zip(&self.seats.booked);
         let (_, booked) =
             places.find(|(slot, booked)| slot.device == *device && **booked != *device)?;
-        Some(Guest { task, booked: booked.clone() })
+        Some(Guest { task, booked: booked.clone(), is_stuck: false })
     }
 
     /// It comes to these devices.

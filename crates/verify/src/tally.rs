@@ -328,7 +328,7 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if device.mig.as_ref().is_some_and(|mig| mig.enabled) {
         return Some(Unusable::Divided);
     }
-    None
+    device.guests.iter().any(|guest| guest.is_stuck).then_some(Unusable::Guest)
 }
 
 /// A device, and the device that it is cut from.

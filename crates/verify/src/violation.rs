@@ -25,6 +25,9 @@ pub enum Unusable {
     /// It is divided into MIG instances.
     #[error("divided into MIG instances")]
     Divided,
+    /// A job that booked another device is on it, and can't move.
+    #[error("in use by a job that can't move")]
+    Guest,
 }
 
 /// One broken invariant.

@@ -274,6 +274,7 @@ fn devices_that_new_work_may_not_use() {
         ("unmanaged", Unusable::Unmanaged),
         ("forbidden", Unusable::NotAllowed),
         ("mig", Unusable::Divided),
+        ("occupied", Unusable::Guest),
     ] {
         let mut spoiled = Spoiled::of(&format!(
             "

@@ -127,12 +127,16 @@ pub fn move_words(report: &MoveReport) -> String {
         MoveIs::NotLeft => format!("could not leave {from} and stays there"),
         MoveIs::NotReached => format!("could not move from {from} to {to} and goes back"),
     };
+    let how = report.why.as_ref().map_or(how.clone(), |why| format!("{how} ({why})"));
     match report.reason {
         Some(MoveReason::Room { beneficiary }) => {
             format!("{how}, to make room for job {}", beneficiary.job)
         }
         Some(MoveReason::Closed) => {
             format!("{how}, because {from} is drained or reserved")
+        }
+        Some(MoveReason::Loan { beneficiary }) => {
+            format!("{how}: job {} needs the GPU memory that it borrowed", beneficiary.job)
         }
         None => how,
     }

@@ -174,6 +174,9 @@ pub struct GpuGuest {
     pub job: String,
     /// Index of the device that it booked.
     pub booked: u32,
+    /// Whether it could not move there when it had to, so that no job gets this device.
+    #[serde(default)]
+    pub stuck: bool,
 }
 
 /// Memory of a device that a job uses above its request.
@@ -354,7 +357,8 @@ impl GpuGuest {
     fn all(node: &Node, device: &Device) -> Vec<Self> {
         let guests = device.guests.iter().filter_map(|guest| {
             let booked = node.devices.iter().find(|device| device.uuid == guest.booked)?;
-            Some(Self { job: guest.task.job.to_string(), booked: booked.index })
+            let stuck = guest.is_stuck;
+            Some(Self { job: guest.task.job.to_string(), booked: booked.index, stuck })
         });
         guests.collect()
     }
@@ -386,7 +390,7 @@ pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
         DeviceHealth::Lost => DeviceState::Lost,
         DeviceHealth::Unknown { .. } => DeviceState::Unknown,
         DeviceHealth::Unhealthy { .. } => DeviceState::Unhealthy,
-        DeviceHealth::Healthy if held => DeviceState::Busy,
+        DeviceHealth::Healthy if held || device.has_stuck_guest() => DeviceState::Busy,
         DeviceHealth::Healthy if !device.unmanaged.is_empty() => DeviceState::Unmanaged,
         DeviceHealth::Healthy if device.is_divided() => DeviceState::Divided,
         DeviceHealth::Healthy if !allowed => DeviceState::Drained,

@@ -1,6 +1,7 @@
 //! The filter of devices that new work must not have, free or not.
 
 use crate::ledger::NodeRow;
+use gpool_model::device::Guest;
 use gpool_model::{DeviceHealth, DeviceProcess, Drain};
 
 /// Why a device is not available for new work.
@@ -16,6 +17,23 @@ pub enum Unusable<'a> {
     Drained(&'a Drain),
     /// It is divided into MIG instances, so there is no whole device to give.
     Divided,
+    /// A job that booked another device is on it, and can't move.
+    Guest(&'a Guest),
+}
+
+impl Unusable<'_> {
+    /// Returns why the device can't be used, for people; nothing if it could be.
+    #[must_use]
+    pub fn fault(&self) -> String {
+        match self {
+            Self::Unhealthy(health) => health.fault().unwrap_or_default(),
+            Self::Divided => "it is divided into MIG instances".to_owned(),
+            Self::Guest(guest) => {
+                format!("job {}, which booked another one, is on it and can't move", guest.task.job)
+            }
+            Self::Unmanaged(_) | Self::NotAllowed | Self::Drained(_) => String::new(),
+        }
+    }
 }
 
 /// Returns why a device of a node is not available for new work; `None` if it is.
@@ -37,5 +55,5 @@ pub fn unusable(row: &NodeRow, device_ix: usize) -> Option<Unusable<'_>> {
     if device.is_divided() {
         return Some(Unusable::Divided);
     }
-    None
+    device.guests.iter().find(|guest| guest.is_stuck).map(Unusable::Guest)
 }

@@ -14,7 +14,6 @@ use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Wanted, sort_processes,
 };
-use gpool_model::Slot;
 use gpool_model::agent::{Report, Stamp, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
@@ -37,8 +36,9 @@ use crate::layout::Layout;
 use crate::message::Checkpoints;
 
 mod caps;
+mod moves;
 
-pub(super) use caps::Move;
+pub(super) use caps::{Move, Then};
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);
@@ -59,7 +59,10 @@ pub(super) struct Devices {
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
     is_heard: Arc<AtomicBool>,
+    /// Whether tasks leave nothing on a device.
     can_move: bool,
+    /// Whether shares get gpool's library.
+    has_library: bool,
     checkpoints: Option<Checkpoints>,
 }
 
@@ -93,6 +96,8 @@ struct Asker {
     grace: UnmanagedGrace,
     ignore: Ignore,
     capacity: Resources,
+    /// Whether tasks leave nothing on a device.
+    can_move: bool,
     probed: Probed,
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
@@ -152,6 +157,7 @@ impl Devices {
             schedule: Schedule::new(Cadence::default()),
             grace: UnmanagedGrace::new(config.unmanaged_grace),
             ignore: config.ignore.clone(),
+            can_move,
             capacity: facts::capacity(config, pausing == Pausing::Stop),
             probed: Probed::new(config.shepherd_exe.clone(), checkpoints.clone()),
             owners: Arc::clone(&owners),
@@ -162,9 +168,10 @@ impl Devices {
             inputs,
             job_files: JobFiles::new(config.job_files.clone()),
         };
+        let has_library = asker.about.shim.is_ok();
         let (questions, asked) = channel();
         std::thread::Builder::new().name("devices".into()).spawn(move || asker.run(&asked))?;
-        Ok(Self { questions, owners, meter, is_heard, can_move, checkpoints })
+        Ok(Self { questions, owners, meter, is_heard, can_move, has_library, checkpoints })
     }
 
     /// How the devices of paused tasks become free, if stopping the processes is not enough.
@@ -211,22 +218,6 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// Notes that a task came to these devices, by slot. Returns its parts before and now.
-    pub(super) fn moved(&self, task: TaskId, devices: &[DeviceUuid]) -> Option<[Vec<Slot>; 2]> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = owners.values_mut().find(|given| given.task == task)?;
-        let before = given.seats.slots.clone();
-        // Only a node that can move running tasks has them on other devices than it booked.
-        given.seats.come_to(devices, !self.can_move);
-        Some([before, given.seats.slots.clone()])
-    }
-
-    /// Limits the memory of a paused task on the devices to which it comes, and no longer on those
-    /// that it left. If it is to resume, the answer is an [`Input::Limited`].
-    pub(super) fn limit_on(&self, moved: Move) {
-        let _ = self.questions.send(Question::Move(moved));
-    }
-
     /// Changes the size of a task's shares, also of its limits where the driver applies them.
     pub(super) fn resize(&self, task: TaskId, terms: &Terms) {
         let mut limits = Vec::new();
@@ -239,11 +230,6 @@ impl Devices {
         if !terms.parts.is_empty() && !limits.is_empty() {
             let _ = self.questions.send(Question::Resize { task, limits });
         }
-    }
-
-    /// Whether running tasks can move between the devices: if they leave nothing on one.
-    pub(super) fn can_move(&self) -> bool {
-        self.can_move
     }
 
     /// Returns the measured use of the devices of a task that has ended.
@@ -460,7 +446,8 @@ impl Asker {
     fn report(&mut self) {
         self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        set_guests(&mut self.devices, &owners);
+        let can_free = self.can_free();
+        set_guests(&mut self.devices, &owners, can_free);
         let seen = &self.about.seen;
         seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());

@@ -21,6 +21,8 @@ pub(super) struct Given {
     pub seats: Seats,
     /// How long it does not use them before it counts as idle; `None` if it never does.
     pub idle_after: Option<Millis>,
+    /// Whether it could not move when it had to.
+    pub is_stuck: bool,
 }
 
 impl Given {
@@ -39,7 +41,7 @@ impl Given {
         let mut places = self.seats.slots.iter().zip(&self.seats.booked);
         let (_, booked) =
             places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
-        Some(Guest { task: self.task, booked: booked.clone() })
+        Some(Guest { task: self.task, booked: booked.clone(), is_stuck: self.is_stuck })
     }
 }
 
@@ -75,10 +77,11 @@ pub(super) fn uses(
     given.map(used).collect()
 }
 
-/// Notes the guests of each device.
-pub(super) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>) {
+/// Notes the guests of each device. Where the node can't move tasks, none can leave.
+pub(super) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>, can_move: bool) {
     for device in devices {
         let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
+        let guests = guests.map(|it| Guest { is_stuck: it.is_stuck || !can_move, ..it });
         device.guests = guests.collect();
     }
 }

@@ -41,6 +41,12 @@ pub(super) enum Message {
     At(TaskId, Presence),
     /// The task could not be paused, for this reason.
     Stays(TaskId, String),
+    /// The task has to leave its devices, because another one needs room there.
+    Depart(TaskId, Option<TaskId>),
+    /// The task could not be moved.
+    Stay(TaskId),
+    /// The task is between devices, and these are chosen for it, by slot.
+    Come(TaskId, Vec<DeviceUuid>),
     /// The agent ends.
     Stop,
 }
@@ -56,8 +62,16 @@ pub(super) struct Kept {
     /// The priority of its job.
     pub priority: i32,
     pub presence: Presence,
-    /// Whether it may still be paused for its loans.
+    /// Whether it may still be moved for its loans.
+    pub can_move: bool,
+    /// Whether it may still be paused for them.
     pub can_pause: bool,
+    /// Whether it has to leave its devices, and for which task, if that is known.
+    pub departs: Option<Option<TaskId>>,
+    /// The devices to which it goes when they have room, by slot.
+    pub comes: Option<Vec<DeviceUuid>>,
+    /// Memory of the device that it leaves for its loan: its restore on another one can fail.
+    pub holds: Option<(DeviceUuid, Bytes)>,
     /// The calls for its loans, by index.
     pub calls: BTreeMap<usize, Called>,
     /// Since when it has loans, by index.
@@ -110,7 +124,11 @@ impl Kept {
             since: Timestamp::new(clock::unix_ms()),
             priority: sharer.map_or(0, |sharer| sharer.priority),
             presence: Presence::Here,
+            can_move: true,
             can_pause: true,
+            departs: None,
+            comes: None,
+            holds: None,
             calls: BTreeMap::new(),
             lent: BTreeMap::new(),
             promised: BTreeMap::new(),
@@ -160,6 +178,9 @@ impl Keeper {
                     Ok(Message::End(task)) => self.forget(task),
                     Ok(Message::At(task, presence)) => self.note(task, presence),
                     Ok(Message::Stays(task, why)) => self.stays(task, why),
+                    Ok(Message::Depart(task, beneficiary)) => self.depart(task, beneficiary),
+                    Ok(Message::Stay(task)) => self.stay(task),
+                    Ok(Message::Come(task, devices)) => self.come(task, devices),
                     Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
                     Err(TryRecvError::Empty) => break,
                 }

@@ -6,6 +6,7 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
+use super::devices::Move;
 use super::division::Division;
 use super::lend::Lent;
 use super::streams::Asked;
@@ -23,17 +24,8 @@ pub(super) enum Input {
         /// Why the driver refused to limit its memory.
         refused: Option<String>,
     },
-    /// Whether the memory of a paused task is limited on the devices on which it resumes.
-    Limited {
-        task: TaskId,
-        generation: Generation,
-        /// Its devices before, by slot.
-        from: Vec<DeviceUuid>,
-        /// Those on which it resumes.
-        to: Vec<DeviceUuid>,
-        /// Why the driver refused.
-        refused: Option<String>,
-    },
+    /// Whether the memory of a paused task is limited on its new devices, or why not.
+    Limited(Box<Move>, Option<String>),
     /// All processes that a dead shepherd left have ended.
     Left(TaskId),
     /// Whether a task's devices are free of it: `user` is a process that is on one, for people.

@@ -3,20 +3,16 @@
 use std::io;
 
 use gpool_model::agent::{Report, TaskEnd, TaskOrder};
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::id::DeviceUuid;
 use gpool_model::job::{BlobId, EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
-use gpool_node::converge::Halting;
-use gpool_node::presence::Presence;
+use gpool_node::converge;
 use gpool_sys::clock;
 
 use super::AgentConfig;
-use super::devices::Move;
-use super::given::limits_of;
 use super::lend::Lent;
 use super::runner::Runner;
-use crate::layout::claim_name;
 use crate::message::{Element, GpuMemory, Launch, ToShepherd, line};
 
 /// The values of the last started array: the next element usually belongs to the same one.
@@ -30,6 +26,13 @@ impl Runner {
             Lent::Tell(task, devices) => {
                 self.shepherds.say_now(task, &ToShepherd::Memory { devices });
             }
+            Lent::Move { task, from, to, beneficiary } => {
+                let input = converge::Input::Relocate { task, from, to, beneficiary };
+                self.seen.push_back(input);
+            }
+            Lent::Leave(task) => self.leave(task),
+            Lent::Parked(task) => self.seen.push_back(converge::Input::Parked { task }),
+            Lent::Attach(task, devices) => self.say_attach(task, devices),
             Lent::Pause(task) => self.shepherds.say(task, &ToShepherd::Vacate),
             Lent::Return(task) => self.shepherds.say(task, &ToShepherd::Return),
             Lent::Stop(task, grace) => {
@@ -37,66 +40,6 @@ impl Runner {
                 self.shepherds.wake(task);
             }
             Lent::Report(report) => self.tell(Report::Loan(report)),
-        }
-    }
-
-    /// Resumes a task on these devices.
-    pub(super) fn resume(
-        &mut self,
-        task: TaskId,
-        generation: Generation,
-        devices: Vec<DeviceUuid>,
-    ) {
-        fail::fail_point!("agent-resume-before");
-        if !self.come_to(task, &devices, Some(generation)) {
-            self.resume_limited(task, generation, devices);
-        }
-    }
-
-    fn resume_limited(&mut self, task: TaskId, generation: Generation, devices: Vec<DeviceUuid>) {
-        fail::fail_point!("agent-resume-limited");
-        self.parts.shares.at(task, Presence::Resuming);
-        self.shepherds.say(task, &ToShepherd::Resume { generation, devices });
-        fail::fail_point!("agent-resume-after");
-    }
-
-    /// Notes the devices of a paused task, and lets it open these and no others: the driver opens
-    /// them in the task's process during the restore. Returns whether its resume waits for the
-    /// limits of its shares there.
-    pub(super) fn come_to(
-        &self,
-        task: TaskId,
-        devices: &[DeviceUuid],
-        resumes: Option<Generation>,
-    ) -> bool {
-        let Some([before, slots]) = self.parts.devices.moved(task, devices) else { return false };
-        if let Some(filter) = self.parts.isolation.filter(&slots) {
-            // If that fails, the driver can't restore there, and the task stays paused.
-            let _ = self.parts.site.existing(&claim_name(task)).filter_devices(&filter);
-        }
-        let limits = limits_of(&slots);
-        if before == slots || limits.is_empty() {
-            return false;
-        }
-        self.parts.shares.moved(task, devices.to_vec());
-        let from = before.into_iter().map(|slot| slot.device).collect();
-        self.parts.devices.limit_on(Move { task, from, to: devices.to_vec(), limits, resumes });
-        resumes.is_some()
-    }
-
-    /// Goes on with the resume of a task, or leaves it paused on the devices that it had before.
-    pub(super) fn limited(
-        &mut self,
-        (task, generation): (TaskId, Generation),
-        [from, to]: [Vec<DeviceUuid>; 2],
-        refused: Option<String>,
-    ) {
-        match refused {
-            None => self.resume_limited(task, generation, to),
-            Some(why) => {
-                self.come_to(task, &from, None);
-                self.halted(task, generation, Halting::NotMoved { why, devices: from });
-            }
         }
     }
 

@@ -10,7 +10,7 @@ use gpool_model::device::Loan;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
-use gpool_node::presence::{Presence, can_return, freeze, reserve};
+use gpool_node::presence::{Presence, freeze, reserve};
 use gpool_sys::clock;
 
 use super::grow::{Keeper, Kept};
@@ -40,6 +40,19 @@ pub(super) struct Asked {
 pub(super) enum Lent {
     /// Tell the task how much memory it may use.
     Tell(TaskId, Vec<DeviceMemory>),
+    /// Move the task from a device to the first of others that takes it.
+    Move {
+        task: TaskId,
+        from: DeviceUuid,
+        to: Vec<DeviceUuid>,
+        beneficiary: TaskId,
+    },
+    /// Let the task leave its devices: it has given back its loans, or does not.
+    Leave(TaskId),
+    /// Let the task come to these devices, which have room for it.
+    Attach(TaskId, Vec<DeviceUuid>),
+    /// The task that left its devices waits for room on others.
+    Parked(TaskId),
     Pause(TaskId),
     Return(TaskId),
     Stop(TaskId, Millis),
@@ -47,39 +60,17 @@ pub(super) enum Lent {
 }
 
 /// A task on a device.
-struct Seat {
-    task: TaskId,
+pub(super) struct Seat {
+    pub task: TaskId,
     /// Its index in the ledger.
-    place: usize,
-    tenant: Tenant,
+    pub place: usize,
+    pub tenant: Tenant,
     granted: Bytes,
     /// The memory that its wish needs, not rounded.
     needed: Bytes,
 }
 
 impl Keeper {
-    /// Notes where a task is.
-    pub(super) fn note(&mut self, task: TaskId, presence: Presence) {
-        let Some(kept) = self.tasks.get_mut(&task) else { return };
-        let before = kept.presence;
-        kept.presence = before.then(presence);
-        let device = kept.devices.first().cloned();
-        match (before, presence) {
-            (Presence::Leaving, Presence::Away) => self.report(task, device, LoanIs::Paused),
-            (Presence::Returning, Presence::Here) => self.report(task, device, LoanIs::Returned),
-            _ => {}
-        }
-        self.settle_all();
-    }
-
-    /// Notes that a task could not be paused.
-    pub(super) fn stays(&mut self, task: TaskId, why: String) {
-        let Some(kept) = self.tasks.get_mut(&task) else { return };
-        (kept.presence, kept.can_pause) = (Presence::Here, false);
-        let device = kept.devices.first().cloned();
-        self.report(task, device, LoanIs::NotPaused { why });
-    }
-
     /// Makes the grants on a device fit its memory, and grants wishes as far as possible. Returns
     /// the answers; `None` while the driver's figures are missing, a task is being restored there,
     /// or the use changes all the time.
@@ -95,6 +86,10 @@ impl Keeper {
         for _ in 0..ROUNDS {
             let mut seats: Vec<Seat> =
                 here.iter().filter_map(|task| self.seat(*task, device, asked.get(task))).collect();
+            for seat in &mut seats {
+                let is_called = seat.tenant.called.is_some();
+                seat.tenant.can_move &= is_called && !self.roomy(device, seat).is_empty();
+            }
             let mut present: Vec<(&mut Tenant, Presence)> = seats
                 .iter_mut()
                 .map(|seat| (&mut seat.tenant, self.tasks[&seat.task].presence))
@@ -123,10 +118,14 @@ impl Keeper {
         None
     }
 
-    /// The memory of a device that the tasks with ledgers can use together.
-    fn usable(&self, device: &DeviceUuid) -> Option<Bytes> {
+    /// The memory of a device that the tasks with ledgers can use together, without the part of
+    /// those that left it and may come back.
+    pub(super) fn usable(&self, device: &DeviceUuid) -> Option<Bytes> {
         let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
-        Some(self.seen.facts().devices.get(device)?.usable(&has_ledger))
+        let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
+        let left = self.tasks.values().filter(|kept| kept.place(device).is_none());
+        let held = left.map(|kept| kept.held_on(device));
+        Some(held.fold(usable, Bytes::saturating_sub))
     }
 
     /// Carries out a plan, and returns the answers.
@@ -150,7 +149,10 @@ impl Keeper {
             kept.ledger.grant(seat.place, decision.grant.bytes.get());
             match decision.called {
                 Some(called) => drop(kept.calls.insert(seat.place, called)),
-                None => drop(kept.calls.remove(&seat.place)),
+                None => {
+                    kept.calls.remove(&seat.place);
+                    kept.can_move |= kept.calls.is_empty();
+                }
             }
             if decision.grant.wish == Some(loans::Answer::Yes) {
                 kept.promised.insert(seat.place, (seat.needed, Instant::now()));
@@ -190,11 +192,14 @@ impl Keeper {
                 self.tell(task);
                 let keep = decision.called.map_or(Bytes::ZERO, |called| called.keep);
                 let bytes = seat.tenant.used.saturating_sub(keep);
-                if let Some(beneficiary) = beneficiary {
+                let departs = self.tasks.get(&task).and_then(|kept| kept.departs);
+                if let Some(beneficiary) = departs.map_or(beneficiary, |it| it) {
                     self.report(task, on, LoanIs::Called { bytes, beneficiary });
                 }
             }
             Some(Act::Back) => self.tell(task),
+            Some(Act::Move) => self.send_elsewhere(device, seat, beneficiary),
+            Some(Act::Leave) => self.let_leave(task),
             Some(Act::Pause) => {
                 if let Some(kept) = self.tasks.get_mut(&task) {
                     kept.presence = Presence::Leaving;
@@ -223,7 +228,7 @@ impl Keeper {
         self.sender.send(Input::Lent(Lent::Tell(task, devices)));
     }
 
-    fn report(&self, task: TaskId, device: Option<DeviceUuid>, is: LoanIs) {
+    pub(super) fn report(&self, task: TaskId, device: Option<DeviceUuid>, is: LoanIs) {
         if let Some(device) = device {
             let report = LoanReport { task, device, is };
             self.sender.send(Input::Lent(Lent::Report(report)));
@@ -232,7 +237,12 @@ impl Keeper {
 
     /// A task on a device. The driver's figure counts where it is higher, because it includes
     /// processes that do not count their memory.
-    fn seat(&self, task: TaskId, device: &DeviceUuid, asked: Option<&Asked>) -> Option<Seat> {
+    pub(super) fn seat(
+        &self,
+        task: TaskId,
+        device: &DeviceUuid,
+        asked: Option<&Asked>,
+    ) -> Option<Seat> {
         let kept = self.tasks.get(&task)?;
         let place = kept.place(device)?;
         let share = kept.ledger.shares().get(place).copied()?;
@@ -248,7 +258,7 @@ impl Keeper {
         let promised = kept.promised.get(&place).filter(|(_, at)| at.elapsed() < PROMISE);
         let charged = counted.max(promised.map_or(Bytes::ZERO, |(bytes, _)| *bytes));
         let is_away = kept.presence.is_away();
-        let used = if is_away { seen } else { charged.max(seen) };
+        let used = if is_away { kept.held_on(device).max(seen) } else { charged.max(seen) };
         let more = used.saturating_sub(charged);
         if more <= SLACK {
             request = request.saturating_add(more);
@@ -271,38 +281,13 @@ impl Keeper {
             priority: kept.priority,
             started_at: kept.since,
             called: kept.calls.get(&place).copied(),
+            can_move: kept.can_move && kept.presence == Presence::Here,
             can_pause: kept.can_pause && kept.presence == Presence::Here,
             // After it left, the driver's figure is an old one for a moment.
             is_leaving: kept.presence != Presence::Here,
+            departs: kept.departs.is_some(),
         };
         Some(Seat { task, place, tenant, granted, needed })
-    }
-
-    /// Brings tasks back that were paused for their loans, once their devices have room without
-    /// memory that other tasks requested: otherwise they might have to leave at once.
-    pub(super) fn bring_back(&mut self) {
-        let away = |(_, kept): &(&TaskId, &Kept)| kept.presence == Presence::Away;
-        let away: Vec<TaskId> = self.tasks.iter().filter(away).map(|(task, _)| *task).collect();
-        for task in away {
-            let Some(kept) = self.tasks.get(&task) else { continue };
-            let has_room = |(place, device): (usize, &DeviceUuid)| {
-                let needed = kept.counted(place).unwrap_or(Bytes::MAX);
-                let seat = |of: &TaskId| Some((*of, self.seat(*of, device, None)?.tenant));
-                let others = self.tasks.iter().filter(|(other, _)| **other != task);
-                let others = others.filter_map(|(other, kept)| {
-                    let (other, tenant) = seat(other)?;
-                    Some((other, tenant, kept.presence))
-                });
-                let own = self.usable(device).zip(seat(&task));
-                own.is_some_and(|(usable, (task, tenant))| {
-                    can_return(usable, needed, (task, &tenant), others)
-                })
-            };
-            if kept.devices.iter().enumerate().all(has_room) {
-                self.note(task, Presence::Returning);
-                self.sender.send(Input::Lent(Lent::Return(task)));
-            }
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! the devices. Every decision that `gpool_node::converge` can make is made there.
 
 mod adopt;
+mod away;
 mod devices;
 mod division;
 pub(crate) mod done;
@@ -15,6 +16,7 @@ pub(crate) mod isolation;
 pub(crate) mod job_files;
 mod launch;
 mod lend;
+mod moves;
 mod remap;
 mod runner;
 mod seen;

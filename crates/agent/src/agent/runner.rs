@@ -12,7 +12,7 @@ use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
-use gpool_node::converge::{self, Action, Converge, Halting, Seats};
+use gpool_node::converge::{self, Action, Converge, Halting, Moves, Seats};
 use gpool_node::presence::Presence;
 use gpool_sys::cgroup::Site;
 use gpool_sys::proc;
@@ -72,7 +72,11 @@ pub(super) struct Runner {
     /// The values of the last started array.
     pub(super) values: RefCell<LastValues>,
     /// When tasks were ordered to leave their devices, to move to others.
-    detached_at: BTreeMap<TaskId, Instant>,
+    pub(super) detached_at: BTreeMap<TaskId, Instant>,
+    /// Why tasks could not move.
+    pub(super) not_moved: BTreeMap<TaskId, String>,
+    /// How tasks move between devices, by the last inventory.
+    pub(super) how_to_move: Moves,
     /// Inputs that are not processed yet.
     pub(super) seen: VecDeque<converge::Input>,
 }
@@ -102,6 +106,8 @@ impl Runner {
             streams: Streams::default(),
             values: RefCell::default(),
             detached_at: BTreeMap::new(),
+            not_moved: BTreeMap::new(),
+            how_to_move: Moves::No,
             seen: VecDeque::new(),
         };
         runner.adopt_all()?;
@@ -138,12 +144,14 @@ impl Runner {
                 self.seen.push_back(converge::Input::Order(*order));
             }
             Input::Inventory(report) => {
-                if let Report::Inventory { devices, .. } = &*report {
+                if let Report::Inventory { devices, facts, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
                     self.parts.isolation.learn(devices);
-                    let (devices, can_move) = (devices.clone(), self.parts.devices.can_move());
-                    self.seen.push_back(converge::Input::Devices { devices, can_move });
+                    let (devices, moves) =
+                        (devices.clone(), self.parts.devices.moves(&facts.remap));
+                    self.how_to_move = moves;
+                    self.seen.push_back(converge::Input::Devices { devices, moves });
                 }
                 fail::fail_point!("agent-inventory-before");
                 self.inventory = Some((*report).clone());
@@ -171,9 +179,7 @@ impl Runner {
                     (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
                 }
             }
-            Input::Limited { task, generation, from, to, refused } => {
-                self.limited((task, generation), [from, to], refused);
-            }
+            Input::Limited(moved, refused) => self.limited(*moved, refused),
             Input::Vacated { task, generation, user } => {
                 self.shepherds.say_now(task, &ToShepherd::Vacated { generation, user });
             }
@@ -260,23 +266,19 @@ impl Runner {
             }
             FromShepherd::NotMoved { generation, why, devices } => {
                 self.parts.shares.at(task, Presence::Paused);
-                self.come_to(task, &devices, None);
+                self.note_place(task, &devices, &devices);
                 self.halted(task, generation, Halting::NotMoved { why, devices });
             }
             FromShepherd::Waits { why } => self.parts.shares.stalled(task, Some(why)),
             FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
             FromShepherd::Returned => self.parts.shares.at(task, Presence::Here),
-            FromShepherd::Detached { is_done } => {
-                self.seen.push_back(converge::Input::Detached { task, is_done });
-            }
+            FromShepherd::Detached { is_done, why } => self.detached(task, is_done, why),
             FromShepherd::Attached { devices } => {
-                self.parts.devices.moved(task, &devices);
+                self.parts.devices.moved(task, &devices, &[]);
                 self.seen.push_back(converge::Input::Attached { task });
             }
-            FromShepherd::NotAttached { left } => {
-                self.seen.push_back(converge::Input::NotAttached { task, left });
-            }
+            FromShepherd::NotAttached { left, why } => self.not_attached(task, left, why),
             FromShepherd::Ended { mut end } => {
                 fail::fail_point!("agent-end-heard");
                 end.usage.gpu = self.parts.devices.measured(task);
@@ -296,6 +298,7 @@ impl Runner {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
         self.streams.forget(task);
         self.detached_at.remove(&task);
+        self.not_moved.remove(&task);
         let mut told = shepherd.ended;
         for message in messages {
             told |= matches!(message, FromShepherd::Ended { .. } | FromShepherd::AlreadyClaimed);
@@ -341,18 +344,12 @@ impl Runner {
             Action::Pause { task, generation, runs_on } => {
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
-            Action::Resume { task, generation, devices } => self.resume(task, generation, devices),
-            Action::Detach { task } => {
-                self.detached_at.insert(task, Instant::now());
-                fail::fail_point!("agent-detach-before");
-                self.shepherds.say(task, &ToShepherd::Detach);
-                fail::fail_point!("agent-detach-after");
+            Action::Resume { task, generation, devices, booked } => {
+                self.resume((task, generation), devices, booked);
             }
-            Action::Attach { task, devices } => {
-                fail::fail_point!("agent-attach-before");
-                self.shepherds.say(task, &ToShepherd::Attach { devices });
-                fail::fail_point!("agent-attach-after");
-            }
+            Action::Stay { task } => self.parts.shares.stay(task),
+            Action::Detach { task, reason } => self.detach(task, reason),
+            Action::Attach { task, devices } => self.attach(task, devices),
             Action::Signal { task, signal } => {
                 fail::fail_point!("agent-signal-before");
                 self.shepherds.say_now(task, &ToShepherd::Signal { signal });
@@ -391,6 +388,7 @@ impl Runner {
                 report.took = since
                     .and_then(|it| u64::try_from(it.elapsed().as_millis()).ok())
                     .map(Millis::new);
+                report.why = self.not_moved.remove(&report.task);
             }
             Report::Task(_) | Report::Loan(_) => {}
         }
@@ -443,9 +441,10 @@ impl Runner {
         match started {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
-                let seats = Seats { slots: order.allocation.slots.clone(), booked, sharer: None };
+                let slots = order.allocation.slots.clone();
+                let seats = Seats { slots, booked, ..Seats::default() };
                 let idle_after = order.spec.idle_after();
-                self.parts.devices.owned(pid, Given { task, seats, idle_after });
+                self.parts.devices.owned(pid, Given { task, seats, idle_after, is_stuck: false });
             }
             Err(cause) => self.not_started(task, cause),
         }

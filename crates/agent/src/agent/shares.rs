@@ -31,6 +31,9 @@ use crate::message::Cap;
 /// Source: `nvidia-smi` of an idle context with drivers 550 to 580, which is 250 to 600 MiB.
 const CONTEXT: Bytes = Bytes::from_mib(512);
 
+/// Why a task is paused for its loans, for people.
+pub(super) const LENT: &str = "another job needs the GPU memory that it borrowed";
+
 /// The agent's handle of the thread.
 pub(super) struct Shares {
     layout: Layout,
@@ -61,8 +64,7 @@ impl Shares {
     pub(super) fn at(&self, task: TaskId, presence: Presence) {
         match presence {
             Presence::Away => {
-                let why = "another job needs the GPU memory that it borrowed";
-                self.stalled(task, Some(why.to_owned()));
+                self.stalled(task, Some(LENT.to_owned()));
             }
             Presence::Here => {
                 self.stalled(task, None);
@@ -192,6 +194,21 @@ impl Shares {
     /// Notes that a paused task comes to these devices, by slot.
     pub(super) fn moved(&self, task: TaskId, devices: Vec<DeviceUuid>) {
         self.say(Message::Moved(task, devices));
+    }
+
+    /// Lets a task leave its devices for another task, after its loans are back.
+    pub(super) fn depart(&self, task: TaskId, beneficiary: Option<TaskId>) {
+        self.say(Message::Depart(task, beneficiary));
+    }
+
+    /// Notes that a task stays on its devices, although it should move.
+    pub(super) fn stay(&self, task: TaskId) {
+        self.say(Message::Stay(task));
+    }
+
+    /// Lets a task that is between devices come to these when they have room for it.
+    pub(super) fn come(&self, task: TaskId, devices: Vec<DeviceUuid>) {
+        self.say(Message::Come(task, devices));
     }
 
     /// Removes the ledger of a task that has ended.

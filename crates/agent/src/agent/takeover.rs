@@ -62,7 +62,7 @@ impl Runner {
                 let started_at = record.started.map(|(_, at)| at);
                 self.parts.shares.adopt(task, &seats, started_at);
                 let idle_after = claimant.idle_after;
-                let given = Given { task, seats, idle_after };
+                let given = Given { task, seats, idle_after, is_stuck: false };
                 self.parts.devices.owned(claimant.shepherd, given);
                 // Without the descriptor the agent misses the shepherd's end, but still gets its
                 // messages.
@@ -118,7 +118,7 @@ impl Runner {
             return;
         }
         let place = Place::of(&record, true);
-        self.come_to(task, &place.seats.devices(), None);
+        self.note_place(task, &place.seats.devices(), &place.seats.booked);
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }

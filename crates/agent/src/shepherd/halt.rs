@@ -1,8 +1,6 @@
 //! Pausing and resuming all processes of a task. A task with GPUs of a real driver needs a keeper
 //! process, which moves its GPU memory to host memory and back; others are only stopped.
 
-use std::collections::BTreeMap;
-
 use gpool_checkpoint::{Aim, Deadlines, Held, Plan, Say};
 use gpool_model::SlotPart;
 use gpool_model::exit::Exit;
@@ -13,6 +11,8 @@ use super::yielding::Yielding;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 use crate::nursery::leftovers::kill_child;
+
+mod moving;
 
 /// Keepers that may be killed, one after the other, before their task counts as broken.
 const KEEPERS_MOST: u32 = 5;
@@ -29,8 +29,12 @@ pub(super) struct Halt {
     /// Whether the node wants the task to leave its devices, apart from orders of the server.
     by_node: bool,
     is_paused: bool,
-    /// Whether the task left its devices, to go to others.
+    /// Whether the task has to be off its devices, to go to others.
+    leaves: bool,
+    /// Whether the claim shows that it left its devices for that.
     is_detached: bool,
+    /// Whether it was sent to its devices, and is not restored there yet.
+    comes: bool,
     /// The request that the job frees its devices itself, if one is open.
     pub yielding: Option<Yielding>,
     /// The process that frees or restores the devices, if one is at work.
@@ -64,8 +68,8 @@ impl Shepherd {
             return;
         }
         self.halt.generation = generation;
-        if runs_on && self.halt.by_node {
-            let why = "it is giving memory back to another job".to_owned();
+        if runs_on && (self.halt.by_node || self.halt.leaves || self.halt.comes) {
+            let why = "it is leaving its GPU for another job".to_owned();
             return self.link.say(&FromShepherd::NotPaused { generation, why });
         }
         (self.halt.is_wanted, self.halt.runs_on) = (true, runs_on);
@@ -73,15 +77,21 @@ impl Shepherd {
     }
 
     /// Resumes all processes, on these devices.
-    pub(super) fn resume(&mut self, generation: Generation, devices: &[DeviceUuid]) {
+    pub(super) fn resume(
+        &mut self,
+        generation: Generation,
+        devices: &[DeviceUuid],
+        booked: &[DeviceUuid],
+    ) {
         if generation < self.halt.generation {
             return;
         }
         self.halt.generation = generation;
-        self.halt.is_wanted = false;
-        let slots = &self.launch.order.allocation.slots;
-        if slots.iter().map(|slot| &slot.device).ne(devices) || self.halt.is_detached {
-            self.move_to(devices);
+        (self.halt.is_wanted, self.halt.leaves) = (false, false);
+        let is_rebooked = !booked.is_empty() && self.launch.booked != booked;
+        let is_elsewhere = self.devices() != devices || is_rebooked;
+        if is_elsewhere || self.halt.is_detached {
+            self.move_to(devices, booked);
         }
         self.follow_order();
     }
@@ -101,7 +111,7 @@ impl Shepherd {
 
     /// Whether the task is to be paused, by an order or by the node.
     fn is_halt_wanted(&self) -> bool {
-        self.halt.is_wanted || self.halt.by_node
+        self.halt.is_wanted || self.halt.by_node || self.halt.leaves
     }
 
     /// Carries out the last order, or reports that it is done. A keeper finishes first.
@@ -164,6 +174,10 @@ impl Shepherd {
         if std::mem::take(&mut self.halt.by_node) {
             self.link.say(&FromShepherd::NotVacated { why: why.clone() });
         }
+        if std::mem::take(&mut self.halt.leaves) {
+            let why = Some(why.clone());
+            self.link.say(&FromShepherd::Detached { is_done: false, why });
+        }
         let is_wanted = std::mem::take(&mut self.halt.is_wanted);
         self.link.say(&match is_wanted {
             true => FromShepherd::NotPaused { generation, why },
@@ -175,36 +189,9 @@ impl Shepherd {
     /// Notes in the claim whether the task is paused. The server knows nothing of a pause by the
     /// node.
     fn note_halt(&mut self, is_paused: bool) {
-        let is_paused = is_paused && (self.halt.is_wanted || !self.halt.by_node);
+        let is_by_node = self.halt.by_node || self.halt.leaves || self.halt.comes;
+        let is_paused = is_paused && (self.halt.is_wanted || !is_by_node);
         let _ = self.claim.halted(self.halt.generation, is_paused, self.halt.is_restored);
-    }
-
-    /// Leaves the devices, to go to others. Simulated devices hold nothing of a task, so only the
-    /// claim shows it.
-    pub(super) fn leave_devices(&mut self) {
-        let _ = self.claim.detached();
-        self.halt.is_detached = true;
-        fail::fail_point!("shepherd-detached");
-        self.link.say(&FromShepherd::Detached { is_done: true });
-    }
-
-    /// Comes to these devices.
-    pub(super) fn take_devices(&mut self, devices: &[DeviceUuid]) {
-        self.move_to(devices);
-        fail::fail_point!("shepherd-attached");
-        self.link.say(&FromShepherd::Attached { devices: devices.to_vec() });
-    }
-
-    fn move_to(&mut self, devices: &[DeviceUuid]) {
-        let slots = &mut self.launch.order.allocation.slots;
-        for (slot, device) in slots.iter_mut().zip(devices) {
-            slot.device = device.clone();
-        }
-        self.halt.is_detached = false;
-        // Only a node that needs no driver for a move spreads tasks over devices of others. If the
-        // disk is full, a later agent repeats the order.
-        let _ = self.claim.attached(devices, self.launch.pausing.is_some());
-        self.show_shares();
     }
 
     /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.
@@ -221,6 +208,9 @@ impl Shepherd {
     pub(super) fn say_halt(&mut self) {
         if self.halt.is_paused && self.halt.by_node {
             self.link.say(&FromShepherd::Vacated);
+        }
+        if self.halt.is_paused && self.halt.leaves {
+            self.say_left();
         }
         if self.halt.is_paused && self.halt.is_wanted {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
@@ -348,6 +338,7 @@ impl Shepherd {
                 self.halt.home.clear();
                 self.note_halt(false);
                 self.thaw();
+                self.end_move();
                 match self.halt.failed.take() {
                     Some(why) => self.not_paused(why),
                     None if self.is_halt_wanted() => {}
@@ -362,35 +353,6 @@ impl Shepherd {
             // Not the last message of a keeper.
             Say::Found(_) | Say::Freeze | Say::Thaw | Say::Waits(_) | Say::Restores => {}
         }
-    }
-
-    /// Stays paused on its own devices, after a resume on others that was undone.
-    fn not_moved(&mut self, why: String, held: Vec<Held>) {
-        self.halt.held = held;
-        self.halt.is_free = true;
-        let devices = self.halt.home.clone();
-        self.move_to(&devices);
-        let generation = self.halt.generation;
-        // An order that came meanwhile is followed after this.
-        if !std::mem::replace(&mut self.halt.is_wanted, true) {
-            self.note_halt(true);
-            self.link.say(&FromShepherd::NotMoved { generation, why, devices });
-        } else {
-            self.say_paused();
-        }
-    }
-
-    /// The task's devices, by slot.
-    fn devices(&self) -> Vec<DeviceUuid> {
-        let slots = &self.launch.order.allocation.slots;
-        slots.iter().map(|slot| slot.device.clone()).collect()
-    }
-
-    /// The device to which the memory of each device moves with a resume.
-    fn moves(&self) -> BTreeMap<String, String> {
-        let pairs = self.halt.home.iter().zip(&self.launch.order.allocation.slots);
-        let moved = pairs.filter(|(from, to)| **from != to.device);
-        moved.map(|(from, to)| (from.to_string(), to.device.to_string())).collect()
     }
 
     /// Goes on after a keeper that ended without a result. The driver knows how far it came.

@@ -146,6 +146,7 @@ fn claim(
     claimant.booked.clone_from(&launch.booked);
     claimant.sharer.clone_from(&order.sharer);
     claimant.idle_after = order.spec.idle_after();
+    claimant.can_move = order.spec.yields().is_none();
     Claim::take(layout, claimant)
 }
 
@@ -412,8 +413,8 @@ impl Shepherd {
                         ToShepherd::Pause { generation, runs_on } => {
                             self.pause(generation, runs_on);
                         }
-                        ToShepherd::Resume { generation, devices } => {
-                            self.resume(generation, &devices);
+                        ToShepherd::Resume { generation, devices, booked } => {
+                            self.resume(generation, &devices, &booked);
                         }
                         ToShepherd::Vacated { generation, user } => {
                             self.vacated(generation, user);

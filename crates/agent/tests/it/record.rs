@@ -107,9 +107,9 @@ fn a_claim_is_read_up_to_the_first_broken_line() {
     }
 }
 
-/// A node without a driver that moves tasks itself leaves the booked devices as they are.
+/// A move on a node changes no booking.
 #[test]
-fn a_claim_notes_the_devices_of_a_share_and_whether_they_are_booked() {
+fn a_claim_notes_the_devices_of_a_share_and_those_that_are_booked() {
     let (_dir, layout, task) = folder();
     let [one, other, third] = ["GPU-1", "GPU-2", "GPU-3"].map(DeviceUuid::new);
     let memory = Bytes::from_gib(8);
@@ -123,8 +123,9 @@ fn a_claim_notes_the_devices_of_a_share_and_whether_they_are_booked() {
         let seats = record.claimant.seats();
         (seats.devices(), seats.booked)
     };
-    claim.attached(std::slice::from_ref(&other), true).unwrap();
+    let to = std::slice::from_ref(&other);
+    claim.attached(to, to).unwrap();
     assert_eq!(seats(), (vec![other.clone()], vec![other.clone()]));
-    claim.attached(std::slice::from_ref(&third), false).unwrap();
+    claim.attached(std::slice::from_ref(&third), &[]).unwrap();
     assert_eq!(seats(), (vec![third], vec![other]));
 }

@@ -382,7 +382,10 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
         let text = format!("{} since the server started", gpu.guarantees_late);
         page.label("late", &format!("requested memory came too late: {text}"));
     }
-    let guest = |it: &GpuGuest| format!("job {}, which booked GPU {}", it.job, it.booked);
+    let guest = |it: &GpuGuest| {
+        let stuck = if it.stuck { " and can't move there" } else { "" };
+        format!("job {}, which booked GPU {}{stuck}", it.job, it.booked)
+    };
     page.labels("guests", &gpu.guests.iter().map(guest).collect::<Vec<_>>());
     let idle = |it: &GpuIdle| format!("job {}, no use since {}", it.job, view.clock.full(it.since));
     page.labels("idle", &gpu.idle.iter().map(idle).collect::<Vec<_>>());

@@ -18,7 +18,7 @@ fn cluster(settings: &str) -> Option<(Cluster, Driver)> {
 }
 
 /// Settings with the shortest deadline.
-const SHORT: &str = "loan_deadline = \"6s\"\n";
+pub const SHORT: &str = "loan_deadline = \"6s\"\n";
 
 /// A borrower with two loans, the second of 45 GiB; returns the second's address.
 fn borrow(program: &mut Program<'_>) -> i64 {
@@ -43,16 +43,16 @@ fn small_cluster(settings: &str) -> Option<(Cluster, Driver)> {
 }
 
 const CHECKPOINT: &str = "cuCheckpointProcessCheckpoint";
-const RESTORE: &str = "cuCheckpointProcessRestore";
+pub const RESTORE: &str = "cuCheckpointProcessRestore";
 
 /// Lets calls of this function hang, and no others.
-fn hang(driver: &mut Driver, call: Option<&str>) {
+pub fn hang(driver: &mut Driver, call: Option<&str>) {
     driver.state.hang = call.map(str::to_owned).into_iter().collect();
     driver.write();
 }
 
 /// Waits until a job's keeper has begun to `checkpoint` or `restore`.
-fn until_begun(cluster: &Cluster, id: &str, call: &str) {
+pub fn until_begun(cluster: &Cluster, id: &str, call: &str) {
     until_so(call, || {
         let helpers = helpers(cluster.shepherd(id));
         helpers.iter().any(|(_, words)| words.contains(&format!("\"{call}\":")))
@@ -60,7 +60,7 @@ fn until_begun(cluster: &Cluster, id: &str, call: &str) {
 }
 
 /// A borrower that may be paused, with the address of its loan.
-fn pausable(cluster: &Cluster) -> (String, Program<'_>, i64) {
+pub fn pausable(cluster: &Cluster) -> (String, Program<'_>, i64) {
     let flags = [BORROWS[0], BORROWS[1], "--exits", "pause,requeue"];
     let (id, mut program) = Program::start(cluster, "borrower", &flags);
     assert_eq!(program.alloc(2), OK);
@@ -76,7 +76,7 @@ fn until_called(cluster: &Cluster, id: &str) {
     });
 }
 
-fn events(cluster: &Cluster, id: &str) -> String {
+pub fn events(cluster: &Cluster, id: &str) -> String {
     cluster.gpool(["events", id]).ok()
 }
 
@@ -195,7 +195,7 @@ fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
 }
 
 /// Waits until a program reads the text that it wrote there; the call waits while it is away.
-fn until_kept(cluster: &Cluster, program: &mut Program<'_>, name: &str, address: i64) {
+pub fn until_kept(cluster: &Cluster, program: &mut Program<'_>, name: &str, address: i64) {
     program.send(&format!("read {address} 5"));
     let out = cluster.work().join(format!("out-{name}"));
     until("its content", || {

@@ -56,6 +56,7 @@ mod mail;
 mod mig;
 mod moved;
 mod network;
+mod moves;
 mod nodes;
 mod notify;
 mod nvml;

@@ -5,24 +5,51 @@ use gpool_model::unit::Bytes;
 use gpool_model::{Device, Slot};
 
 use super::Places;
-use crate::placed::{Placed, State};
+use crate::action::{Moves, Step};
+use crate::placed::{Aim, Placed, State, Waiting};
 
 impl Places {
-    /// Whether the tasks that are on the devices of a waiting one leave it room.
-    pub(super) fn has_room(&self, task: TaskId) -> bool {
-        self.tasks[&task].seats.slots.iter().all(|wanted| {
+    /// Whether the tasks that are on the devices of a waiting one leave it room. One that is not
+    /// between devices leaves room for those that are: their move can fail.
+    pub(super) fn has_room(&self, waiting: &Waiting) -> bool {
+        let is_mover = matches!(waiting.aim, Aim::Attach);
+        self.tasks[&waiting.task].seats.slots.iter().all(|wanted| {
             let device = self.devices.iter().find(|device| device.uuid == wanted.device);
             device.is_some_and(|device| {
                 let own = wanted.part.memory_of(device.memory);
-                self.used_on(device, true).saturating_add(own) <= device.memory
+                let kept = if is_mover { Bytes::ZERO } else { self.kept_on(device, waiting.task) };
+                let used = self.used_on(device, true).saturating_add(kept);
+                used.saturating_add(own) <= device.memory
             })
         })
+    }
+
+    /// The memory on a device of other tasks that left it and have not come to another one yet.
+    fn kept_on(&self, device: &Device, own: TaskId) -> Bytes {
+        let is_between = |(task, placed): &(&TaskId, &Placed)| {
+            self.moves == Moves::ByDriver
+                && !placed.is_parked
+                && **task != own
+                && matches!(placed.state, State::Away | State::Attaching | State::Coming)
+        };
+        let between = self.tasks.iter().filter(is_between);
+        let left = between.filter_map(|(_, placed)| placed.moving.as_ref()).flat_map(|it| &it.from);
+        let kept = left.filter(|slot| slot.device == device.uuid);
+        let kept = kept.map(|slot| slot.part.memory_of(device.memory));
+        kept.fold(Bytes::ZERO, Bytes::saturating_add)
+    }
+
+    /// A task that left its devices keeps nothing of them.
+    pub fn parked(&mut self, task: TaskId) -> Vec<Step> {
+        let placed = self.tasks.get_mut(&task);
+        placed.into_iter().for_each(|placed| placed.is_parked = true);
+        self.advance()
     }
 
     /// A task that has grown on the device that it booked, and leaves its guests no room.
     pub(super) fn outgrown(&self) -> Option<TaskId> {
         let is_full = |device: &&Device| self.used_on(device, false) > device.memory;
-        let mut full = self.devices.iter().filter(|_| self.can_move).filter(is_full);
+        let mut full = self.devices.iter().filter(|_| self.can_move()).filter(is_full);
         full.find_map(|device| {
             let is_home = |placed: &Placed| {
                 let mut places = placed.seats.slots.iter().zip(&placed.seats.booked);

@@ -207,7 +207,7 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     let generation = Generation(4);
     assert_eq!(
         obey(&mut converge, resume(4)),
-        [Action::Resume { task, generation, devices: Vec::new() }]
+        [Action::Resume { task, generation, devices: Vec::new(), booked: Vec::new() }]
     );
     assert_eq!(converge.step(halted(3, Halting::Paused)), [], "out of date");
     assert_eq!(reported(&converge.step(halted(4, Halting::Resumed))), [&running]);
@@ -362,7 +362,10 @@ impl Machine {
                 Action::Resume { task, generation, .. } => {
                     Some(Input::Halted { task, generation, halting: Halting::Resumed })
                 }
-                Action::Detach { .. } | Action::Attach { .. } | Action::Signal { .. } => None,
+                Action::Detach { .. }
+                | Action::Attach { .. }
+                | Action::Stay { .. }
+                | Action::Signal { .. } => None,
                 Action::Report(report) => {
                     self.reports.push(report);
                     None

@@ -4,6 +4,8 @@ use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{Act, Answer, Called, Decision, Rung, Tenant, Wish, decide, divide};
 use proptest::prelude::*;
 
+mod stream;
+
 /// In GiB.
 fn tenant(request: u32, limit: u32, used: u32) -> Tenant {
     Tenant {
@@ -14,8 +16,10 @@ fn tenant(request: u32, limit: u32, used: u32) -> Tenant {
         priority: 0,
         started_at: Timestamp::new(0),
         called: None,
+        can_move: false,
         can_pause: false,
         is_leaving: false,
+        departs: false,
     }
 }
 
@@ -133,8 +137,10 @@ prop_compose! {
             priority,
             started_at: Timestamp::new(since),
             called: None,
+            can_move: false,
             can_pause: false,
             is_leaving: false,
+            departs: false,
         }
     }
 }
@@ -217,16 +223,16 @@ const DEADLINE: Millis = Millis::from_secs(30);
 
 /// What happens to the loan of 50 GiB of a borrower that never reacts, second by second, while its
 /// owner waits for 30 GiB.
-fn ladder(can_pause: bool, is_leaving_after: u64) -> Vec<(u64, Option<Act>, Rung, u64)> {
+fn ladder(borrower: impl Fn(u64, Tenant) -> Tenant) -> Vec<(u64, Option<Act>, Rung, u64)> {
     let owner = wishes(tenant(40, 40, 10), 30, 0);
-    let mut borrower = Tenant { can_pause, ..tenant(20, 80, 70) };
+    let mut called = None;
     let mut told = Vec::new();
     for second in 0..=30 {
-        borrower.is_leaving = second >= is_leaving_after;
+        let borrower = borrower(second, Tenant { called, ..tenant(20, 80, 70) });
         let now = Timestamp::new(second * 1000);
         let decided = decide(gib(80), DEADLINE, &[owner, borrower], now);
-        borrower.called = decided[1].called;
-        let rung = borrower.called.expect("its loan is called").rung;
+        called = decided[1].called;
+        let rung = called.expect("its loan is called").rung;
         let is_new = told.last().is_none_or(|last: &(u64, _, Rung, u64)| last.2 != rung);
         if decided[1].act.is_some() || is_new {
             told.push((second, decided[1].act, rung, decided[1].grant.bytes.get() >> 30));
@@ -240,10 +246,45 @@ fn ladder(can_pause: bool, is_leaving_after: u64) -> Vec<(u64, Option<Act>, Rung
 fn a_called_loan_climbs_the_ladder() {
     let [notify, cap] = [(0, Some(Act::Notify), Rung::Notify, 70), (5, None, Rung::Cap, 50)];
     let stop = (20, Some(Act::Stop), Rung::Stop, 50);
-    assert_eq!(ladder(false, 99), [notify, cap, stop]);
-    let pause = (10, Some(Act::Pause), Rung::Pause, 50);
-    assert_eq!(ladder(true, 99), [notify, cap, pause, stop]);
-    assert_eq!(ladder(true, 11), [notify, cap, pause], "it is being paused");
+    assert_eq!(ladder(|_, it| it), [notify, cap, stop]);
+    let pausable = |it| Tenant { can_pause: true, ..it };
+    let pause = |second| (second, Some(Act::Pause), Rung::Pause, 50);
+    assert_eq!(ladder(|_, it| pausable(it)), [notify, cap, pause(10), stop]);
+    let leaves = |second, it| Tenant { is_leaving: second >= 11, ..pausable(it) };
+    assert_eq!(ladder(leaves), [notify, cap, pause(10)], "it is being paused");
+    let movable = |it| Tenant { can_move: true, ..pausable(it) };
+    let moved = (10, Some(Act::Move), Rung::Move, 50);
+    let moves = |second, it| Tenant { is_leaving: second >= 11, ..movable(it) };
+    assert_eq!(ladder(moves), [notify, cap, moved], "it is being moved");
+    // There was no device for it after all.
+    let refused = |second, it| Tenant { can_move: second < 11, ..pausable(it) };
+    assert_eq!(ladder(refused), [notify, cap, moved, pause(11), stop]);
+    let stays = |second, it| Tenant { can_move: second < 11, ..it };
+    assert_eq!(ladder(stays), [notify, cap, moved, stop], "no pause is allowed");
+}
+
+#[test]
+fn a_task_that_departs_gives_its_loan_back_first() {
+    let at = |second: u64, departs: Tenant| {
+        let now = Timestamp::new(second * 1000);
+        decide(gib(80), DEADLINE, &[departs], now)[0]
+    };
+    let departs = Tenant { departs: true, ..tenant(40, 80, 60) };
+    let now = at(0, departs);
+    let called = now.called.expect("its loan is called");
+    assert_eq!((called.keep, now.act), (gib(40), Some(Act::Notify)));
+    let called = |rung| Some(Called { rung, ..called });
+    // It may not grow, not even where memory is free.
+    let capped = at(5, Tenant { called: called(Rung::Notify), ..wishes(departs, 70, 0) });
+    assert_eq!((capped.grant.bytes, capped.grant.wish), (gib(40), Some(Answer::No)));
+    let gave = Tenant { used: gib(40), called: called(Rung::Cap), ..departs };
+    assert_eq!(at(6, gave).act, Some(Act::Leave));
+    // It keeps the loan: it leaves with it.
+    assert_eq!(at(9, Tenant { called: called(Rung::Cap), ..departs }).act, None);
+    let kept = Tenant { called: called(Rung::Cap), ..departs };
+    assert_eq!(at(10, kept).act, Some(Act::Leave));
+    let leaving = Tenant { called: called(Rung::Move), is_leaving: true, ..departs };
+    assert_eq!(at(30, leaving).act, None);
 }
 
 #[test]
@@ -296,175 +337,4 @@ fn a_guarantee_that_is_not_met_is_given_up_after_twice_the_deadline() {
         decide(gib(80), DEADLINE, &[owner, borrower], now)[0].grant.wish
     };
     assert_eq!([at(59), at(60)], [Some(Answer::Wait), Some(Answer::No)]);
-}
-
-/// How a task reacts to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
-    /// It frees the called loan once it gets the notice.
-    Frees,
-    /// It only leaves when it is paused.
-    Pauses,
-    /// It only leaves when it is killed.
-    Stubborn,
-}
-
-#[derive(Debug, Clone)]
-enum Happens {
-    /// A task wishes for this much more, or takes it if it may.
-    Wants(usize, u64),
-    Frees(usize, u64),
-    /// All its processes are killed.
-    Crashes(usize),
-    /// The agent starts anew: it knows only the driver's figures and the wishes.
-    Restart,
-    Nothing,
-}
-
-fn happens() -> impl Strategy<Value = Happens> {
-    let task = 0_usize..5;
-    prop_oneof![
-        12 => (task.clone(), 1_u64..60).prop_map(|(task, more)| Happens::Wants(task, more)),
-        4 => (task.clone(), 1_u64..40).prop_map(|(task, less)| Happens::Frees(task, less)),
-        1 => task.prop_map(Happens::Crashes),
-        1 => Just(Happens::Restart),
-        // A call takes half a minute.
-        40 => Just(Happens::Nothing),
-    ]
-}
-
-fn manner() -> impl Strategy<Value = Manner> {
-    prop_oneof![Just(Manner::Frees), Just(Manner::Pauses), Just(Manner::Stubborn)]
-}
-
-/// A device of 80 units with its tasks, second by second.
-struct Machine {
-    tenants: Vec<Tenant>,
-    manners: Vec<Manner>,
-    granted: Vec<Bytes>,
-    /// When a task is killed.
-    killed_at: Vec<Option<u64>>,
-    second: u64,
-    /// Since when the agent runs.
-    started: u64,
-}
-
-impl Machine {
-    fn new(mut tenants: Vec<Tenant>, manners: &[Manner]) -> Self {
-        let manners: Vec<Manner> = manners.iter().copied().cycle().take(tenants.len()).collect();
-        for (tenant, manner) in tenants.iter_mut().zip(&manners) {
-            (tenant.used, tenant.wish) = (Bytes::ZERO, None);
-            tenant.can_pause = *manner == Manner::Pauses;
-        }
-        let granted = vec![Bytes::ZERO; tenants.len()];
-        let killed_at = vec![None; tenants.len()];
-        Self { tenants, manners, granted, killed_at, second: 0, started: 0 }
-    }
-
-    fn happen(&mut self, happens: &Happens) {
-        match happens {
-            Happens::Wants(task, more) => {
-                let now = Timestamp::new(self.second * 1000);
-                let granted = self.granted.get(*task).copied().unwrap_or_default();
-                let Some(tenant) = self.tenants.get_mut(*task) else { return };
-                let total = tenant.used.saturating_add(Bytes::new(*more));
-                if total <= granted {
-                    tenant.used = total;
-                } else if tenant.wish.is_none() {
-                    tenant.wish = Some(Wish { total, since: now });
-                }
-            }
-            Happens::Frees(task, less) => {
-                let Some(tenant) = self.tenants.get_mut(*task) else { return };
-                // A thread of it waits, so the size of its wish stays.
-                if tenant.wish.is_none() {
-                    tenant.used = tenant.used.saturating_sub(Bytes::new(*less));
-                }
-            }
-            Happens::Crashes(task) => self.end(*task),
-            Happens::Restart => {
-                self.started = self.second;
-                self.tenants.iter_mut().for_each(|tenant| tenant.called = None);
-            }
-            Happens::Nothing => {}
-        }
-    }
-
-    fn end(&mut self, task: usize) {
-        let Some(tenant) = self.tenants.get_mut(task) else { return };
-        (tenant.used, tenant.wish) = (Bytes::ZERO, None);
-        self.killed_at[task] = None;
-    }
-
-    /// A second passes: the agent decides, and the tasks react.
-    fn pass(&mut self) -> Vec<Decision> {
-        for task in 0..self.tenants.len() {
-            if self.killed_at[task].is_some_and(|at| at <= self.second) {
-                self.end(task);
-            }
-        }
-        let now = Timestamp::new(self.second * 1000);
-        let decided = decide(Bytes::new(80), DEADLINE, &self.tenants, now);
-        for (task, decision) in decided.iter().enumerate() {
-            self.granted[task] = decision.grant.bytes;
-            let tenant = &mut self.tenants[task];
-            tenant.called = decision.called;
-            match (decision.grant.wish, tenant.wish) {
-                (Some(Answer::Yes), Some(wish)) => {
-                    (tenant.used, tenant.wish) = (wish.total.max(tenant.used), None);
-                }
-                (Some(Answer::No), _) => tenant.wish = None,
-                _ => {}
-            }
-            match (decision.act, self.manners[task]) {
-                (Some(Act::Notify), Manner::Frees) => {
-                    tenant.used = decision.called.map_or(tenant.used, |called| called.keep);
-                }
-                (Some(Act::Pause), Manner::Pauses) => self.end(task),
-                (Some(Act::Stop), _) => {
-                    let grace = Rung::grace(DEADLINE).get() / 1000;
-                    self.killed_at[task] = Some(self.second + grace);
-                }
-                _ => {}
-            }
-        }
-        self.second += 1;
-        decided
-    }
-}
-
-proptest! {
-    #[test]
-    fn every_guarantee_is_met_in_its_time(
-        tenants in fitting(),
-        manners in proptest::collection::vec(manner(), 5),
-        stream in proptest::collection::vec(happens(), 1..300),
-    ) {
-        let mut machine = Machine::new(tenants, &manners);
-        let mut late_since = vec![None; machine.tenants.len()];
-        for happens in &stream {
-            machine.happen(happens);
-            let before = machine.tenants.clone();
-            let second = machine.second;
-            let decided = machine.pass();
-            let used = total(&machine.tenants, |_, tenant| tenant.used);
-            prop_assert!(used <= 80, "{:?}", machine.tenants);
-            for (task, (tenant, decision)) in before.iter().zip(&decided).enumerate() {
-                let keeps = |called: Called| called.keep >= tenant.request;
-                prop_assert!(decision.called.is_none_or(keeps), "below a request");
-                let is_guaranteed = |wish: &Wish| wish.total <= tenant.request;
-                let Some(wish) = tenant.wish.filter(is_guaranteed) else { continue };
-                let waited = second * 1000 - wish.since.get();
-                let waits = decision.grant.wish == Some(Answer::Wait);
-                // No wish waits beyond the deadline unnoticed.
-                prop_assert!(!waits || waited < DEADLINE.get() || decision.is_late);
-                if decision.is_late {
-                    late_since[task] = Some(second);
-                    // A restart begins the calls anew; nothing else makes a guarantee late.
-                    prop_assert!(machine.started > wish.since.get() / 1000, "{tenant:?}");
-                }
-                prop_assert!(waits || decision.grant.wish == Some(Answer::Yes) || waited >= 60_000);
-            }
-        }
-    }
 }

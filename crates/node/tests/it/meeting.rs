@@ -1,10 +1,10 @@
 //! Moves that meet a pause, a resume or a new agent.
 
 use gpool_model::Slot;
-use gpool_model::agent::{Order, TaskIs, TaskReport};
+use gpool_model::agent::{MoveReason, Order, TaskIs, TaskReport};
 use gpool_model::id::{Generation, Term};
 use gpool_model::unit::Timestamp;
-use gpool_node::converge::{Action, Converge, Halting, Input, Seats};
+use gpool_node::converge::{Action, Converge, Halting, Input, Moves, Seats};
 
 use crate::converge::{end, run, task};
 use crate::moves::{devices, share, uuid, whole};
@@ -13,14 +13,15 @@ use crate::moves::{devices, share, uuid, whole};
 /// for a third task.
 fn moving() -> Converge {
     let mut converge = Converge::default();
-    let _ = converge.step(Input::Devices { devices: devices(2), can_move: true });
+    let _ = converge.step(Input::Devices { devices: devices(2), moves: Moves::Freely });
     for number in 1..=2 {
         assert!(launches(&start_order(&mut converge, number, vec![share(0, 40, 80)])));
         let (task, started_at) = (task(number), Timestamp::ZERO);
         let _ = converge.step(Input::Started { task, pid: 7, started_at });
     }
     let actions = start_order(&mut converge, 3, vec![whole(1)]);
-    assert!(actions.contains(&Action::Detach { task: task(2) }), "{actions:?}");
+    let reason = MoveReason::Room { beneficiary: task(3) };
+    assert!(actions.contains(&Action::Detach { task: task(2), reason }), "{actions:?}");
     converge
 }
 
@@ -65,25 +66,27 @@ fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
         assert!(!actions.iter().any(resumes), "it is between devices");
     }
     let actions = converge.step(Input::Detached { task: moved, is_done: true });
-    let resume = Action::Resume { task: moved, generation: Generation(3), devices: vec![uuid(0)] };
+    let (generation, at) = (Generation(3), vec![uuid(0)]);
+    let resume = Action::Resume { task: moved, generation, devices: at.clone(), booked: at };
     assert!(actions.contains(&resume), "{actions:?}");
 }
 
 #[test]
 fn a_new_agent_waits_for_a_shepherd_that_may_have_orders_of_the_last_one() {
     let mut converge = Converge::default();
-    let _ = converge.step(Input::Devices { devices: devices(2), can_move: true });
+    let _ = converge.step(Input::Devices { devices: devices(2), moves: Moves::Freely });
     let guest = share(1, 40, 80);
     let found = |is_detached, is_settled| {
         let is = TaskIs::Running { pid: 7, started_at: Timestamp::ZERO };
         let report = TaskReport { task: task(1), generation: Generation(1), is };
-        let seats = Seats { slots: vec![guest.clone()], booked: vec![uuid(0)], sharer: None };
+        let seats = Seats { slots: vec![guest.clone()], booked: vec![uuid(0)], ..Seats::default() };
         Input::Found { report, seats, is_detached, is_settled }
     };
     let _ = converge.step(found(true, false));
     assert!(!launches(&start_order(&mut converge, 2, vec![whole(1)])), "it may come to GPU 1");
     let actions = converge.step(found(false, true));
-    assert!(!launches(&actions) && actions.contains(&Action::Detach { task: task(1) }));
+    let leaves = |it: &Action| matches!(it, Action::Detach { .. });
+    assert!(!launches(&actions) && actions.iter().any(leaves));
     let actions = converge.step(Input::Detached { task: task(1), is_done: true });
     assert!(launches(&actions), "{actions:?}");
 }

@@ -2,16 +2,18 @@
 //! as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::agent::{MoveIs, MoveReason, MoveReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, Round, Term};
 use gpool_model::unit::{Bytes, MilliGpu, Timestamp};
-use gpool_model::{Device, DeviceHealth, Slot, SlotPart, TaskId};
-use gpool_node::converge::{Action, Converge, Halting, Input, Seats};
-use proptest::prelude::*;
+use gpool_model::{Device, DeviceHealth, JobSpec, Slot, SlotPart, TaskId};
+use gpool_node::converge::{Action, Converge, Halting, Input, Moves, Seats};
 
 use crate::converge::{end, run, task};
 
+mod books;
+mod driver;
 mod resized;
 
 const MEMORY: u64 = 80;
@@ -59,6 +61,7 @@ pub fn share(booked: usize, request: u64, limit: u64) -> Slot {
 /// A node as it really is.
 struct Machine {
     converge: Converge,
+    how: Moves,
     n_devices: u32,
     /// Where each program is, with whether it is paused.
     running: BTreeMap<TaskId, (Seats, bool)>,
@@ -84,8 +87,13 @@ type Told = (u64, Vec<u32>, Vec<u32>, Option<MoveReason>, MoveIs);
 
 impl Machine {
     fn new(n_devices: u32) -> Self {
+        Self::with(n_devices, Moves::Freely)
+    }
+
+    fn with(n_devices: u32, how: Moves) -> Self {
         let mut machine = Self {
             converge: Converge::default(),
+            how,
             n_devices,
             running: BTreeMap::new(),
             launching: Vec::new(),
@@ -100,18 +108,19 @@ impl Machine {
     }
 
     fn describe(&mut self) {
-        self.step(Input::Devices { devices: devices(self.n_devices), can_move: true });
+        let (devices, moves) = (devices(self.n_devices), self.how);
+        self.step(Input::Devices { devices, moves });
     }
 
     fn step(&mut self, input: Input) {
         for action in self.converge.step(input) {
             match action {
                 Action::Launch { order, seats } => self.launching.push((order.task(), seats)),
-                Action::Detach { task } => self.leaving.push(task),
+                Action::Detach { task, .. } => self.leaving.push(task),
                 Action::Attach { task, devices } => {
                     self.away.insert(task, Some(devices));
                 }
-                Action::Resume { task, generation, devices } => {
+                Action::Resume { task, generation, devices, .. } => {
                     let (seats, is_paused) = self.running.get_mut(&task).expect("it is paused");
                     put(seats, devices);
                     *is_paused = false;
@@ -137,8 +146,13 @@ impl Machine {
     }
 
     fn run(&mut self, number: u64, slots: Vec<Slot>) {
+        self.run_with(number, slots, |_| {});
+    }
+
+    fn run_with(&mut self, number: u64, slots: Vec<Slot>, change: impl FnOnce(&mut JobSpec)) {
         let Order::Run(mut order) = run(1, number, 1) else { unreachable!() };
         order.allocation.slots = slots;
+        change(Arc::make_mut(&mut order.spec));
         self.step(Input::Order(Order::Run(order)));
     }
 
@@ -179,6 +193,14 @@ impl Machine {
                 self.step(Input::NotAttached { task, left });
             }
         }
+    }
+
+    /// A task should leave its device for another one.
+    fn relocate_to(&mut self, number: u64, device: usize) {
+        let task = task(number);
+        let Some((seats, _)) = self.running.get(&task) else { return };
+        let (from, to) = (seats.slots[0].device.clone(), vec![uuid(device)]);
+        self.step(Input::Relocate { task, from, to, beneficiary: self::task(1) });
     }
 
     fn settle(&mut self) {
@@ -381,118 +403,4 @@ fn a_paused_task_leaves_its_device_and_comes_back_to_a_free_one() {
     }));
     node.settle();
     assert!(!node.running[&task].1);
-}
-
-/// What happens to a node, with numbers to choose by.
-#[derive(Debug, Clone)]
-enum Event {
-    Share { request: u64, above: u64, pieces: usize },
-    Whole { pieces: usize },
-    End(usize),
-    Start,
-    Move { succeeds: bool },
-    Restart,
-    Close(usize),
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        4 => (10_u64..60, 0_u64..60, 1_usize..3)
-            .prop_map(|(request, above, pieces)| Event::Share { request, above, pieces }),
-        3 => (1_usize..3).prop_map(|pieces| Event::Whole { pieces }),
-        3 => any::<usize>().prop_map(Event::End),
-        3 => Just(Event::Start),
-        3 => prop::bool::weighted(0.9).prop_map(|succeeds| Event::Move { succeeds }),
-        1 => Just(Event::Restart),
-        1 => (0_usize..8).prop_map(Event::Close),
-    ]
-}
-
-/// The books of a server: what each task has booked.
-#[derive(Default)]
-struct Books {
-    tasks: BTreeMap<u64, Vec<Slot>>,
-}
-
-impl Books {
-    fn room(&self, index: usize) -> u64 {
-        let slots = self.tasks.values().flatten().filter(|slot| slot.device == uuid(index));
-        MEMORY - slots.map(|slot| slot.part.memory_of(Bytes::new(MEMORY)).get()).sum::<u64>()
-    }
-
-    /// Devices for a request, the fullest first.
-    fn find(&self, pieces: usize, request: u64) -> Option<Vec<usize>> {
-        let mut found: Vec<usize> = (0..3).filter(|index| self.room(*index) >= request).collect();
-        found.sort_by_key(|index| (self.room(*index), *index));
-        found.truncate(pieces);
-        (found.len() == pieces).then_some(found)
-    }
-}
-
-proptest! {
-    #[test]
-    fn every_booked_job_starts_and_no_device_has_too_much(
-        events in proptest::collection::vec(event(), 1..60),
-    ) {
-        let mut node = Machine::new(3);
-        let mut books = Books::default();
-        let (mut number, mut has_failed) = (0, false);
-        for event in events {
-            match event {
-                Event::Share { request, above, pieces } => {
-                    let Some(found) = books.find(pieces, request) else { continue };
-                    number += 1;
-                    let limit = (request + above).min(MEMORY);
-                    let slots: Vec<Slot> =
-                        found.into_iter().map(|at| share(at, request, limit)).collect();
-                    books.tasks.insert(number, slots.clone());
-                    node.run(number, slots);
-                }
-                Event::Whole { pieces } => {
-                    let Some(found) = books.find(pieces, MEMORY) else { continue };
-                    number += 1;
-                    let slots: Vec<Slot> = found.into_iter().map(whole).collect();
-                    books.tasks.insert(number, slots.clone());
-                    node.run(number, slots);
-                }
-                Event::End(pick) => {
-                    let running: Vec<u64> =
-                        node.running.keys().map(|task| task.job.number.0).collect();
-                    let Some(ends) = running.get(pick % running.len().max(1)) else { continue };
-                    node.end(*ends);
-                    books.tasks.remove(ends);
-                }
-                Event::Start => node.start(),
-                Event::Move { succeeds } => {
-                    has_failed |= !succeeds;
-                    node.carry_out(succeeds);
-                }
-                Event::Restart => {
-                    node.restart();
-                    // The server repeats the orders of tasks that it does not find.
-                    let lost: Vec<(u64, Vec<Slot>)> = books
-                        .tasks
-                        .iter()
-                        .filter(|(number, _)| !node.running.contains_key(&task(**number)))
-                        .map(|(number, slots)| (*number, slots.clone()))
-                        .collect();
-                    for (number, slots) in lost {
-                        node.run(number, slots);
-                    }
-                }
-                Event::Close(mask) => {
-                    let closed: Vec<usize> = (0..3).filter(|ix| mask >> ix & 1 == 1).collect();
-                    node.close(&closed);
-                }
-            }
-            books.tasks.retain(|number, _| !node.refused.contains(&task(*number)));
-            prop_assert!(has_failed || node.refused.is_empty());
-        }
-        node.settle();
-        for number in books.tasks.keys() {
-            let is_there = node.running.contains_key(&task(*number));
-            let is_refused = node.refused.contains(&task(*number));
-            prop_assert!(is_there || is_refused, "{number} never started");
-        }
-    }
 }

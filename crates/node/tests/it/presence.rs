@@ -15,8 +15,10 @@ fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
         priority: 0,
         started_at: Timestamp::new(id),
         called: None,
+        can_move: false,
         can_pause: true,
         is_leaving: false,
+        departs: false,
     };
     (TaskId { job: JobId::single(id), attempt: Attempt::FIRST, rank: 0 }, tenant)
 }

@@ -10,11 +10,19 @@ const DEVICE: Space<'static> =
 
 fn share(task: usize, booked: usize, at: Option<usize>, request: u64, limit: u64) -> Piece {
     let share = Some((Bytes::new(request), Bytes::new(limit)));
-    Piece { task, booked, at, share, can_move: true, among: Among::default() }
+    Piece { task, booked, at, share, can_move: true, is_pinned: false, among: Among::default() }
 }
 
 fn whole(task: usize, booked: usize, at: Option<usize>) -> Piece {
-    Piece { task, booked, at, share: None, can_move: false, among: Among::default() }
+    Piece {
+        task,
+        booked,
+        at,
+        share: None,
+        can_move: false,
+        is_pinned: false,
+        among: Among::default(),
+    }
 }
 
 #[test]

@@ -282,10 +282,10 @@ fn is_quota(reason: &Reason) -> bool {
 fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {
     let device = &row.node.devices[device_ix];
     let (node, index, uuid) = (row.node.name.clone(), device.index, device.uuid.clone());
-    Some(match unusable(row, device_ix)? {
-        Unusable::Unhealthy(health) => {
-            let why = health.fault().unwrap_or_default();
-            Reason::GpuUnhealthy { node, index, device: uuid, why }
+    let unusable = unusable(row, device_ix)?;
+    Some(match unusable {
+        Unusable::Unhealthy(_) | Unusable::Divided | Unusable::Guest(_) => {
+            Reason::GpuUnhealthy { node, index, device: uuid, why: unusable.fault() }
         }
         Unusable::Unmanaged(process) => Reason::UnmanagedProcess {
             node,
@@ -301,12 +301,6 @@ fn unusable_reason(row: &NodeRow, device_ix: usize) -> Option<Reason> {
             index: row.node.drain.is_none().then_some(index),
             by: drain.by,
             reason: drain.reason.clone(),
-        },
-        Unusable::Divided => Reason::GpuUnhealthy {
-            node,
-            index,
-            device: uuid,
-            why: "it is divided into MIG instances".to_owned(),
         },
     })
 }

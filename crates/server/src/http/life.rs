@@ -251,7 +251,9 @@ fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEven
 /// The event of a job that moved, and of the job that it made room for.
 fn of_move(id: JobId, entry: &JournalEntry, report: &MoveReport) -> Option<JobEvent> {
     let beneficiary = match report.reason {
-        Some(MoveReason::Room { beneficiary }) => Some(beneficiary.job),
+        Some(MoveReason::Room { beneficiary } | MoveReason::Loan { beneficiary }) => {
+            Some(beneficiary.job)
+        }
         _ => None,
     };
     let words = move_words(report);

@@ -321,6 +321,7 @@ fn found(world: &World, node: &NodeName, uuid: &DeviceUuid) -> (Option<u32>, Opt
         Unusable::NotAllowed => "is closed for new jobs by an admin",
         Unusable::Drained(_) => "is drained",
         Unusable::Divided => "is divided into MIG instances",
+        Unusable::Guest(_) => "is in use by a job that can't move",
     });
     (Some(row.node.devices[ix].index), wrong.map(str::to_owned))
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, Terms};
 use gpool_model::job::{EndCause, Usage};
 use gpool_model::{Generation, Millis, TaskId, Timestamp};
-use gpool_node::converge::{Action, Converge, Input, Seats};
+use gpool_node::converge::{Action, Converge, Input, Moves, Seats};
 use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
@@ -80,13 +80,14 @@ impl Sim {
         let machine = &self.machines[m];
         let is_told = self.bug != Some(Bug::DevicesUntold);
         let Some(agent) = machine.agent.as_ref().filter(|_| is_told) else { return };
-        let (mut devices, can_move) = (agent.said.clone(), machine.can_move);
+        let mut devices = agent.said.clone();
+        let moves = if machine.can_move { Moves::Freely } else { Moves::No };
         if self.bug == Some(Bug::DeviceTooSmall) {
             for device in &mut devices {
                 device.memory = device.memory.saturating_sub(gpool_model::Bytes::from_gib(1));
             }
         }
-        self.agent_input(m, Input::Devices { devices, can_move });
+        self.agent_input(m, Input::Devices { devices, moves });
     }
 
     /// An agent without a question from a server announces its node again.
@@ -218,11 +219,12 @@ impl Sim {
                 seen.extend(self.change(m, task, generation, &terms));
             }
             Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
-            Action::Resume { task, generation, devices } => {
+            Action::Resume { task, generation, devices, .. } => {
                 self.note_presence(m, task, Presence::Resuming);
                 self.tell(m, task, Told::Resume(generation, devices));
             }
-            Action::Detach { task } => {
+            Action::Stay { .. } => {}
+            Action::Detach { task, .. } => {
                 if self.presence(m, task) == Presence::Here {
                     self.note_presence(m, task, Presence::Leaving);
                 }

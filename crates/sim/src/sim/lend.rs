@@ -249,7 +249,7 @@ impl Sim {
                 self.begin_end(m, *task, Why::CalledBack, Rung::grace(DEADLINE));
             }
             Some(Act::Pause) => self.vacate(m, *task),
-            Some(Act::Stop | Act::Back) | None => {}
+            Some(Act::Stop | Act::Back | Act::Move | Act::Leave) | None => {}
         }
     }
 
@@ -424,10 +424,12 @@ impl Machine {
                 priority: claim.priority(),
                 started_at: Timestamp::new(claim.since),
                 called,
+                can_move: false,
                 can_pause: self.pauses
                     && presence == Presence::Here
                     && !agent.staying.contains(&task),
                 is_leaving: presence != Presence::Here,
+                departs: false,
             };
             Seat { task, place, tenant, presence, granted: memory.granted }
         };

@@ -20,8 +20,17 @@ pub(in crate::agent) struct Move {
     pub to: Vec<DeviceUuid>,
     /// The most memory on each of these.
     pub limits: Vec<(DeviceUuid, Bytes)>,
-    /// The order to resume it there, if that waits for the limits.
-    pub resumes: Option<Generation>,
+    /// What waits for the limits, with the devices that are booked for it if that changed.
+    pub then: Option<(Then, Vec<DeviceUuid>)>,
+}
+
+/// How a task comes to its new devices.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::agent) enum Then {
+    /// By an order of the server.
+    Resume(Generation),
+    /// At the end of a move.
+    Attach,
 }
 
 impl Asker {
@@ -64,13 +73,14 @@ impl Asker {
 
     /// Limits a paused task on its new devices, before its memory comes there.
     pub(super) fn limit_moved(&mut self, moved: Move) {
-        let Move { task, from, to, limits, resumes } = moved;
-        let left: Vec<DeviceUuid> = from.iter().filter(|it| !to.contains(it)).cloned().collect();
-        if let Some(generation) = resumes {
-            let refused = self.limit(task, &limits).err();
-            self.inputs.send(Input::Limited { task, generation, from, to, refused });
+        let (task, limits) = (moved.task, &moved.limits);
+        let (from, to) = (moved.from.iter(), &moved.to);
+        let left: Vec<DeviceUuid> = from.filter(|it| !to.contains(it)).cloned().collect();
+        if moved.then.is_some() {
+            let refused = self.limit(task, limits).err();
+            self.inputs.send(Input::Limited(Box::new(moved), refused));
         } else {
-            self.limit_again(task, &limits);
+            self.limit_again(task, limits);
         }
         let (Ok(groups), Some(monitor)) = (&self.about.groups, &mut self.monitor) else { return };
         let group = groups.join(claim_name(task));
