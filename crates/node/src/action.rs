@@ -23,7 +23,7 @@ pub struct Seats {
 }
 
 /// How a node moves running tasks between its devices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moves {
     /// It can't.
     #[default]
