@@ -19,8 +19,10 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
            settings: job_output_max, keep_output, keep_environment
            settings: node_tasks_max, node_gpu_tasks_kept, node_user_tasks_max
            settings: isolate_gpus, loan_deadline, web
-           settings: journal_entries, notify, notify_allow
-           settings: sendmail, mail_from
+           settings: metrics, metrics_names, traces
+           settings: hpc_job_mapping_dir, log_format, journal_entries
+           settings: notify, notify_allow, sendmail
+           settings: mail_from
       try  devices = …
       GP0229 · gpool help GP0229
     "#);
