@@ -30,8 +30,8 @@ impl Prometheus {
     fn start(folder: &Path, server: &str) -> Self {
         let port = free_port();
         let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\nscrape_configs:\n- \
-             job_name: gpool\n  static_configs: [{{targets: ['{server}']}}]\n"
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n\
+             scrape_configs:\n- job_name: gpool\n  static_configs: [{{targets: ['{server}']}}]\n"
         );
         std::fs::write(folder.join("prometheus.yml"), config).unwrap();
         let log = std::fs::File::create(folder.join("prometheus.log")).unwrap();
