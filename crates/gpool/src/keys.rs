@@ -144,7 +144,7 @@ pub const KEYS: &[Key] = &[
     example(
         "hpc_job_mapping_dir",
         "\"/run/gpool/hpc-jobs\"",
-        "Folder for the job IDs of each GPU, for dcgm-exporter --hpc-job-mapping-dir.",
+        "Folder for files with the jobs of each GPU, which dcgm-exporter reads. Without it, none.",
     ),
     usual("log_format", "\"text\"", "Format of the log: text or json."),
     usual("journal_entries", "1000000", "Minimum number of journal entries to keep."),

@@ -291,7 +291,7 @@ impl Asker {
             }
             self.look();
             let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.job_files.follow(&self.devices, owners.values());
+            self.job_files.follow(&self.devices, &owners.values());
             self.report();
         }
     }

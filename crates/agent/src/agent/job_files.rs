@@ -35,7 +35,7 @@ impl JobFiles {
     pub(super) fn follow<'a>(
         &mut self,
         devices: &[Device],
-        given: impl Iterator<Item = &'a Given> + Clone,
+        given: &(impl Iterator<Item = &'a Given> + Clone),
     ) {
         if self.folder.is_none() {
             return;

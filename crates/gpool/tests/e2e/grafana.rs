@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use gpool::grafana::{PANELS, RULES};
+use gpool::grafana::{ALERTS, PANELS, RULES};
 use serde_json::Value;
 
 use crate::harness::{Cluster, skip, until, until_so};
@@ -30,8 +30,8 @@ impl Prometheus {
     fn start(folder: &Path, server: &str) -> Self {
         let port = free_port();
         let config = format!(
-            "global: {{scrape_interval: 1s}}\nrule_files: [{RULES}]\nscrape_configs:\n- \
-             job_name: gpool\n  static_configs: [{{targets: ['{server}']}}]\n"
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{RULES}]\n\
+             scrape_configs:\n- job_name: gpool\n  static_configs: [{{targets: ['{server}']}}]\n"
         );
         std::fs::write(folder.join("prometheus.yml"), config).unwrap();
         let log = std::fs::File::create(folder.join("prometheus.log")).unwrap();
@@ -50,9 +50,15 @@ impl Prometheus {
     /// The result of a query; `None` while it does not answer.
     fn query(&self, query: &str) -> Option<Vec<Value>> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let data = self.get(&format!("query?query={encoded}"))?;
+        Some(data["result"].as_array().unwrap().clone())
+    }
+
+    /// The data of an answer of its API; `None` while it does not answer.
+    fn get(&self, path: &str) -> Option<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         // The older version sends no chunks.
-        let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
+        let request = format!("GET /api/v1/{path} HTTP/1.0\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -61,8 +67,8 @@ impl Prometheus {
         if body["error"] == "Service Unavailable" {
             return None;
         }
-        assert_eq!(body["status"], "success", "{query}: {body}");
-        Some(body["data"]["result"].as_array().unwrap().clone())
+        assert_eq!(body["status"], "success", "{path}: {body}");
+        Some(body["data"].clone())
     }
 }
 
@@ -133,7 +139,9 @@ fn every_panel_shows_data_of_a_cluster_with_jobs() {
         }
     }
     until_so("the alert rules are evaluated", || {
-        prometheus.query("prometheus_rule_group_rules").is_some_and(|rows| !rows.is_empty())
+        let data = prometheus.get("rules").unwrap();
+        let rules = data["groups"][0]["rules"].as_array().unwrap().clone();
+        rules.len() == ALERTS.len() && rules.iter().all(|rule| rule["health"] == "ok")
     });
 }
 

@@ -19,9 +19,14 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
            settings: job_output_max, keep_output, keep_environment
            settings: node_tasks_max, node_gpu_tasks_kept, node_user_tasks_max
            settings: isolate_gpus, loan_deadline, web
-           settings: journal_entries, notify, notify_allow
-           settings: mail_server, mail_password_file, sendmail
-           settings: mail_from
+           settings: listen, tls_certificate, tls_key
+           settings: tls_names, oidc_issuer, oidc_client_id
+           settings: oidc_client_secret_file, oidc_scopes, oidc_name_claim
+           settings: oidc_groups_claim, oidc_admin_groups, oidc_same_names
+           settings: metrics, metrics_names, traces
+           settings: hpc_job_mapping_dir, log_format, journal_entries
+           settings: notify, notify_allow, mail_server
+           settings: mail_password_file, sendmail, mail_from
       try  devices = …
       GP0229 · gpool help GP0229
     "#);

@@ -157,8 +157,13 @@ impl Lives {
                 }
             }
             Change::Ended(id, spec, to) => {
-                let before = state.jobs.remove(&id);
-                self.passed(state, (id, &spec), before.as_ref().map(|it| &it.now), &to);
+                let mut before = state.jobs.remove(&id).map(|it| it.now);
+                let running = before.as_ref().and_then(|from| from.running_before(&to));
+                if let Some(running) = running {
+                    self.passed(state, (id, &spec), before.as_ref(), &running);
+                    before = Some(running);
+                }
+                self.passed(state, (id, &spec), before.as_ref(), &to);
             }
             Change::Decided(kind) => self.tally.decided(kind),
             Change::Evicted(why) => self.tally.evicted(why),

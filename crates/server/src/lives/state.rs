@@ -98,6 +98,13 @@ impl Now {
         }
     }
 
+    /// Returns the run of a starting job whose start and end came in one commit.
+    pub fn running_before(&self, end: &Self) -> Option<Self> {
+        let since = end.started_at.filter(|_| self.state == JobState::Starting)?;
+        let state = JobState::Running;
+        Some(Self { state, since, started_at: Some(since), why: None, ..self.clone() })
+    }
+
     /// Whether a job is in another state then.
     pub fn is_other(&self, later: &Self) -> bool {
         (self.state, self.attempt) != (later.state, later.attempt)

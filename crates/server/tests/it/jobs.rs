@@ -206,7 +206,7 @@ fn figures_have_the_names_of_the_page() {
     assert_eq!(status, 200);
     for line in [
         "gpool_jobs{state=\"running\"} 1",
-        "gpool_pending_jobs{reason=\"gpus_not_free\"} 1",
+        "gpool_pending_jobs{reason=\"gpus_not_free\",pool=\"any\"} 1",
         "gpool_jobs_submitted_total 2",
         "gpool_gpu_utilization_ratio{node=\"lab1\",gpu=\"0\",uuid=\"GPU-0\"} 0.5",
         "gpool_gpu_state{node=\"lab1\",gpu=\"1\",uuid=\"GPU-1\",state=\"busy\"} 1",

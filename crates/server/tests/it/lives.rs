@@ -61,7 +61,7 @@ fn lives_of_jobs_are_counted() {
     assert!(sample(&text, "gpool_store_write_seconds_count", &[]).unwrap() > 3.0, "{text}");
     assert!(sample(&text, "gpool_step_seconds_count", &[]).unwrap() > 3.0, "{text}");
 
-    client.cancel(&[runs.clone()]).unwrap();
+    client.cancel(std::slice::from_ref(&runs)).unwrap();
     until_is(&rig, &client, &runs, "cancelled");
     let text = client.metrics().unwrap();
     let ended = ["result=\"cancelled\"", "cause=\"cancelled\""];
@@ -131,7 +131,7 @@ fn receive(listener: TcpListener, status: &'static str) -> Receiver<Value> {
     let (bodies, received) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let Ok(body) = take(stream.unwrap(), status) else { continue };
+            let Ok(body) = take(&stream.unwrap(), status) else { continue };
             if bodies.send(body).is_err() {
                 return;
             }
@@ -140,8 +140,8 @@ fn receive(listener: TcpListener, status: &'static str) -> Receiver<Value> {
     received
 }
 
-fn take(stream: TcpStream, status: &str) -> std::io::Result<Value> {
-    let mut reader = BufReader::new(&stream);
+fn take(stream: &TcpStream, status: &str) -> std::io::Result<Value> {
+    let mut reader = BufReader::new(stream);
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -159,7 +159,8 @@ fn take(stream: TcpStream, status: &str) -> std::io::Result<Value> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}");
-    (&stream).write_all(answer.as_bytes())?;
+    let mut stream = stream;
+    stream.write_all(answer.as_bytes())?;
     Ok(serde_json::from_slice(&body)?)
 }
 
@@ -186,7 +187,7 @@ fn a_job_is_one_trace_with_a_span_for_each_state() {
     let second = submit(&client, "sleep", "1");
     let started = client.job(&second).unwrap().submitted_at;
     rig.until("time passes", || gpool_server::http::testing::now() > started.0);
-    client.cancel(&[first.clone()]).unwrap();
+    client.cancel(std::slice::from_ref(&first)).unwrap();
     until_is(&rig, &client, &second, "running");
     let running = gpool_server::http::testing::now();
     rig.until("time passes", || gpool_server::http::testing::now() > running);
