@@ -127,6 +127,25 @@ pub enum Answer {
 }
 
 impl Tenant {
+    /// A task that left the device with a loan, and may come back: its memory is kept for it, and
+    /// those that need it wait.
+    #[must_use]
+    pub fn leaving(used: Bytes) -> Self {
+        Self {
+            request: Bytes::ZERO,
+            limit: used,
+            used,
+            wish: None,
+            priority: 0,
+            started_at: Timestamp::ZERO,
+            called: None,
+            can_move: false,
+            can_pause: false,
+            is_leaving: true,
+            departs: false,
+        }
+    }
+
     /// The memory that it uses above its request.
     #[must_use]
     pub fn loan(&self) -> Bytes {

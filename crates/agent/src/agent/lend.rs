@@ -95,9 +95,13 @@ impl Keeper {
                 .map(|seat| (&mut seat.tenant, self.tasks[&seat.task].presence))
                 .collect();
             let is_frozen = reserve(usable, &mut present);
-            let tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
+            let mut tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
+            let held = self.held_on(device);
+            // After the seats, so that the plan for it is passed over.
+            tenants.extend((!held.is_zero()).then(|| Tenant::leaving(held)));
             let now = Timestamp::new(clock::boot_ms());
-            let mut plan = decide(usable, self.deadline, &tenants, now);
+            let memory = usable.saturating_add(held);
+            let mut plan = decide(memory, self.deadline, &tenants, now);
             if is_frozen {
                 freeze(&mut plan, tenants.iter());
             }
@@ -123,9 +127,13 @@ impl Keeper {
     pub(super) fn usable(&self, device: &DeviceUuid) -> Option<Bytes> {
         let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
         let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
+        Some(usable.saturating_sub(self.held_on(device)))
+    }
+
+    /// The memory of a device that is kept for tasks which left it.
+    fn held_on(&self, device: &DeviceUuid) -> Bytes {
         let left = self.tasks.values().filter(|kept| kept.place(device).is_none());
-        let held = left.map(|kept| kept.held_on(device));
-        Some(held.fold(usable, Bytes::saturating_sub))
+        left.map(|kept| kept.held_on(device)).fold(Bytes::ZERO, Bytes::saturating_add)
     }
 
     /// Carries out a plan, and returns the answers.

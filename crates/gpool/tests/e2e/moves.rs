@@ -2,7 +2,7 @@
 
 use gpool_stub_nvml::{Cuda, Device};
 
-use crate::enforced::{GIB, OK, Program, compiled, line_of};
+use crate::enforced::{GIB, OK, Program, compiled};
 use crate::harness::{Cluster, until_so};
 use crate::loans::{RESTORE, events, hang, pausable, until_begun, until_kept};
 use crate::nvml::{Driver, cluster_set, device};
@@ -26,7 +26,8 @@ fn pair(version: &str, cuda: Cuda) -> Option<(Cluster, Driver)> {
 fn borrows(cluster: &Cluster) -> ([String; 2], [Program<'_>; 2], i64) {
     let (borrower, mut program, loan) = pausable(cluster);
     assert_eq!(program.code(&format!("write {loan} kept")), OK);
-    let (filler, _) = Program::start(cluster, "filler", &["--gpus", "1"]);
+    let filler = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
+    cluster.until_is(&filler, "running");
     assert_eq!(places(cluster, &filler), (vec![1], None));
     let (owner, other) = Program::start(cluster, "owner", &["--gpus", "0.5"]);
     assert_eq!(places(cluster, &owner), (vec![0], None));
@@ -125,15 +126,13 @@ fn two_notebooks_burst_on_real_gpus_until_a_job_needs_one() {
     let (second, mut moves, [kept, other_burst]) = notebook(&cluster, "second");
     until_so("it is a guest", || places(&cluster, &second) == (vec![1], Some(vec![0])));
     assert_eq!(cluster.gpu_state(1), "free");
-    let mut whole = Program::new(&cluster, "whole");
-    let third = cluster.sh(&["--gpus", "1"], &line_of("whole"));
+    let third = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
     until_called_on(&cluster, 1, &second);
     assert_eq!(moves.code(&format!("free {other_burst}")), OK);
     // Two must fit on the other GPU.
     until_called_on(&cluster, 0, &first);
     assert_eq!(stays.code(&format!("free {burst}")), OK);
-    whole.ready();
-    assert_eq!(whole.alloc(6), OK);
+    cluster.until_is(&third, "running");
     until_kept(&cluster, &mut moves, "second", kept);
     assert_eq!(places(&cluster, &third), (vec![1], None));
     until_so("it has moved", || places(&cluster, &second) == (vec![0], None));

@@ -323,6 +323,13 @@ fn a_call_goes_on_at_the_same_borrower() {
 }
 
 #[test]
+fn a_guarantee_waits_for_memory_that_is_kept_for_a_task_that_left() {
+    let owner = wishes(tenant(40, 40, 10), 40, 0);
+    let now = grants(&[owner, Tenant::leaving(gib(60))]);
+    assert_eq!(now[0], (20, Some(Answer::Wait)));
+}
+
+#[test]
 fn without_loans_a_guarantee_is_granted_even_if_the_driver_keeps_more() {
     let owner = wishes(tenant(50, 50, 20), 50, 0);
     assert_eq!(grants(&[owner, tenant(40, 40, 40)])[0], (50, Some(Answer::Yes)));
