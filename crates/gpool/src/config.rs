@@ -216,14 +216,14 @@ impl Config {
     /// A rule or an address range is not valid.
     pub fn notify(&self) -> Result<NotifySettings> {
         let mut usual = gpool_wire::notify::rules(&self.notify)
-            .map_err(|refusal| bad("gpool.toml", gpool_wire::Problem::from(&refusal).detail))?;
+            .map_err(|refusal| bad("gpool.toml", &gpool_wire::Problem::from(&refusal).detail))?;
         // The user that starts the server may notify any address.
         usual.iter_mut().for_each(|rule| rule.by_admin = true);
         let read = |text: &String| text.parse::<Allowed>();
         let allow: std::result::Result<_, _> = self.notify_allow.iter().map(read).collect();
-        let allow = allow.map_err(|error| bad("notify_allow", error.to_string()))?;
+        let allow = allow.map_err(|error| bad("notify_allow", &error.to_string()))?;
         if let Some(from) = self.mail_from.as_ref().filter(|from| !is_mail_address(from)) {
-            return Err(bad("mail_from", format!("{:?} is not a mail address", repeated(from))));
+            return Err(bad("mail_from", &format!("{:?} is not a mail address", repeated(from))));
         }
         let programs = match &self.sendmail {
             None => MailSettings::default().programs,
@@ -234,7 +234,7 @@ impl Config {
                     "{:?} is not an absolute path; write /usr/sbin/sendmail",
                     path.display()
                 );
-                return Err(bad("sendmail", what));
+                return Err(bad("sendmail", &what));
             }
         };
         let relay = self.mail_relay()?;
@@ -246,11 +246,11 @@ impl Config {
     fn mail_relay(&self) -> Result<Option<Relay>> {
         let Some(text) = &self.mail_server else { return Ok(None) };
         let relay: std::result::Result<Relay, BadRelay> = text.parse();
-        let mut relay = relay.map_err(|error| bad("mail_server", error.to_string()))?;
+        let mut relay = relay.map_err(|error| bad("mail_server", &error.to_string()))?;
         match (relay.has_user(), &self.mail_password_file) {
             (true, Some(path)) => relay.password = Some(secret("mail_password_file", path)?),
             (true, None) => {
-                return Err(bad("mail_server", "a user needs mail_password_file".to_owned()));
+                return Err(bad("mail_server", "a user needs mail_password_file"));
             }
             (false, _) => {}
         }
@@ -264,7 +264,7 @@ impl Config {
     pub fn provider(&self) -> Result<Option<ProviderConfig>> {
         let Some(issuer) = self.oidc_issuer.clone() else { return Ok(None) };
         let Some(client_id) = self.oidc_client_id.clone() else {
-            return Err(bad("oidc_client_id", "oidc_issuer needs it".to_owned()));
+            return Err(bad("oidc_client_id", "oidc_issuer needs it"));
         };
         let file = self.oidc_client_secret_file.as_deref();
         let client_secret = file.map(|path| secret("oidc_client_secret_file", path)).transpose()?;
@@ -311,14 +311,14 @@ impl Config {
 }
 
 /// The failure of a setting.
-fn bad(key: &str, what: String) -> Failure {
+fn bad(key: &str, what: &str) -> Failure {
     Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
 }
 
 /// The secret in a file, without the end of its line.
 fn secret(key: &str, path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| bad(key, format!("can't read {}: {error}", path.display())))?;
+        .map_err(|error| bad(key, &format!("can't read {}: {error}", path.display())))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 

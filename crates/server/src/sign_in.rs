@@ -96,7 +96,7 @@ struct Device {
 }
 
 impl SignIns {
-    /// Sign-ins with a provider, of which none is under way. Asks nothing yet.
+    /// No sign-in is under way at first. Asks nothing yet.
     #[must_use]
     pub fn new(config: ProviderConfig, access: Arc<Access>) -> Self {
         let (provider, attempts, devices) = Default::default();
@@ -208,7 +208,7 @@ impl SignIns {
         {
             return Ok(provider.clone());
         }
-        // A provider that hangs delays nobody who knows it already.
+        // A provider that hangs delays only sign-ins that need its description.
         let fetch = |request: &Request| fetch(&self.agent, request);
         let provider = Provider::discover(self.config.settings.clone(), &fetch)?;
         *locked(&self.provider) = Some((provider.clone(), now + DESCRIBED));
@@ -243,7 +243,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drops what is over, and the oldest if there are too many.
+/// Drops entries that are over, and the oldest if there are too many.
 fn make_room<T>(waiting: &mut HashMap<String, T>, now: Instant, until: impl Fn(&T) -> Instant) {
     waiting.retain(|_, it| until(it) > now);
     if waiting.len() >= WAITING_MAX {

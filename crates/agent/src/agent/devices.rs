@@ -237,7 +237,7 @@ impl Devices {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner).take(task)
     }
 
-    /// Notes that this shepherd has ended, and forgets what was measured for it.
+    /// Notes that this shepherd has ended, and forgets its measurements.
     pub(super) fn released(&self, shepherd: u32) {
         // Under the meter's lock, so that no sample adds the task again.
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);

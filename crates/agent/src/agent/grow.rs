@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// A message to the thread.
 pub(super) enum Message {
     /// Answer the questions of a task.
-    Keep(TaskId, Kept),
+    Keep(TaskId, Box<Kept>),
     /// The ledgers of all tasks of earlier agents are open.
     Adopted,
     /// The shares of the task have these sizes now, by slot.
@@ -68,7 +68,7 @@ pub(super) struct Kept {
     pub can_pause: bool,
     /// Whether it has to leave its devices, and for which task, if that is known.
     pub departs: Option<Option<TaskId>>,
-    /// The devices to which it goes when they have room, by slot.
+    /// The devices that it goes to when they have room, by slot.
     pub comes: Option<Vec<DeviceUuid>>,
     /// Memory of the device that it leaves for its loan: its restore on another one can fail.
     pub holds: Option<(DeviceUuid, Bytes)>,
@@ -168,7 +168,7 @@ impl Keeper {
             self.waker.clear();
             loop {
                 match self.messages.try_recv() {
-                    Ok(Message::Keep(task, kept)) => self.keep(task, kept),
+                    Ok(Message::Keep(task, kept)) => self.keep(task, *kept),
                     Ok(Message::Adopted) => {
                         self.is_complete = true;
                         self.settle_all();

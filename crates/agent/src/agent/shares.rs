@@ -131,7 +131,7 @@ impl Shares {
             let all = order.allocation.slots.iter().map(|slot| bytes_of(&slot.device));
             made.ledger.add_unlimited(&all.collect::<Option<Vec<_>>>().unwrap_or_default());
         }
-        self.say(Message::Keep(task, made));
+        self.say(Message::Keep(task, Box::new(made)));
         Ok(Some(Cap {
             shim: shim.folder.clone(),
             cuda: shim.cuda.clone(),
@@ -173,7 +173,7 @@ impl Shares {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
             let mut kept = Kept::new(ledger, asks, devices, seats.sharer.as_ref());
             kept.since = started_at.unwrap_or(kept.since);
-            self.say(Message::Keep(task, kept));
+            self.say(Message::Keep(task, Box::new(kept)));
             // The earlier agent may have ended before it changed the size.
             self.resize(task, slots.iter().map(|slot| slot.part).collect());
         }

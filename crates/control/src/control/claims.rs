@@ -96,7 +96,7 @@ impl Control {
         }
     }
 
-    /// Requeues jobs that claim devices of a job which keeps them: its pause failed. Those that were
+    /// Requeues jobs that claim devices of a job which keeps them: its pause failed. Jobs that were
     /// about to resume on them stay paused.
     pub(crate) fn give_up_claims_on(&mut self, id: JobId) {
         let waits = |it: &Allocation| match &it.state {

@@ -89,7 +89,7 @@ fn the_budget_of_a_department_holds_the_jobs_of_its_projects() {
     let ask = ProjectsAsk { changes, ..ProjectsAsk::default() };
     harness.command(&root(), Command::ChangeProjects(ask)).expect("root may");
     set(&mut harness, vec![over(Payer::Project(ProjectName::new("lab")))]);
-    let mut new = job("1");
+    let mut new = job("0");
     new.project = ProjectName::new("nlp");
     let id = submit(&mut harness, &ana(), new);
     assert_eq!(holder(&harness, id), Some(Holder::Budget));

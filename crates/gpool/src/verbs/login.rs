@@ -20,8 +20,8 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 /// The arguments of `gpool login`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The token comes from gpool token create on the machine of the server. \
-    Without --token-file and GPOOL_TOKEN, you sign in at the server's identity provider, or gpool \
-    asks for the token.")]
+    Without --token-file and GPOOL_TOKEN, you sign in at the server's identity provider, or type \
+    the token.")]
 pub struct LoginArgs {
     /// Address of the server, e.g. https://lab1:7443
     #[arg(value_name = "URL")]
@@ -216,7 +216,6 @@ fn checked(text: &str) -> Result<String> {
 }
 
 /// The token from the terminal, without an echo.
-
 fn hidden() -> Result<String> {
     let terminal = std::io::stdin();
     let Ok(before) = tcgetattr(&terminal) else {

@@ -49,7 +49,8 @@ impl World {
         std::fs::write(&secret, "secret-of-gpool\n").unwrap();
         let text = format!(
             "listen = \"{free}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
-             oidc_client_secret_file = \"{}\"\noidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
+             oidc_client_secret_file = \"{}\"\n\
+             oidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
             secret.display()
         );
         let config = cluster.path("gpool.toml");

@@ -1,5 +1,5 @@
-//! A viewer of the dashboard as far as the server sees one: it signs in, loads pages, and follows the
-//! stream of changes. It writes HTTP itself, since the work of a browser is not measured here.
+//! A viewer of the dashboard as far as the server sees one: it signs in, loads pages, and follows
+//! the stream of changes. It writes HTTP itself, since the work of a browser is not measured here.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};

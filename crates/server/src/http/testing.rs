@@ -102,13 +102,7 @@ impl Server {
             find_user,
             mail: crate::MailSettings::default(),
         };
-        let open = Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer));
-        let divide = Box::new(|_, answer: crate::link::DivideAnswer| {
-            answer(Ok(gpool_model::mig_layout::MigReport::default()));
-        });
-        let lending = Box::new(BTreeMap::new);
-        let usage = Box::new(|_| used());
-        let agent = AskAgent { open, divide, samples: Box::new(samples), lending, usage };
+        let agent = agent(samples);
         let shared = Arc::new(Shared {
             info,
             limits,
@@ -251,6 +245,19 @@ impl Drop for Server {
         if let Some(core) = self.core.take() {
             drop(core.join());
         }
+    }
+}
+
+/// The agent of the node as far as requests ask it: it has no streams.
+fn agent(samples: Samples) -> AskAgent {
+    AskAgent {
+        open: Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer)),
+        divide: Box::new(|_, answer: crate::link::DivideAnswer| {
+            answer(Ok(gpool_model::mig_layout::MigReport::default()));
+        }),
+        samples: Box::new(samples),
+        lending: Box::new(BTreeMap::new),
+        usage: Box::new(|_| used()),
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Now {
     pub attempt: Attempt,
     /// When its program started in this attempt, if it did.
     pub started_at: Option<Timestamp>,
-    /// Whether it is an array, whose elements have states of their own.
+    /// Whether it is an array: its elements have states of their own.
     pub is_array: bool,
     /// The node of its first task, if it has one.
     pub node: Option<NodeName>,
@@ -98,7 +98,7 @@ impl Now {
         }
     }
 
-    /// Returns the run of a starting job whose start and end came in one commit.
+    /// Returns the run of a starting job that starts and ends in one commit.
     pub fn running_before(&self, end: &Self) -> Option<Self> {
         let since = end.started_at.filter(|_| self.state == JobState::Starting)?;
         let state = JobState::Running;

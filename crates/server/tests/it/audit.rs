@@ -79,7 +79,7 @@ fn refused_and_simulated_changes_are_not_in_it_and_users_see_their_own() {
     assert_eq!(olga.audit(&later).unwrap().items, []);
 }
 
-fn entry(object: String) -> AuditEntry {
+fn entry(object: &str) -> AuditEntry {
     serde_json::from_value(json!({
         "id": 0, "at": "2026-11-20T15:30:00.000Z", "user": "ana", "origin": "socket",
         "action": "POST /jobs", "objects": [object], "after": {"text": "x".repeat(60_000)},
@@ -91,10 +91,10 @@ fn entry(object: String) -> AuditEntry {
 fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path()).unwrap();
-    audit.add(Kind::Cluster, entry("policies".to_owned())).unwrap();
+    audit.add(Kind::Cluster, entry("policies")).unwrap();
     let n_jobs = FILE_MAX / 60_000 * (FILES_MAX as u64 + 2);
     for n in 0..n_jobs {
-        audit.add(Kind::Jobs, entry(format!("jobs/{n}"))).unwrap();
+        audit.add(Kind::Jobs, entry(&format!("jobs/{n}"))).unwrap();
     }
     let files = std::fs::read_dir(folder.path().join(AUDIT_FOLDER)).unwrap();
     let sizes: Vec<u64> = files.map(|file| file.unwrap().metadata().unwrap().len()).collect();
@@ -110,13 +110,13 @@ fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
 #[test]
 fn a_line_that_a_crash_cut_short_is_skipped_and_numbers_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    Audit::open(folder.path()).unwrap().add(Kind::Cluster, entry("policies".to_owned())).unwrap();
+    Audit::open(folder.path()).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
     let path = folder.path().join(AUDIT_FOLDER).join("cluster.jsonl");
     let mut text = std::fs::read_to_string(&path).unwrap();
     text.push_str("{\"id\": 2, \"at\"");
     std::fs::write(&path, text).unwrap();
     let audit = Audit::open(folder.path()).unwrap();
-    audit.add(Kind::Cluster, entry("nodes".to_owned())).unwrap();
+    audit.add(Kind::Cluster, entry("nodes")).unwrap();
     let ids: Vec<u64> =
         audit.read(&Wanted::default(), 10).unwrap().iter().map(|it| it.id).collect();
     assert_eq!(ids, [2, 1]);

@@ -32,7 +32,7 @@ impl Devices {
         given.into_iter().for_each(|given| given.is_stuck = true);
     }
 
-    /// Limits the memory of a paused task on the devices to which it comes, and no longer on those
+    /// Limits the memory of a paused task on the devices that it comes to, and no longer on those
     /// that it left. If it is to resume, the answer is an [`Input::Limited`].
     pub(in crate::agent) fn limit_on(&self, moved: Move) {
         let _ = self.questions.send(Question::Move(moved));

@@ -109,7 +109,7 @@ impl Shepherd {
         slots.iter().map(|slot| slot.device.clone()).collect()
     }
 
-    /// The device to which the memory of each device moves with a resume.
+    /// The new device for the memory of each device, after a resume.
     pub(super) fn moves(&self) -> BTreeMap<String, String> {
         let pairs = self.halt.home.iter().zip(&self.launch.order.allocation.slots);
         let moved = pairs.filter(|(from, to)| **from != to.device);

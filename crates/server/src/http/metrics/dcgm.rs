@@ -83,7 +83,7 @@ impl Page {
         each("DCGM_FI_PROF_DRAM_ACTIVE", "Fraction of active memory cycles", &|gpu| {
             gpu.detail.dram_active
         });
-        // A counter there, whose name lacks the suffix that OpenMetrics wants of counters.
+        // A counter there. Its name lacks the suffix that OpenMetrics wants of counters.
         each("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy since boot in mJ", &|gpu| {
             gpu.detail.energy_j.map(|joules| joules * 1000.0)
         });

@@ -141,10 +141,10 @@ impl Pages {
         let path = head.uri.path().to_owned();
         let place = Place { label, from };
         let page = match head.method {
-            Method::GET if path == "/login/provider" => self.to_provider(&head.headers).await,
+            Method::GET if path == "/login/provider" => self.begin_at_provider(&head.headers).await,
             Method::GET if path == "/login/callback" => {
                 let query = Query::of(head.uri.query().unwrap_or_default());
-                self.from_provider(place, &head.headers, &query).await
+                self.end_at_provider(place, &head.headers, &query).await
             }
             Method::GET | Method::HEAD => match self.public(&head.uri, label).await {
                 Some(page) => page,

@@ -20,7 +20,7 @@ const ATTEMPT: &str = "__Host-gpool-attempt";
 
 impl Pages {
     /// Sends the browser to the provider.
-    pub(super) async fn to_provider(&self, headers: &HeaderMap) -> Page {
+    pub(super) async fn begin_at_provider(&self, headers: &HeaderMap) -> Page {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let (Some(sign_ins), Some(host)) = (self.sign_ins(), host) else { return Ok(no_page()) };
         let redirect = format!("https://{host}/login/callback");
@@ -38,7 +38,7 @@ impl Pages {
     }
 
     /// Begins a session when the provider has sent the browser back.
-    pub(super) async fn from_provider(
+    pub(super) async fn end_at_provider(
         &self,
         place: Place<'_>,
         headers: &HeaderMap,
