@@ -1,6 +1,7 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
-//! Python's package index schemathesis, Playwright, aiosmtpd and Node; and an identity provider from
-//! npm. Installs missing ones where that is permitted; otherwise the messages name the packages.
+//! Python's package index schemathesis, Playwright, aiosmtpd and Node; and an identity provider
+//! from npm. Installs missing ones where that is permitted; otherwise the messages name the
+//! packages.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -29,8 +29,8 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// Pairs the jobs of both runs. Jobs have no IDs, but equal jobs that one owner submitted at the
-    /// same time are interchangeable. `None` if the runs have no job in common.
+    /// Pairs the jobs of both runs. Jobs have no IDs, but equal jobs that one owner submitted at
+    /// the same time are interchangeable. `None` if the runs have no job in common.
     #[must_use]
     pub fn of(before: &Outcome, after: &Outcome) -> Option<Self> {
         let (origin, _) = before.came?;

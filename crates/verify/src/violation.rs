@@ -383,8 +383,7 @@ pub enum Violation {
         /// The reservation.
         reservation: gpool_model::ReservationName,
     },
-    /// A job starts on capacity that is not reserved for it, where the policy allows only reserved
-    /// capacity.
+    /// A job starts on capacity that is not reserved for it, and the policy allows only reserved.
     #[error("job {job} is started on devices of node {node} that are not reserved for it")]
     NotReserved {
         /// The job.

@@ -79,7 +79,7 @@ pub struct Status {
     /// Counts of messages about jobs.
     #[serde(default)]
     pub notifications: NotifyCounts,
-    /// Whether the server can send mail: it has a mail server, or its machine has a sendmail program.
+    /// Whether the server can send mail: it has a mail server, or its machine has a sendmail.
     #[serde(default)]
     pub mail: bool,
     /// Current and future reservations and maintenance windows, by start time.

@@ -35,6 +35,8 @@ fn body_of(route: &Route, job: &str) -> Value {
         ("PATCH", _) if route.path.contains("/projects/") => json!({"gpus": 2}),
         ("POST", "projects") => json!({"name": "red"}),
         ("POST", "apply") => json!({"projects": {"blue": {"gpus": 1}}}),
+        ("PATCH", _) if route.path.contains("/network-users/") => json!({"user": null}),
+        ("POST", "tokens") => json!({"scope": "user"}),
         ("PATCH", _) => json!({"note": "n"}),
         (_, "jobs" | "bulk") => json!({"command": ["true"], "directory": "/"}),
         (_, "allow") => json!({"devices": ["all"]}),
@@ -56,7 +58,11 @@ fn body_of(route: &Route, job: &str) -> Value {
 
 /// The status of one cell of the table.
 fn status_of(cluster: &Cluster, who: Who, route: &Route, job: &str) -> u16 {
-    let path = route.path.replace("{id}", job).replace("{name}", "lab1");
+    let mut path = route.path.replace("{id}", job).replace("{name}", "lab1");
+    if path.contains("{token}") {
+        let made = Who::Owner.http(cluster).post("/api/v1/tokens", &json!({"scope": "user"}));
+        path = path.replace("{token}", made.json()["id"].as_str().unwrap());
+    }
     let http = who.http(cluster);
     if path.ends_with("/events") {
         // It panics if the caller is refused, and the stream has no end.
@@ -83,9 +89,11 @@ fn becomes_a_line(route: &Route) -> bool {
 }
 
 /// Whether the route needs an object that this cluster does not have: a reservation, a drain, a job
-/// to run again.
+/// to run again, a listener on the network, an identity provider.
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
+        || route.path.contains("/login/device")
+        || route.path.ends_with("/authority")
         || route.path.contains("/projects/{name}")
         || ["/drain", "/undrain", "/retry", "/resume"].iter().any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))

@@ -122,7 +122,7 @@ fn a_browser_signs_in_and_an_admin_of_the_provider_may_change_the_cluster() {
     // No system user belongs to ana, so the page only shows.
     let me = world.signs_in("ana");
     assert!(me.contains(&world.name("ana")) && me.contains("scope admin"), "{me}");
-    let refused = world.gpool(&["drain", "lab1"]);
+    let refused = world.gpool(&["drain", "lab1", "--reason", "a fan"]);
     refused.refused(5, &["no system user belongs", "gpool user map"]);
     world.cluster.gpool(["user", "map", &world.name("ana"), "nobody"]).ok();
     world.gpool(&["drain", "lab1:1", "--reason", "a fan"]).ok();
@@ -131,7 +131,7 @@ fn a_browser_signs_in_and_an_admin_of_the_provider_may_change_the_cluster() {
     // A user that is no admin there is none here.
     world.signs_in("bo");
     world.cluster.gpool(["user", "map", &world.name("bo"), "nobody"]).ok();
-    world.gpool(&["resume", "lab1:1"]).refused(5, &[]);
+    world.gpool(&["undrain", "lab1:1"]).refused(5, &[]);
     world.gpool(&["gpus"]).ok();
 }
 

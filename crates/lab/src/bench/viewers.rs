@@ -1,5 +1,5 @@
-//! Measures the dashboard: the CPU of many viewers while jobs change state, and the time and size of
-//! the pages of a long queue.
+//! Measures the dashboard: the CPU of many viewers while jobs change state, and the time and size
+//! of the pages of a long queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

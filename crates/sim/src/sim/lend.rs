@@ -285,8 +285,7 @@ impl Sim {
         }
     }
 
-    /// Checks that the memory of each device is granted once, that agents know the loans, and that
-    /// each request is met in time.
+    /// Checks that memory is granted once, agents know the loans, and requests are met in time.
     pub(crate) fn check_lending(&mut self) {
         let now = self.now;
         let found = self.machines.iter().filter(|machine| machine.lends).find_map(|machine| {
@@ -484,8 +483,7 @@ fn untrue(machine: &Machine) -> Option<String> {
     })
 }
 
-/// A request that was not met in time, although the agent was there all the time, or without an
-/// incident.
+/// A request that was not met in time, although the agent was there, or without an incident.
 fn unmet(machine: &Machine, now: u64) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
     let limit = DEADLINE.get() + 2 * TICK;

@@ -172,8 +172,8 @@ proptest! {
             prop_assert!(used <= 80, "{:?}", machine.tenants);
             for (task, (tenant, decision)) in before.iter().zip(&decided).enumerate() {
                 // No task moves without need, and none is paused that can move.
-                let called = decision.called.is_some();
-                prop_assert!(decision.act != Some(Act::Move) || (called && !tenant.loan().is_zero()));
+                let is_called = decision.called.is_some() && !tenant.loan().is_zero();
+                prop_assert!(decision.act != Some(Act::Move) || is_called);
                 prop_assert!(decision.act != Some(Act::Pause) || !tenant.can_move);
                 let keeps = |called: Called| called.keep >= tenant.request;
                 prop_assert!(decision.called.is_none_or(keeps), "below a request");

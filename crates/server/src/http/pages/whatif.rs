@@ -11,8 +11,8 @@ use super::answer::html;
 use super::{Page, Pages, Visit};
 
 impl Pages {
-    /// The form, and the effect of the changes in the query. It changes nothing, so the query can be
-    /// a bookmark.
+    /// The form, and the effect of the changes in the query. It changes nothing, so the query can
+    /// be a bookmark.
     pub(super) async fn whatif(&self, visit: &Visit<'_>) -> Page {
         let asks = &visit.asks;
         let field = |name: &str| visit.query.get(name).trim().to_owned();
