@@ -52,8 +52,8 @@ fn unknown_words_are_refused_with_line_and_column() {
         ("node a  1 x h100\ngpu a[1] mig", "2:5 \"1\" is no device of node a"),
         (
             "node a  1 x h100\ngpu a[0] sad",
-            "2:10 unknown word \"sad\", expected unmanaged, unhealthy, lost, unknown, forbidden, mig \
-             or occupied",
+            "2:10 unknown word \"sad\", expected unmanaged, unhealthy, lost, unknown, forbidden, \
+             mig or occupied",
         ),
         (
             "node a  1 x h100\ngpu a[0] mig now",
