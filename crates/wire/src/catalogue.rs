@@ -242,10 +242,6 @@ catalogue! {
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \
          makes one, and `gpool login URL` stores it on your machine.";
-    SIGN_IN_FAILED = 538, EXIT_NOT_PERMITTED, 502, "the identity provider did not sign you in",
-        "The identity provider refused, could not be reached, or its answer was not valid; the \
-         message says which. Try again, or use a token: `gpool token create` on the machine of \
-         the server makes one. Admins check oidc_issuer and the other oidc settings.";
     SCOPE_TOO_SMALL = 532, EXIT_NOT_PERMITTED, 403, "the token does not allow this",
         "A token has a scope: metrics, viewer, user, project-admin or admin; each includes those \
          before it. The message names the scope that the request needs. `gpool token create \
@@ -258,6 +254,10 @@ catalogue! {
     TOO_MANY_TOKENS = 534, EXIT_CONFLICT, 409, "too many tokens",
         "The server limits the tokens of each user. `gpool token list` lists yours, and `gpool \
          token revoke ID` removes those that you do not need.";
+    SIGN_IN_FAILED = 538, EXIT_NOT_PERMITTED, 502, "the identity provider did not sign you in",
+        "The identity provider refused, could not be reached, or its answer was not valid; the \
+         message says which. Try again, or use a token: `gpool token create` on the machine of \
+         the server makes one. Admins check oidc_issuer and the other oidc settings.";
     NO_SUCH_JOB = 601, EXIT_NO_SUCH, 404, "there is no such job",
         "No job, running, waiting or ended, has that ID. `gpool queue --state all` lists all jobs.";
     NO_SUCH_PROJECT = 602, EXIT_NO_SUCH, 404, "there is no such project",

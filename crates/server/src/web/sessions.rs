@@ -12,7 +12,7 @@ pub const LINK: Duration = Duration::from_secs(60);
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// The most open links, and the most sessions, of one user; the oldest go first.
-const MOST: usize = 32;
+const MOST: usize = 64;
 
 /// The hash of a secret with the label of its host.
 type Key = [u8; 32];
