@@ -113,6 +113,23 @@ pub enum Order {
     },
 }
 
+impl Order {
+    /// The term of the server that sent it.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        match self {
+            Self::Run(order) => order.term,
+            Self::Sync { term, .. }
+            | Self::Stop { term, .. }
+            | Self::Change { term, .. }
+            | Self::Pause { term, .. }
+            | Self::Resume { term, .. }
+            | Self::Signal { term, .. }
+            | Self::Acknowledge { term, .. } => *term,
+        }
+    }
+}
+
 /// What can change of a task while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Terms {

@@ -46,6 +46,25 @@ pub struct Node {
 }
 
 impl Node {
+    /// A node with these devices, that no agent has reported and no admin has changed.
+    #[must_use]
+    pub fn new(name: NodeName, pool: PoolName, capacity: Resources, devices: Vec<Device>) -> Self {
+        Self {
+            name,
+            pool,
+            labels: Labels::new(),
+            capacity,
+            devices,
+            allowed: None,
+            drain: None,
+            device_drains: BTreeMap::new(),
+            boot_id: String::new(),
+            settled_boot_id: String::new(),
+            connected: false,
+            facts: NodeFacts::default(),
+        }
+    }
+
     /// Whether new allocations may use a device; for a MIG instance, whether they may use its
     /// parent.
     #[must_use]

@@ -116,16 +116,7 @@ impl Converge {
     }
 
     fn obey(&mut self, order: Order) -> Vec<Action> {
-        let term = match &order {
-            Order::Run(order) => order.term,
-            Order::Sync { term, .. }
-            | Order::Stop { term, .. }
-            | Order::Change { term, .. }
-            | Order::Pause { term, .. }
-            | Order::Resume { term, .. }
-            | Order::Signal { term, .. }
-            | Order::Acknowledge { term, .. } => *term,
-        };
+        let term = order.term();
         if term < self.term {
             return Vec::new();
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_control::forecast::Otherwise;
-use gpool_model::node::NodeFacts;
 use gpool_model::pattern::short_model;
 use gpool_model::{
     Bytes, Command, Consent, Device, DeviceHealth, DeviceUuid, Displace, DrainTarget, JobId,
@@ -326,20 +325,12 @@ pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<No
         let kinds = [gpool_model::ResourceKind::Cpu, gpool_model::ResourceKind::Memory];
         (kinds.map(|kind| node.capacity.get(&kind)), node.name.clone())
     });
-    Ok(Node {
-        name: name.unwrap_or_else(|| NodeName::new("added")),
-        pool: largest.map_or_else(|| PoolName::new("default"), |node| node.pool.clone()),
-        labels: largest.map(|node| node.labels.clone()).unwrap_or_default(),
-        capacity: largest.map_or_else(Resources::none, |node| node.capacity.clone()),
-        devices: (0..n_devices).map(device).collect(),
-        allowed: None,
-        drain: None,
-        device_drains: BTreeMap::new(),
-        boot_id: String::new(),
-        settled_boot_id: String::new(),
-        connected: true,
-        facts: NodeFacts::default(),
-    })
+    let name = name.unwrap_or_else(|| NodeName::new("added"));
+    let pool = largest.map_or_else(PoolName::usual, |node| node.pool.clone());
+    let labels = largest.map(|node| node.labels.clone()).unwrap_or_default();
+    let capacity = largest.map_or_else(Resources::none, |node| node.capacity.clone());
+    let node = Node::new(name, pool, capacity, (0..n_devices).map(device).collect());
+    Ok(Node { labels, connected: true, ..node })
 }
 
 /// `h100-80G` says it.

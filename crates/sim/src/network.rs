@@ -112,20 +112,6 @@ pub(crate) fn take<T: Clone>(messages: &mut Vec<T>, pick: u64, again: bool) -> O
     Some(message)
 }
 
-/// The term of an order.
-pub(crate) fn term_of(order: &Order) -> Term {
-    match order {
-        Order::Run(run) => run.term,
-        Order::Sync { term, .. }
-        | Order::Stop { term, .. }
-        | Order::Change { term, .. }
-        | Order::Pause { term, .. }
-        | Order::Resume { term, .. }
-        | Order::Signal { term, .. }
-        | Order::Acknowledge { term, .. } => *term,
-    }
-}
-
 /// Changes the term of an order.
 pub(crate) fn set_term(order: &mut Order, new: Term) {
     match order {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use gpool_model::node::{NodeFacts, Remap};
+use gpool_model::node::Remap;
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
@@ -309,23 +309,9 @@ impl NodeShape {
             // A node moves tasks by the same means as it pauses them.
             capacity.set(ResourceKind::PauseMemory, Bytes::from_gib(256).get());
         }
-        Node {
-            name,
-            pool: PoolName::new("default"),
-            labels: gpool_model::Labels::new(),
-            capacity,
-            devices: devices.collect(),
-            allowed: None,
-            drain: None,
-            device_drains: std::collections::BTreeMap::new(),
-            boot_id: String::new(),
-            settled_boot_id: String::new(),
-            connected: false,
-            facts: NodeFacts {
-                remap: if self.remaps { Remap::Yes } else { Remap::default() },
-                ..NodeFacts::default()
-            },
-        }
+        let mut node = Node::new(name, PoolName::usual(), capacity, devices.collect());
+        node.facts.remap = if self.remaps { Remap::Yes } else { Remap::default() };
+        node
     }
 }
 

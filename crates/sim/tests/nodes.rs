@@ -1,4 +1,5 @@
-//! The decisions of a node replay from their inputs, byte for byte.
+//! The decisions of a node replay from their inputs, byte for byte. The simulated nodes move tasks
+//! freely or not at all, so no stream contains moves by a driver.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics anyway")]
 

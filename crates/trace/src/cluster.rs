@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use gpool_control::Control;
 use gpool_model::job::Owner;
-use gpool_model::node::NodeFacts;
 use gpool_model::{
     Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, MilliCpu, Node,
     NodeName, Policy, PoolName, Record, Refusal, RequestId, Resources, Revision, Timestamp,
@@ -181,18 +180,8 @@ pub fn node(n: u32, n_gpus: u32) -> Node {
         damaged: Vec::new(),
     };
     let room = Resources::none().with_cpus(MilliCpu::new(1_000_000));
-    Node {
-        name: node_name(n),
-        pool: PoolName::usual(),
-        labels: gpool_model::Labels::new(),
-        capacity: room.with_memory(Bytes::from_gib(4096)).with_tasks(100_000),
-        devices: (0..n_gpus).map(device).collect(),
-        allowed: None,
-        drain: None,
-        device_drains: BTreeMap::new(),
-        boot_id: "boot".to_owned(),
-        settled_boot_id: String::new(),
-        connected: false,
-        facts: NodeFacts::default(),
-    }
+    let capacity = room.with_memory(Bytes::from_gib(4096)).with_tasks(100_000);
+    let devices = (0..n_gpus).map(device).collect();
+    let node = Node::new(node_name(n), PoolName::usual(), capacity, devices);
+    Node { boot_id: "boot".to_owned(), ..node }
 }

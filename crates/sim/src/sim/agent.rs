@@ -12,7 +12,7 @@ use gpool_node::presence::Presence;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::machine::{Agent, Claim, Forked, Told, Why};
-use crate::network::{Said, Sent, set_term, term_of};
+use crate::network::{Said, Sent, set_term};
 use crate::nodes::{Answer, Question};
 use crate::sim::Sim;
 use crate::sim::moves::found;
@@ -137,7 +137,7 @@ impl Sim {
         if to.is_some_and(|to| to != own) && self.bug != Some(Bug::OrderToLaterAgent) {
             return;
         }
-        let term = term_of(&order);
+        let term = order.term();
         agent.announce_at = None;
         let is_old = term < agent.term;
         agent.term = agent.term.max(term);

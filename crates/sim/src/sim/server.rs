@@ -343,7 +343,7 @@ impl Sim {
 
     /// What an order says must be durable, and its term no older than those before.
     fn check_order(&mut self, node: &gpool_model::NodeName, order: &Order) {
-        let term = crate::network::term_of(order);
+        let term = order.term();
         let (last, life) = self.watch.last_term;
         if term < last || (term == last && life != self.n_lives) {
             let what = format!("an order of {term} follows one of {last} from an earlier server");

@@ -8,8 +8,7 @@ use gpool_cli::render::clock;
 use gpool_device::{Monitor, NodeDevices, Observation, Opened, Wanted};
 use gpool_model::device::Device;
 use gpool_model::id::{NodeName, PoolName};
-use gpool_model::node::NodeFacts;
-use gpool_model::{Labels, Millis, Node, Resources};
+use gpool_model::{Millis, Node, Resources};
 use gpool_sys::{pidfd, proc};
 use gpool_top::data::{self, News, Process};
 use gpool_top::input::Ask;
@@ -183,20 +182,8 @@ impl Machine {
 
 /// The machine as a node, for descriptions of its devices.
 fn node(devices: &[Device]) -> Node {
-    Node {
-        name: NodeName::new(name()),
-        pool: PoolName::new(""),
-        labels: Labels::new(),
-        capacity: Resources::default(),
-        devices: devices.to_vec(),
-        allowed: None,
-        drain: None,
-        device_drains: BTreeMap::new(),
-        boot_id: String::new(),
-        settled_boot_id: String::new(),
-        connected: true,
-        facts: NodeFacts::default(),
-    }
+    let (name, pool) = (NodeName::new(name()), PoolName::usual());
+    Node { connected: true, ..Node::new(name, pool, Resources::default(), devices.to_vec()) }
 }
 
 /// Sends a signal, unless another process has the ID now; describes the result.
