@@ -148,9 +148,10 @@ impl Mapped {
         page.devices.iter().take(n[0].saturating_add(n[1]))
     }
 
-    /// Whether the file has the names of the devices.
+    /// Whether the file has devices with their names.
     pub(crate) fn has_names(&self) -> bool {
-        self.all().all(|it| it.named.iter().any(|word| word.load(Relaxed) != 0))
+        self.all().next().is_some()
+            && self.all().all(|it| it.named.iter().any(|word| word.load(Relaxed) != 0))
     }
 
     pub(crate) fn device(&self, ix: usize) -> Option<&layout::Device> {

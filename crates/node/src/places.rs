@@ -328,10 +328,9 @@ impl Places {
     /// Whether a task is on a device that was closed for guests, and can be moved.
     fn has_to_leave(&self, placed: &Placed) -> bool {
         let mut places = placed.seats.slots.iter().zip(&placed.seats.booked);
-        placed.state == State::Running
-            && !placed.is_stuck
-            && places
-                .any(|(slot, booked)| slot.device != *booked && self.closed.contains(&slot.device))
+        let is_closed = |device: &DeviceUuid| self.closed.contains(device);
+        self.can_leave(placed)
+            && places.any(|(slot, booked)| slot.device != *booked && is_closed(&slot.device))
     }
 
     /// Whether some task is about to become movable.

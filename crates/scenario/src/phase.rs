@@ -119,13 +119,13 @@ fn holder(state: &str, words: &mut Words<'_>) -> Result<Holder, ScenarioError> {
     if state != "held" || !words.take("by") {
         return Ok(Holder::User);
     }
-    match words.need("user, admin or scheduler")? {
+    match words.need("user, admin, idle, scheduler or budget")? {
         "user" => Ok(Holder::User),
         "admin" => Ok(Holder::Admin),
         "idle" => Ok(Holder::Idle),
         "scheduler" => Ok(Holder::Scheduler),
         "budget" => Ok(Holder::Budget),
-        word => Err(words.unknown(word, "user, admin or scheduler")),
+        word => Err(words.unknown(word, "user, admin, idle, scheduler or budget")),
     }
 }
 

@@ -34,6 +34,14 @@ impl Keeper {
         self.settle_all();
     }
 
+    /// Notes that the server has paused a task.
+    pub(super) fn settled(&mut self, task: TaskId) {
+        if let Some(kept) = self.tasks.get_mut(&task) {
+            kept.holds = None;
+        }
+        self.settle_all();
+    }
+
     /// Notes that a task could not be paused.
     pub(super) fn stays(&mut self, task: TaskId, why: String) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };

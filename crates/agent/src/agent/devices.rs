@@ -290,8 +290,6 @@ impl Asker {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.look();
-            let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            self.job_files.follow(&self.devices, &owners.values());
             self.report();
         }
     }
@@ -446,13 +444,14 @@ impl Asker {
     fn report(&mut self) {
         self.enforce();
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let can_free = self.can_free();
+        self.job_files.follow(&self.devices, &owners.values());
+        let remap = self.probed.remap();
+        let can_free = self.can_free(&remap);
         set_guests(&mut self.devices, &owners, can_free);
         let seen = &self.about.seen;
         seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
-        let remap = self.probed.remap();
         let tasks = facts::Notable { idle, stalled, returning, remap };
         let is_said = self.reported.as_ref();
         let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == tasks);

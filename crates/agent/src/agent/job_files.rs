@@ -63,13 +63,15 @@ impl JobFiles {
                 self.written = Some(jobs);
                 self.is_failing = false;
             }
-            // Once, not every second.
-            Err(error) if !self.is_failing => {
-                let folder = folder.display();
-                tracing::warn!(%error, %folder, "can't write the jobs of GPUs for dcgm-exporter");
-                self.is_failing = true;
+            Err(error) => {
+                // A part may be written: the next attempt looks at the folder again.
+                self.written = None;
+                // Once, not every second.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    let folder = folder.display();
+                    tracing::warn!(%error, %folder, "can't write the jobs of GPUs for dcgm-exporter");
+                }
             }
-            Err(_) => {}
         }
     }
 }

@@ -87,6 +87,7 @@ impl Runner {
         booked: Vec<DeviceUuid>,
     ) {
         fail::fail_point!("agent-resume-before");
+        self.resuming.insert(task, generation);
         self.go(task, [devices, booked], Then::Resume(generation));
     }
 
@@ -104,6 +105,7 @@ impl Runner {
         match then {
             Then::Resume(generation) => {
                 fail::fail_point!("agent-resume-limited");
+                self.resuming.remove(&task);
                 self.parts.shares.at(task, Presence::Resuming);
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices, booked });
                 fail::fail_point!("agent-resume-after");
@@ -141,7 +143,13 @@ impl Runner {
     /// had before.
     pub(super) fn limited(&mut self, moved: Move, refused: Option<String>) {
         let Move { task, from, to, then, .. } = moved;
+        if self.shepherds.get_mut(task).is_none() {
+            return;
+        }
         match (then, refused) {
+            // It was paused again, and a later order resumes it.
+            (Some((Then::Resume(generation), _)), _)
+                if self.resuming.remove(&task) != Some(generation) => {}
             (None, _) => {}
             (Some((then, booked)), None) => self.arrive(task, [to, booked], then),
             (Some((Then::Resume(generation), _)), Some(why)) => {

@@ -73,6 +73,8 @@ pub(super) struct Runner {
     pub(super) values: RefCell<LastValues>,
     /// When tasks were ordered to leave their devices, to move to others.
     pub(super) detached_at: BTreeMap<TaskId, Instant>,
+    /// The generations of orders to resume that wait for the limits on new devices.
+    pub(super) resuming: BTreeMap<TaskId, Generation>,
     /// Why tasks could not move.
     pub(super) not_moved: BTreeMap<TaskId, String>,
     /// How tasks move between devices, by the last inventory.
@@ -106,6 +108,7 @@ impl Runner {
             streams: Streams::default(),
             values: RefCell::default(),
             detached_at: BTreeMap::new(),
+            resuming: BTreeMap::new(),
             not_moved: BTreeMap::new(),
             how_to_move: Moves::No,
             seen: VecDeque::new(),
@@ -251,6 +254,7 @@ impl Runner {
             }
             FromShepherd::Paused { generation } => {
                 self.parts.shares.at(task, Presence::Paused);
+                self.parts.shares.settled(task);
                 self.halted(task, generation, Halting::Paused);
             }
             FromShepherd::Released { generation } => {
@@ -298,6 +302,7 @@ impl Runner {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
         self.streams.forget(task);
         self.detached_at.remove(&task);
+        self.resuming.remove(&task);
         self.not_moved.remove(&task);
         let mut told = shepherd.ended;
         for message in messages {
@@ -342,6 +347,7 @@ impl Runner {
             },
             Action::Change { task, generation, terms } => self.change(task, generation, terms),
             Action::Pause { task, generation, runs_on } => {
+                self.resuming.remove(&task);
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
             Action::Resume { task, generation, devices, booked } => {

@@ -77,6 +77,11 @@ impl Shares {
         self.say(Message::At(task, presence));
     }
 
+    /// Notes that the server has paused a task: it leaves no memory on a device for a return there.
+    pub(super) fn settled(&self, task: TaskId) {
+        self.say(Message::Settled(task));
+    }
+
     /// Notes that a task could not be paused for its loans.
     pub(super) fn stays(&self, task: TaskId, why: String) {
         self.say(Message::Stays(task, why));

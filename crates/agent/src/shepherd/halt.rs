@@ -88,6 +88,10 @@ impl Shepherd {
         }
         self.halt.generation = generation;
         (self.halt.is_wanted, self.halt.leaves) = (false, false);
+        if self.halt.keeper.is_none() {
+            // A move that a pause overtook: the order names the devices now.
+            self.halt.comes = false;
+        }
         let is_rebooked = !booked.is_empty() && self.launch.booked != booked;
         let is_elsewhere = self.devices() != devices || is_rebooked;
         if is_elsewhere || self.halt.is_detached {

@@ -1,9 +1,12 @@
 //! The start of the driver in a process, which then reads the devices that the process may see.
 //! After a move of the job they are others than its environment names, and a running process hands
 //! that environment on to its children. So the variable has the new UUIDs during this call only:
-//! each child inherits the first ones again, and the ledger has the devices for these.
+//! each child inherits the first ones again, and the ledger has the devices for these. If several
+//! threads start the driver at once, the first changes the variable for all.
 
 use core::ffi::CStr;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::SeqCst;
 
 use crate::cuda::NO_DEVICE;
 use crate::driver::function;
@@ -15,15 +18,39 @@ const VARIABLE: &CStr = c"CUDA_VISIBLE_DEVICES";
 const LENGTH_MAX: usize = 1024;
 /// A shorter word is no UUID, and no beginning of one.
 const PREFIX: usize = "GPU-".len();
+/// Attempts to see that the variable is changed. A process that was forked in between never sees it.
+const LOOKS_MAX: u32 = 100_000;
+
+/// Whether a thread changes the variable, or has changed it.
+static CHANGE: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+const BEGUN: u32 = 1;
+const DONE: u32 = 2;
 
 type Init = unsafe extern "C" fn(u32) -> u32;
 
 pub unsafe extern "C" fn init(flags: u32) -> u32 {
     let Some(call) = function::<Init>(ix::cuInit) else { return NO_DEVICE };
-    let value = match page::renamed().next() {
-        Some(_) => kernel::variable(VARIABLE).map(CStr::to_bytes),
-        None => None,
-    };
+    if page::renamed().next().is_none() {
+        return call(flags);
+    }
+    if CHANGE.compare_exchange(NONE, BEGUN, SeqCst, SeqCst).is_err() {
+        for _ in 0..LOOKS_MAX {
+            if CHANGE.load(SeqCst) != BEGUN {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        return call(flags);
+    }
+    let result = init_renamed(call, flags);
+    CHANGE.store(NONE, SeqCst);
+    result
+}
+
+/// Starts the driver with the present names in the variable.
+unsafe fn init_renamed(call: Init, flags: u32) -> u32 {
+    let value = kernel::variable(VARIABLE).map(CStr::to_bytes);
     let mut before = [0; LENGTH_MAX];
     for (to, from) in before.iter_mut().zip(value.unwrap_or(&[])) {
         *to = *from;
@@ -34,6 +61,7 @@ pub unsafe extern "C" fn init(flags: u32) -> u32 {
     // A value without a zero is too long.
     let (Some(_), (Ok(before), Ok(now))) = (value, values) else { return call(flags) };
     kernel::set_variable(VARIABLE, now);
+    CHANGE.store(DONE, SeqCst);
     let result = call(flags);
     kernel::set_variable(VARIABLE, before);
     result

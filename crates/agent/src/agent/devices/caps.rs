@@ -78,7 +78,12 @@ impl Asker {
         let left: Vec<DeviceUuid> = from.filter(|it| !to.contains(it)).cloned().collect();
         if moved.then.is_some() {
             let refused = self.limit(task, limits).err();
+            let is_refused = refused.is_some();
             self.inputs.send(Input::Limited(Box::new(moved), refused));
+            // Then it stays on the devices that it had.
+            if is_refused {
+                return;
+            }
         } else {
             self.limit_again(task, limits);
         }

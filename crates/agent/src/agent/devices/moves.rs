@@ -51,7 +51,7 @@ impl Devices {
 
 impl Asker {
     /// Whether guests can leave the devices.
-    pub(super) fn can_free(&self) -> bool {
-        self.can_move || (self.about.shim.is_ok() && self.probed.remap() == Remap::Yes)
+    pub(super) fn can_free(&self, remap: &Remap) -> bool {
+        self.can_move || (self.about.shim.is_ok() && *remap == Remap::Yes)
     }
 }
