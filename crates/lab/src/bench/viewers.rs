@@ -90,14 +90,15 @@ fn viewers(cluster: &Cluster, options: &Options, n_jobs: u32, first: u64) -> Res
     let span = Duration::from_secs(u64::from(options.idle_s));
     let browsers: Vec<Browser> =
         (0..VIEWERS).map(|_| Browser::sign_in(cluster)).collect::<Result<_>>()?;
-    let page = browsers[0].load(PAGE)?.page;
+    let opened = browsers[0].load(PAGE)?;
+    let page = opened.page;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let changes = scope.spawn(|| change(cluster, first, &is_over));
         let alone = cores(cluster, span);
-        let opened = browsers.iter().map(Browser::stream).collect::<Result<Vec<_>>>();
-        let watched = opened.and_then(|opened| {
-            let (streams, open): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
+        let streams = browsers.iter().map(Browser::stream).collect::<Result<Vec<_>>>();
+        let watched = streams.and_then(|streams| {
+            let (streams, open): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
             let followers: Vec<_> = browsers
                 .iter()
                 .zip(streams)
@@ -113,10 +114,11 @@ fn viewers(cluster: &Cluster, options: &Options, n_jobs: u32, first: u64) -> Res
         });
         is_over.store(true, Ordering::Relaxed);
         let n_changes = changes.join().unwrap_or_else(|_| Err(failed("changes panicked")))?;
-        let (watched, times) = watched?;
+        let (watched, mut times) = watched?;
         // Changes are made in both halves.
         let per_s = f64::from(n_changes) / span.as_secs_f64() / 2.0;
         let n_loads = times.len() as f64 / VIEWERS as f64 / span.as_secs_f64();
+        times.push(opened.ms);
         let with = format!("{VIEWERS} viewers, {n_jobs} jobs, {NODES} × 8 GPUs");
         Ok(vec![
             Figure::new("viewers_changes_per_s", "state changes", per_s, "1/s"),
