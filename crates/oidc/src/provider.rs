@@ -36,12 +36,6 @@ impl Provider {
         Ok(Self { settings, metadata, keys })
     }
 
-    /// Whether it offers the device flow.
-    #[must_use]
-    pub fn has_device_flow(&self) -> bool {
-        self.metadata.device_authorization_endpoint.is_some()
-    }
-
     pub(crate) fn client(&self) -> Client<'_> {
         Client {
             id: &self.settings.client_id,

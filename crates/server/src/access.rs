@@ -294,7 +294,8 @@ fn hash(secret: &str) -> String {
     blake3::hash(secret.as_bytes()).to_hex().to_string()
 }
 
-fn random<const N: usize>() -> [u8; N] {
+/// Random bytes for secrets.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // The kernel's generator fails only before it has been seeded, early in the boot.
     SystemRandom::new().fill(&mut bytes).expect("the kernel has random numbers");

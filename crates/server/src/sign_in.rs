@@ -13,10 +13,9 @@ use gpool_oidc::{
     Answer, Attempt, Callback, DeviceCode, Identity, Poll, Provider, Request, Secrets, Settings,
 };
 use gpool_wire::Scope;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use ureq::Agent;
 
-use crate::access::{Access, CreateError, Provided, Subject, TokenRow};
+use crate::access::{Access, CreateError, Provided, Subject, TokenRow, random};
 use crate::clock::now;
 
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
@@ -100,7 +99,9 @@ impl SignIns {
     #[must_use]
     pub fn new(config: ProviderConfig, access: Arc<Access>) -> Self {
         let (provider, attempts, devices) = Default::default();
-        Self { config, access, agent: agent(), provider, attempts, devices }
+        // It follows no redirects: codes and secrets go only to addresses that the provider names.
+        let agent = crate::post::config(PATIENCE).into();
+        Self { config, access, agent, provider, attempts, devices }
     }
 
     /// The host of the provider, for people.
@@ -250,32 +251,6 @@ fn make_room<T>(waiting: &mut HashMap<String, T>, now: Instant, until: impl Fn(&
         let oldest = waiting.iter().min_by_key(|(_, it)| until(it)).map(|(key, _)| key.clone());
         waiting.remove(&oldest.unwrap_or_default());
     }
-}
-
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    // The kernel's generator fails only before it has been seeded, early in the boot.
-    SystemRandom::new().fill(&mut bytes).expect("the kernel has random numbers");
-    bytes
-}
-
-fn agent() -> Agent {
-    use ureq::tls::{RootCerts, TlsConfig};
-    let tls = TlsConfig::builder()
-        .root_certs(RootCerts::PlatformVerifier)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build();
-    Agent::new_with_config(
-        ureq::config::Config::builder()
-            .tls_config(tls)
-            .timeout_global(Some(PATIENCE))
-            // Codes and secrets go only to the addresses that the provider names.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
-            .build(),
-    )
 }
 
 fn fetch(agent: &Agent, request: &Request) -> Result<Answer, String> {

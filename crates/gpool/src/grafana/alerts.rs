@@ -46,14 +46,6 @@ pub const ALERTS: &[Alert] = &[
         action: "gpool gpus, then gpool drain the GPU",
     },
     Alert {
-        name: "GpoolGpuXid",
-        query: "increase(gpool_gpu_xid_errors_total[10m]) > 0",
-        lasts: "0m",
-        severity: "warning",
-        summary: "GPU {{ $labels.gpu }} of node {{ $labels.node }} reported Xid {{ $labels.xid }}",
-        action: "gpool gpus, and the kernel log of the node",
-    },
-    Alert {
         name: "GpoolGpuHeldIdle",
         query: "gpool_gpu_state{state=\"held_idle\"} == 1",
         lasts: "30m",
