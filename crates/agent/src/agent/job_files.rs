@@ -69,7 +69,8 @@ impl JobFiles {
                 // Once, not every second.
                 if !std::mem::replace(&mut self.is_failing, true) {
                     let folder = folder.display();
-                    tracing::warn!(%error, %folder, "can't write the jobs of GPUs for dcgm-exporter");
+                    let what = "can't write the jobs of GPUs for dcgm-exporter";
+                    tracing::warn!(%error, %folder, "{what}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The message that a shepherd gets to start a task.
+//! Starts tasks: the shepherd of each, and the first message to it.
 
 use std::io;
 
@@ -7,10 +7,11 @@ use gpool_model::id::DeviceUuid;
 use gpool_model::job::{BlobId, EndCause, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_model::{ArrayValues, Slot};
-use gpool_node::converge;
+use gpool_node::converge::{self, Seats};
 use gpool_sys::clock;
 
 use super::AgentConfig;
+use super::given::{Given, limits_of};
 use super::lend::Lent;
 use super::runner::Runner;
 use crate::message::{Element, GpuMemory, Launch, ToShepherd, line};
@@ -40,6 +41,41 @@ impl Runner {
                 self.shepherds.wake(task);
             }
             Lent::Report(report) => self.tell(Report::Loan(report)),
+        }
+    }
+
+    /// Starts a task once its devices are checked.
+    pub(super) fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
+        let devices = seats.devices();
+        order.allocation.slots = seats.slots;
+        if devices.is_empty() {
+            return self.start(&order, seats.booked);
+        }
+        let task = order.task();
+        let limits = limits_of(&order.allocation.slots);
+        self.asked.insert(task, (order, seats.booked));
+        self.parts.devices.check(task, devices, limits);
+    }
+
+    /// Starts the shepherd of a task.
+    pub(super) fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
+        let task = order.task();
+        let started = self.first_message(order, &booked).and_then(|first| {
+            let exe = &self.parts.config.shepherd_exe;
+            self.shepherds
+                .start(exe, task, first)
+                .map_err(|error| format!("can't start a shepherd ({}): {error}", exe.display()))
+                .map_err(|why| EndCause::LaunchFailed { why })
+        });
+        match started {
+            Ok(pid) => {
+                fail::fail_point!("agent-launch-after");
+                let slots = order.allocation.slots.clone();
+                let seats = Seats { slots, booked, ..Seats::default() };
+                let idle_after = order.spec.idle_after();
+                self.parts.devices.owned(pid, Given { task, seats, idle_after, is_stuck: false });
+            }
+            Err(cause) => self.not_started(task, cause),
         }
     }
 

@@ -12,14 +12,13 @@ use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
-use gpool_node::converge::{self, Action, Converge, Halting, Moves, Seats};
+use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::presence::Presence;
 use gpool_sys::cgroup::Site;
 use gpool_sys::proc;
 
 use super::devices::Devices;
 use super::done::Done;
-use super::given::{Given, limits_of};
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::{LastValues, not_started, stopped};
@@ -406,18 +405,6 @@ impl Runner {
         self.stamp.clone()
     }
 
-    fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
-        let devices = seats.devices();
-        order.allocation.slots = seats.slots;
-        if devices.is_empty() {
-            return self.start(&order, seats.booked);
-        }
-        let task = order.task();
-        let limits = limits_of(&order.allocation.slots);
-        self.asked.insert(task, (order, seats.booked));
-        self.parts.devices.check(task, devices, limits);
-    }
-
     /// The new size of its shares applies before it is noted in the claim: after a crash between
     /// the two, the server repeats the order.
     fn change(&mut self, task: TaskId, generation: Generation, terms: Terms) {
@@ -435,29 +422,8 @@ impl Runner {
         fail::fail_point!("agent-change-after");
     }
 
-    fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
-        let task = order.task();
-        let started = self.first_message(order, &booked).and_then(|first| {
-            let exe = &self.parts.config.shepherd_exe;
-            self.shepherds
-                .start(exe, task, first)
-                .map_err(|error| format!("can't start a shepherd ({}): {error}", exe.display()))
-                .map_err(|why| EndCause::LaunchFailed { why })
-        });
-        match started {
-            Ok(pid) => {
-                fail::fail_point!("agent-launch-after");
-                let slots = order.allocation.slots.clone();
-                let seats = Seats { slots, booked, ..Seats::default() };
-                let idle_after = order.spec.idle_after();
-                self.parts.devices.owned(pid, Given { task, seats, idle_after, is_stuck: false });
-            }
-            Err(cause) => self.not_started(task, cause),
-        }
-    }
-
     /// Notes the end of a task that could not be started.
-    fn not_started(&mut self, task: TaskId, cause: EndCause) {
+    pub(super) fn not_started(&mut self, task: TaskId, cause: EndCause) {
         self.parts.shares.end(task);
         self.parts.site.existing(&claim_name(task)).remove();
         self.seen.push_back(converge::Input::Ended { task, end: not_started(cause) });

@@ -18,7 +18,8 @@ const VARIABLE: &CStr = c"CUDA_VISIBLE_DEVICES";
 const LENGTH_MAX: usize = 1024;
 /// A shorter word is no UUID, and no beginning of one.
 const PREFIX: usize = "GPU-".len();
-/// Attempts to see that the variable is changed. A process that was forked in between never sees it.
+/// Attempts to see that the variable is changed. A process that was forked in between never sees
+/// it.
 const LOOKS_MAX: u32 = 100_000;
 
 /// Whether a thread changes the variable, or has changed it.
