@@ -112,6 +112,9 @@ fn share(
         mail: config.notify.mail.clone(),
     };
     let access = Arc::new(Access::open(&config.state_dir)?);
+    let audit = Arc::new(Audit::open(&config.state_dir)?);
+    let sign_ins = config.provider.clone();
+    let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {
         info,
         limits: config.limits,
@@ -126,9 +129,9 @@ fn share(
         network: OnceLock::new(),
         usage: UsageHistory::new(&config.state_dir),
         account: OnceLock::new(),
-        sign_ins: config.provider.clone().map(|it| Arc::new(SignIns::new(it, access.clone()))),
+        sign_ins,
         access,
-        audit: Arc::new(Audit::open(&config.state_dir)?),
+        audit,
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
         unexpected: Mutex::new(BTreeSet::new()),

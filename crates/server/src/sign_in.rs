@@ -12,10 +12,11 @@ use gpool_model::Millis;
 use gpool_oidc::{
     Answer, Attempt, Callback, DeviceCode, Identity, Poll, Provider, Request, Secrets, Settings,
 };
-use gpool_wire::Scope;
+use gpool_wire::{AuditEntry, Scope, Time};
 use ureq::Agent;
 
 use crate::access::{Access, CreateError, Provided, Subject, TokenRow, random};
+use crate::audit::{Audit, Kind};
 use crate::clock::now;
 
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
@@ -80,6 +81,7 @@ pub enum DeviceState {
 pub struct SignIns {
     config: ProviderConfig,
     access: Arc<Access>,
+    audit: Arc<Audit>,
     agent: Agent,
     provider: Mutex<Option<(Provider, Instant)>>,
     attempts: Mutex<HashMap<String, (Attempt, Instant)>>,
@@ -97,11 +99,11 @@ struct Device {
 impl SignIns {
     /// No sign-in is under way at first. Asks nothing yet.
     #[must_use]
-    pub fn new(config: ProviderConfig, access: Arc<Access>) -> Self {
+    pub fn new(config: ProviderConfig, access: Arc<Access>, audit: Arc<Audit>) -> Self {
         let (provider, attempts, devices) = Default::default();
         // It follows no redirects: codes and secrets go only to addresses that the provider names.
         let agent = crate::post::config(PATIENCE).into();
-        Self { config, access, agent, provider, attempts, devices }
+        Self { config, access, audit, agent, provider, attempts, devices }
     }
 
     /// The host of the provider, for people.
@@ -133,6 +135,7 @@ impl SignIns {
     pub fn finish(
         &self,
         callback: &Callback,
+        from: &str,
         at: Instant,
     ) -> Result<(TokenRow, String), SignInError> {
         let state = callback.state.as_deref().unwrap_or_default();
@@ -144,7 +147,7 @@ impl SignIns {
         let mut provider = self.provider(at)?;
         let fetch = |request: &Request| fetch(&self.agent, request);
         let identity = provider.finish(&attempt, callback, &fetch, now().get() / 1000)?;
-        self.admit(identity, "browser")
+        self.admit(identity, "browser", from)
     }
 
     /// Begins a device sign-in; returns its name for [`Self::poll`]. Waits for the provider.
@@ -167,7 +170,7 @@ impl SignIns {
     ///
     /// # Errors
     /// See [`SignInError`].
-    pub fn poll(&self, handle: &str, at: Instant) -> Result<DeviceState, SignInError> {
+    pub fn poll(&self, handle: &str, from: &str, at: Instant) -> Result<DeviceState, SignInError> {
         let code = {
             let mut devices = locked(&self.devices);
             let device = devices.get_mut(handle).filter(|device| device.until > at);
@@ -197,7 +200,7 @@ impl SignIns {
             Ok(Poll::Done(identity)) => {
                 devices.remove(handle);
                 drop(devices);
-                Ok(DeviceState::Done(Box::new(self.admit(identity, "gpool login")?)))
+                Ok(DeviceState::Done(Box::new(self.admit(identity, "gpool login", from)?)))
             }
         }
     }
@@ -216,8 +219,13 @@ impl SignIns {
         Ok(provider)
     }
 
-    /// Stores a token for a user of the provider.
-    fn admit(&self, user: Identity, name: &str) -> Result<(TokenRow, String), SignInError> {
+    /// Stores a token for a user of the provider that signs in from here.
+    fn admit(
+        &self,
+        user: Identity,
+        name: &str,
+        from: &str,
+    ) -> Result<(TokenRow, String), SignInError> {
         const NAME_MAX: usize = 80;
         let network_user = match user.name.contains('@') {
             true => user.name.clone(),
@@ -236,7 +244,25 @@ impl SignIns {
         let by = Arc::from(network_user);
         let row = TokenRow::new((name.to_owned(), subject, scope), (by, at), Some(at.after(VALID)));
         let row = row.provided(Provided { groups: user.groups, is_admin, account });
-        Ok(self.access.create(row, at)?)
+        let (row, secret) = self.access.create(row, at)?;
+        let user = row.subject.name().to_string();
+        let entry = AuditEntry {
+            id: 0,
+            at: Time(at),
+            user: user.clone(),
+            network_user: Some(user),
+            origin: from.to_owned(),
+            token: None,
+            action: "sign in".to_owned(),
+            objects: vec![format!("tokens/{}", row.id)],
+            request: None,
+            before: None,
+            after: None,
+        };
+        if let Err(error) = self.audit.add(Kind::Cluster, entry) {
+            tracing::error!(%error, "can't write the audit log");
+        }
+        Ok((row, secret))
     }
 }
 

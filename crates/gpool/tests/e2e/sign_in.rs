@@ -146,6 +146,13 @@ fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
     // A provider's user called root is not this machine's.
     world.signs_in("root");
     world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
+    // The handle of a sign-in is a secret, and questions about it change nothing.
+    let audit = world.cluster.gpool(["audit", "--json"]).json();
+    let entries = audit["items"].as_array().unwrap();
+    let signed_in: Vec<_> = entries.iter().filter(|it| it["action"] == "sign in").collect();
+    assert_eq!(signed_in.len(), 2, "{audit}");
+    assert!(signed_in[0]["origin"] == "127.0.0.1", "{audit}");
+    assert!(!audit.to_string().contains("login/device"), "{audit}");
     let revoked = world.cluster.gpool(["token", "list", "--json"]).json();
     assert_eq!(revoked["items"].as_array().unwrap().len(), 2, "{revoked}");
 }

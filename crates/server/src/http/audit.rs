@@ -18,7 +18,6 @@ use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
 use super::routes::{ROUTES, Role};
-use super::way::Origin;
 use crate::audit::{Audit, Kind, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
@@ -105,7 +104,8 @@ pub(crate) async fn record(
     let Some(row) = row.filter(|row| row.method != "GET" && !is_dry) else {
         return next.run(request).await;
     };
-    if row.path.ends_with("/simulate") {
+    // A sign-in at the identity provider writes its own entry, at its end.
+    if row.path.ends_with("/simulate") || row.path.contains("/login/device") {
         return next.run(request).await;
     }
     let kind = match row.path.starts_with("/api/v1/jobs") {
@@ -175,17 +175,12 @@ impl Scribe {
 }
 
 fn entry(asker: &Asker, action: String) -> AuditEntry {
-    let origin = match asker.way.origin {
-        Origin::Socket => "socket".to_owned(),
-        Origin::Dashboard => "dashboard".to_owned(),
-        Origin::Network(from) => from.to_string(),
-    };
     AuditEntry {
         id: 0,
         at: Time(now()),
         user: asker.caller.owner.user.to_string(),
         network_user: asker.way.network_user.as_ref().map(ToString::to_string),
-        origin,
+        origin: asker.way.origin.to_string(),
         token: asker.way.token.as_ref().map(ToString::to_string),
         action,
         objects: Vec::new(),

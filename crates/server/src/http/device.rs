@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use gpool_wire::{DeviceAnswer, DeviceSignIn, Document, NewToken, Problem, catalogue};
 
 use super::Api;
+use super::asker::Asks;
 use super::extract::{ApiError, Segment};
 use super::tokens::shown;
 use crate::access::CreateError;
@@ -56,10 +57,12 @@ pub(crate) async fn start(State(api): State<Api>) -> Result<Response, ApiError> 
 )]
 pub(crate) async fn poll(
     State(api): State<Api>,
+    Asks(asker): Asks,
     Segment(handle): Segment,
 ) -> Result<Response, ApiError> {
-    let sign_ins = sign_ins(&api)?;
-    let polled = tokio::task::spawn_blocking(move || sign_ins.poll(&handle, Instant::now()));
+    let (sign_ins, from) = (sign_ins(&api)?, asker.way.origin.to_string());
+    let poll = move || sign_ins.poll(&handle, &from, Instant::now());
+    let polled = tokio::task::spawn_blocking(poll);
     let state = polled.await.map_err(internal)?.map_err(|error| refused(&error))?;
     let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
     Ok(secret(Document::new(match state {

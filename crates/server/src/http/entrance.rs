@@ -22,6 +22,9 @@ use crate::sign_in::SignIns;
 /// From one address, ten attempts with a wrong token may come at once, then one in this time.
 const FAILURE: Duration = Duration::from_secs(6);
 
+/// Questions about sign-ins under way: several users of one address may ask every few seconds.
+const QUESTION: Duration = Duration::from_millis(500);
+
 /// Admits the users of tokens.
 pub(crate) struct Entrance {
     access: Arc<Access>,
@@ -29,6 +32,7 @@ pub(crate) struct Entrance {
     identify: Identify,
     find_user: FindUser,
     failures: Rates<IpAddr>,
+    questions: Rates<IpAddr>,
 }
 
 impl Entrance {
@@ -39,7 +43,8 @@ impl Entrance {
         find_user: FindUser,
     ) -> Self {
         let failures = Rates::every(FAILURE, FAILURE * 10);
-        Self { access, sign_ins, identify, find_user, failures }
+        let questions = Rates::every(QUESTION, QUESTION * 60);
+        Self { access, sign_ins, identify, find_user, failures, questions }
     }
 
     /// Sign-ins at the identity provider, if there is one.
@@ -93,8 +98,8 @@ impl Entrance {
 
     /// A caller that signs in: it has no rights yet.
     pub fn without_token(&self, from: IpAddr) -> Result<Asks, Problem> {
-        if !self.failures.take(from, Instant::now()) {
-            let what = format!("too many sign-ins came from {from}");
+        if !self.questions.take(from, Instant::now()) {
+            let what = format!("too many questions about sign-ins came from {from}");
             return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
         }
         let way = Way {

@@ -1,6 +1,7 @@
 //! How a request came in, and the most that it may do there. The kernel or a token identifies the
 //! user; the way only narrows their rights.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,6 +18,16 @@ pub(crate) enum Origin {
     Dashboard,
     /// The network, from this address.
     Network(IpAddr),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket => f.write_str("socket"),
+            Self::Dashboard => f.write_str("dashboard"),
+            Self::Network(from) => from.fmt(f),
+        }
+    }
 }
 
 /// How a request came in.

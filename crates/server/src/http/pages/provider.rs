@@ -58,7 +58,8 @@ impl Pages {
             let wrong = "This sign-in was not begun in this browser: start again.";
             return Ok(self.sign_in_first(StatusCode::FORBIDDEN, wrong));
         }
-        let work = move || sign_ins.finish(&callback, Instant::now());
+        let from = place.from.map(|from| from.to_string()).unwrap_or_default();
+        let work = move || sign_ins.finish(&callback, &from, Instant::now());
         let finished = tokio::task::spawn_blocking(work).await.map_err(fault)?;
         let (row, _) = match finished {
             Ok(made) => made,
