@@ -223,9 +223,12 @@ pub struct NodeFacts {
     /// Whether paused tasks can resume on other devices of the node.
     #[serde(default)]
     pub remap: Remap,
+    /// Whether the node moves running shares to other devices.
+    #[serde(default)]
+    pub moves: Remap,
 }
 
-/// Whether paused tasks can resume on other devices of their node and model.
+/// Whether tasks can come to other devices of their node and model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remap {

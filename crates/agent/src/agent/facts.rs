@@ -61,6 +61,7 @@ pub(super) struct Notable {
     pub stalled: Vec<StalledTask>,
     pub returning: Vec<TaskId>,
     pub remap: Remap,
+    pub moves: Remap,
 }
 
 /// Facts that are shown to users.
@@ -77,5 +78,6 @@ pub(super) fn node_facts(devices_from: String, notable: Notable) -> NodeFacts {
         stalled: notable.stalled,
         returning: notable.returning,
         remap: notable.remap,
+        moves: notable.moves,
     }
 }

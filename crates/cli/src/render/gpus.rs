@@ -424,6 +424,11 @@ fn share(share: &GpuShare, view: &View<'_>) -> String {
     if let Some(used) = share.used {
         text.push_str(&format!("; now on GPU {used}"));
     }
+    match (&share.stays_why, share.can_move) {
+        (Some(why), _) => text.push_str(&format!("; can't move: {why}")),
+        (None, true) => text.push_str("; can move"),
+        (None, false) => {}
+    }
     if !share.counted {
         text.push_str("; damaged its memory ledger");
     }

@@ -56,6 +56,8 @@ fn a_borrower_moves_to_a_gpu_with_room() {
     // The books show a free GPU, and there is room to grow.
     assert_eq!(cluster.gpu_state(1), "free");
     assert_eq!(borrower.alloc(1), OK);
+    let places = cluster.gpu(0).shares.into_iter().map(|it| (it.job, it.can_move, it.used));
+    assert_eq!(places.collect::<Vec<_>>(), [(id, true, Some(1)), (owner_id, true, None)]);
 }
 
 #[test]
@@ -78,6 +80,9 @@ fn a_borrower_is_paused_where_the_driver_can_not_move_it() {
     assert_eq!(owner.alloc(3), OK);
     until_so("it is paused", || events(&cluster, &id).contains(PAUSED));
     assert!(!events(&cluster, &id).contains("GPU 1"));
+    let share = cluster.gpu(0).shares.remove(0);
+    let why = share.stays_why.expect("the driver moves nothing");
+    assert!(!share.can_move && why.contains("575.57.08"), "{why}");
     cluster.gpool(["cancel", &owner_id]).ok();
     until_kept(&cluster, &mut borrower, "borrower", loan);
 }

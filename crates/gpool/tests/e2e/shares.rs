@@ -30,6 +30,25 @@ fn shares_are_packed_and_whole_devices_stay_free() {
 }
 
 #[test]
+fn a_share_shows_whether_its_node_can_move_it() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let id = cluster.sh(&["--gpus", "0.5"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    let share = cluster.gpu(0).shares.remove(0);
+    assert_eq!((share.can_move, share.stays_why), (true, None));
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    assert!(page.contains("; can move"), "{page}");
+    let whole = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&whole, "running");
+    let share = cluster.gpu(0).shares.remove(0);
+    assert!(!share.can_move);
+    let why = share.stays_why.expect("it can't move");
+    assert_eq!(why, "no other GPU of its model on the node has room");
+    let page = cluster.gpool(["gpus", "0"]).ok();
+    assert!(page.contains(&format!("; can't move: {why}")), "{page}");
+}
+
+#[test]
 fn a_job_gets_the_size_of_its_share() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let id = cluster.sh(

@@ -20,6 +20,7 @@ use gpool_world::{NodeRow, World};
 use super::asker::Asks;
 use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
+use super::movable::Shares;
 use super::{Api, reservations};
 use crate::handle::{Age, StopRequest};
 use crate::view::View;
@@ -44,7 +45,9 @@ pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
     let devices = api.handle.look(uid, Age::New, |view| {
         let of_node = |row: &NodeRow| {
             let devices = 0..row.node.devices.len();
-            let held: Vec<Held> = devices.map(|ix| held(view.world, row, ix)).collect();
+            let shares = Shares::of(view.world, row);
+            let held = devices.map(|ix| held(view.world, (row, &shares), ix));
+            let held: Vec<Held> = held.collect();
             let kept: Vec<Kept> =
                 row.node.devices.iter().map(|device| kept(view, row, device)).collect();
             (row.node.clone(), held, kept)
@@ -84,7 +87,7 @@ fn reserved_here(
     here
 }
 
-fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
+fn held(world: &World, (row, shares): (&NodeRow, &Shares<'_>), device_ix: usize) -> Held {
     let device = &row.node.devices[device_ix].uuid;
     let by = row.devices[device_ix].holders.iter().filter_map(|task| {
         let job = world.job(task.job)?;
@@ -92,7 +95,8 @@ fn held(world: &World, row: &NodeRow, device_ix: usize) -> Held {
         let allocation = allocations.find(|allocation| allocation.task == *task)?;
         let slot = allocation.slots.iter().find(|slot| slot.device == *device)?;
         let (user, project) = (job.spec.owner.user.to_string(), job.spec.project.to_string());
-        Some(HeldBy { task: *task, user, project, part: slot.part })
+        let stays = shares.why_not(*task, device).map(str::to_owned);
+        Some(HeldBy { task: *task, user, project, part: slot.part, stays })
     });
     let lending = Lending::default();
     Held { by: by.collect(), free_memory: row.free_memory(device_ix), lending }

@@ -34,6 +34,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod mig;
+mod movable;
 mod network;
 mod notify;
 mod output;

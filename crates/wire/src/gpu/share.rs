@@ -53,6 +53,12 @@ pub struct GpuShare {
     /// that; then only the figures of the driver show its use.
     #[serde(default = "yes")]
     pub counted: bool,
+    /// Whether the node can move the job to another device now.
+    #[serde(default)]
+    pub can_move: bool,
+    /// Why it can't. `null` if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays_why: Option<String>,
 }
 
 impl GpuShare {
@@ -81,6 +87,8 @@ impl GpuShare {
             compute: percent.map(|percent| f64::from(*percent) / 100.0),
             compute_enforcement: booked(),
             counted: !device.damaged.contains(&held.task),
+            can_move: held.stays.is_none(),
+            stays_why: held.stays.clone(),
         })
     }
 }

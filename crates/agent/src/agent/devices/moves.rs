@@ -50,8 +50,12 @@ impl Devices {
 }
 
 impl Asker {
-    /// Whether guests can leave the devices.
-    pub(super) fn can_free(&self, remap: &Remap) -> bool {
-        self.can_move || (self.about.shim.is_ok() && *remap == Remap::Yes)
+    /// Whether tasks can move between the devices.
+    pub(super) fn moves(&self, remap: &Remap) -> Remap {
+        match (&self.about.shim, self.can_move) {
+            (_, true) => Remap::Yes,
+            (Err(why), false) => Remap::No { why: why.as_str().into() },
+            (Ok(_), false) => remap.clone(),
+        }
     }
 }
