@@ -38,7 +38,13 @@ static FLAGS: &[Flag] = &[
     row("user", 'u', Value, Covered, "of these users"),
     row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("weights", 'w', Nothing, Approximated, "1 for each factor: gpool sorts by keys in turn"),
+    row(
+        "weights",
+        'w',
+        Nothing,
+        Approximated,
+        "1 for each factor: jobs are sorted by keys in turn",
+    ),
     row("yaml", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
 ];
 

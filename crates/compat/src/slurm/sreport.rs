@@ -28,7 +28,7 @@ static FLAGS: &[Flag] = &[
     row("parsable2", 'P', Nothing, Covered, "| between fields"),
     row("quiet", 'Q', Nothing, Ignored, "gpool -q prints no notes"),
     row("time", 't', Value, Covered, "Seconds, Minutes, Hours, Percent, SecPer, MinPer, HourPer"),
-    row("tres", 'T', Value, Approximated, "gres/gpu, also by default: gpool records GPU time"),
+    row("tres", 'T', Value, Approximated, "gres/gpu, also by default: the server records GPU time"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
@@ -118,11 +118,14 @@ fn say_tres(said: &Said, session: &Session) -> Result<()> {
     let is_gpu = |name: &&str| matches!(name.to_ascii_lowercase().as_str(), "gres/gpu" | "all");
     let (known, others): (Vec<&str>, Vec<&str>) = said.list("tres").partition(is_gpu);
     if !others.is_empty() && known.is_empty() {
-        let what = format!("sreport of gpool has no {}: gpool records GPU time", others.join(", "));
+        let what =
+            format!("sreport of gpool has no {}: the server records GPU time", others.join(", "));
         return Err(Failure::new(catalogue::INVALID, what).tip("sreport -T gres/gpu …"));
     }
     if !others.is_empty() {
-        session.screen.warn(&format!("ignored: -T {}: gpool records GPU time", others.join(",")));
+        session
+            .screen
+            .warn(&format!("ignored: -T {}: the server records GPU time", others.join(",")));
     }
     Ok(())
 }
