@@ -15,28 +15,23 @@ pub const USAGE: Noun<UsageRow> = Noun {
         "start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct", "waited", "kwh",
     ],
     name: group,
-    keys,
+    keys: || keys(&KEYS),
 };
 
-fn keys() -> Vec<String> {
-    [
-        "start",
-        "project",
-        "user",
-        "model",
-        "kind",
-        "node",
-        "pool",
-        "job",
-        "gpu_hours",
-        "measured_gpu_hours",
-        "busy_gpu_hours",
-        "useful_gpu_hours",
-        "waited_gpu_hours",
-        "energy_kwh",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+const KEYS: [&str; 6] = [
+    "gpu_hours",
+    "measured_gpu_hours",
+    "busy_gpu_hours",
+    "useful_gpu_hours",
+    "waited_gpu_hours",
+    "energy_kwh",
+];
+
+/// The keys of a row: its start and its group, then these figures.
+#[must_use]
+pub fn keys(figures: &[&str]) -> Vec<String> {
+    let group = ["start", "project", "user", "model", "kind", "node", "pool", "job"];
+    group.iter().chain(figures).map(|key| (*key).to_owned()).collect()
 }
 
 const COLUMNS: &[Column<UsageRow>] = &[
