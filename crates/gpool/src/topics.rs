@@ -159,6 +159,7 @@ all          all your jobs that have not ended; --user NAME, or --user all for
                       -o json
 -o csv, tsv, name     values separated by commas or tabs; only the name or ID of
                       each row
+-o html               a page that needs no other file, to store or send
 --filter state=held   only matching rows; --sort -priority sorts; -n 20 limits
                       the rows
 --since 2h --until 15:30

@@ -3,6 +3,7 @@
 
 mod admin;
 mod assets;
+mod bars;
 mod confirm;
 mod cost;
 mod docs;
@@ -18,6 +19,7 @@ mod overview;
 mod projects;
 mod queue;
 mod reservations;
+mod saved;
 mod spec;
 mod submit;
 mod text;
@@ -29,6 +31,7 @@ use askama::Template;
 
 pub use admin::Admin;
 pub use assets::{Asset, asset};
+pub use bars::Bars;
 pub use confirm::Confirm;
 pub use cost::CostPage;
 pub use docs::{Docs, Route};
@@ -40,6 +43,7 @@ pub use overview::{Overview, RANGES};
 pub use projects::Projects;
 pub use queue::{Filters, Queue, STATES};
 pub use reservations::Reservations;
+pub use saved::{SavedJob, SavedTable, saved_jobs};
 pub use submit::{Asked, Submit};
 pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;

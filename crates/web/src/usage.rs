@@ -3,6 +3,7 @@
 use askama::Template;
 use gpool_wire::usage::UsageRow;
 
+use crate::bars::Bars;
 use crate::frame::Frame;
 use crate::overview::RANGES;
 use crate::written;
@@ -28,7 +29,6 @@ struct Row {
     hours: String,
     busy: String,
     idle: String,
-    /// Percentages of the largest group: busy, idle and not measured, one after the other.
     parts: [f64; 3],
     busy_percent: String,
 }
@@ -41,6 +41,7 @@ struct Page<'a> {
     range: &'a str,
     ranges: [(&'static str, bool); RANGES.len()],
     properties: [(&'static str, bool); PROPERTIES.len()],
+    legend: [&'static str; 3],
     rows: Vec<Row>,
 }
 
@@ -48,30 +49,29 @@ impl UsagePage<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let largest = self.rows.iter().map(|row| row.gpu_hours).fold(0.0, f64::max);
+        let bars = Bars::of_usage(&self.rows.iter().collect::<Vec<_>>());
         let page = Page {
             frame: self.frame,
             by: self.by,
             range: self.range,
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             properties: PROPERTIES.map(|property| (property, property == self.by)),
-            rows: self.rows.iter().map(|row| shown(row, largest)).collect(),
+            legend: bars.parts,
+            rows: self.rows.iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
         };
         written(&page)
     }
 }
 
-fn shown(row: &UsageRow, largest: f64) -> Row {
-    let percent = |hours: f64| if largest > 0.0 { 100.0 * hours / largest } else { 0.0 };
+fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
-    let not_measured = (row.gpu_hours - row.measured_gpu_hours).max(0.0);
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     Row {
         name: name(row),
         hours: figure(row.gpu_hours),
         busy: hours(busy),
         idle: hours(idle),
-        parts: [busy.unwrap_or(0.0), idle.unwrap_or(0.0), not_measured].map(percent),
+        parts,
         busy_percent: match busy {
             Some(busy) if row.measured_gpu_hours > 0.0 => {
                 format!("{:.0} %", 100.0 * busy / row.measured_gpu_hours)

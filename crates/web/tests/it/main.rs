@@ -5,6 +5,7 @@
 mod gantt;
 mod job;
 mod overview;
+mod saved;
 mod whatif;
 
 use gpool_model::{Millis, Timestamp};
