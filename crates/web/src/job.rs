@@ -6,7 +6,7 @@ use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
-use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
+use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Report, Time};
 
 use crate::frame::Frame;
 use crate::jobs::{Table, limit, style};
@@ -83,7 +83,7 @@ struct Page<'a> {
     charts: Vec<Chart>,
     marks: Vec<Mark>,
     used: Vec<Used>,
-    hints: Vec<String>,
+    notes: Vec<String>,
     command: String,
     events: Vec<Event<'a>>,
     n_earlier: usize,
@@ -113,7 +113,7 @@ impl JobPage<'_> {
             charts: lines::charts(job, self.gpus, self.history),
             marks: lines::marks(events, self.history),
             used: used(report),
-            hints: hints(report),
+            notes: notes(report),
             command: if job.private { String::new() } else { spec::command(job) },
             events: events[n_earlier..].iter().rev().map(|it| self.event(it)).collect(),
             n_earlier,
@@ -205,9 +205,11 @@ pub fn used(report: &Report) -> Vec<Used> {
     rows.into_iter().filter_map(used).collect()
 }
 
-/// The hints for the next request.
-pub fn hints(report: &Report) -> Vec<String> {
-    report.hints.iter().map(|hint| hint.text.clone()).collect()
+/// The use on each node, and the hints for the next request.
+pub fn notes(report: &Report) -> Vec<String> {
+    let nodes = NodeUse::texts(&report.nodes).into_iter();
+    let nodes = nodes.map(|(node, used)| format!("GPUs on {node}: {used}"));
+    nodes.chain(report.hints.iter().map(|hint| hint.text.clone())).collect()
 }
 
 /// Output without control characters and terminal sequences.

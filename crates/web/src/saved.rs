@@ -6,7 +6,7 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, JobEvent, Report, Time};
 
 use crate::bars::Bars;
-use crate::job::{Used, hints, rows, used};
+use crate::job::{Used, notes, rows, used};
 use crate::jobs::style;
 use crate::lines::{self, Chart, Mark};
 use crate::{asset, written};
@@ -78,7 +78,7 @@ struct Job<'a> {
     style: &'static str,
     rows: Vec<(&'static str, String)>,
     used: Vec<Used>,
-    hints: Vec<String>,
+    notes: Vec<String>,
     charts: Vec<Chart>,
     marks: Vec<Mark>,
 }
@@ -108,7 +108,7 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
         style: style(report.job.state),
         rows: rows(&report.job, now),
         used: used(report),
-        hints: hints(report),
+        notes: notes(report),
         charts: lines::charts(&report.job, gpus, history),
         marks: lines::marks(events, history),
     }

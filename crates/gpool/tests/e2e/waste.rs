@@ -37,6 +37,10 @@ fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
     let lines: Vec<&str> = table.lines().filter(|line| line.contains("cancelled")).collect();
     assert_eq!(lines.len(), 2, "{table}");
     assert!(lines[0].contains("idle"), "{table}");
+    let report = cluster.gpool(["report", &busy, "--json"]).json();
+    let node = &report["items"][0]["nodes"][0];
+    assert_eq!((&node["node"], &node["gpus"][0]["index"]), (&"lab1".into(), &1.into()), "{report}");
+    assert!(figure(node, "gpu_utilization") > 0.2, "{report}");
     for (words, title) in [
         (&["waste"][..], "Idle GPU time of jobs since 7d"),
         (&["usage", "--by", "user", "--since", "1d"], "GPU time by user since 1d"),
