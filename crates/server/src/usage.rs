@@ -49,7 +49,15 @@ impl UsageHistory {
         if !self.path.exists() {
             return Ok(Vec::new());
         }
-        Reader::new(&self.path).report(report).map_err(internal)
+        let mut rows = Reader::new(&self.path).report(report).map_err(internal)?;
+        // Guarantees are those of projects, and no part of a user or model has one.
+        if report.by.iter().any(|by| *by != Dimension::Project) {
+            rows.retain(|ReportRow { totals, .. }| {
+                let guaranteed_ms = totals.guaranteed_ms;
+                *totals != Totals { guaranteed_ms, ..Totals::default() }
+            });
+        }
+        Ok(rows)
     }
 
     /// Series of devices, a line of each series for each device; `None` before the first minute.

@@ -4,6 +4,7 @@ use askama::Template;
 use gpool_wire::usage::UsageRow;
 
 use crate::bars::Bars;
+use crate::course::{Chart, Course};
 use crate::frame::Frame;
 use crate::overview::RANGES;
 use crate::written;
@@ -18,6 +19,8 @@ pub struct UsagePage<'a> {
     pub frame: Frame<'a>,
     /// GPU time, most first.
     pub rows: &'a [UsageRow],
+    /// The same over time, if it is split by project.
+    pub course: Option<Course<'a>>,
     /// The property that splits it, one of [`PROPERTIES`].
     pub by: &'a str,
     /// The shown range, one of [`RANGES`].
@@ -31,6 +34,8 @@ struct Row {
     idle: String,
     parts: [f64; 3],
     busy_percent: String,
+    guaranteed: String,
+    waited: String,
 }
 
 #[derive(Template)]
@@ -43,6 +48,7 @@ struct Page<'a> {
     properties: [(&'static str, bool); PROPERTIES.len()],
     legend: [&'static str; 3],
     rows: Vec<Row>,
+    charts: Vec<Chart>,
 }
 
 impl UsagePage<'_> {
@@ -57,6 +63,7 @@ impl UsagePage<'_> {
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             properties: PROPERTIES.map(|property| (property, property == self.by)),
             legend: bars.parts,
+            charts: self.course.map(|course| course.charts()).unwrap_or_default(),
             rows: self.rows.iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
         };
         written(&page)
@@ -78,6 +85,8 @@ fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
             }
             _ => "not known".to_owned(),
         },
+        guaranteed: row.guaranteed_gpu_hours.map_or_else(String::new, figure),
+        waited: figure(row.waited_gpu_hours),
     }
 }
 

@@ -12,18 +12,29 @@ pub const USAGE: Noun<UsageRow> = Noun {
     columns: COLUMNS,
     table: &["group", "gpuh", "busy", "idle", "busypct"],
     wide: &[
-        "start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct", "waited", "kwh",
+        "start",
+        "group",
+        "gpuh",
+        "guaranteed",
+        "measured",
+        "busy",
+        "useful",
+        "idle",
+        "busypct",
+        "waited",
+        "kwh",
     ],
     name: group,
     keys: || keys(&KEYS),
 };
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "gpu_hours",
     "measured_gpu_hours",
     "busy_gpu_hours",
     "useful_gpu_hours",
     "waited_gpu_hours",
+    "guaranteed_gpu_hours",
     "energy_kwh",
 ];
 
@@ -38,6 +49,11 @@ const COLUMNS: &[Column<UsageRow>] = &[
     Column { name: "start", head: "START", cell: |row, _| Cell::new(&row.start.short()) },
     Column { name: "group", head: "GROUP", cell: |row, _| Cell::new(&group(row)) },
     Column { name: "gpuh", head: "GPU-H", cell: |row, _| Cell::new(&figure(row.gpu_hours)) },
+    Column {
+        name: "guaranteed",
+        head: "GUARANTEED",
+        cell: |row, _| Cell::new(&hours(row.guaranteed_gpu_hours)),
+    },
     Column {
         name: "measured",
         head: "MEASURED",

@@ -5,6 +5,7 @@ use crate::harness::{Cluster, until_so};
 #[test]
 fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
     let cluster = Cluster::new("sim:2xH100-80G");
+    cluster.gpool(["project", "create", "nlp", "--gpus", "1.5"]).ok();
     let idle = cluster.sh(&["--gpus", "1", "--time", "9h", "--name", "idle"], "sleep 1000");
     cluster.until_is(&idle, "running");
     let busy = cluster.sh(&["--gpus", "1", "--time", "8h", "--name", "<b>x"], "sleep 1000");
@@ -37,6 +38,11 @@ fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
     let lines: Vec<&str> = table.lines().filter(|line| line.contains("cancelled")).collect();
     assert_eq!(lines.len(), 2, "{table}");
     assert!(lines[0].contains("idle"), "{table}");
+    let usage = cluster.gpool(["usage", "--json"]).json();
+    let mut usage = usage["items"].as_array().unwrap().iter();
+    let nlp = usage.find(|row| row["project"] == "nlp").expect("it has a guarantee");
+    let recorded = figure(nlp, "guaranteed_gpu_hours");
+    assert!(recorded > 0.0 && figure(nlp, "gpu_hours") == 0.0, "{nlp}");
     let report = cluster.gpool(["report", &busy, "--json"]).json();
     let node = &report["items"][0]["nodes"][0];
     assert_eq!((&node["node"], &node["gpus"][0]["index"]), (&"lab1".into(), &1.into()), "{report}");

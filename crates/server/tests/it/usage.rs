@@ -30,7 +30,7 @@ fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
 }
 
 fn look(devices: impl Into<Vec<Seen>>) -> Look {
-    Look { devices: devices.into(), waiting: Vec::new() }
+    Look { devices: devices.into(), ..Look::default() }
 }
 
 #[test]
@@ -63,6 +63,39 @@ fn energy_and_waiting_time_are_recorded_with_pool_and_job() {
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);
     });
+}
+
+#[test]
+fn guarantees_are_those_of_projects_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = UsageHistory::new(folder.path());
+    let path = folder.path().join("usage").join("history.db");
+    let (mut history, _) = History::open(&path, Settings::default()).expect("a new store");
+    let mut minutes = Minutes::default();
+    let guaranteed = vec![("nlp".to_owned(), 1500), ("vision".to_owned(), 2000)];
+    let devices = [device("a", None, vec![held("1", "ana", 1000, None)])];
+    let look = Look { guaranteed, ..look(devices) };
+    let minute = Minute::new(START);
+    minutes.add(minute, 30_000, &look);
+    minutes.add(minute, 30_000, &look);
+    let over = minutes.add(minute.after(1), 1, &look).expect("it is over");
+    over.with_batch(|batch| history.append(minute, minute, batch)).expect("it is written");
+    let span = Span { from: minute, to: minute.after(1) };
+    let of = |by: &[Dimension]| {
+        let report = Report { span, step: None, by, only: &[], n_groups: 9 };
+        let rows = store.report(&report).expect("it is there").into_iter();
+        let row = |row: gpool_history::ReportRow| {
+            let names = row.names.unwrap_or_default().join(" ");
+            (names, row.totals.allocated_ms, row.totals.guaranteed_ms)
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let row =
+        |names: &str, allocated_ms, guaranteed_ms| (names.to_owned(), allocated_ms, guaranteed_ms);
+    let projects = [row("vision", 60_000, 120_000), row("nlp", 0, 90_000)];
+    assert_eq!(of(&[Dimension::Project]), projects);
+    assert_eq!(of(&[]), [row("", 60_000, 210_000)]);
+    assert_eq!(of(&[Dimension::Project, Dimension::User]), [row("vision ana", 60_000, 0)]);
 }
 
 #[test]
