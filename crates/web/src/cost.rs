@@ -7,7 +7,8 @@ use gpool_wire::cost::CostRow;
 use crate::bars::Bars;
 use crate::frame::Frame;
 use crate::overview::RANGES;
-use crate::usage::{PROPERTIES, figure, name};
+use crate::text::figure;
+use crate::usage::{PROPERTIES, name};
 use crate::written;
 
 /// The contents of the page of costs.

@@ -7,7 +7,7 @@ use gpool_wire::Time;
 use gpool_wire::usage::UsageRow;
 
 use crate::lines::{HEIGHT, WIDTH, path};
-use crate::usage::{figure, name};
+use crate::text::figure;
 
 /// More projects than this are not drawn.
 const PROJECTS_MAX: usize = 8;
@@ -51,10 +51,10 @@ impl Course<'_> {
         let since = |at: Time| at.0.since(first.0).get() / 1000 / self.step_s.max(1);
         let n_steps = usize::try_from(since(self.now)).unwrap_or(0) + 1;
         let mut projects = BTreeMap::<String, Vec<Gpus>>::new();
-        for row in
-            self.rows.iter().filter(|row| row.project.as_ref().is_some_and(|it| !it.is_empty()))
-        {
-            let steps = projects.entry(name(row)).or_insert_with(|| vec![Gpus::default(); n_steps]);
+        for row in self.rows {
+            let Some(project) = row.project.as_ref().filter(|it| !it.is_empty()) else { continue };
+            let new = || vec![Gpus::default(); n_steps];
+            let steps = projects.entry(project.clone()).or_insert_with(new);
             let step = usize::try_from(since(row.start)).unwrap_or(usize::MAX);
             let Some(gpus) = steps.get_mut(step) else { continue };
             let hours = self.hours(row.start);

@@ -7,6 +7,7 @@ use crate::bars::Bars;
 use crate::course::{Chart, Course};
 use crate::frame::Frame;
 use crate::overview::RANGES;
+use crate::text::figure;
 use crate::written;
 
 /// The properties that split the time on the page.
@@ -98,9 +99,4 @@ pub fn name(row: &UsageRow) -> String {
         name if name.is_empty() => "none".to_owned(),
         name => name,
     }
-}
-
-/// Hours as text.
-pub fn figure(hours: f64) -> String {
-    if hours >= 99.95 { format!("{hours:.0}") } else { format!("{hours:.2}") }
 }

@@ -38,6 +38,7 @@ pub mod gpu;
 mod hint;
 mod hold;
 pub mod job;
+mod job_history;
 pub mod json;
 pub mod kind;
 pub mod launch;

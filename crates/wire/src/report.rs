@@ -59,7 +59,7 @@ pub struct Report {
     /// Average fraction of the time with running kernels, 0 to 1, over the GPUs of the job; for a
     /// share of a GPU, only its own kernels. `null` if not measured.
     pub gpu_utilization: Option<f64>,
-    /// The use of the GPUs on each node, where it was recorded. Only in the answer for a single job.
+    /// The use of the GPUs on each node, where it was recorded. Empty for an array.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeUse>,
     /// Run time as a fraction of the time limit.

@@ -208,7 +208,6 @@ pub fn lines(
         let siblings = quota.projects.iter().filter(|it| it.parent == of.parent);
         siblings.fold((0.0, 0.0), |(shares, used), it| (shares + weight(it), used + it.used))
     };
-    let part = |one: f64, all: f64| if all > 0.0 { one / all } else { 0.0 };
     let tops = quota.projects.iter().filter(|row| row.parent.is_none());
     let all: f64 = tops.map(|row| row.used).sum();
     let root = Line {
@@ -240,30 +239,39 @@ pub fn lines(
             level_part: part(row.used, level_used),
             fair: row.share.map(|share| part(share, quota.gpus)),
         };
-        lines.push(line.clone());
-        let users = used.get(&row.project).into_iter().flatten();
-        let sum: f64 = users.clone().map(|(_, hours)| hours).sum();
-        #[expect(clippy::cast_precision_loss, reason = "a number of users")]
-        let n_users = users.clone().count() as f64;
-        for (user, hours) in users {
-            let share = part(*hours, sum);
-            let own = Line { user: Some(user.clone()), depth: line.depth + 1, ..line.clone() };
-            let used = line.used * share;
-            lines.push(match is_split {
-                true => Line {
-                    weight: "1".to_owned(),
-                    shares: shares / n_users,
-                    level_shares: 1.0 / n_users,
-                    used,
-                    part: part(used, all),
-                    level_part: share,
-                    fair: None,
-                    ..own
-                },
-                // As in Slurm, users without shares of their own have those of their account.
-                false => Line { weight: "parent".to_owned(), used, ..own },
-            });
-        }
+        let users = used.get(&row.project).map(|users| users_of(&line, users, all, is_split));
+        lines.push(line);
+        lines.extend(users.into_iter().flatten());
     }
     lines
+}
+
+fn part(one: f64, all: f64) -> f64 {
+    if all > 0.0 { one / all } else { 0.0 }
+}
+
+/// The lines of a project's users. `all` is the usage of all projects.
+fn users_of(line: &Line, users: &BTreeMap<String, f64>, all: f64, is_split: bool) -> Vec<Line> {
+    let sum: f64 = users.values().sum();
+    #[expect(clippy::cast_precision_loss, reason = "a number of users")]
+    let n_users = users.len() as f64;
+    let one = |(user, hours): (&String, &f64)| {
+        let share = part(*hours, sum);
+        let used = line.used * share;
+        let own = Line { user: Some(user.clone()), depth: line.depth + 1, used, ..line.clone() };
+        match is_split {
+            true => Line {
+                weight: "1".to_owned(),
+                shares: line.shares / n_users,
+                level_shares: 1.0 / n_users,
+                part: part(used, all),
+                level_part: share,
+                fair: None,
+                ..own
+            },
+            // As in Slurm, users without shares of their own have those of their account.
+            false => Line { weight: "parent".to_owned(), ..own },
+        }
+    };
+    users.iter().map(one).collect()
 }
