@@ -1,6 +1,7 @@
 //! GPU time that jobs hold and do not use.
 
 use crate::harness::{Cluster, until_so};
+use crate::notify::Endpoint;
 
 #[test]
 fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
@@ -8,7 +9,10 @@ fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
     cluster.gpool(["project", "create", "nlp", "--gpus", "1.5"]).ok();
     let idle = cluster.sh(&["--gpus", "1", "--time", "9h", "--name", "idle"], "sleep 1000");
     cluster.until_is(&idle, "running");
-    let busy = cluster.sh(&["--gpus", "1", "--time", "8h", "--name", "<b>x"], "sleep 1000");
+    let endpoint = Endpoint::new(|_| Some(204));
+    let rule = format!("cancel@{}", endpoint.url);
+    let flags = ["--gpus", "1", "--time", "8h", "--name", "<b>x", "--notify", &rule];
+    let busy = cluster.sh(&flags, "sleep 1000");
     cluster.until_is(&busy, "running");
     for (device, percent) in [("0", "5"), ("1", "90")] {
         cluster.gpool(["sim", "utilize", device, percent]).ok();
@@ -33,6 +37,10 @@ fn idle_jobs_are_ranked_with_the_jobs_that_would_start_without_them() {
     for id in [first, second].map(|row| row["job"]["id"].as_str().unwrap()) {
         cluster.until_ended(id);
     }
+    let message = endpoint.until_got(1)[0].json();
+    let used = &message["data"]["gpu_use"][0];
+    assert_eq!(used["node"], "lab1", "{message}");
+    assert!(figure(used, "gpu_utilization") > 0.2, "{message}");
     // Ended jobs keep what their agents measured.
     let table = cluster.gpool(["waste"]).ok();
     let lines: Vec<&str> = table.lines().filter(|line| line.contains("cancelled")).collect();
