@@ -68,7 +68,8 @@ fn list(client: &Client) {
     for form in [Format::Wide, Format::Json, Format::Jsonl, Format::Name] {
         let marked = BTreeSet::new();
         let view = view(&UTC);
-        let look = Look { view, width: Some(80), colors: false, footer: "", marked: &marked };
+        let (width, footer, title) = (Some(80), "", "");
+        let look = Look { view, width, colors: false, footer, marked: &marked, title, bars: None };
         are_shown(&JOBS.text(&rows, form, &[], &look).expect("the usual columns are there"));
     }
 }

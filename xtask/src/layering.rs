@@ -83,7 +83,7 @@ const TABLE: &[(&str, Allowed)] = &[
         ]),
     ),
     ("web", Allowed::Only(&["model", "wire"])),
-    ("cli", Allowed::Only(&["model", "wire", "client", "sys"])),
+    ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
     (
@@ -98,6 +98,7 @@ const TABLE: &[(&str, Allowed)] = &[
         Allowed::Only(&[
             "model",
             "wire",
+            "web",
             "client",
             "store",
             "device",

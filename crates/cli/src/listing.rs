@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gpool_web::Bars;
 use gpool_wire::{Time, catalogue};
 use serde::Serialize;
 use serde_json::Value;
@@ -61,13 +62,18 @@ pub struct Listing<T> {
     pub contents: Option<fn(&T) -> String>,
     /// The names of rows that have changed; [`show`] sets them.
     pub marked: BTreeSet<String>,
+    /// The title of a page.
+    pub title: String,
+    /// The bars beside the rows of a page.
+    pub bars: Option<fn(&[&T]) -> Bars>,
 }
 
 impl<T> Listing<T> {
     /// Rows, and the text below them.
     #[must_use]
     pub fn new(rows: Vec<Row<T>>, footer: String) -> Self {
-        Self { rows, footer, head: String::new(), contents: None, marked: BTreeSet::new() }
+        let (head, marked, title) = (String::new(), BTreeSet::new(), "gpool".to_owned());
+        Self { rows, footer, head, contents: None, marked, title, bars: None }
     }
 }
 
@@ -84,7 +90,10 @@ pub fn show<T: Serialize + Send>(
     let form = flags.form(session.global.json);
     let Some(every) = flags.watch else {
         let listing = read()?;
-        let look = session.look(&listing.footer);
+        let items: Vec<&T> = listing.rows.iter().map(|row| &row.item).collect();
+        let bars = listing.bars.filter(|_| form == Format::Html).map(|bars| bars(&items));
+        let (title, bars) = (&listing.title, bars.as_ref());
+        let look = Look { title, bars, ..session.look(&listing.footer) };
         session.screen.data(&noun.text(&listing.rows, form, &flags.format, &look)?)?;
         return Ok(Exit::OK);
     };

@@ -221,7 +221,8 @@ impl Session {
     pub fn look<'a>(&'a self, footer: &'a str) -> Look<'a> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         let (width, colors) = (self.screen.width, self.screen.colors);
-        Look { view: self.view(), width, colors, footer, marked: &NONE }
+        let view = self.view();
+        Look { view, width, colors, footer, marked: &NONE, title: "gpool", bars: None }
     }
 }
 

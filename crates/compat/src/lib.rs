@@ -29,6 +29,9 @@ pub static SHIMS: &[Shim] = &[
     slurm::SINFO,
     slurm::SACCT,
     slurm::SEFF,
+    slurm::SREPORT,
+    slurm::SSHARE,
+    slurm::SPRIO,
     gflow::GFLOWD,
     gflow::GBATCH,
     gflow::GRUN,
@@ -61,7 +64,10 @@ pub mod testing {
     pub use crate::slurm::scontrol_show::expanded;
     pub use crate::slurm::scontrol_update::limit;
     pub use crate::slurm::select::ids;
+    pub use crate::slurm::sprio::{Scale, factor};
     pub use crate::slurm::squeue::{LONG, Part, START, USUAL, by_letters, by_names};
+    pub use crate::slurm::sreport_lines as sreport;
+    pub use crate::slurm::sshare;
     pub use crate::slurm::step::plan::{Asked, Host, Plan, Process, plan};
     pub use crate::slurm::step::turns::Turn;
 }

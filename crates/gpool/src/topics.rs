@@ -159,6 +159,7 @@ all          all your jobs that have not ended; --user NAME, or --user all for
                       -o json
 -o csv, tsv, name     values separated by commas or tabs; only the name or ID of
                       each row
+-o html               a page that needs no other file, to store or send
 --filter state=held   only matching rows; --sort -priority sorts; -n 20 limits
                       the rows
 --since 2h --until 15:30
@@ -307,8 +308,8 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         about: "Slurm's commands and #SBATCH lines",
         text: "
 gpool install-shims --slurm FOLDER creates sbatch srun salloc squeue scancel
-scontrol sinfo sacct seff. Put FOLDER into PATH. --help of each lists its flags
-and their treatment, as does docs/using/compat.md.
+scontrol sinfo sacct seff sreport sshare sprio. Put FOLDER into PATH. --help of
+each lists its flags and their treatment, as does docs/using/compat.md.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working
                    folder
@@ -319,6 +320,12 @@ scontrol show job 17        also node, partition, hostnames; hold, release,
                             requeue, suspend
 scontrol update JobId=17 TimeLimit=2:00:00 Nice=50 JobName=x
 sacct -j 17 -X -P  since midnight, or -S and -E; --helpformat lists the fields
+sreport cluster AccountUtilizationByUser start=now-7days end=now -t Hours
+                   GPU time; also Utilization, UserUtilizationByAccount, and
+                   user TopUsage
+sshare -a          weights, recent GPU time and fair shares of projects
+sprio -l           keys of pending jobs: FAIRSHARE and JOBSIZE are parts of all
+                   GPUs, AGE is 1 when the job is escalated
 srun -G1 CMD       a job in the foreground; in a job, or with --jobid=17,
                    processes of the job
 salloc -N2         nodes for the srun of a shell on this machine, until it ends

@@ -94,6 +94,8 @@ pub struct Use<'a> {
     pub energy_j: Option<u64>,
     /// Requested GPUs times the time of waiting for capacity.
     pub waited_ms: u64,
+    /// Guaranteed GPUs of a project times the time; such use has no name but the project.
+    pub guaranteed_ms: u64,
 }
 
 impl From<&Use<'_>> for Totals {
@@ -108,6 +110,7 @@ impl From<&Use<'_>> for Totals {
             energy_j: used.energy_j.unwrap_or(0),
             energy_of_ms: measured(used.energy_j),
             waited_ms: used.waited_ms,
+            guaranteed_ms: used.guaranteed_ms,
         }
     }
 }

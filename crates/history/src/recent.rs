@@ -57,16 +57,16 @@ pub fn decode_values(
     Some(())
 }
 
-/// Added to the minute of use in the present form. Without it, rows lack pool, job, energy and
-/// waiting time: an older version wrote them, and they wait to be sealed.
+/// The form of use, above the minute. Older versions wrote the first two: rows of the first lack
+/// pool, job, energy and waiting time, those of the second guaranteed time. They wait to be sealed.
 const FORM: u32 = 64;
-/// The sums of a row in the older form.
-const N_OLDER: usize = 5;
+/// The names and sums of a row in each form.
+const FORMS: [(usize, usize); 3] = [(NODE + 1, 5), (7, 8), (7, 9)];
 
 /// Encodes use of one minute.
 pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Totals)>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put(&mut bytes, u64::from(minute + FORM));
+    put(&mut bytes, u64::from(minute + 2 * FORM));
     for (key, totals) in rows {
         key.iter().for_each(|part| put(&mut bytes, u64::from(*part)));
         totals.parts().into_iter().for_each(|sum| put(&mut bytes, sum));
@@ -77,15 +77,13 @@ pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Tota
 /// Reads use of one minute. `None` if the bytes are damaged.
 pub fn decode_use(mut bytes: &[u8], see: &mut dyn FnMut(usize, Key, Totals)) -> Option<()> {
     let head = take_u32(&mut bytes)?;
-    let (is_older, minute) = (head < FORM, head % FORM);
-    let minute = usize::try_from(minute).ok().filter(|minute| *minute < 60 && head < 2 * FORM)?;
+    let (n_key, n_sums) = *FORMS.get(usize::try_from(head / FORM).ok()?)?;
+    let minute = usize::try_from(head % FORM).ok().filter(|minute| *minute < 60)?;
     while !bytes.is_empty() {
         let (mut key, mut sums) = (Key::default(), Totals::default().parts());
-        let n_key = if is_older { NODE + 1 } else { key.len() };
         for part in &mut key[..n_key] {
             *part = take_u32(&mut bytes)?;
         }
-        let n_sums = if is_older { N_OLDER } else { sums.len() };
         for sum in &mut sums[..n_sums] {
             *sum = take(&mut bytes)?;
         }

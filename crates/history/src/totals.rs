@@ -17,8 +17,8 @@ pub const NODE: usize = 4;
 pub const JOB: usize = 6;
 
 /// Columns of a stored row: five names, minutes, sums, and then those that came later: pool, job,
-/// energy, waiting time.
-const N_COLUMNS: usize = 16;
+/// energy, waiting time, guaranteed time.
+const N_COLUMNS: usize = 17;
 /// Columns that each row has. Older rows end after them.
 const N_FIRST: usize = 11;
 
@@ -42,11 +42,13 @@ pub struct Totals {
     pub energy_of_ms: u64,
     /// Requested GPUs times the time that jobs waited for capacity.
     pub waited_ms: u64,
+    /// Guaranteed GPUs times the time of the guarantee.
+    pub guaranteed_ms: u64,
 }
 
 impl Totals {
     /// All sums, in the order of the columns.
-    pub(crate) fn parts(self) -> [u64; 8] {
+    pub(crate) fn parts(self) -> [u64; 9] {
         [
             self.allocated_ms,
             self.busy_ms,
@@ -56,13 +58,14 @@ impl Totals {
             self.energy_j,
             self.energy_of_ms,
             self.waited_ms,
+            self.guaranteed_ms,
         ]
     }
 
     /// The sums in the order of [`Totals::parts`].
-    pub(crate) fn of_parts(parts: [u64; 8]) -> Self {
+    pub(crate) fn of_parts(parts: [u64; 9]) -> Self {
         let [allocated_ms, busy_ms, busy_of_ms, useful_ms, useful_of_ms, rest @ ..] = parts;
-        let [energy_j, energy_of_ms, waited_ms] = rest;
+        let [energy_j, energy_of_ms, waited_ms, guaranteed_ms] = rest;
         Self {
             allocated_ms,
             busy_ms,
@@ -72,6 +75,7 @@ impl Totals {
             energy_j,
             energy_of_ms,
             waited_ms,
+            guaranteed_ms,
         }
     }
 }
@@ -149,10 +153,10 @@ pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
     }
     (0..n_rows).for_each(|ix| {
         let row: [u64; N_COLUMNS] = std::array::from_fn(|column| columns[column][ix]);
-        let [project, user, model, kind, node, minutes, a, b, c, d, e, pool, job, f, g, h] = row;
+        let [project, user, model, kind, node, minutes, a, b, c, d, e, pool, job, f, g, h, i] = row;
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
         let key = [project, user, model, kind, node, pool, job].map(number);
-        let totals = Totals::of_parts([a, b, c, d, e, f, g, h]);
+        let totals = Totals::of_parts([a, b, c, d, e, f, g, h, i]);
         see(key, Row { minutes, totals });
     });
     Some(())
@@ -160,6 +164,6 @@ pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
 
 fn cells(key: &Key, row: &Row) -> [u64; N_COLUMNS] {
     let [project, user, model, kind, node, pool, job] = key.map(u64::from);
-    let [a, b, c, d, e, f, g, h] = row.totals.parts();
-    [project, user, model, kind, node, row.minutes, a, b, c, d, e, pool, job, f, g, h]
+    let [a, b, c, d, e, f, g, h, i] = row.totals.parts();
+    [project, user, model, kind, node, row.minutes, a, b, c, d, e, pool, job, f, g, h, i]
 }

@@ -92,7 +92,7 @@ pub(crate) struct Shared {
     /// The certificates of the listener on the network, if there is one, and its address.
     pub network: OnceLock<(Arc<crate::tls::Tls>, std::net::SocketAddr)>,
     /// Utilization over time.
-    pub usage: UsageHistory,
+    pub usage: Arc<UsageHistory>,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<Account>,
     /// Tokens and network users.

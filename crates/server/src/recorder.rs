@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpool_control::project_tree;
 use gpool_model::device::Lending;
 use gpool_model::pattern::short_model;
-use gpool_model::{Device, Refusal};
+use gpool_model::{Device, Project, Refusal, ResourceKind};
 use gpool_world::{NodeRow, World};
 use tokio::time::MissedTickBehavior;
 
@@ -76,7 +77,7 @@ pub(crate) async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
                 devices.push(it);
             }
         }
-        Look { devices, waiting: waiting(view.world) }
+        Look { devices, waiting: waiting(view.world), guaranteed: guaranteed(view.world) }
     };
     handle.look(uid, Age::New, all).await
 }
@@ -139,6 +140,23 @@ fn waiting(world: &World) -> Vec<Waiting> {
             milli,
         };
     groups.into_iter().map(one).collect()
+}
+
+/// The guaranteed GPUs of each project. A department has the part that its projects are not
+/// guaranteed.
+fn guaranteed(world: &World) -> Vec<(String, u64)> {
+    let projects = world.projects();
+    let children = project_tree::children(projects);
+    let of = |project: &Project| {
+        project_tree::guaranteed(projects, &children, project, &ResourceKind::Gpu).finite()
+    };
+    let own = |project: &Project| {
+        let below = children.get(&project.name).into_iter().flatten();
+        let below: Option<u64> = below.filter_map(|name| projects.get(name)).map(of).sum();
+        Some(of(project)?.saturating_sub(below?))
+    };
+    let all = projects.values().filter_map(|it| Some((it.name.to_string(), own(it)?)));
+    all.filter(|(_, milli)| *milli > 0).collect()
 }
 
 /// The users of processes that gpool did not start, with equal parts of the device.

@@ -61,7 +61,8 @@ pub fn run(
     let shared = share(config, &store, inputs.clone())?;
     let on_done = shared.lives.before(inputs.clone());
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
-    let post = Post::new(Arc::clone(&shared.keys), &config.notify, inputs.clone());
+    let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
+    let post = Post::new(keys, &config.notify, usage, inputs.clone());
     let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
     fail::fail_point!("server-start-loaded");
@@ -127,7 +128,7 @@ fn share(
         early: OnceLock::new(),
         web: OnceLock::new(),
         network: OnceLock::new(),
-        usage: UsageHistory::new(&config.state_dir),
+        usage: Arc::new(UsageHistory::new(&config.state_dir)),
         account: OnceLock::new(),
         sign_ins,
         access,

@@ -4,13 +4,14 @@
 pub mod cost;
 pub mod idle;
 pub mod minutes;
+pub mod nodes;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gpool_history::{
-    Chart, DeviceSeries, History, JobSeries, Line, Minute, Reader, Report, ReportRow, Settings,
-    Span, Step,
+    Chart, DeviceSeries, Dimension, History, JobSeries, Minute, Reader, Report, ReportRow,
+    Settings, Span, Step, Totals,
 };
 use gpool_model::{Refusal, Timestamp};
 
@@ -48,7 +49,15 @@ impl UsageHistory {
         if !self.path.exists() {
             return Ok(Vec::new());
         }
-        Reader::new(&self.path).report(report).map_err(internal)
+        let mut rows = Reader::new(&self.path).report(report).map_err(internal)?;
+        // Guarantees are those of projects, and no part of a user or model has one.
+        if report.by.iter().any(|by| *by != Dimension::Project) {
+            rows.retain(|ReportRow { totals, .. }| {
+                let guaranteed_ms = totals.guaranteed_ms;
+                *totals != Totals { guaranteed_ms, ..Totals::default() }
+            });
+        }
+        Ok(rows)
     }
 
     /// Series of devices, a line of each series for each device; `None` before the first minute.
@@ -86,12 +95,29 @@ impl UsageHistory {
         let step = Step::fitting(span, 1);
         let series = [JobSeries::GpuUtilization];
         let chart = Reader::new(&self.path).jobs(jobs, &series, span, step).map_err(internal)?;
-        let mean = |line: &Line| {
-            let points = || line.points.iter().flatten();
-            let n: f64 = points().map(|point| f64::from(point.n_minutes)).sum();
-            (n > 0.0).then(|| points().map(|it| it.mean * f64::from(it.n_minutes)).sum::<f64>() / n)
-        };
-        Ok(chart.lines.iter().map(mean).collect())
+        Ok(chart.lines.iter().map(nodes::mean).collect())
+    }
+
+    /// The GPU time of a job on each node.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the range is too large.
+    pub fn nodes_of_job(
+        &self,
+        job: &str,
+        (from, to): (Timestamp, Timestamp),
+    ) -> Result<Vec<(String, Totals)>, Refusal> {
+        let rows = self.report(&Report {
+            span: Span { from: minute_of(from), to: minute_of(to).after(1) },
+            step: None,
+            by: &[Dimension::Node],
+            only: &[(Dimension::Job, job)],
+            n_groups: usize::MAX,
+        })?;
+        let named = |row: ReportRow| Some((row.names?.pop()?, row.totals));
+        let mut nodes: Vec<_> = rows.into_iter().filter_map(named).collect();
+        nodes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(nodes)
     }
 
     /// When a job did not use its GPUs; `None` if that was not recorded.

@@ -4,9 +4,11 @@ use askama::Template;
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
 
+use crate::bars::Bars;
 use crate::frame::Frame;
 use crate::overview::RANGES;
-use crate::usage::{PROPERTIES, figure, name};
+use crate::text::figure;
+use crate::usage::{PROPERTIES, name};
 use crate::written;
 
 /// The contents of the page of costs.
@@ -37,7 +39,6 @@ struct Row {
     idle: String,
     energy: String,
     waited: String,
-    /// Percentages of the highest cost: busy or not measured, idle, energy, one after the other.
     parts: [f64; 3],
 }
 
@@ -58,6 +59,7 @@ struct Page<'a> {
     range: &'a str,
     ranges: [(&'static str, bool); RANGES.len()],
     properties: [(&'static str, bool); CostPage::PROPERTIES.len()],
+    legend: [&'static str; 3],
     rows: Vec<Row>,
     unpriced: Option<String>,
     budgets: Vec<Budget>,
@@ -67,7 +69,7 @@ impl CostPage<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let highest = self.rows.iter().map(|row| row.cost.cost).fold(0.0, f64::max);
+        let bars = Bars::of_cost(&self.rows.iter().collect::<Vec<_>>());
         let unpriced: f64 = self.rows.iter().map(|row| row.cost.unpriced_gpu_hours).sum();
         let page = Page {
             frame: self.frame,
@@ -75,7 +77,8 @@ impl CostPage<'_> {
             range: self.range,
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             properties: Self::PROPERTIES.map(|property| (property, property == self.by)),
-            rows: self.rows.iter().map(|row| shown(row, highest)).collect(),
+            legend: bars.parts,
+            rows: self.rows.iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
             budgets: self.budgets.iter().map(budget).collect(),
             unpriced: (unpriced >= 0.005).then(|| figure(unpriced)),
         };
@@ -83,14 +86,12 @@ impl CostPage<'_> {
     }
 }
 
-fn shown(row: &CostRow, highest: f64) -> Row {
+fn shown(row: &CostRow, parts: [f64; 3]) -> Row {
     let CostRow { usage, cost } = row;
     let money = |amount: Option<f64>| match amount {
         Some(amount) if !cost.currency.is_empty() => format!("{amount:.2} {}", cost.currency),
         _ => "not known".to_owned(),
     };
-    let percent = |part: f64| if highest > 0.0 { 100.0 * part.max(0.0) / highest } else { 0.0 };
-    let (idle, energy) = (cost.idle_cost.unwrap_or(0.0), cost.energy_cost.unwrap_or(0.0));
     Row {
         name: name(usage),
         hours: figure(usage.gpu_hours),
@@ -98,7 +99,7 @@ fn shown(row: &CostRow, highest: f64) -> Row {
         idle: money(cost.idle_cost),
         energy: money(cost.energy_cost),
         waited: money(Some(cost.waited_cost)),
-        parts: [cost.cost - idle - energy, idle, energy].map(percent),
+        parts,
     }
 }
 

@@ -6,7 +6,7 @@ use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
-use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
+use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Report, Time};
 
 use crate::frame::Frame;
 use crate::jobs::{Table, limit, style};
@@ -57,10 +57,10 @@ struct Event<'a> {
 }
 
 /// A part of the request that the job used.
-struct Used {
-    label: &'static str,
-    text: String,
-    part: u32,
+pub struct Used {
+    pub label: &'static str,
+    pub text: String,
+    pub part: u32,
 }
 
 struct Elements {
@@ -83,7 +83,7 @@ struct Page<'a> {
     charts: Vec<Chart>,
     marks: Vec<Mark>,
     used: Vec<Used>,
-    hints: Vec<String>,
+    notes: Vec<String>,
     command: String,
     events: Vec<Event<'a>>,
     n_earlier: usize,
@@ -108,12 +108,12 @@ impl JobPage<'_> {
             state: job.state.as_str(),
             style: style(job.state),
             verbs: verbs.collect(),
-            rows: self.rows(job),
+            rows: rows(job, self.now),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
             charts: lines::charts(job, self.gpus, self.history),
             marks: lines::marks(events, self.history),
             used: used(report),
-            hints: report.hints.iter().map(|hint| hint.text.clone()).collect(),
+            notes: notes(report),
             command: if job.private { String::new() } else { spec::command(job) },
             events: events[n_earlier..].iter().rev().map(|it| self.event(it)).collect(),
             n_earlier,
@@ -152,42 +152,43 @@ impl JobPage<'_> {
         let table = Table::new(elements, self.now, "No element has this state.");
         Some(Elements { n: array.n_elements, states, table, next })
     }
+}
 
-    fn rows(&self, job: &Job) -> Vec<(&'static str, String)> {
-        let ago = |at: Time| format!("{} ({})", ago(at, self.now), at.short());
-        let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
-        let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
-        let all = [
-            ("User", Some(job.user.clone())),
-            ("Project", Some(job.project.clone())),
-            ("GPUs", Some(job.gpus.clone())),
-            ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
-            ("Priority", Some(job.priority.to_string())),
-            ("Time limit", limit(job).map(span)),
-            ("Submitted", Some(ago(job.submitted_at))),
-            ("Expected start", start.map(|at| format!("in {}", span(until(at, self.now))))),
-            ("Started", job.started_at.map(ago)),
-            ("Idle", job.idle_since.map(|at| format!("for {}", span(until(self.now, at))))),
-            ("Ended", job.ended_at.map(ago)),
-            ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
-            ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
-            ("Exit code", job.exit_code.map(|code| code.to_string())),
-            ("Cause", job.cause_text.clone()),
-            ("Directory", job.directory.clone()),
-            ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
-            ("Note", job.note.clone()),
-        ];
-        let live = job.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
-        let live = live.into_iter().map(|(label, text)| match label {
-            "memory" => ("Host memory", text),
-            _ => ("Disk", text),
-        });
-        all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
-    }
+/// The facts about a job, with their labels.
+pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
+    let ago = |at: Time| format!("{} ({})", ago(at, now), at.short());
+    let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
+    let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
+    let all = [
+        ("User", Some(job.user.clone())),
+        ("Project", Some(job.project.clone())),
+        ("GPUs", Some(job.gpus.clone())),
+        ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
+        ("Priority", Some(job.priority.to_string())),
+        ("Time limit", limit(job).map(span)),
+        ("Submitted", Some(ago(job.submitted_at))),
+        ("Expected start", start.map(|at| format!("in {}", span(until(at, now))))),
+        ("Started", job.started_at.map(ago)),
+        ("Idle", job.idle_since.map(|at| format!("for {}", span(until(now, at))))),
+        ("Ended", job.ended_at.map(ago)),
+        ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
+        ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
+        ("Exit code", job.exit_code.map(|code| code.to_string())),
+        ("Cause", job.cause_text.clone()),
+        ("Directory", job.directory.clone()),
+        ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
+        ("Note", job.note.clone()),
+    ];
+    let live = job.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
+    let live = live.into_iter().map(|(label, text)| match label {
+        "memory" => ("Host memory", text),
+        _ => ("Disk", text),
+    });
+    all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
 }
 
 /// The measured parts of the request.
-fn used(report: &Report) -> Vec<Used> {
+pub fn used(report: &Report) -> Vec<Used> {
     let peak =
         |bytes: Option<u64>| bytes.map_or_else(String::new, |it| format!(", {} peak", gib(it)));
     let rows = [
@@ -202,6 +203,13 @@ fn used(report: &Report) -> Vec<Used> {
         Some(Used { label, text: format!("{part} %{more}"), part })
     };
     rows.into_iter().filter_map(used).collect()
+}
+
+/// The use on each node, and the hints for the next request.
+pub fn notes(report: &Report) -> Vec<String> {
+    let nodes = NodeUse::texts(&report.nodes).into_iter();
+    let nodes = nodes.map(|(node, used)| format!("GPUs on {node}: {used}"));
+    nodes.chain(report.hints.iter().map(|hint| hint.text.clone())).collect()
 }
 
 /// Output without control characters and terminal sequences.

@@ -3,8 +3,10 @@
 
 mod admin;
 mod assets;
+mod bars;
 mod confirm;
 mod cost;
+mod course;
 mod docs;
 mod frame;
 mod gantt;
@@ -18,6 +20,7 @@ mod overview;
 mod projects;
 mod queue;
 mod reservations;
+mod saved;
 mod spec;
 mod submit;
 mod text;
@@ -29,8 +32,10 @@ use askama::Template;
 
 pub use admin::Admin;
 pub use assets::{Asset, asset};
+pub use bars::Bars;
 pub use confirm::Confirm;
 pub use cost::CostPage;
+pub use course::Course;
 pub use docs::{Docs, Route};
 pub use frame::Frame;
 pub use job::JobPage;
@@ -40,6 +45,7 @@ pub use overview::{Overview, RANGES};
 pub use projects::Projects;
 pub use queue::{Filters, Queue, STATES};
 pub use reservations::Reservations;
+pub use saved::{SavedJob, SavedTable, saved_jobs};
 pub use submit::{Asked, Submit};
 pub use usage::{PROPERTIES, UsagePage};
 pub use wall::Wall;

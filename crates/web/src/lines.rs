@@ -9,8 +9,8 @@ use gpool_wire::{Gpu, Job, JobEvent};
 use crate::text::{gib, percent, span, until};
 
 /// The size of a chart.
-const WIDTH: usize = 600;
-const HEIGHT: f64 = 48.0;
+pub const WIDTH: usize = 600;
+pub const HEIGHT: f64 = 48.0;
 /// More devices than this are not drawn.
 const CHARTS_MAX: usize = 16;
 /// Below this utilization a device is idle.
@@ -113,7 +113,7 @@ fn whole(value: f64) -> u64 {
 }
 
 /// Areas of neighbors that were measured; a single point is a step wide.
-fn path(values: &[Option<f64>], most: f64) -> String {
+pub fn path(values: &[Option<f64>], most: f64) -> String {
     let mut path = String::new();
     let mut at = 0;
     for run in values.chunk_by(|one, next| one.is_some() == next.is_some()) {

@@ -89,3 +89,8 @@ pub fn places(placement: &[PlacedOn]) -> String {
     };
     placement.iter().map(place).collect::<Vec<_>>().join(" ")
 }
+
+/// Hours as text.
+pub fn figure(hours: f64) -> String {
+    if hours >= 99.95 { format!("{hours:.0}") } else { format!("{hours:.2}") }
+}

@@ -3,8 +3,11 @@
 use askama::Template;
 use gpool_wire::usage::UsageRow;
 
+use crate::bars::Bars;
+use crate::course::{Chart, Course};
 use crate::frame::Frame;
 use crate::overview::RANGES;
+use crate::text::figure;
 use crate::written;
 
 /// The properties that split the time on the page.
@@ -17,6 +20,8 @@ pub struct UsagePage<'a> {
     pub frame: Frame<'a>,
     /// GPU time, most first.
     pub rows: &'a [UsageRow],
+    /// The same over time, if it is split by project.
+    pub course: Option<Course<'a>>,
     /// The property that splits it, one of [`PROPERTIES`].
     pub by: &'a str,
     /// The shown range, one of [`RANGES`].
@@ -28,9 +33,10 @@ struct Row {
     hours: String,
     busy: String,
     idle: String,
-    /// Percentages of the largest group: busy, idle and not measured, one after the other.
     parts: [f64; 3],
     busy_percent: String,
+    guaranteed: String,
+    waited: String,
 }
 
 #[derive(Template)]
@@ -41,43 +47,47 @@ struct Page<'a> {
     range: &'a str,
     ranges: [(&'static str, bool); RANGES.len()],
     properties: [(&'static str, bool); PROPERTIES.len()],
+    legend: [&'static str; 3],
     rows: Vec<Row>,
+    charts: Vec<Chart>,
 }
 
 impl UsagePage<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let largest = self.rows.iter().map(|row| row.gpu_hours).fold(0.0, f64::max);
+        let bars = Bars::of_usage(&self.rows.iter().collect::<Vec<_>>());
         let page = Page {
             frame: self.frame,
             by: self.by,
             range: self.range,
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             properties: PROPERTIES.map(|property| (property, property == self.by)),
-            rows: self.rows.iter().map(|row| shown(row, largest)).collect(),
+            legend: bars.parts,
+            charts: self.course.map(|course| course.charts()).unwrap_or_default(),
+            rows: self.rows.iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
         };
         written(&page)
     }
 }
 
-fn shown(row: &UsageRow, largest: f64) -> Row {
-    let percent = |hours: f64| if largest > 0.0 { 100.0 * hours / largest } else { 0.0 };
+fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
-    let not_measured = (row.gpu_hours - row.measured_gpu_hours).max(0.0);
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     Row {
         name: name(row),
         hours: figure(row.gpu_hours),
         busy: hours(busy),
         idle: hours(idle),
-        parts: [busy.unwrap_or(0.0), idle.unwrap_or(0.0), not_measured].map(percent),
+        parts,
         busy_percent: match busy {
             Some(busy) if row.measured_gpu_hours > 0.0 => {
                 format!("{:.0} %", 100.0 * busy / row.measured_gpu_hours)
             }
             _ => "not known".to_owned(),
         },
+        guaranteed: row.guaranteed_gpu_hours.map_or_else(String::new, figure),
+        waited: figure(row.waited_gpu_hours),
     }
 }
 
@@ -89,9 +99,4 @@ pub fn name(row: &UsageRow) -> String {
         name if name.is_empty() => "none".to_owned(),
         name => name,
     }
-}
-
-/// Hours as text.
-pub fn figure(hours: f64) -> String {
-    if hours >= 99.95 { format!("{hours:.0}") } else { format!("{hours:.2}") }
 }

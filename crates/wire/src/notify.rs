@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::job::Usage;
 use crate::json::nearest;
+use crate::node_use::NodeUse;
 use crate::schema;
 use crate::time::Time;
 use crate::time::seconds;
@@ -230,6 +231,9 @@ pub struct MessageJob {
     /// What the job used, if it has run and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The use of its GPUs on each node, if it has ended and the use was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_use: Vec<NodeUse>,
     /// Time since which the job has not used its GPUs, in a `job.idle` message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
@@ -277,6 +281,7 @@ impl From<&JobNews> for MessageJob {
             ran_s: news.started_at.and_then(ran),
             exit_code: news.exit_code,
             usage: news.usage.map(Usage::from),
+            gpu_use: Vec::new(),
             idle_since: news.idle_since.map(Time),
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),

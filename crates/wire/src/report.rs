@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::hint::Hint;
 use crate::job::Job;
+use crate::node_use::NodeUse;
 use crate::time::Time;
 
 /// Below this fraction of the request, a hint suggests a smaller request.
@@ -58,6 +59,9 @@ pub struct Report {
     /// Average fraction of the time with running kernels, 0 to 1, over the GPUs of the job; for a
     /// share of a GPU, only its own kernels. `null` if not measured.
     pub gpu_utilization: Option<f64>,
+    /// The use of the GPUs on each node, where it was recorded. Empty for an array.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeUse>,
     /// Run time as a fraction of the time limit.
     pub time_share: Option<f64>,
     /// Suggestions for the next request.
@@ -117,6 +121,7 @@ impl Report {
             gpu_memory_peak,
             gpu_memory_share: share(gpu_memory_peak.map(as_float), gpu_memory_limit.map(as_float)),
             gpu_utilization: job.usage.and_then(|usage| usage.gpu_utilization),
+            nodes: Vec::new(),
             // The limit applies to each element.
             time_share: share(ran_s.filter(|_| job.array.is_none()), job.time_limit),
             hints: Vec::new(),
@@ -126,6 +131,32 @@ impl Report {
             this.hints = this.find_hints();
         }
         this
+    }
+
+    /// Adds the use of the GPUs on each node, with a hint if only some were idle.
+    #[must_use]
+    pub fn with_nodes(mut self, nodes: Vec<NodeUse>) -> Self {
+        self.nodes = nodes;
+        let is_long = self.ran_s.is_some_and(|ran| ran >= RAN_LONG_ENOUGH_S);
+        if self.job.state.is_end() && is_long {
+            self.hints.extend(self.idle_part());
+        }
+        self
+    }
+
+    fn idle_part(&self) -> Option<Hint> {
+        let used = self.nodes.iter().flat_map(|node| {
+            node.gpus.iter().map(|gpu| (format!("{}:{}", node.node, gpu.index), gpu.utilization))
+        });
+        let used: Vec<(String, f64)> = used.filter_map(|(gpu, busy)| Some((gpu, busy?))).collect();
+        let idle = used.iter().filter(|(_, busy)| *busy < IDLE);
+        let idle: Vec<&str> = idle.map(|(gpu, _)| gpu.as_str()).collect();
+        let is_some = !idle.is_empty() && idle.len() < used.len();
+        // If the mean is that low, another hint covers all.
+        let is_some = is_some && self.gpu_utilization.is_none_or(|busy| busy >= IDLE);
+        let (code, flags) = ("gpus_idle_in_part".to_owned(), None);
+        let text = format!("{} of {} GPUs were idle: {}", idle.len(), used.len(), idle.join(" "));
+        is_some.then_some(Hint { code, text, flags })
     }
 
     fn find_hints(&self) -> Vec<Hint> {

@@ -71,6 +71,10 @@ pub struct UsageRow {
     /// Requested GPUs times the time that jobs waited for capacity.
     #[serde(default)]
     pub waited_gpu_hours: f64,
+    /// Guaranteed GPUs times the time of the guarantee, if the time is split by nothing else than
+    /// the project; `null` without a guarantee, with one of all GPUs, and before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guaranteed_gpu_hours: Option<f64>,
     /// Energy in kilowatt-hours; `null` if it was not measured.
     #[serde(default)]
     pub energy_kwh: Option<f64>,
@@ -116,7 +120,7 @@ pub struct GpuHistoryParams {
 }
 
 /// The utilization of all devices over time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuHistory {
     /// Time of the first point.
     pub start: Time,

@@ -23,6 +23,8 @@ pub enum Format {
     Csv,
     /// Tab-separated values, unformatted.
     Tsv,
+    /// A page that needs no other file.
+    Html,
     /// Only the name or id of each item.
     Name,
 }
@@ -30,7 +32,7 @@ pub enum Format {
 /// Flags of every list.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ListFlags {
-    /// Output format: table, wide, json, jsonl, yaml, csv, tsv or name
+    /// Output format: table, wide, json, jsonl, yaml, csv, tsv, html or name
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "table")]
     #[arg(hide_possible_values = true)]
     #[arg(help_heading = "Output")]

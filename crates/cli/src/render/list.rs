@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use gpool_web::{Bars, SavedTable};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -175,11 +176,14 @@ impl<T: Serialize> Noun<T> {
         look: &Look<'_>,
     ) -> Result<String> {
         Ok(match form {
-            Format::Table | Format::Wide => {
-                let usual = if form == Format::Wide { self.wide } else { self.table };
+            Format::Table | Format::Wide | Format::Html => {
+                let usual = if form == Format::Table { self.table } else { self.wide };
                 let mut picked = self.pick(columns, usual, true)?;
                 if columns.is_empty() {
                     picked.retain(|picked| !is_vacant(picked, rows, &look.view));
+                }
+                if form == Format::Html {
+                    return Ok(page(rows, &picked, look));
                 }
                 let mut text = table(rows, &picked, look, self.name);
                 if columns.is_empty() && !look.footer.is_empty() {
@@ -257,6 +261,10 @@ pub struct Look<'a> {
     pub footer: &'a str,
     /// The names of rows to mark.
     pub marked: &'a BTreeSet<String>,
+    /// The title of a page.
+    pub title: &'a str,
+    /// The bars beside the rows of a page.
+    pub bars: Option<&'a Bars>,
 }
 
 /// Columns that are shown only if a row has a value in them.
@@ -274,11 +282,7 @@ fn table<T>(
     look: &Look<'_>,
     name: fn(&T) -> String,
 ) -> String {
-    let head = picked.iter().map(|picked| match picked {
-        Picked::Column(column) => column.head.to_owned(),
-        Picked::Key(key) => key.to_ascii_uppercase(),
-    });
-    let mut table = Table::new(head.collect());
+    let mut table = Table::new(heads(picked));
     for row in rows {
         let mut cells: Vec<Cell> =
             picked.iter().map(|picked| cell(row, picked, &look.view)).collect();
@@ -288,6 +292,31 @@ fn table<T>(
         table.push(cells);
     }
     table.render(look.width, look.colors)
+}
+
+fn heads<T>(picked: &[Picked<'_, T>]) -> Vec<String> {
+    let head = |picked: &Picked<'_, T>| match picked {
+        Picked::Column(column) => column.head.to_owned(),
+        Picked::Key(key) => key.to_ascii_uppercase(),
+    };
+    picked.iter().map(head).collect()
+}
+
+/// The rows as a page that stands alone.
+fn page<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {
+    let texts = |row: &Row<T>| {
+        let cells = picked.iter().map(|picked| cell(row, picked, &look.view));
+        cells.map(|cell| cell.text().to_owned()).collect()
+    };
+    let page = SavedTable {
+        title: look.title,
+        about: &look.view.clock.full(look.view.now),
+        heads: &heads(picked),
+        rows: &rows.iter().map(texts).collect::<Vec<_>>(),
+        bars: look.bars,
+        notes: look.footer,
+    };
+    page.page()
 }
 
 fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {

@@ -6,6 +6,7 @@ use crate::shim::{Family, Shim};
 
 pub(crate) mod arrays;
 pub(crate) mod cells;
+mod letters;
 mod sacct;
 mod salloc;
 mod sbatch;
@@ -16,9 +17,14 @@ pub(crate) mod scontrol_update;
 mod seff;
 pub(crate) mod select;
 mod sinfo;
+pub(crate) mod sprio;
 pub(crate) mod squeue;
+mod sreport;
+pub mod sreport_lines;
 mod srun;
+pub mod sshare;
 pub mod step;
+mod table;
 mod tres;
 
 /// Submits a script.
@@ -48,3 +54,12 @@ pub const SACCT: Shim =
 /// Reports how efficiently a job used its resources.
 pub const SEFF: Shim =
     Shim { name: "seff", family: Family::Slurm, run: seff::run, spoken: &[&seff::SPOKEN] };
+/// Reports GPU time of the cluster, of accounts and of users.
+pub const SREPORT: Shim =
+    Shim { name: "sreport", family: Family::Slurm, run: sreport::run, spoken: &[&sreport::SPOKEN] };
+/// Shows weights, recent usage and fair shares.
+pub const SSHARE: Shim =
+    Shim { name: "sshare", family: Family::Slurm, run: sshare::run, spoken: &[&sshare::SPOKEN] };
+/// Shows the sort keys of pending jobs.
+pub const SPRIO: Shim =
+    Shim { name: "sprio", family: Family::Slurm, run: sprio::run, spoken: &[&sprio::SPOKEN] };

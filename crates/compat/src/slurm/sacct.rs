@@ -1,8 +1,5 @@
 //! `sacct`: lists ended and running jobs with their usage.
 
-use std::fmt::Write as _;
-
-use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
@@ -13,6 +10,7 @@ use gpool_wire::{Job, Time, catalogue};
 
 use super::cells::{Cell, elapsed, long_time};
 use super::select::Filter;
+use super::table::{Field, picked, text};
 use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
@@ -63,10 +61,7 @@ const BRIEF: &str = "JobID,State,ExitCode";
 const LONG: &str = "JobID,JobName,Partition,User,Account,AllocCPUS,ReqMem,MaxRSS,Submit,Start,End,\
                     Elapsed,Timelimit,TotalCPU,State,ExitCode,NodeList";
 
-/// A field: its name, its default width, whether it is left-aligned, and its cell.
-type Field = (&'static str, usize, bool, Cell);
-
-const FIELDS: &[Field] = &[
+static FIELDS: &[Field<Cell>] = &[
     ("Account", 10, false, Cell::Account),
     ("AllocCPUS", 10, false, Cell::Cpus),
     ("AllocGRES", 12, false, Cell::Gres),
@@ -134,67 +129,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
         None if said.has("long") => LONG,
         None => USUAL,
     };
-    let fields = fields(format)?;
+    let picked =
+        picked("sacct", format, FIELDS).map_err(|failure| failure.tip("sacct --helpformat"))?;
     let jobs = jobs(&said, session)?;
-    let delimiter = said.value("delimiter").unwrap_or("|");
-    let is_open = said.has("parsable2");
-    let is_plain = is_open || said.has("parsable");
-    let mut text = String::new();
-    let mut put = |cells: Vec<String>| match (is_plain, is_open) {
-        (true, true) => text.push_str(&format!("{}\n", cells.join(delimiter))),
-        (true, false) => text.push_str(&format!("{}{delimiter}\n", cells.join(delimiter))),
-        _ => text.push_str(&aligned(&cells, &fields)),
-    };
-    if !said.has("noheader") {
-        put(fields.iter().map(|(field, _)| field.0.to_owned()).collect());
-        if !is_plain {
-            put(fields.iter().map(|(_, width)| "-".repeat(*width)).collect());
-        }
-    }
-    for job in &jobs {
-        put(fields.iter().map(|(field, _)| cell(field, job, session)).collect());
-    }
-    print(&text, session)
+    print(&text(&said, &picked, &jobs, |of, job| cell(of, job, session)), session)
 }
 
-fn cell(field: &Field, job: &Job, session: &Session) -> String {
-    match field.3 {
+fn cell(cell: Cell, job: &Job, session: &Session) -> String {
+    match cell {
         Cell::Elapsed => long_time(elapsed(job, session.view().now).unwrap_or(0)),
         cell => cell.text(job, session),
     }
-}
-
-fn aligned(cells: &[String], fields: &[(&Field, usize)]) -> String {
-    let mut line = String::new();
-    for (text, (field, width)) in cells.iter().zip(fields) {
-        let mut cut: String = text.chars().take(*width).collect();
-        if cut.len() < text.len() {
-            // As sacct marks a cut.
-            cut.pop();
-            cut.push('+');
-        }
-        let _ = match field.2 {
-            true => write!(line, "{cut:<width$} "),
-            false => write!(line, "{cut:>width$} "),
-        };
-    }
-    line.push('\n');
-    line
-}
-
-fn fields(format: &str) -> Result<Vec<(&'static Field, usize)>> {
-    let mut found = Vec::new();
-    for name in format.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let (name, width) = name.split_once('%').unwrap_or((name, ""));
-        let Some(field) = FIELDS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) else {
-            let what = format!("sacct of gpool has no field {name:?}");
-            return Err(Failure::new(errors::BAD_COLUMN, what).tip("sacct --helpformat"));
-        };
-        let width = width.trim_start_matches('-').parse().ok();
-        let width = width.filter(|width: &usize| (1..=1000).contains(width));
-        found.push((field, width.unwrap_or(field.1)));
-    }
-    Ok(found)
 }
 
 /// The selected jobs: without ids, those since midnight; without users, the caller's jobs, or all

@@ -12,8 +12,8 @@ use gpool_cli::render::clock::span;
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::gpu_hours_asked;
 use gpool_cli::session::Session;
-use gpool_wire::Report;
 use gpool_wire::live_usage::io;
+use gpool_wire::{NodeUse, Report};
 
 use super::cells::{self, elapsed, long_time};
 use super::tres::cores;
@@ -43,6 +43,9 @@ fn gpu_lines(report: &Report) -> String {
         if let Some(busy) = report.gpu_utilization {
             let _ = writeln!(text, "GPU Utilization: {:.0}%", 100.0 * busy);
         }
+        for (node, used) in NodeUse::texts(&report.nodes) {
+            let _ = writeln!(text, "GPUs on {}: {used}", safe(node));
+        }
         let limit = report.job.usage.and_then(|usage| usage.gpu_memory_limit);
         if let Some((peak, limit)) = report.gpu_memory_peak.zip(limit) {
             let _ = writeln!(text, "GPU Memory: {} MB of {} MB", peak >> 20, limit >> 20);
@@ -66,15 +69,16 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let [id] = ids.as_slice() else {
         return Err(Failure::new(errors::USAGE, "seff: give one job").tip("seff 17"));
     };
-    let job = session.client()?.job(id)?;
-    let wall = elapsed(&job, session.view().now).unwrap_or(0);
-    let cores = cores(&job);
+    let report = session.client()?.report(id)?;
+    let job = &report.job;
+    let wall = elapsed(job, session.view().now).unwrap_or(0);
+    let cores = cores(job);
     let used = job.usage.map_or(0, |usage| span(usage.cpu_user_s + usage.cpu_system_s).get());
     let mut text = String::new();
     let _ = writeln!(text, "Job ID: {}", job.id.replace('.', "_"));
     let _ = writeln!(text, "Cluster: gpool");
     let _ = writeln!(text, "User/Group: {0}/{0}", safe(&job.user));
-    let (_, state) = cells::state(&job);
+    let (_, state) = cells::state(job);
     let _ = writeln!(text, "State: {state} (exit code {})", job.exit_code.unwrap_or(0));
     let _ = writeln!(text, "Cores: {cores}");
     let _ = writeln!(text, "CPU Utilized: {}", long_time(used / 1000));
@@ -96,7 +100,6 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         _ => text.push_str("Memory Efficiency: no memory was requested\n"),
     }
-    let report = Report::new(job, session.view().now);
     if let Some(io) = io(report.read_bytes, report.written_bytes) {
         let _ = writeln!(text, "Disk: {io}");
     }

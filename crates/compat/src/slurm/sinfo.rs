@@ -13,6 +13,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Node};
 
+use super::letters::{Letters, letters};
 use crate::shim::{interval, print_every, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
@@ -54,6 +55,9 @@ static FLAGS: &[Flag] = &[
 /// `sinfo`.
 pub static SPOKEN: Spoken =
     Spoken { name: "sinfo", about: "List nodes of gpool", flags: &[FLAGS], words: "" };
+
+const LETTERS: Letters =
+    Letters { command: "sinfo", known: "%P %R %a %l %D %F %t %T %N %n %c %C %m %e %G %E %f" };
 
 const USUAL: &str = "%#P %.5a %.10l %.6D %.6t %N";
 const BY_NODE: &str = "%#N %.6D %#P %6t";
@@ -102,22 +106,15 @@ fn text(said: &Said, format: &str, session: &Session) -> Result<String> {
         let _ = writeln!(text, "{}", session.screen.clock.full(session.view().now));
     }
     if !said.has("noheader") {
-        line(&mut text, format, width_of, |letter| head(letter).map(str::to_owned))?;
+        LETTERS.line(&mut text, format, width_of, |letter| head(letter).map(str::to_owned))?;
     }
     for group in &groups {
-        line(&mut text, format, width_of, |letter| cell(letter, group))?;
+        LETTERS.line(&mut text, format, width_of, |letter| cell(letter, group))?;
     }
     if said.has("iterate") {
         text.push('\n');
     }
     Ok(text)
-}
-
-/// The letters of a format.
-fn letters(format: &str) -> Vec<char> {
-    let after = format.split('%').skip(1);
-    let letter = |part: &str| part.chars().find(|c| !c.is_ascii_digit() && !['.', '#'].contains(c));
-    after.filter_map(letter).collect()
 }
 
 /// Letters of fields that differ between nodes.
@@ -316,44 +313,4 @@ pub fn gres(gpus: &[Gpu], node: &Node, counts_as: impl Fn(&Gpu) -> bool) -> Stri
         return "(null)".to_owned();
     }
     counts.iter().map(|(model, n)| format!("gpu:{model}:{n}")).collect::<Vec<_>>().join(",")
-}
-
-/// Adds a line in a format; `%#P` takes the width that the column needs.
-fn line(
-    text: &mut String,
-    format: &str,
-    width_of: impl Fn(char) -> usize,
-    of: impl Fn(char) -> Option<String>,
-) -> Result<()> {
-    let mut rest = format.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            text.push(c);
-            continue;
-        }
-        let is_right = rest.next_if_eq(&'.').is_some();
-        let fits = rest.next_if_eq(&'#').is_some();
-        let mut width = String::new();
-        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-            width.push(digit);
-        }
-        let letter = rest.next().unwrap_or(' ');
-        let Some(value) = of(letter) else {
-            return Err(Failure::new(
-                errors::BAD_COLUMN,
-                format!("sinfo of gpool has no %{letter}"),
-            )
-            .why("there are %P %R %a %l %D %F %t %T %N %n %c %C %m %e %G %E %f"));
-        };
-        let n_chars = value.chars().count();
-        let width = if fits { width_of(letter) } else { width.parse().unwrap_or(n_chars) };
-        let width = width.min(1000);
-        let value: String = value.chars().take(width).collect();
-        let _ = match is_right {
-            true => write!(text, "{value:>width$}"),
-            false => write!(text, "{value:<width$}"),
-        };
-    }
-    text.push('\n');
-    Ok(())
 }

@@ -8,7 +8,7 @@ use gpool_cli::render::words::NOTHING;
 use gpool_wire::cost::{Cost, CostRow};
 
 use super::hours::figure;
-use super::usage::group;
+use super::usage::{group, keys};
 
 /// The table.
 pub const COST: Noun<CostRow> = Noun {
@@ -19,32 +19,20 @@ pub const COST: Noun<CostRow> = Noun {
         "waitedh", "waited",
     ],
     name: |row| group(&row.usage),
-    keys,
+    keys: || keys(&KEYS),
 };
 
-fn keys() -> Vec<String> {
-    [
-        "start",
-        "project",
-        "user",
-        "model",
-        "kind",
-        "node",
-        "pool",
-        "job",
-        "currency",
-        "gpu_hours",
-        "cost",
-        "idle_cost",
-        "energy_kwh",
-        "energy_cost",
-        "waited_gpu_hours",
-        "waited_cost",
-        "unpriced_gpu_hours",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
+const KEYS: [&str; 9] = [
+    "currency",
+    "gpu_hours",
+    "cost",
+    "idle_cost",
+    "energy_kwh",
+    "energy_cost",
+    "waited_gpu_hours",
+    "waited_cost",
+    "unpriced_gpu_hours",
+];
 
 const COLUMNS: &[Column<CostRow>] = &[
     Column { name: "start", head: "START", cell: |row, _| Cell::new(&row.usage.start.short()) },

@@ -5,9 +5,9 @@ use gpool_cli::render::page::Page;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::{Bytes, Millis};
-use gpool_wire::Report;
 use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::io;
+use gpool_wire::{NodeUse, Report};
 
 use super::hours::figure;
 
@@ -50,6 +50,9 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
 pub fn used(page: &mut Page, report: &Report) {
     page.label_if("GPUs", gpus(report).as_deref());
     page.label_if("GPU use", gpu_use(report).as_deref());
+    let nodes = NodeUse::texts(&report.nodes).into_iter();
+    let nodes: Vec<String> = nodes.map(|(node, used)| format!("{node} {used}")).collect();
+    page.labels("on nodes", &nodes);
     let cost: Vec<String> = report.job.cost.iter().map(Cost::text).collect();
     page.labels("cost", &cost);
     page.label_if("CPU", cpu(report).as_deref());

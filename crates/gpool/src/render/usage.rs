@@ -12,37 +12,48 @@ pub const USAGE: Noun<UsageRow> = Noun {
     columns: COLUMNS,
     table: &["group", "gpuh", "busy", "idle", "busypct"],
     wide: &[
-        "start", "group", "gpuh", "measured", "busy", "useful", "idle", "busypct", "waited", "kwh",
+        "start",
+        "group",
+        "gpuh",
+        "guaranteed",
+        "measured",
+        "busy",
+        "useful",
+        "idle",
+        "busypct",
+        "waited",
+        "kwh",
     ],
     name: group,
-    keys,
+    keys: || keys(&KEYS),
 };
 
-fn keys() -> Vec<String> {
-    [
-        "start",
-        "project",
-        "user",
-        "model",
-        "kind",
-        "node",
-        "pool",
-        "job",
-        "gpu_hours",
-        "measured_gpu_hours",
-        "busy_gpu_hours",
-        "useful_gpu_hours",
-        "waited_gpu_hours",
-        "energy_kwh",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+const KEYS: [&str; 7] = [
+    "gpu_hours",
+    "measured_gpu_hours",
+    "busy_gpu_hours",
+    "useful_gpu_hours",
+    "waited_gpu_hours",
+    "guaranteed_gpu_hours",
+    "energy_kwh",
+];
+
+/// The keys of a row: its start and its group, then these figures.
+#[must_use]
+pub fn keys(figures: &[&str]) -> Vec<String> {
+    let group = ["start", "project", "user", "model", "kind", "node", "pool", "job"];
+    group.iter().chain(figures).map(|key| (*key).to_owned()).collect()
 }
 
 const COLUMNS: &[Column<UsageRow>] = &[
     Column { name: "start", head: "START", cell: |row, _| Cell::new(&row.start.short()) },
     Column { name: "group", head: "GROUP", cell: |row, _| Cell::new(&group(row)) },
     Column { name: "gpuh", head: "GPU-H", cell: |row, _| Cell::new(&figure(row.gpu_hours)) },
+    Column {
+        name: "guaranteed",
+        head: "GUARANTEED",
+        cell: |row, _| Cell::new(&hours(row.guaranteed_gpu_hours)),
+    },
     Column {
         name: "measured",
         head: "MEASURED",

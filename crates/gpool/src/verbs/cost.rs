@@ -6,6 +6,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::listing::{Listing, show};
 use gpool_cli::render::list::select;
 use gpool_cli::session::Session;
+use gpool_web::Bars;
 
 use super::usage::RangeFlags;
 use crate::render::cost::{COST, footer};
@@ -32,6 +33,7 @@ pub fn run(args: &CostArgs, session: &Session) -> Result {
     show(&COST, &args.list, session, || {
         let rows = client.cost(&range)?;
         let footer = footer(&rows);
-        Ok(Listing::new(select(&COST, rows, &args.list)?, footer))
+        let listing = Listing::new(select(&COST, rows, &args.list)?, footer);
+        Ok(Listing { title: args.range.title("Cost"), bars: Some(Bars::of_cost), ..listing })
     })
 }

@@ -9,6 +9,10 @@ use gpool_cli::listing::Between;
 use gpool_cli::render::{json, yaml};
 use gpool_cli::resolve::{self, Scope};
 use gpool_cli::session::Session;
+use gpool_client::Client;
+use gpool_web::{SavedJob, saved_jobs};
+use gpool_wire::Report;
+use gpool_wire::usage::GpuHistoryParams;
 
 use crate::render::report::page;
 
@@ -23,11 +27,29 @@ pub struct ReportArgs {
     /// Latest end of the jobs to report
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// Output format: text, json, jsonl or yaml
+    /// Output format: text, json, jsonl, yaml or html
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: ReportFormat,
 }
+
+/// The output format of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ReportFormat {
+    /// Text for people.
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON object per line.
+    Jsonl,
+    /// The JSON document as YAML.
+    Yaml,
+    /// A page that needs no other file.
+    Html,
+}
+
+/// Points of the charts of a device.
+const POINTS: u32 = 120;
 
 /// Runs the verb.
 ///
@@ -52,16 +74,34 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result {
     if reports.is_empty() && !each.refused.is_empty() {
         return each.end("report on", Exit::OK);
     }
-    let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => {
+    let text = match args.output {
+        ReportFormat::Text if !session.global.json => {
             let pages: Vec<String> =
                 reports.iter().map(|report| page(report, &session.view())).collect();
             pages.join("\n")
         }
-        super::PageFormat::Json => json::list(&reports),
-        super::PageFormat::Jsonl => json::lines(&reports),
-        super::PageFormat::Yaml => yaml::of_json(&json::list(&reports)),
+        ReportFormat::Text | ReportFormat::Json => json::list(&reports),
+        ReportFormat::Jsonl => json::lines(&reports),
+        ReportFormat::Yaml => yaml::of_json(&json::list(&reports)),
+        ReportFormat::Html => html(&client, &reports, session)?,
     };
     session.screen.data(&text)?;
     each.end("report on", Exit::OK)
+}
+
+/// The reports as a page with the charts of the devices.
+fn html(client: &Client, reports: &[Report], session: &Session) -> Result<String> {
+    let view = session.view();
+    let gpus = client.gpus()?.items;
+    let mut all = Vec::with_capacity(reports.len());
+    for report in reports {
+        let asked = GpuHistoryParams::of_job(&report.job, view.now, POINTS);
+        let history = asked.map(|asked| client.gpu_history(&asked)).transpose()?;
+        all.push((report, client.life(&report.job.id)?.items, history.unwrap_or_default()));
+    }
+    let gpus = &gpus[..];
+    let jobs = all.iter();
+    let jobs = jobs.map(|(report, events, history)| SavedJob { report, events, gpus, history });
+    let jobs: Vec<SavedJob<'_>> = jobs.collect();
+    Ok(saved_jobs(&jobs, &view.clock.full(view.now), view.now))
 }

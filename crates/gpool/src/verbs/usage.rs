@@ -6,6 +6,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::listing::{Between, Listing, show};
 use gpool_cli::render::list::select;
 use gpool_cli::session::Session;
+use gpool_web::Bars;
 use gpool_wire::usage::UsageParams;
 
 use crate::render::usage::{USAGE, footer};
@@ -52,6 +53,13 @@ impl RangeFlags {
         let (by, step) = (Some(self.by.clone()), self.step.clone());
         Ok(UsageParams { by, since, until, step, limit: None })
     }
+
+    /// The title of a page with the report.
+    pub fn title(&self, what: &str) -> String {
+        let since = self.since.as_deref().unwrap_or("7d");
+        let until = self.until.as_ref().map(|until| format!(" until {until}"));
+        format!("{what} by {} since {since}{}", self.by, until.unwrap_or_default())
+    }
 }
 
 /// Runs the verb.
@@ -64,6 +72,7 @@ pub fn run(args: &UsageArgs, session: &Session) -> Result {
     show(&USAGE, &args.list, session, || {
         let rows = client.usage(&range)?;
         let footer = footer(&rows);
-        Ok(Listing::new(select(&USAGE, rows, &args.list)?, footer))
+        let listing = Listing::new(select(&USAGE, rows, &args.list)?, footer);
+        Ok(Listing { title: args.range.title("GPU time"), bars: Some(Bars::of_usage), ..listing })
     })
 }

@@ -6,6 +6,7 @@ use gpool_cli::failure::Result;
 use gpool_cli::listing::{Between, Listing, show};
 use gpool_cli::render::list::select;
 use gpool_cli::session::Session;
+use gpool_web::Bars;
 
 use crate::render::waste::{WASTE, footer};
 
@@ -35,6 +36,9 @@ pub fn run(args: &WasteArgs, session: &Session) -> Result {
     show(&WASTE, &args.list, session, || {
         let rows = client.waste(between.since, args.list.limit, args.sooner)?;
         let footer = footer(&rows);
-        Ok(Listing::new(select(&WASTE, rows, &args.list)?, footer))
+        let listing = Listing::new(select(&WASTE, rows, &args.list)?, footer);
+        let since = args.since.as_deref().unwrap_or("7d");
+        let title = format!("Idle GPU time of jobs since {since}");
+        Ok(Listing { title, bars: Some(Bars::of_waste), ..listing })
     })
 }

@@ -135,3 +135,63 @@ fn pools_are_partitions_and_nodes_are_shown_and_drained() {
     assert_eq!(run("scontrol show hostnames lab[1-2],x"), "lab1\nlab2\nx\n");
     shim(&cluster, &bin, "scontrol show node nosuch").refused(2, &["nosuch", "lab1"]);
 }
+
+#[test]
+fn accounting_commands_report_gpu_time_shares_and_priorities() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    cluster.gpool(["project", "create", "nlp", "--gpus", "4", "--weight", "3"]).ok();
+    let flags = ["--project", "nlp", "--gpus", "4", "-t", "1h"];
+    let first = cluster.sh(&flags, "sleep 1000");
+    cluster.until_is(&first, "running");
+    let second = cluster.sh(&["--gpus", "2", "--priority=-3"], "true");
+    let third = cluster.sh(&["--gpus", "1"], "true");
+    for id in [&second, &third] {
+        cluster.until_is(id, "pending");
+    }
+    let me = cluster.job(&first).user;
+
+    assert_eq!(
+        run("sprio").lines().next(),
+        Some("          JOBID PARTITION   PRIORITY        AGE  FAIRSHARE    JOBSIZE")
+    );
+    let keys = run("sprio -h -o %i|%r|%u|%Y|%N|%J|%Q -S -J");
+    let line = |id: &str, rest: &str| format!("{id}|default|{me}|{rest}|N/A\n");
+    let of = [line(&second, "-3|3|0.5000000"), line(&third, "0|0|0.2500000")];
+    assert_eq!(keys, of.concat());
+    assert_eq!(run(&format!("sprio -h -o %i -j {third}")), format!("{third}\n"));
+    assert_eq!(run("sprio -h -w -o %i:%A:%S"), "Weights:1:\n");
+    let long = run("sprio -l");
+    assert!(long.lines().next().unwrap().ends_with("NICE TRES"), "{long}");
+
+    let minutes = "sreport cluster AccountUtil start=now-1hours end=now -nP -t seconds";
+    until_so("a minute is recorded", || run(minutes).contains("|nlp|"));
+    let lines = run(minutes);
+    let of = |line: &str| line.split('|').map(str::to_owned).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = lines.lines().map(of).collect();
+    let names: Vec<(&str, &str)> = lines.iter().map(|it| (&*it[1], &*it[2])).collect();
+    assert_eq!(names, [("root", ""), ("nlp", ""), ("nlp", &*me)]);
+    assert!(lines.iter().all(|it| it[0] == "gpool" && it[4] == "gres/gpu"), "{lines:?}");
+    assert!(lines[2][5].parse::<u64>().unwrap() > 0, "{lines:?}");
+    let top = run("sreport user top start=today end=now -P -T gres/gpu,cpu format=login,used%30");
+    assert!(top.contains("\nTop 10 Users ") && top.contains("\nUsage reported in TRES Minutes\n"));
+    assert!(top.contains(&format!("\nLogin|Used\n{me}|")), "{top}");
+    let cluster_line = run("sreport cluster util start=now-1hours end=now -nP -t percent");
+    let cells = of(cluster_line.trim_end());
+    assert_eq!((&*cells[0], &*cells[7]), ("gpool", "100.00%"), "{cluster_line}");
+    let empty = run("sreport cluster UserUtil start=now-1hours end=now -n users=nobody");
+    assert_eq!(empty, "");
+
+    let shares = run("sshare -a -P -o account,user,rawshares,normshares,rawusage,fairshare");
+    let lines: Vec<Vec<String>> = shares.lines().map(of).collect();
+    let head = ["Account", "User", "RawShares", "NormShares", "RawUsage", "FairShare"];
+    assert_eq!(lines[0], head);
+    let nlp = lines.iter().find(|it| it[0] == " nlp").expect("it is there");
+    assert_eq!((&*nlp[2], &*nlp[3]), ("3", "0.750000"), "{shares}");
+    assert!(nlp[5].parse::<f64>().unwrap() >= 0.75, "{shares}");
+    let own = lines.iter().find(|it| it[0] == "  nlp").expect("a line of the user");
+    assert_eq!((&own[1], &own[4]), (&me, &nlp[4]), "{shares}");
+    let other = run("sshare -n -u nobody -A nlp");
+    assert_eq!(other.lines().count(), 1, "{other}");
+}

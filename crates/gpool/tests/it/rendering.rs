@@ -33,7 +33,15 @@ fn list<T: Serialize>(noun: &Noun<T>, items: Vec<T>, form: Format, footer: &str)
             &rows,
             form,
             &[],
-            &Look { view, width: None, colors: false, footer, marked: &BTreeSet::new() },
+            &Look {
+                view,
+                width: None,
+                colors: false,
+                footer,
+                marked: &BTreeSet::new(),
+                title: "<title>",
+                bars: None,
+            },
         )
         .unwrap()
     })
@@ -53,6 +61,20 @@ fn the_queue_in_every_other_form() {
     let one = || vec![things::jobs().remove(2)];
     assert_snapshot!("json", list(&JOBS, one(), Format::Json, "not here"));
     assert_snapshot!("jsonl", list(&JOBS, one(), Format::Jsonl, "not here"));
+}
+
+#[test]
+fn names_are_no_markup_of_a_page() {
+    let mut jobs = things::jobs();
+    jobs[0].name = "<img src=x onerror=alert(1)>&\"'".to_owned();
+    let page = list(&JOBS, jobs, Format::Html, "<i>below</i>");
+    assert!(
+        page.contains("<td>&#60;img src=x onerror=alert(1)&#62;&#38;&#34;&#39;</td>"),
+        "{page}"
+    );
+    assert!(page.contains("<h1>&#60;title&#62;</h1>") && !page.contains("<i>below"), "{page}");
+    assert!(page.contains("<th scope=\"col\">ID</th>") && !page.contains("PARAMS"), "{page}");
+    assert!(!page.contains("<img") && !page.contains("href") && !page.contains("src=\""), "{page}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn use_of<'a>(project: &'a str, user: &'a str, node: &'a str) -> Use<'a> {
         useful_ms: None,
         energy_j: Some(6000),
         waited_ms: 0,
+        guaranteed_ms: 0,
     }
 }
 
@@ -168,6 +169,7 @@ fn time_is_reported_by_pool_and_job_with_energy_and_waiting_time() {
             use_of("nlp", "ana", "n1"),
             Use { job: "2.7", energy_j: None, ..use_of("nlp", "bo", "n2") },
             waiting.clone(),
+            Use { user: "", waited_ms: 0, guaranteed_ms: 480_000, ..waiting.clone() },
         ];
         write(&mut history, minute, &uses);
     }
@@ -180,6 +182,9 @@ fn time_is_reported_by_pool_and_job_with_energy_and_waiting_time() {
         assert_eq!(sums(&history, &[Dimension::Pool], range), [text("batch", 4), text("", 0)]);
         let only = &[(Dimension::Job, "1")][..];
         let report = Report { span: range, step: None, by: &[], only, n_groups: 1 };
+        let guaranteed = Report { only: &[(Dimension::Project, "nlp")], ..report.clone() };
+        let guaranteed = history.reader().report(&guaranteed).unwrap()[0].totals.guaranteed_ms;
+        assert_eq!(guaranteed, 960_000);
         let totals = history.reader().report(&report).unwrap()[0].totals;
         assert_eq!((totals.energy_j, totals.energy_of_ms, totals.waited_ms), (12_000, 120_000, 0));
         let all = history.reader().report(&Report { only: &[], ..report }).unwrap()[0].totals;
@@ -206,6 +211,12 @@ fn time_of_an_older_version_is_reported_with_what_it_has() {
         put(&mut recent, value);
     }
     insert("recent", 3 << 60 | i64::from(hour + 1) << 38, &recent);
+    // The same with pool, job, energy and waiting time.
+    let mut recent = Vec::new();
+    for value in [64 + 8, 1, 1, 1, 1, 1, 1, 1, 60_000, 30_000, 60_000, 0, 0, 0, 0, 0] {
+        put(&mut recent, value);
+    }
+    insert("recent", 3 << 60 | i64::from(hour + 1) << 38 | 1, &recent);
     // Sealed sums of an hour: by node, and of all nodes.
     for (level, node) in [(6, 1), (7, 0)] {
         let mut sums = Vec::new();
@@ -221,10 +232,12 @@ fn time_of_an_older_version_is_reported_with_what_it_has() {
     for now in [121, 300] {
         settle(&mut history, start().after(now));
         let both = span(start(), 120);
-        assert_eq!(sums(&history, &[Dimension::Project], both), [text("nlp", 2)]);
-        assert_eq!(sums(&history, &[Dimension::Node, Dimension::Pool], both), [text("n1 ", 2)]);
+        assert_eq!(sums(&history, &[Dimension::Project], both), [text("nlp", 3)]);
+        let pools = [text("n1 ", 2), text("n1 batch", 1)];
+        assert_eq!(sums(&history, &[Dimension::Node, Dimension::Pool], both), pools);
         let report = Report { span: both, step: None, by: &[], only: &[], n_groups: 1 };
         let totals = history.reader().report(&report).unwrap()[0].totals;
-        assert_eq!((totals.busy_ms, totals.energy_j, totals.energy_of_ms), (60_000, 0, 0));
+        assert_eq!((totals.busy_ms, totals.energy_j, totals.energy_of_ms), (90_000, 0, 0));
+        assert_eq!(totals.guaranteed_ms, 0);
     }
 }

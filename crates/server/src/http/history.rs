@@ -5,7 +5,7 @@ use axum::extract::State;
 use gpool_model::record::EndedJob;
 use gpool_model::{Millis, Outcome, Phase, Refusal};
 use gpool_store::{ArchiveFilter, Reader};
-use gpool_wire::{Document, ForecastState, Job, Problem, Report, Time, Totals};
+use gpool_wire::{Document, ForecastState, Job, NodeUse, Problem, Report, Time, Totals};
 
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
@@ -13,6 +13,7 @@ use super::listing::{self, ListParams};
 use super::{Api, jobs};
 use crate::codec;
 use crate::fault::internal;
+use crate::usage::{UsageHistory, nodes};
 
 /// Jobs that are summed up, at the most.
 const SUMMED_MAX: u64 = 200_000;
@@ -124,7 +125,24 @@ pub(crate) async fn report(
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let job = Job { cost, live, ..found.shown(&asker, now) };
-    Ok(Json(Document::new(Report::new(job, Time(now)))))
+    let handle = api.handle.clone();
+    let read = move || {
+        let nodes = nodes_of(&handle.shared.usage, &job, Time(now))?;
+        Ok::<_, Refusal>(Report::new(job, Time(now)).with_nodes(nodes))
+    };
+    let report = api.handle.beside(asker.caller.owner.uid, read).await?;
+    Ok(Json(Document::new(report)))
+}
+
+/// The use of a job's GPUs on each node; empty for an array, whose elements have their own.
+fn nodes_of(store: &UsageHistory, job: &Job, now: Time) -> Result<Vec<NodeUse>, Refusal> {
+    if job.array.is_some() || job.started_at.is_none() {
+        return Ok(Vec::new());
+    }
+    let range = (job.submitted_at.0, job.ended_at.unwrap_or(now).0);
+    let mut nodes = nodes::of_job(store, &job.id, range)?;
+    nodes::add_devices(store, &mut nodes, job, now)?;
+    Ok(nodes)
 }
 
 /// Returns the last forecast of job starts, and the accuracy of earlier ones.

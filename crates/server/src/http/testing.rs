@@ -115,7 +115,7 @@ impl Server {
             early: OnceLock::new(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
             network: OnceLock::new(),
-            usage: crate::usage::UsageHistory::new(folder),
+            usage: Arc::new(crate::usage::UsageHistory::new(folder)),
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
             sign_ins: None,
@@ -135,7 +135,8 @@ impl Server {
             still: Mutex::default(),
         });
         let (policy, give_back) = (Policy::fair(), || {});
-        let post = Post::new(Arc::clone(&shared.keys), &NotifySettings::default(), inputs.clone());
+        let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
+        let post = Post::new(keys, &NotifySettings::default(), usage, inputs.clone());
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
         let (found, reports) = (Found::of(core.world(), &shared.info.state_dir), inputs.clone());
         core.set_agents(Box::new(move |node, order| {

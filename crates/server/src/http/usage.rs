@@ -214,6 +214,7 @@ pub(super) fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
         busy_gpu_hours: measured(totals.busy_ms, totals.busy_of_ms),
         useful_gpu_hours: measured(totals.useful_ms, totals.useful_of_ms),
         waited_gpu_hours: hours(totals.waited_ms),
+        guaranteed_gpu_hours: (totals.guaranteed_ms > 0).then(|| hours(totals.guaranteed_ms)),
         // A kilowatt-hour is as many joules as an hour has milliseconds.
         energy_kwh: measured(totals.energy_j, totals.energy_of_ms),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gpool_model::Bytes;
 use gpool_model::notify::{Delivery, Sent};
+use gpool_wire::NodeUse;
 use gpool_wire::live_usage::io;
 use gpool_wire::notify::{MessageJob, is_mail_address};
 use lettre::Message;
@@ -53,8 +54,14 @@ impl MailSettings {
 
     /// Hands a message over, and waits until it is taken. Whatever the server or program does, no
     /// longer than that.
-    pub fn send(&self, delivery: &Delivery, to: &str, patience: Duration) -> Sent {
-        let message = match self.message(delivery, to) {
+    pub fn send(
+        &self,
+        delivery: &Delivery,
+        gpu_use: Vec<NodeUse>,
+        to: &str,
+        patience: Duration,
+    ) -> Sent {
+        let message = match self.message(delivery, gpu_use, to) {
             Ok(message) => message,
             Err(error) => return Sent::Refused { why: Arc::from(error.to_string()) },
         };
@@ -92,9 +99,10 @@ impl MailSettings {
     pub fn message(
         &self,
         delivery: &Delivery,
+        gpu_use: Vec<NodeUse>,
         to: &str,
     ) -> Result<Message, Box<dyn std::error::Error>> {
-        let job = MessageJob::from(&delivery.news);
+        let job = MessageJob { gpu_use, ..MessageJob::from(&delivery.news) };
         let (from, host) = self.from();
         let header = |name, value: &str| HeaderValue::new(name, value.to_owned());
         // RFC 3834: programs that answer mail leave this one alone.
@@ -201,6 +209,9 @@ fn body(job: &MessageJob) -> String {
     let known = facts.into_iter().filter_map(|(label, fact)| Some((label, fact?)));
     let mut text: String =
         known.map(|(label, fact)| format!("{label:<10} {}\n", line(&fact))).collect();
+    for (node, used) in NodeUse::texts(&job.gpu_use) {
+        text.push_str(&format!("GPUs on {}: {used}\n", line(node)));
+    }
     text.push_str(&format!("\ngpool show {0}\ngpool logs {0}\n", job.id));
     text
 }

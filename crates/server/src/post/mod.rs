@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use gpool_model::notify::{Delivery, Sent};
-use gpool_wire::Message;
+use gpool_model::notify::{Delivery, JobNews, Sent};
 use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, MessageJob, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use gpool_wire::{Message, NodeUse};
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -21,6 +21,7 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use crate::clock::now;
 use crate::input::Input;
+use crate::usage::{UsageHistory, nodes};
 
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
@@ -46,6 +47,7 @@ pub(crate) struct Post {
     /// The HTTP clients for users and for admins; admins may name any address.
     agents: [Agent; 2],
     mail: Arc<MailSettings>,
+    usage: Arc<UsageHistory>,
     n_under_way: Arc<AtomicUsize>,
     inputs: mpsc::Sender<Input>,
 }
@@ -67,14 +69,19 @@ impl Post {
     const UNDER_WAY_MAX: usize = 64;
 
     /// One that tells the core by `inputs` what became of each message.
-    pub fn new(keys: Arc<Keys>, settings: &NotifySettings, inputs: mpsc::Sender<Input>) -> Self {
+    pub fn new(
+        keys: Arc<Keys>,
+        settings: &NotifySettings,
+        usage: Arc<UsageHistory>,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
         let agent = |allow| {
             let resolver = address::Guarded::new(allow);
             Agent::with_parts(config(Self::PATIENCE), DefaultConnector::default(), resolver)
         };
         let agents = [agent(Some(settings.allow.clone())), agent(None)];
         let mail = Arc::new(settings.mail.clone());
-        Self { keys, agents, mail, n_under_way: Arc::default(), inputs }
+        Self { keys, agents, mail, usage, n_under_way: Arc::default(), inputs }
     }
 
     /// Sends a message; what became of it comes as an input of the core.
@@ -90,14 +97,16 @@ impl Post {
             return answer(failed("too many messages are being sent"));
         }
         let (keys, mail) = (Arc::clone(&self.keys), Arc::clone(&self.mail));
+        let usage = Arc::clone(&self.usage);
         let agent = self.agents[usize::from(delivery.by_admin)].clone();
         let work = {
             let answer = answer.clone();
             move || {
                 fail::fail_point!("server-post-before");
+                let gpu_use = gpu_use(&usage, &delivery.news);
                 let sent = match delivery.url.strip_prefix(MAILTO) {
-                    Some(to) => mail.send(&delivery, to, Self::PATIENCE),
-                    None => post(&agent, &keys, &delivery),
+                    Some(to) => mail.send(&delivery, gpu_use, to, Self::PATIENCE),
+                    None => post(&agent, &keys, &delivery, gpu_use),
                 };
                 fail::fail_point!("server-post-after");
                 drop(under_way);
@@ -131,11 +140,21 @@ pub(crate) fn config(patience: Duration) -> Config {
         .build()
 }
 
-fn post(agent: &Agent, keys: &Keys, delivery: &Delivery) -> Sent {
+/// The use of the GPUs of an ended job on each node. A message without it is better than none.
+fn gpu_use(usage: &UsageHistory, news: &JobNews) -> Vec<NodeUse> {
+    let range = news.ended_at.filter(|_| news.usage.is_some());
+    let range = range.map(|ended_at| (news.submitted_at, ended_at));
+    let found = range.map(|range| nodes::of_job(usage, &news.job.to_string(), range));
+    found.and_then(Result::ok).unwrap_or_default()
+}
+
+fn post(agent: &Agent, keys: &Keys, delivery: &Delivery, gpu_use: Vec<NodeUse>) -> Sent {
     let (url, body) = match delivery.url.strip_prefix(CHAT) {
         Some(url) => (url, chat_text(&MessageJob::from(&delivery.news))),
         None => {
-            let body = serde_json::to_vec(&Message::from(delivery));
+            let mut message = Message::from(delivery);
+            message.data.gpu_use = gpu_use;
+            let body = serde_json::to_vec(&message);
             (&*delivery.url, body.expect("messages are plain data"))
         }
     };

@@ -12,6 +12,9 @@ pub struct Look {
     pub devices: Vec<Seen>,
     /// The jobs that wait for capacity, by group.
     pub waiting: Vec<Waiting>,
+    /// The guaranteed thousandths of GPUs, by project. Projects that are guaranteed all or nothing
+    /// are not among them.
+    pub guaranteed: Vec<(String, u64)>,
 }
 
 /// Jobs that wait for capacity.
@@ -102,6 +105,7 @@ struct Time {
     useful_ms: u64,
     energy_uj: u64,
     waited_ms: u64,
+    guaranteed_ms: u64,
 }
 
 impl Mean {
@@ -139,6 +143,13 @@ impl Collected {
             let time = self.uses.entry((waiting.group(), [false; 3])).or_default();
             let waited_ms = passed_ms.saturating_mul(waiting.milli) / 1000;
             time.waited_ms = time.waited_ms.saturating_add(waited_ms);
+        }
+        for (project, milli) in &look.guaranteed {
+            let mut group = Group::default();
+            group[0].clone_from(project);
+            let time = self.uses.entry((group, [false; 3])).or_default();
+            let guaranteed_ms = passed_ms.saturating_mul(*milli) / 1000;
+            time.guaranteed_ms = time.guaranteed_ms.saturating_add(guaranteed_ms);
         }
         let mut jobs: BTreeMap<&str, (Mean, Option<u64>)> = BTreeMap::new();
         for device in &look.devices {
@@ -215,6 +226,7 @@ impl Time {
             useful_ms: is_useful.then_some(self.useful_ms),
             energy_j: has_energy.then_some(self.energy_uj / 1_000_000),
             waited_ms: self.waited_ms,
+            guaranteed_ms: self.guaranteed_ms,
         }
     }
 }

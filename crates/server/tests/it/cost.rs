@@ -28,6 +28,7 @@ fn use_of<'a>(job: &'a str, model: &'a str, node: &'a str) -> Use<'a> {
         useful_ms: None,
         energy_j: Some(7_200_000),
         waited_ms: 0,
+        guaranteed_ms: 0,
     }
 }
 

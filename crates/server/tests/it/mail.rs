@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use gpool_model::notify::{Delivery, Sent};
 use gpool_server::MailSettings;
+use gpool_wire::NodeUse;
 
 fn delivery(name: &str) -> Delivery {
     let news = JobNews {
@@ -41,9 +42,20 @@ fn delivery(name: &str) -> Delivery {
     Delivery { id, url, by_admin: false, news, n_attempts: 0, why: None, due, given_up: false }
 }
 
+fn gpu_use() -> Vec<NodeUse> {
+    let of = |node: &str, busy: f64| NodeUse {
+        node: node.to_owned(),
+        gpu_hours: 4.0,
+        gpu_utilization: Some(busy),
+        gpus: Vec::new(),
+    };
+    vec![of("lab1", 0.93), of("lab2\nBcc: eve", 0.04)]
+}
+
 fn written(name: &str) -> String {
     let settings = MailSettings { from: Some("gpool@lab".to_owned()), ..MailSettings::default() };
-    let message = settings.message(&delivery(name), "ana@example.org").expect("a message");
+    let message =
+        settings.message(&delivery(name), gpu_use(), "ana@example.org").expect("a message");
     String::from_utf8(message.formatted()).expect("ASCII")
 }
 
@@ -58,6 +70,7 @@ fn a_message_says_what_became_of_the_job() {
         "Auto-Submitted: auto-generated\r\n",
         "\r\nproject    red\r\n",
         "\r\nCPU time   5 s\r\nmemory     at most 3 GiB\r\ndisk       read 2 GiB\r\n",
+        "\r\nGPUs on lab1: busy 93 %\r\nGPUs on lab2?Bcc: eve: busy 4 %\r\n",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -87,7 +100,7 @@ fn one_that_hangs_is_ended() {
         MailSettings { programs: vec![path], ..MailSettings::default() }
     };
     let send = |settings: &MailSettings, patience| {
-        settings.send(&delivery("a"), "ana@example.org", patience)
+        settings.send(&delivery("a"), Vec::new(), "ana@example.org", patience)
     };
     let hangs = program("hangs", "#!/bin/sh\nexec sleep 1000\n");
     let sent = send(&hangs, Duration::from_millis(50));

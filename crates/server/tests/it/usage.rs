@@ -1,10 +1,12 @@
 //! GPU time from looks at devices.
 
 use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
-use gpool_model::Bytes;
 use gpool_model::device::DeviceSample;
+use gpool_model::{Bytes, Timestamp};
 use gpool_server::usage::UsageHistory;
 use gpool_server::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
+use gpool_server::usage::nodes;
+use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 
 const START: u32 = 29_000_000;
 
@@ -28,7 +30,7 @@ fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
 }
 
 fn look(devices: impl Into<Vec<Seen>>) -> Look {
-    Look { devices: devices.into(), waiting: Vec::new() }
+    Look { devices: devices.into(), ..Look::default() }
 }
 
 #[test]
@@ -61,6 +63,39 @@ fn energy_and_waiting_time_are_recorded_with_pool_and_job() {
         ];
         assert_eq!(found.collect::<Vec<_>>(), expected);
     });
+}
+
+#[test]
+fn guarantees_are_those_of_projects_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = UsageHistory::new(folder.path());
+    let path = folder.path().join("usage").join("history.db");
+    let (mut history, _) = History::open(&path, Settings::default()).expect("a new store");
+    let mut minutes = Minutes::default();
+    let guaranteed = vec![("nlp".to_owned(), 1500), ("vision".to_owned(), 2000)];
+    let devices = [device("a", None, vec![held("1", "ana", 1000, None)])];
+    let look = Look { guaranteed, ..look(devices) };
+    let minute = Minute::new(START);
+    minutes.add(minute, 30_000, &look);
+    minutes.add(minute, 30_000, &look);
+    let over = minutes.add(minute.after(1), 1, &look).expect("it is over");
+    over.with_batch(|batch| history.append(minute, minute, batch)).expect("it is written");
+    let span = Span { from: minute, to: minute.after(1) };
+    let of = |by: &[Dimension]| {
+        let report = Report { span, step: None, by, only: &[], n_groups: 9 };
+        let rows = store.report(&report).expect("it is there").into_iter();
+        let row = |row: gpool_history::ReportRow| {
+            let names = row.names.unwrap_or_default().join(" ");
+            (names, row.totals.allocated_ms, row.totals.guaranteed_ms)
+        };
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let row =
+        |names: &str, allocated_ms, guaranteed_ms| (names.to_owned(), allocated_ms, guaranteed_ms);
+    let projects = [row("vision", 60_000, 120_000), row("nlp", 0, 90_000)];
+    assert_eq!(of(&[Dimension::Project]), projects);
+    assert_eq!(of(&[]), [row("", 60_000, 210_000)]);
+    assert_eq!(of(&[Dimension::Project, Dimension::User]), [row("vision ana", 60_000, 0)]);
 }
 
 #[test]
@@ -137,4 +172,79 @@ fn recorded_time_is_reported_by_its_names() {
     let lines = chart.expect("it can be read").expect("there is a file").lines;
     let means: Vec<_> = lines.iter().map(|line| line.points[0].map(|point| point.mean)).collect();
     assert_eq!(means, [Some(0.25), Some(1.0), Some(3_145_728.0), None, None, None]);
+}
+
+#[test]
+fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = UsageHistory::new(folder.path());
+    let path = folder.path().join("usage").join("history.db");
+    let (mut history, _) = History::open(&path, Settings::default()).expect("a new store");
+    let mut minutes = Minutes::default();
+    let on = |node: &str, name: &str, percent: u32, gib: u32, held: Held| {
+        let mut it = device(name, Some(percent), vec![held]);
+        it.node = node.to_owned();
+        it.sample.memory_used = Some(Bytes::from_gib(gib));
+        it
+    };
+    let one = |percent, milli| held("7", "ana", milli, Some(percent));
+    for n in 0..6_u32 {
+        let minute = Minute::new(START).after(n);
+        // The first and the last minute belong to other jobs too.
+        let other = n == 0 || n == 5;
+        let own = |percent, milli| {
+            if other { held("6", "bo", 1000, Some(90)) } else { one(percent, milli) }
+        };
+        let look = look([
+            on(
+                "lab1",
+                "a",
+                if other { 90 } else { 60 },
+                if other { 70 } else { 20 + n },
+                own(60, 1000),
+            ),
+            on("lab1", "b", if other { 90 } else { 20 }, 10, own(20, 1000)),
+            on("lab2", "c", 90, 50, own(10, 500)),
+        ]);
+        if let Some(over) = minutes.add(minute, 60_000, &look) {
+            let minute = over.minute;
+            over.with_batch(|batch| history.append(minute, minute, batch)).expect("it is written");
+        }
+    }
+    let at = |n: u64| Time(Timestamp::new((u64::from(START) + n) * 60_000));
+    let placed = |node: &str, devices: &[u32], uuids: &[&str], gpus: Option<f64>| PlacedOn {
+        node: node.to_owned(),
+        devices: devices.to_vec(),
+        booked: None,
+        uuids: uuids.iter().map(|it| (*it).to_owned()).collect(),
+        gpus,
+    };
+    let job = Job {
+        id: "7".to_owned(),
+        submitted_at: at(0),
+        started_at: Some(Time(Timestamp::new(at(0).0.get() + 30_000))),
+        ended_at: Some(at(5)),
+        placement: vec![
+            placed("lab1", &[1, 0], &["b", "a"], None),
+            placed("lab2", &[3], &["c"], Some(0.5)),
+        ],
+        ..Job::default()
+    };
+    let mut found = nodes::of_job(&store, "7", (at(0).0, at(5).0)).expect("it is there");
+    nodes::add_devices(&store, &mut found, &job, at(9)).expect("it is there");
+    let gib = |n: u64| Some(n << 30);
+    let gpu = |index, utilization, memory_peak| DeviceUse {
+        index,
+        utilization: Some(utilization),
+        memory_peak,
+    };
+    let [lab1, lab2] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&*lab1.node, lab1.gpu_utilization), ("lab1", Some(0.4)));
+    assert_eq!(lab1.gpus, [gpu(0, 0.6, gib(24)), gpu(1, 0.2, gib(10))]);
+    // On a part of a GPU, only the time of the job itself counts.
+    assert_eq!((&*lab2.node, lab2.gpu_utilization), ("lab2", Some(0.1)));
+    assert_eq!((lab2.gpus.len(), lab2.gpu_hours), (0, 4.0 * 0.5 / 60.0));
+    let texts = NodeUse::texts(&found);
+    assert_eq!(texts[0].1, "busy 40 % · GPU 0: 60 %, at most 24 GiB · GPU 1: 20 %, at most 10 GiB");
+    assert_eq!(texts[1], ("lab2", "busy 10 %".to_owned()));
 }

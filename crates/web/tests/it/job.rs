@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::minute;
 
-fn gpu() -> Gpu {
+pub fn gpu() -> Gpu {
     let gpu = json!({
         "node": "lab1", "index": 0, "uuid": "GPU-0", "model": "NVIDIA H100", "model_short": "H100-80G",
         "state": "busy", "memory_total": 80_u64 << 30, "pci_bus": "", "allowed": true,
@@ -16,7 +16,7 @@ fn gpu() -> Gpu {
     serde_json::from_value(gpu).unwrap()
 }
 
-fn history() -> GpuHistory {
+pub fn history() -> GpuHistory {
     let gib = f64::from(1 << 30);
     let points = GpuPoints {
         node: "lab1".to_owned(),
@@ -28,7 +28,7 @@ fn history() -> GpuHistory {
     GpuHistory { start: minute(0), step_s: 60, gpus: vec![points] }
 }
 
-fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
+pub fn placement() -> Vec<PlacedOn> {
     let placed = PlacedOn {
         node: "lab1".to_owned(),
         devices: vec![0],
@@ -36,9 +36,13 @@ fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
         uuids: vec!["GPU-0".to_owned()],
         gpus: None,
     };
+    vec![placed]
+}
+
+fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
     let job = Job {
         id: "7".to_owned(),
-        placement: vec![placed],
+        placement: placement(),
         started_at: Some(minute(0)),
         ..Job::default()
     };

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod course;
 mod gantt;
 mod job;
 mod overview;
+mod saved;
 mod whatif;
 
 use gpool_model::{Millis, Timestamp};

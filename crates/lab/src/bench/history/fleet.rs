@@ -142,6 +142,7 @@ impl Fleet {
                     useful_ms: (!ix.is_multiple_of(4)).then(|| mix(!at) % 120_000),
                     energy_j: Some(100_000 + mix(at ^ 1) % 60_000),
                     waited_ms: 0,
+                    guaranteed_ms: 0,
                 });
             }
         }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::StatusCode;
 use gpool_model::Timestamp;
 use gpool_web::{
-    Admin, CostPage, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
+    Admin, CostPage, Course, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
     Reservations, Route, STATES, UsagePage, Wall,
 };
 use gpool_wire::budget::BudgetRow;
@@ -27,6 +27,8 @@ use super::{Page, Pages, Visit};
 const JOBS: &str = "100";
 /// Most jobs in each table of the Overview, and of each kind in the chart.
 const SOME: &str = "25";
+/// Longer ranges have a point for each day.
+const HOURS_MAX: u32 = 168;
 /// Most users with their limits.
 const USERS_MAX: usize = 50;
 
@@ -147,7 +149,18 @@ impl Pages {
         let since = before(now(), hours);
         let usage: List<UsageRow> =
             self.ask(&visit.asks, &format!("/api/v1/usage?by={by}&since={since}")).await?;
-        let page = UsagePage { frame: visit.frame("/usage"), rows: &usage.items, by, range };
+        let (step, step_s) = if hours <= HOURS_MAX { ("hour", 3600) } else { ("day", 86_400) };
+        let course = match by == PROPERTIES[0] {
+            true => {
+                let path = format!("/api/v1/usage?by={by}&since={since}&step={step}");
+                Some(self.ask::<List<UsageRow>>(&visit.asks, &path).await?)
+            }
+            false => None,
+        };
+        let course =
+            course.as_ref().map(|course| Course { rows: &course.items, step_s, now: now() });
+        let frame = visit.frame("/usage");
+        let page = UsagePage { frame, rows: &usage.items, course, by, range };
         Ok(html(StatusCode::OK, page.page()))
     }
 

@@ -3,9 +3,9 @@
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
-use gpool_model::{JobId, Timestamp};
+use gpool_model::JobId;
 use gpool_web::{JobPage, csv};
-use gpool_wire::usage::GpuHistory;
+use gpool_wire::usage::{GpuHistory, GpuHistoryParams};
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
 
 use super::answer::html;
@@ -16,8 +16,6 @@ use super::{Page, Pages, Visit};
 /// Lines of output on the page of a job, and their bytes.
 const LINES: u32 = 200;
 const TEXT_MAX: usize = 64 << 10;
-/// In milliseconds.
-const MINUTE: u64 = 60_000;
 /// Points of the charts, and of the file.
 const POINTS: u32 = 120;
 const POINTS_MAX: u32 = 2000;
@@ -73,23 +71,13 @@ impl Pages {
         job: &Job,
         n_points: u32,
     ) -> Result<GpuHistory, Box<Problem>> {
-        let uuids = job.placement.iter().flat_map(|task| &task.uuids);
-        let uuids: Vec<&str> = uuids.map(String::as_str).collect();
-        let Some(since) = job.started_at.filter(|_| !uuids.is_empty()) else {
+        let Some(params) = GpuHistoryParams::of_job(job, now(), n_points) else {
             return Ok(GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() });
         };
-        let asked = [
-            ("gpus", uuids.join(",")),
-            ("series", "utilization,memory_used,power".to_owned()),
-            ("points", n_points.to_string()),
-        ];
-        let asked = asked.each_ref().map(|(name, value)| (*name, value.as_str()));
-        // Minutes that the job did not fill belong to others too, or are not recorded yet.
-        let (mut first, mut last) = (since.0.get(), job.ended_at.unwrap_or_else(now).0.get());
-        if last.saturating_sub(first) > 3 * MINUTE {
-            (first, last) = (first + MINUTE - 1, last - MINUTE);
-        }
-        let [since, until] = [first, last].map(|at| Time(Timestamp::new(at)));
+        let GpuHistoryParams { since, until, gpus, series, .. } = params;
+        let (gpus, series) = (gpus.unwrap_or_default(), series.unwrap_or_default());
+        let asked = [("gpus", &*gpus), ("series", &*series), ("points", &*n_points.to_string())];
+        let (since, until) = (since.unwrap_or_default(), until.unwrap_or_default());
         self.history(visit, since, until, &format!("&{}", written(&asked))).await
     }
 

@@ -1,0 +1,218 @@
+//! `sprio`: the sort keys of pending jobs in the queue order.
+
+use std::collections::BTreeMap;
+
+use gpool_cli::errors;
+use gpool_cli::exit::Exit;
+use gpool_cli::failure::{Failure, Result};
+use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::render::clock::span;
+use gpool_cli::render::list::natural;
+use gpool_cli::session::Session;
+use gpool_model::GpuRequest;
+use gpool_model::job::JobState;
+use gpool_wire::{Job, PolicyInfo, QuotaOverview};
+
+use super::cells::Cell;
+use super::letters::{Letters, letters};
+use super::select::Filter;
+use super::tres::n_tasks;
+use crate::shim::{print, read, say_ignored};
+
+static FLAGS: &[Flag] = &[
+    row("clusters", 'M', Value, Ignored, "a server has one cluster"),
+    row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
+    row("format", 'o', Value, Approximated, "%i %r %u %o %Y %A %F %J %N; others are N/A"),
+    row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element"),
+    row("json", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
+    row("local", '\0', Nothing, Covered, "a server has one cluster"),
+    row("long", 'l', Nothing, Covered, "more columns"),
+    row("noheader", 'h', Nothing, Covered, "no heads"),
+    row("norm", 'n', Nothing, Covered, "factors are always from 0 to 1"),
+    row("partition", 'p', Value, Covered, "in these pools"),
+    row("sibling", '\0', Nothing, Ignored, "a server has one cluster"),
+    row("sort", 'S', Value, Covered, "letters of --format; - before one reverses it"),
+    row("usage", '\0', Nothing, Instead, "--help"),
+    row("user", 'u', Value, Covered, "of these users"),
+    row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
+    row("version", 'V', Nothing, Covered, "prints gpool's"),
+    row(
+        "weights",
+        'w',
+        Nothing,
+        Approximated,
+        "1 for each factor: jobs are sorted by keys in turn",
+    ),
+    row("yaml", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
+];
+
+/// `sprio`.
+pub static SPOKEN: Spoken = Spoken {
+    name: "sprio",
+    about: "Show the priority, wait, fair share and size of pending jobs",
+    flags: &[FLAGS],
+    words: "",
+};
+
+const LETTERS: Letters = Letters {
+    command: "sprio",
+    known: "%i %r %u %o %c %Y %y %S %s %A %a %B %b %F %f %J %j %P %p %Q %q %n %N %T %t",
+};
+
+const USUAL: &str = "%.15i %9r %.10Y %.10A %.10F %.10J";
+const LONG: &str = "%.15i %9r %.8u %.10o %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %T";
+const WEIGHTS: &str = "%.15i %9r %.10A %.10F %.10J";
+
+/// The parts of the state that factors refer to.
+pub struct Scale {
+    /// The wait after which a job is escalated, in seconds.
+    pub escalate_after_s: u64,
+    /// All GPUs.
+    pub gpus: f64,
+    /// The fair share of each project, in GPUs.
+    pub shares: BTreeMap<String, f64>,
+}
+
+impl Scale {
+    /// The scale of a server.
+    pub fn of(policy: &PolicyInfo, quota: &QuotaOverview) -> Self {
+        let share = |row: &gpool_wire::QuotaRow| Some((row.project.clone(), row.share?));
+        Self {
+            escalate_after_s: policy.escalate_after_s,
+            gpus: quota.gpus,
+            shares: quota.projects.iter().filter_map(share).collect(),
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A flag is not valid, or the server can't be asked.
+pub fn run(words: &[String], session: &Session) -> Result {
+    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&said, session);
+    let usual = match (said.has("weights"), said.has("long")) {
+        (true, _) => WEIGHTS,
+        (false, true) => LONG,
+        (false, false) => USUAL,
+    };
+    let format = said.value("format").unwrap_or(usual);
+    let mut text = String::new();
+    if !said.has("noheader") {
+        LETTERS.line(&mut text, format, |_| 0, |letter| head(letter).map(str::to_owned))?;
+    }
+    if said.has("weights") {
+        LETTERS.line(&mut text, format, |_| 0, weight)?;
+        return print(&text, session);
+    }
+    let filter = Filter::of(&said, "jobs", session)?;
+    let client = session.client()?;
+    let mut jobs = filter.rows(&client, false, false)?;
+    jobs.retain(|job| job.state == JobState::Pending);
+    let scale = Scale::of(&client.policy()?, &client.quota()?);
+    let of = |letter: char, job: &Job| cell(letter, job, &scale, session);
+    sort(&mut jobs, &said, of)?;
+    for job in &jobs {
+        LETTERS.line(&mut text, format, |_| 0, |letter| of(letter, job))?;
+    }
+    print(&text, session)
+}
+
+fn head(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'i' => "JOBID",
+        'r' => "PARTITION",
+        'u' => "USER",
+        'o' => "ACCOUNT",
+        'c' => "CLUSTER",
+        'Y' | 'y' => "PRIORITY",
+        'S' | 's' => "SITE",
+        'A' | 'a' => "AGE",
+        'B' | 'b' => "ASSOC",
+        'F' | 'f' => "FAIRSHARE",
+        'J' | 'j' => "JOBSIZE",
+        'P' | 'p' => "PARTITION",
+        'Q' | 'q' => "QOS",
+        'n' => "QOSNAME",
+        'N' => "NICE",
+        'T' | 't' => "TRES",
+        _ => return None,
+    })
+}
+
+/// The weight of a factor.
+fn weight(letter: char) -> Option<String> {
+    let text = match letter.to_ascii_uppercase() {
+        'I' => "Weights",
+        'A' | 'F' | 'J' => "1",
+        _ => "",
+    };
+    head(letter).map(|_| text.to_owned())
+}
+
+fn cell(letter: char, job: &Job, scale: &Scale, session: &Session) -> Option<String> {
+    let of = |cell: Cell| cell.text(job, session);
+    head(letter)?;
+    Some(match letter {
+        'i' => of(Cell::Id),
+        'r' => of(Cell::Partition),
+        'u' => of(Cell::User),
+        'o' => of(Cell::Account),
+        'c' => of(Cell::Cluster),
+        'Y' | 'y' => of(Cell::Priority),
+        // sbatch --nice lowers the priority by as much.
+        'N' => job.priority.saturating_neg().to_string(),
+        _ => factor(letter, job, scale).map_or_else(|| of(Cell::Absent), |it| format!("{it:.7}")),
+    })
+}
+
+/// A factor from 0 to 1: the wait until a job is escalated, the fair share of its project and its
+/// GPUs as parts of all GPUs.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub fn factor(letter: char, job: &Job, scale: &Scale) -> Option<f64> {
+    let of_all = |gpus: f64| if scale.gpus > 0.0 { (gpus / scale.gpus).min(1.0) } else { 0.0 };
+    match letter.to_ascii_uppercase() {
+        'A' => {
+            let waited_s = span(job.waited_s).get() as f64 / 1000.0;
+            Some((waited_s / scale.escalate_after_s.max(1) as f64).min(1.0))
+        }
+        'F' => scale.shares.get(&job.project).map(|share| of_all(*share)),
+        'J' => {
+            let size = GpuRequest::parse(&job.gpus).ok()?.size().get();
+            Some(of_all(size as f64 / 1000.0 * n_tasks(job) as f64))
+        }
+        _ => None,
+    }
+}
+
+fn sort(jobs: &mut [Job], said: &Said, of: impl Fn(char, &Job) -> Option<String>) -> Result<()> {
+    let keys: Vec<&str> = said.list("sort").collect();
+    for key in keys.into_iter().rev() {
+        let (letter, turned) = match key.strip_prefix(['-', '+']) {
+            Some(letter) => (letter, key.starts_with('-')),
+            None => (key, false),
+        };
+        let known = letters(&format!("%{letter}"));
+        let [letter] = known[..] else { return Err(unsortable(key)) };
+        if head(letter).is_none() {
+            return Err(unsortable(key));
+        }
+        jobs.sort_by(|a, b| {
+            let (a, b) = (of(letter, a).unwrap_or_default(), of(letter, b).unwrap_or_default());
+            let order = match (a.parse::<f64>(), b.parse::<f64>()) {
+                (Ok(a), Ok(b)) => a.total_cmp(&b),
+                _ => natural(&a, &b),
+            };
+            if turned { order.reverse() } else { order }
+        });
+    }
+    Ok(())
+}
+
+fn unsortable(key: &str) -> Failure {
+    let what = format!("sprio can't sort by {key:?}");
+    Failure::new(errors::BAD_COLUMN, what).tip("sprio --sort=-y,i")
+}

@@ -1,0 +1,79 @@
+//! The use of a job's GPUs on each of its nodes, from the recorded minutes.
+
+use gpool_history::{DeviceSeries, Line, Point, Span, Step, Totals};
+use gpool_model::{Refusal, Timestamp};
+use gpool_wire::usage::GpuHistoryParams;
+use gpool_wire::{DeviceUse, Job, NodeUse, Time};
+
+use super::{UsageHistory, minute_of};
+
+/// The use on each node in a range.
+///
+/// # Errors
+/// The history cannot be read.
+pub fn of_job(
+    store: &UsageHistory,
+    job: &str,
+    range: (Timestamp, Timestamp),
+) -> Result<Vec<NodeUse>, Refusal> {
+    let nodes = store.nodes_of_job(job, range)?;
+    Ok(nodes.into_iter().map(|(node, totals)| of_node(node, totals)).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn of_node(node: String, totals: Totals) -> NodeUse {
+    let Totals { allocated_ms, busy_ms, busy_of_ms, .. } = totals;
+    let gpu_utilization = (busy_of_ms > 0).then(|| busy_ms as f64 / busy_of_ms as f64);
+    NodeUse { node, gpu_hours: allocated_ms as f64 / 3.6e6, gpu_utilization, gpus: Vec::new() }
+}
+
+/// Adds the whole GPUs of a job's tasks. On a part of a GPU, the records are those of all its jobs.
+///
+/// # Errors
+/// The history cannot be read.
+pub fn add_devices(
+    store: &UsageHistory,
+    nodes: &mut [NodeUse],
+    job: &Job,
+    now: Time,
+) -> Result<(), Refusal> {
+    let Some(asked) = GpuHistoryParams::of_job(job, now, 1) else { return Ok(()) };
+    let at = |time: Option<Time>| minute_of(time.unwrap_or_default().0);
+    let span = Span { from: at(asked.since), to: at(asked.until).after(1) };
+    let series = [DeviceSeries::Utilization, DeviceSeries::MemoryUsed];
+    for task in job.placement.iter().filter(|task| task.gpus.is_none()) {
+        let Some(node) = nodes.iter_mut().find(|node| node.node == task.node) else { continue };
+        let uuids: Vec<&str> = task.uuids.iter().map(String::as_str).collect();
+        let chart = store.devices(&uuids, &series, span, Step::fitting(span, 1))?;
+        let lines = chart.map_or_else(Vec::new, |chart| chart.lines);
+        for (index, lines) in task.devices.iter().zip(lines.chunks(series.len())) {
+            let [used, memory] = lines else { continue };
+            let memory_peak = points(memory).map(|it| it.max).reduce(f64::max).map(whole);
+            node.gpus.push(DeviceUse { index: *index, utilization: mean(used), memory_peak });
+        }
+    }
+    for node in nodes {
+        node.gpus.sort_by_key(|gpu| gpu.index);
+    }
+    Ok(())
+}
+
+fn points(line: &Line) -> impl Iterator<Item = &Point> {
+    line.points.iter().flatten()
+}
+
+/// The mean over the measured minutes.
+pub(super) fn mean(line: &Line) -> Option<f64> {
+    let n: f64 = points(line).map(|it| f64::from(it.n_minutes)).sum();
+    let sum = points(line).map(|it| it.mean * f64::from(it.n_minutes)).sum::<f64>();
+    (n > 0.0).then(|| sum / n)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes, which are not negative"
+)]
+fn whole(bytes: f64) -> u64 {
+    bytes as u64
+}

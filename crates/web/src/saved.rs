@@ -1,0 +1,124 @@
+//! Pages that stand alone, as files to store or send: the style is in the page, and the page loads
+//! nothing.
+
+use askama::Template;
+use gpool_wire::usage::GpuHistory;
+use gpool_wire::{Gpu, JobEvent, Report, Time};
+
+use crate::bars::Bars;
+use crate::job::{Used, notes, rows, used};
+use crate::jobs::style;
+use crate::lines::{self, Chart, Mark};
+use crate::{asset, written};
+
+/// A page with a table.
+#[derive(Debug, Clone, Copy)]
+pub struct SavedTable<'a> {
+    /// The heading.
+    pub title: &'a str,
+    /// When and for which command it was written.
+    pub about: &'a str,
+    /// The headings of the columns.
+    pub heads: &'a [String],
+    /// The cells of each row.
+    pub rows: &'a [Vec<String>],
+    /// The bars beside the rows.
+    pub bars: Option<&'a Bars>,
+    /// Lines below the table.
+    pub notes: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "saved_table.html")]
+struct TablePage<'a> {
+    css: &'static str,
+    title: &'a str,
+    about: &'a str,
+    heads: &'a [String],
+    rows: Vec<(&'a [String], Option<[f64; 3]>)>,
+    legend: Option<[&'static str; 3]>,
+    notes: Vec<&'a str>,
+}
+
+impl SavedTable<'_> {
+    /// The page.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let bar = |ix: usize| self.bars.and_then(|bars| bars.rows.get(ix)).copied();
+        let page = TablePage {
+            css: css(),
+            title: self.title,
+            about: self.about,
+            heads: self.heads,
+            rows: self.rows.iter().enumerate().map(|(ix, row)| (&row[..], bar(ix))).collect(),
+            legend: self.bars.map(|bars| bars.parts),
+            notes: self.notes.lines().collect(),
+        };
+        file(&page)
+    }
+}
+
+/// A job of a page with reports.
+#[derive(Debug, Clone, Copy)]
+pub struct SavedJob<'a> {
+    /// The job with its use.
+    pub report: &'a Report,
+    /// Its events, oldest first.
+    pub events: &'a [JobEvent],
+    /// All devices.
+    pub gpus: &'a [Gpu],
+    /// Their utilization, memory and power while the job ran.
+    pub history: &'a GpuHistory,
+}
+
+struct Job<'a> {
+    id: &'a str,
+    name: &'a str,
+    state: &'a str,
+    style: &'static str,
+    rows: Vec<(&'static str, String)>,
+    used: Vec<Used>,
+    notes: Vec<String>,
+    charts: Vec<Chart>,
+    marks: Vec<Mark>,
+}
+
+#[derive(Template)]
+#[template(path = "saved_jobs.html")]
+struct JobsPage<'a> {
+    css: &'static str,
+    title: &'static str,
+    about: &'a str,
+    jobs: Vec<Job<'a>>,
+}
+
+/// A page with the reports of jobs.
+#[must_use]
+pub fn saved_jobs(jobs: &[SavedJob<'_>], about: &str, now: Time) -> String {
+    let jobs = jobs.iter().map(|job| shown(job, now)).collect();
+    file(&JobsPage { css: css(), title: "Use of jobs", about, jobs })
+}
+
+fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
+    let SavedJob { report, events, gpus, history } = *job;
+    Job {
+        id: &report.job.id,
+        name: &report.job.name,
+        state: report.job.state.as_str(),
+        style: style(report.job.state),
+        rows: rows(&report.job, now),
+        used: used(report),
+        notes: notes(report),
+        charts: lines::charts(&report.job, gpus, history),
+        marks: lines::marks(events, history),
+    }
+}
+
+/// The page as a text file: its last line ends.
+fn file(page: &dyn askama::DynTemplate) -> String {
+    written(page) + "\n"
+}
+
+fn css() -> &'static str {
+    asset("style.css").map_or("", |it| it.text)
+}
