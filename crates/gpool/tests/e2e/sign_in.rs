@@ -1,5 +1,5 @@
-//! Sign-in at a real identity provider, npm's `oidc-provider`: with Chromium, and from a command
-//! line.
+//! Sign-in at a real identity provider, npm's `oidc-provider`: with Chromium over the network and
+//! on a loopback address, and from a command line.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::harness::{Cluster, Ran, Running, program, skip};
+use crate::web::{Browser, ask};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oidc");
@@ -18,10 +19,17 @@ struct World {
     issuer: String,
     cluster: Cluster,
     address: String,
+    /// The address of the dashboard on loopback.
+    local: String,
 }
 
 impl World {
     fn new(settings: &str) -> Option<Self> {
+        Self::with(settings, true)
+    }
+
+    /// The provider knows the address on the network, and the one on loopback if it is registered.
+    fn with(settings: &str, is_registered: bool) -> Option<Self> {
         let needed = ["target/oidc/node", "target/browser/bin/python"];
         let needed = needed.map(|path| Path::new(ROOT).join(path));
         let chromium = PathBuf::from("/usr/bin/chromium");
@@ -32,11 +40,15 @@ impl World {
             skip(&what);
             return None;
         }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = format!("https://{free}");
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [free, web] = listeners.each_ref().map(|it| it.local_addr().unwrap());
+        drop(listeners);
+        let (address, local) = (format!("https://{free}"), format!("http://{web}"));
+        let mut redirects = vec![format!("{address}/login/callback")];
+        redirects.extend(is_registered.then(|| format!("{local}/login/callback")));
         let mut command = Command::new(&needed[0]);
         command.args(["--input-type=module", "-"]).current_dir(Path::new(ROOT).join("target/oidc"));
-        command.env("REDIRECTS", format!("[\"{address}/login/callback\"]"));
+        command.env("REDIRECTS", serde_json::to_string(&redirects).unwrap());
         command.env("GROUPS", r#"{"ana": ["gpu-admins"], "nobody": ["vision"]}"#);
         command.stdin(File::open(Path::new(TESTS).join("provider.mjs")).unwrap());
         let mut provider = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -48,7 +60,7 @@ impl World {
         let secret = cluster.path("secret");
         std::fs::write(&secret, "secret-of-gpool\n").unwrap();
         let text = format!(
-            "listen = \"{free}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
+            "listen = \"{free}\"\nweb = \"{web}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
              oidc_client_secret_file = \"{}\"\n\
              oidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
             secret.display()
@@ -57,7 +69,7 @@ impl World {
         std::fs::write(&config, text).unwrap();
         cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.display().to_string()));
         cluster.up();
-        Some(Self { provider, issuer, cluster, address })
+        Some(Self { provider, issuer, cluster, address, local })
     }
 
     /// The name of a provider's user on the server.
@@ -133,6 +145,57 @@ fn a_browser_signs_in_and_an_admin_of_the_provider_may_change_the_cluster() {
     world.cluster.gpool(["user", "map", &world.name("bo"), "nobody"]).ok();
     world.gpool(&["undrain", "lab1:1"]).refused(5, &[]);
     world.gpool(&["gpus"]).ok();
+}
+
+#[test]
+fn a_browser_signs_in_on_loopback_with_the_rights_of_its_token_until_it_is_revoked() {
+    let Some(world) = World::new("") else { return };
+    let shown = world.browses("page", &world.local, "ana");
+    assert!(shown.contains(&world.name("ana")), "{shown}");
+    let mut lines = shown.lines();
+    let (url, cookies) = (lines.next().unwrap(), lines.next().unwrap());
+    let rest = url.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let (host, port) = rest.split_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    // Browsers send a cookie of 127.0.0.1 to each server on this machine.
+    assert!(host.ends_with(".localhost"), "{url}");
+    let cookies: Vec<serde_json::Value> = serde_json::from_str(cookies).unwrap();
+    let session = cookies.iter().find(|it| it["name"] == "gpool").unwrap();
+    assert_eq!((&session["domain"], &session["sameSite"]), (&host.into(), &"Strict".into()));
+    assert!(!cookies.iter().any(|it| it["name"] == "gpool-attempt"), "{cookies:?}");
+
+    let cookie = format!("gpool={}", session["value"].as_str().unwrap());
+    let (cluster, host) = (&world.cluster, host.to_owned());
+    let browser = Browser { cluster, port, host, cookie };
+    assert_eq!(browser.get("/queue").0, 200);
+    let (headers, csrf) = browser.own();
+    let form = format!("csrf={csrf}&command=true&cwd=%2F");
+    let (code, _, page) = browser.post("/submit", &headers, &form);
+    assert!(code == 403 && page.contains("no system user belongs"), "{code} {page}");
+    let audit = cluster.gpool(["audit", "--json"]).json();
+    assert_eq!(audit["items"][0]["action"], "sign in", "{audit}");
+    assert_eq!(audit["items"][0]["origin"], "127.0.0.1", "{audit}");
+
+    let tokens = cluster.gpool(["token", "list", "--json"]).json();
+    let id = tokens["items"][0]["id"].as_str().unwrap();
+    cluster.gpool(["token", "revoke", id]).ok();
+    assert_eq!(browser.get("/queue").0, 401);
+}
+
+#[test]
+fn the_loopback_page_says_when_the_provider_does_not_know_it() {
+    let Some(world) = World::with("", false) else { return };
+    let shown = world.browses("refused", &world.local, "ana");
+    let redirect = format!("{}/login/callback", world.local);
+    assert!(shown.contains("register this redirect address"), "{shown}");
+    assert!(shown.contains(&redirect), "{shown}");
+    // An answer that no browser here asked for begins no session.
+    let port = world.local.rsplit_once(':').unwrap().1.parse().unwrap();
+    let callback = "GET /login/callback?code=a&state=b";
+    let (code, head, _) = ask(port, callback, "127.0.0.1", "gpool-attempt=c");
+    assert!(code == 403 && !head.contains("set-cookie"), "{head}");
+    // The page on the network works.
+    world.browses("page", &world.address, "ana");
 }
 
 #[test]

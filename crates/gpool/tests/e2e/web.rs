@@ -13,7 +13,7 @@ fn port(cluster: &Cluster) -> u16 {
 }
 
 /// The status code, the head and the body of an answer.
-fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
+pub fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
     ask_with(port, first, host, cookie, "\r\n\r\n")
 }
 
@@ -32,11 +32,11 @@ fn ask_with(port: u16, first: &str, host: &str, cookie: &str, end: &str) -> (u16
 }
 
 /// A signed-in browser.
-struct Browser<'c> {
-    cluster: &'c Cluster,
-    port: u16,
-    host: String,
-    cookie: String,
+pub struct Browser<'c> {
+    pub cluster: &'c Cluster,
+    pub port: u16,
+    pub host: String,
+    pub cookie: String,
 }
 
 impl<'c> Browser<'c> {
@@ -49,13 +49,13 @@ impl<'c> Browser<'c> {
         Self { cluster, port, host, cookie }
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
+    pub fn get(&self, path: &str) -> (u16, String) {
         let (code, _, body) = ask(self.port, &format!("GET {path}"), &self.host, &self.cookie);
         (code, body)
     }
 
     /// Sends a form; the other headers are lines.
-    fn post(&self, path: &str, headers: &str, form: &str) -> (u16, String, String) {
+    pub fn post(&self, path: &str, headers: &str, form: &str) -> (u16, String, String) {
         let more = format!(
             "{}\r\n{headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: {}",
             self.cookie,
@@ -66,7 +66,7 @@ impl<'c> Browser<'c> {
     }
 
     /// The headers of a form from a page of the server, and the token of the session.
-    fn own(&self) -> (String, String) {
+    pub fn own(&self) -> (String, String) {
         let page = self.get("/submit").1;
         let token = page.split("name=\"csrf\" value=\"").nth(1).expect("a token");
         let token = token.split('"').next().unwrap().to_owned();

@@ -111,21 +111,21 @@ pub(crate) async fn serve_as(
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
-    let pages = |web, entrance| {
-        let (identify, router) = (server.identify.clone(), server.router.clone());
-        Pages::new(web, entrance, identify, router, shared.feed.clone(), end.clone())
+    let (access, find_user) = (shared.access.clone(), shared.info.find_user);
+    let sign_ins = shared.sign_ins.clone();
+    let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
+    let pages = |web, is_remote| {
+        let (entrance, router) = (entrance.clone(), server.router.clone());
+        let (identify, feed) = (server.identify.clone(), shared.feed.clone());
+        Pages::new((web, is_remote), entrance, identify, router, feed, end.clone())
     };
     if let (Some(listener), Some(web)) = (others.web, dashboard) {
-        connections.spawn(pages(web, None).serve(listener));
+        connections.spawn(pages(web, false).serve(listener));
     }
     if let Some((listener, tls)) = others.network
         && let Ok(at) = listener.local_addr()
     {
-        let (access, find_user) = (shared.access.clone(), shared.info.find_user);
-        let sign_ins = shared.sign_ins.clone();
-        let entrance = Entrance::new(access, sign_ins, server.identify.clone(), find_user);
-        let entrance = Arc::new(entrance);
-        let pages = pages(Arc::new(Web::new(at)), Some(entrance.clone()));
+        let pages = pages(Arc::new(Web::new(at)), true);
         let (server, router) = (server.clone(), server.router.clone());
         let network = Arc::new(Network { tls, entrance, router, pages, server });
         connections.spawn(network.serve(listener, end.clone()));

@@ -1,5 +1,6 @@
 //! The listener of the dashboard.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +31,10 @@ impl Pages {
                 _ = end.wait_for(|end| *end) => return,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let pages = self.clone();
                     tokio::spawn(async move {
-                        pages.connection(stream).await;
+                        pages.connection(stream, from.ip()).await;
                         drop(seat);
                     });
                 }
@@ -45,11 +46,11 @@ impl Pages {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();
-            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, None).await) }
+            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, from).await) }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())

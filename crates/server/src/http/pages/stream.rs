@@ -12,6 +12,7 @@ use futures_util::stream::unfold;
 use gpool_wire::EventKind;
 use tokio::sync::watch;
 
+use super::super::entrance::Entrance;
 use super::{Pages, Visit};
 use crate::feed::{After, Feed};
 
@@ -30,6 +31,8 @@ pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Response<Body> {
         changes: pages.feed.changes(),
         end: pages.end.clone(),
         place: pages.feed.place(),
+        token: visit.asks.0.way.token.clone(),
+        entrance: pages.entrance.clone(),
         job,
     };
     let messages = unfold(watch, async |mut watch| {
@@ -45,11 +48,14 @@ struct Watch {
     end: watch::Receiver<bool>,
     /// The last event that was looked at.
     place: u64,
+    /// The token of the session, if it has one.
+    token: Option<Arc<str>>,
+    entrance: Arc<Entrance>,
     job: String,
 }
 
 impl Watch {
-    /// Waits for a change; `None` when the server stops.
+    /// Waits for a change; `None` when the server stops, or the token was revoked or has expired.
     async fn changed(&mut self) -> Option<()> {
         loop {
             tokio::select! {
@@ -59,6 +65,9 @@ impl Watch {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = self.end.wait_for(|end| *end) => return None,
+            }
+            if self.token.as_ref().is_some_and(|token| !self.entrance.is_valid(token)) {
+                return None;
             }
             self.changes.mark_unchanged();
             let from = std::mem::replace(&mut self.place, self.feed.place());
