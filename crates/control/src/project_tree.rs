@@ -75,9 +75,9 @@ pub fn guaranteed(
 
 /// Whether a user is an admin of a project, or of one above it.
 pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
-    projects.get(name).is_some_and(|project| {
-        upwards(projects, project).any(|it| it.admins.contains(&caller.owner.user))
-    })
+    projects
+        .get(name)
+        .is_some_and(|project| upwards(projects, project).any(|it| it.has_admin(caller)))
 }
 
 /// Whether a user may submit to a project; the nearest project with a list of members decides.

@@ -46,17 +46,19 @@ impl World {
         let (address, local) = (format!("https://{free}"), format!("http://{web}"));
         let mut redirects = vec![format!("{address}/login/callback")];
         redirects.extend(is_registered.then(|| format!("{local}/login/callback")));
+        let mut cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
+        let groups = r#"{"ana": ["gpu-admins"], "bo": ["leads"], "nobody": ["vision"]}"#;
+        std::fs::write(cluster.path("groups.json"), groups).unwrap();
         let mut command = Command::new(&needed[0]);
         command.args(["--input-type=module", "-"]).current_dir(Path::new(ROOT).join("target/oidc"));
         command.env("REDIRECTS", serde_json::to_string(&redirects).unwrap());
-        command.env("GROUPS", r#"{"ana": ["gpu-admins"], "nobody": ["vision"]}"#);
+        command.env("GROUPS", cluster.path("groups.json"));
         command.stdin(File::open(Path::new(TESTS).join("provider.mjs")).unwrap());
         let mut provider = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut issuer = String::new();
         BufReader::new(provider.stdout.as_mut().unwrap()).read_line(&mut issuer).unwrap();
         let issuer = issuer.trim().to_owned();
 
-        let mut cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
         let secret = cluster.path("secret");
         std::fs::write(&secret, "secret-of-gpool\n").unwrap();
         let text = format!(
@@ -218,6 +220,28 @@ fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
     assert!(!audit.to_string().contains("login/device"), "{audit}");
     let revoked = world.cluster.gpool(["token", "list", "--json"]).json();
     assert_eq!(revoked["items"].as_array().unwrap().len(), 2, "{revoked}");
+}
+
+#[test]
+fn a_group_of_the_provider_manages_a_project_until_the_user_has_left_it() {
+    let Some(world) = World::new("") else { return };
+    let gpool = |words: &[&str]| world.cluster.gpool(words);
+    gpool(&["project", "create", "nlp", "--admins", "@leads"]).ok();
+    gpool(&["project", "create", "nlp/a", "--parent", "nlp"]).ok();
+    gpool(&["user", "map", &world.name("bo"), "nobody"]).ok();
+    let jobs = [(); 2].map(|()| world.cluster.sh(&["--project", "nlp/a"], "sleep 1000"));
+    let other = world.cluster.sh(&[], "sleep 1000");
+    world.signs_in("bo");
+    world.gpool(&["project", "create", "nlp/b", "--parent", "nlp"]).ok();
+    world.gpool(&["cancel", &jobs[0], "--yes"]).ok();
+    world.gpool(&["cancel", &other, "--yes"]).refused(5, &["GP0501"]);
+
+    // The next sign-in, anywhere, ends the role of earlier ones.
+    std::fs::write(world.cluster.path("groups.json"), "{}").unwrap();
+    world.browses("page", &world.local, "bo");
+    world.gpool(&["cancel", &jobs[1], "--yes"]).refused(5, &["GP0501"]);
+    world.gpool(&["project", "delete", "nlp/b"]).refused(5, &["GP0501"]);
+    world.gpool(&["queue"]).ok();
 }
 
 #[test]
