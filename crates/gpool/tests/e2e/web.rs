@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use crate::harness::{Cluster, Running, until_so};
 
 /// The port of a cluster's dashboard.
-fn port(cluster: &Cluster) -> u16 {
+pub fn port(cluster: &Cluster) -> u16 {
     let status = cluster.gpool(["status", "--json"]).json();
     let web = status["web"].as_str().expect("there is a dashboard").trim_end_matches('/');
     web.rsplit_once(':').expect("an address with port").1.parse().expect("a port")
@@ -18,7 +18,13 @@ pub fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, St
 }
 
 /// The same with an end of the request after the headers.
-fn ask_with(port: u16, first: &str, host: &str, cookie: &str, end: &str) -> (u16, String, String) {
+pub fn ask_with(
+    port: u16,
+    first: &str,
+    host: &str,
+    cookie: &str,
+    end: &str,
+) -> (u16, String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!(
         "{first} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\ncookie: {cookie}{end}"
@@ -40,7 +46,7 @@ pub struct Browser<'c> {
 }
 
 impl<'c> Browser<'c> {
-    fn new(cluster: &'c Cluster) -> Self {
+    pub fn new(cluster: &'c Cluster) -> Self {
         let port = port(cluster);
         let (host, path) = link(cluster, port);
         let (_, head, _) = ask(port, &format!("GET {path}"), &host, "");

@@ -117,7 +117,8 @@ pub(crate) async fn serve_as(
     let pages = |web, is_remote| {
         let (entrance, router) = (entrance.clone(), server.router.clone());
         let (identify, feed) = (server.identify.clone(), shared.feed.clone());
-        Pages::new((web, is_remote), entrance, identify, router, feed, end.clone())
+        let api = (router, server.clone());
+        Pages::new((web, is_remote), entrance, identify, api, feed, end.clone())
     };
     if let (Some(listener), Some(web)) = (others.web, dashboard) {
         connections.spawn(pages(web, false).serve(listener));
@@ -172,14 +173,19 @@ pub(super) enum Counted {
 }
 
 impl Server {
+    /// The refusal of a connection or stream above the limit of its user.
+    pub fn too_many_connections(&self) -> Problem {
+        let what = format!("you have {} open connections, the maximum", self.connections_max);
+        Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
+    }
+
     async fn connection(self: Arc<Self>, stream: UnixStream, end: watch::Receiver<bool>) {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
         let connection = Connection::new(stream);
         let Some(seat) = Seat::take(&self, Counted::User(peer.uid)).map(Seated::new) else {
-            let what = format!("you have {} open connections, the maximum", self.connections_max);
-            return refuse(&connection, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
+            return refuse(&connection, &self.too_many_connections()).await;
         };
         // The system's name service may take its time.
         let identify = self.identify.clone();

@@ -35,6 +35,7 @@ use tokio::sync::watch;
 use self::answer::{file, message, no_page, with_headers};
 use self::query::Query;
 use super::Api;
+use super::accept::Server;
 use super::asker::{Asker, Asks, Identify};
 use super::entrance::Entrance;
 use super::extract::ApiError;
@@ -76,6 +77,7 @@ pub(crate) struct Pages {
     entrance: Arc<Entrance>,
     identify: Identify,
     api: Router,
+    server: Arc<Server>,
     nobody: Asks,
     feed: Arc<Feed>,
     /// Becomes true when streams must end.
@@ -118,7 +120,7 @@ impl Pages {
         (web, is_remote): (Arc<Web>, bool),
         entrance: Arc<Entrance>,
         identify: Identify,
-        api: Router,
+        (api, server): (Router, Arc<Server>),
         feed: Arc<Feed>,
         end: watch::Receiver<bool>,
     ) -> Arc<Self> {
@@ -127,7 +129,18 @@ impl Pages {
         let caller = gpool_model::Caller::new(owner, false);
         let nobody = Asks(Arc::new(Asker::new(caller, "/".to_owned(), None)));
         let answers = ask::Answers::default();
-        Arc::new(Self { web, is_remote, entrance, identify, api, nobody, feed, end, answers })
+        Arc::new(Self {
+            web,
+            is_remote,
+            entrance,
+            identify,
+            api,
+            server,
+            nobody,
+            feed,
+            end,
+            answers,
+        })
     }
 
     /// Answers a request from this address.
@@ -203,7 +216,7 @@ impl Pages {
             ["admin"] => self.admin(visit).await,
             ["docs"] => self.docs(visit).await,
             ["submit"] => self.form(visit).await,
-            ["events"] => Ok(stream::stream(self, visit)),
+            ["events"] => stream::stream(self, visit),
             _ => Ok(no_page()),
         }
     }
