@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::Caller;
 use crate::id::{ProjectName, Version};
 use crate::policy::Caps;
 use crate::quota::{Amount, Quota, Quotas};
@@ -81,12 +80,6 @@ impl Project {
     #[must_use]
     pub fn blank(name: ProjectName) -> Self {
         Self { quotas: Quotas::default(), ..Self::open(name) }
-    }
-
-    /// Whether a user is one of its admins, by name or by group.
-    #[must_use]
-    pub fn has_admin(&self, caller: &Caller) -> bool {
-        self.admins.contains(&caller.owner.user) || !self.admin_groups.is_disjoint(&caller.groups)
     }
 
     /// The groups that it names: others decide nothing here.

@@ -336,7 +336,7 @@ fn users_of_a_group_of_admins_have_the_rights_of_admins_while_they_are_in_it() {
     let job = it.add(in_project("red", "1"));
     let cancel = || Command::on(vec![job], JobVerb::Cancel);
     assert_eq!(it.command(&bo(), cancel()).unwrap_err().code().0, 501);
-    // A name is not a group, whoever gave it.
+    // A name is not a group.
     for name in ["leads", "@leads"] {
         let named = Owner { user: Arc::from(name), ..bo().owner };
         assert_eq!(it.command(&Caller::new(named, false), cancel()).unwrap_err().code().0, 501);

@@ -62,8 +62,8 @@ impl World {
         let secret = cluster.path("secret");
         std::fs::write(&secret, "secret-of-gpool\n").unwrap();
         let text = format!(
-            "listen = \"{free}\"\nweb = \"{web}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
-             oidc_client_secret_file = \"{}\"\n\
+            "listen = \"{free}\"\nweb = \"{web}\"\noidc_issuer = \"{issuer}\"\n\
+             oidc_client_id = \"gpool\"\noidc_client_secret_file = \"{}\"\n\
              oidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
             secret.display()
         );
