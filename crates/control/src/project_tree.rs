@@ -73,11 +73,16 @@ pub fn guaranteed(
     quota.guaranteed.unwrap_or_else(sum).min(quota.limit)
 }
 
+/// Whether a project names a user as an admin, or a group of theirs.
+pub(crate) fn has_admin(project: &Project, caller: &Caller) -> bool {
+    project.admins.contains(&caller.owner.user) || !project.admin_groups.is_disjoint(&caller.groups)
+}
+
 /// Whether a user is an admin of a project, or of one above it.
 pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
-    projects.get(name).is_some_and(|project| {
-        upwards(projects, project).any(|it| it.admins.contains(&caller.owner.user))
-    })
+    projects
+        .get(name)
+        .is_some_and(|project| upwards(projects, project).any(|it| has_admin(it, caller)))
 }
 
 /// Whether a user may submit to a project; the nearest project with a list of members decides.

@@ -113,7 +113,7 @@ pub const KEYS: &[Key] = &[
     example(
         "oidc_issuer",
         "\"https://id.example.org\"",
-        "Identity provider (OpenID Connect) for access over the network.",
+        "Identity provider (OpenID Connect) at which users sign in.",
     ),
     example("oidc_client_id", "\"gpool\"", "ID of this server at the provider."),
     example(

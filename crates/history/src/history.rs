@@ -214,8 +214,16 @@ impl History {
             return Ok(Appended { refused, ..Appended::default() });
         }
         let mut recreated = None;
-        if !self.database.is_in_place(&self.path) {
-            recreated = Some(self.reopen("the file was removed or replaced".to_owned())?);
+        let lost = match self.database.is_in_place(&self.path) {
+            false => Some("the file was removed or replaced".to_owned()),
+            // The writer has pages in memory, so only those that open the file see damage on disk.
+            true => match Database::open_to_read(&self.path) {
+                Err(Error::Damaged { what }) => Some(what),
+                Ok(_) | Err(_) => None,
+            },
+        };
+        if let Some(why) = lost {
+            recreated = Some(self.reopen(why)?);
         }
         let mut written = self.write(minute, batch);
         if let Err(Error::Damaged { what }) = written {

@@ -38,6 +38,9 @@ pub struct Project {
     /// admins.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub admins: BTreeSet<Arc<str>>,
+    /// Groups with the same rights, by name.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub admin_groups: BTreeSet<Arc<str>>,
     /// Rules for its jobs.
     #[serde(default, skip_serializing_if = "JobTerms::is_none")]
     pub jobs: JobTerms,
@@ -65,6 +68,7 @@ impl Project {
             min_runtime: MinRuntime::default(),
             members: None,
             admins: BTreeSet::new(),
+            admin_groups: BTreeSet::new(),
             jobs: JobTerms::default(),
             user_caps: Caps::default(),
             created_at: Timestamp::ZERO,
@@ -76,6 +80,11 @@ impl Project {
     #[must_use]
     pub fn blank(name: ProjectName) -> Self {
         Self { quotas: Quotas::default(), ..Self::open(name) }
+    }
+
+    /// The groups that it names: others decide nothing here.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.members.iter().flat_map(|it| &it.groups).chain(&self.admin_groups)
     }
 
     /// The quota of one kind, with defaults filled in. GPUs without a quota (by model, by pool or

@@ -94,6 +94,9 @@ pub struct ProjectPatch {
     /// See [`Project::admins`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<BTreeSet<Arc<str>>>,
+    /// See [`Project::admin_groups`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_groups: Option<BTreeSet<Arc<str>>>,
     /// See [`crate::project::JobTerms::default_time`].
     #[serde(with = "twice", skip_serializing_if = "Option::is_none")]
     pub default_time: Option<Option<Millis>>,
@@ -157,6 +160,7 @@ impl ProjectPatch {
         set(&mut new.jobs.save_time_max, this.save_time_max);
         set(&mut new.members, this.members);
         set(&mut new.admins, this.admins);
+        set(&mut new.admin_groups, this.admin_groups);
         set(&mut new.jobs.default_time, this.default_time);
         set(&mut new.jobs.longest_time, this.longest_time);
         set(&mut new.jobs.preemptible, this.preemptible);

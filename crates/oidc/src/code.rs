@@ -71,6 +71,22 @@ impl Provider {
         Attempt { url, state, nonce, verifier, redirect: redirect.to_owned() }
     }
 
+    /// Asks the provider whether it would begin a sign-in. It answers an address to come back to
+    /// that it does not know with a page of its own, and the browser would never come back.
+    /// Source: RFC 6749, section 4.1.2.1.
+    ///
+    /// # Errors
+    /// The provider refuses the attempt. An address that only browsers reach is no error.
+    pub fn check(&self, attempt: &Attempt, fetch: &Fetch<'_>) -> Result<(), Error> {
+        match fetch(&Request::get(&attempt.url)) {
+            Ok(answer) if matches!(answer.status, 400 | 401) => Err(Error::NotRegistered {
+                redirect: attempt.redirect.clone(),
+                client_id: self.settings.client_id.clone(),
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Ends a sign-in. `now` is in seconds since 1970.
     ///
     /// # Errors

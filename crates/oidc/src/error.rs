@@ -50,6 +50,17 @@ pub enum Error {
         /// The provider's explanation.
         description: Option<String>,
     },
+    /// The provider does not know the address to come back to.
+    #[error(
+        "the identity provider refuses to send browsers back to {redirect}: register this redirect \
+         address there for client {client_id:?}"
+    )]
+    NotRegistered {
+        /// The address.
+        redirect: String,
+        /// The ID of this client.
+        client_id: String,
+    },
     /// The answer belongs to no sign-in of this browser.
     #[error("this answer belongs to another sign-in: start again")]
     OtherAttempt,

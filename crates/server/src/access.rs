@@ -225,6 +225,14 @@ impl Access {
         let secret = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random::<32>()));
         row.id = random::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
         row.hash = hash(&secret);
+        if row.provided.is_some() {
+            // The provider's last word holds for earlier sign-ins of the user, too.
+            let is_earlier = |it: &&mut TokenRow| it.subject.is_same(&row.subject);
+            for it in kept.tokens.iter_mut().filter(is_earlier).filter(|it| it.provided.is_some()) {
+                it.provided.clone_from(&row.provided);
+                it.scope = it.scope.min(row.scope);
+            }
+        }
         kept.tokens.push(row.clone());
         self.store(&mut state, kept)?;
         Ok((row, secret))

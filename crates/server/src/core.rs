@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use gpool_control::Control;
 use gpool_model::agent::{LoanIs, LoanReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::{
-    Alert, Caller, Effect, Event, NodeName, Policy, Refusal, Reply, RequestId, Revision, Term,
+    Alert, Caller, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId, Revision,
+    Term,
 };
 use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
@@ -194,8 +195,7 @@ impl Core {
             return;
         }
         let projects = self.control.world().projects().values();
-        let members = projects.filter_map(|it| it.members.as_ref());
-        let named: BTreeSet<&Arc<str>> = members.flat_map(|it| &it.groups).collect();
+        let named: BTreeSet<&Arc<str>> = projects.flat_map(Project::groups).collect();
         caller.groups.retain(|group| named.contains(group));
     }
 

@@ -48,6 +48,11 @@ pub mod usage;
 mod view;
 mod web;
 
+/// Files and folders of the state folder that belong into backups with the store: tokens and rules,
+/// the audit log, and the keys that clients and receivers of messages have pinned.
+pub const BACKED_UP: [&str; 4] = [access::FILE, audit::FOLDER, tls::AUTHORITY_FILE, post::KEY_FILE];
+
+pub use access::FILE as ACCESS_FILE;
 pub use config::ServerConfig;
 pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
 pub use gpool_oidc::Settings as ProviderSettings;

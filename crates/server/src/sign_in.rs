@@ -114,13 +114,23 @@ impl SignIns {
     }
 
     /// Begins a sign-in with a browser; returns the address to open, and the state, which ties the
-    /// answer to the browser. Waits for the provider.
+    /// answer to the browser. `is_new` asks the provider first whether it knows the address to come
+    /// back to. Waits for the provider.
     ///
     /// # Errors
-    /// The provider does not answer.
-    pub fn start(&self, redirect: &str, now: Instant) -> Result<(String, String), SignInError> {
+    /// The provider does not answer, or does not know the address.
+    pub fn start(
+        &self,
+        redirect: &str,
+        is_new: bool,
+        now: Instant,
+    ) -> Result<(String, String), SignInError> {
         let secrets = Secrets { state: random(), nonce: random(), verifier: random() };
-        let attempt = self.provider(now)?.start(redirect, &secrets);
+        let provider = self.provider(now)?;
+        let attempt = provider.start(redirect, &secrets);
+        if is_new {
+            provider.check(&attempt, &|request| fetch(&self.agent, request))?;
+        }
         let (url, state) = (attempt.url.clone(), attempt.state.clone());
         let mut attempts = locked(&self.attempts);
         make_room(&mut attempts, now, |(_, until)| *until);

@@ -19,7 +19,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 
-pub use self::authority::Authority;
+pub use self::authority::{Authority, FILE as AUTHORITY_FILE};
 
 /// How long a certificate of the own authority is used. It is valid for half as long again.
 const RENEWED: Duration = Duration::from_secs(60 * 24 * 3600);

@@ -1,5 +1,5 @@
-//! Copies a store, in use or not, into one file: the database at one point in time, and the blobs.
-//! Commits go on meanwhile. Never overwrites a file.
+//! Copies a store, in use or not, into one file: the database at one point in time, the blobs, and
+//! files beside it. Commits go on meanwhile. Never overwrites a file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use rusqlite::backup::StepResult;
 use crate::blobs::BlobFiles;
 use crate::create::{self, Paths};
 use crate::error::{BackupError, LoadError, OpenError};
-use crate::{database, file, load};
+use crate::{beside, database, file, load};
 
 /// The content of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Backup {
     pub n_records: usize,
     /// How many blobs are in it.
     pub n_blobs: usize,
+    /// How many files from beside the store are in it.
+    pub n_beside: usize,
 }
 
 // Only in backups; a restored store has its blobs as files again.
@@ -29,18 +31,19 @@ CREATE TABLE blob (id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
 CREATE TABLE blob_key (key BLOB NOT NULL) STRICT;
 ";
 
-/// Copies the store in state folder `dir` to the new file `to`, for its owner alone.
+/// Copies the store in state folder `dir` to the new file `to`, for its owner alone, with the files
+/// of the folder that have these names.
 ///
 /// # Errors
 /// If there is an error, no file `to` is left.
-pub fn backup(dir: &Path, to: &Path) -> Result<Backup, BackupError> {
+pub fn backup(dir: &Path, to: &Path, beside: &[&str]) -> Result<Backup, BackupError> {
     if file::is_there(to) {
         return Err(BackupError::Exists { path: to.to_owned() });
     }
     let paths = Paths::of(dir);
     let source = database::connect(&database::database_of(dir)?)?;
     let temporary = temporary_name(to);
-    let made = copy(&paths, &source, to, &temporary).and_then(|made| {
+    let made = copy(&paths, &source, to, &temporary, beside).and_then(|made| {
         create::publish(&temporary, to).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => BackupError::Exists { path: to.to_owned() },
             _ => write_error(to, &error),
@@ -70,6 +73,7 @@ fn copy(
     source: &Connection,
     to: &Path,
     temporary: &Path,
+    beside: &[&str],
 ) -> Result<Backup, BackupError> {
     let write = |error: rusqlite::Error| match OpenError::sqlite("write", to, &error) {
         OpenError::StorageFull { .. } => write_error(to, &"no space left: free some space"),
@@ -102,8 +106,11 @@ fn copy(
         }
         transaction.commit().map_err(write)?;
     }
+    let n_beside =
+        beside::copy(&paths.dir, beside, &mut copy).map_err(|error| write_error(to, &error))?;
     copy.close().map_err(|(_, error)| write(error))?;
-    Ok(Backup { revision: loaded.revision, n_records: loaded.records.len(), n_blobs })
+    let n_records = loaded.records.len();
+    Ok(Backup { revision: loaded.revision, n_records, n_blobs, n_beside })
 }
 
 /// Copies all pages at one point in time into a single file.

@@ -7,6 +7,7 @@
 
 mod archive;
 mod backup;
+mod beside;
 mod blob_id;
 mod blobs;
 mod chain;

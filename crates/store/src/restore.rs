@@ -15,7 +15,7 @@ use crate::error::{OpenError, RestoreError};
 use crate::head::Head;
 use crate::lock::Lock;
 use crate::mark::Mark;
-use crate::{database, file, verify};
+use crate::{beside, database, file, verify};
 
 // Agents refuse terms older than the newest one that they know, and a backup does not know that
 // one. This is far more than any server's number of starts, and tiny compared to 2^64.
@@ -41,6 +41,8 @@ pub struct Restored {
     pub n_records: u64,
     /// How many blobs it has.
     pub n_blobs: u64,
+    /// Files and folders of the backup from beside its store that were missing here.
+    pub beside: Vec<PathBuf>,
     /// The folder with the files of the previous store.
     pub put_aside: Option<PathBuf>,
 }
@@ -76,13 +78,17 @@ pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored
     file::create_private_dir(&staged.dir).map_err(|error| write_error(dir, &error))?;
     let head = stage_database(&source, &staged, seen)?;
     let n_blobs = stage_blobs(&source, backup, &staged)?;
+    let staged_beside = staged.dir.join("beside");
+    beside::stage(&source, &staged_beside).map_err(|error| write_error(dir, &error))?;
     let put_aside = if occupied { Some(put_aside(&paths)?) } else { None };
+    let beside = beside::publish(&staged_beside, dir).map_err(|error| write_error(dir, &error))?;
     publish(&staged, &paths).map_err(|error| write_error(dir, &error))?;
     Ok(Restored {
         revision: head.revision,
         fence: head.fence,
         n_records: head.records.n_rows,
         n_blobs,
+        beside,
         put_aside,
     })
 }
@@ -105,8 +111,9 @@ fn stage_database(source: &Connection, staged: &Paths, seen: Term) -> Result<Hea
         |error: rusqlite::Error| RestoreError::from(OpenError::sqlite("write", path, &error));
     let mut copy = create::fresh_database(path)?;
     copy_database(source, &mut copy).map_err(write)?;
-    copy.execute_batch("DROP TABLE IF EXISTS blob; DROP TABLE IF EXISTS blob_key")
-        .map_err(write)?;
+    let only_in_backups = ["blob", "blob_key", "beside"];
+    let drop = only_in_backups.map(|table| format!("DROP TABLE IF EXISTS {table};"));
+    copy.execute_batch(&drop.concat()).map_err(write)?;
     let mut head = Head::read(&copy).map_err(write)?.map_err(|what| RestoreError::Damaged {
         path: path.clone(),
         what: format!("meta: {what}"),

@@ -17,7 +17,7 @@ use crate::hash::Digest;
 use crate::head::Head;
 use crate::load::{self, Disagreement};
 use crate::mark::Mark;
-use crate::{archive, database, elements, file, schema};
+use crate::{archive, beside, database, elements, file, schema};
 
 /// The result of a check: counts and damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub enum FindingKind {
     Mark,
     /// Blobs.
     Blob,
+    /// Files of a backup from beside its store.
+    Beside,
 }
 
 impl fmt::Display for Finding {
@@ -124,6 +126,7 @@ pub fn verify(path: &Path) -> Result<Report, OpenError> {
         None => {
             let read = check_blob_table(&connection, &mut report);
             report.stopped(FindingKind::Blob, "blobs", read);
+            check_beside(&connection, &mut report);
         }
     }
     Ok(report)
@@ -280,6 +283,18 @@ fn check_blob_table(connection: &Connection, report: &mut Report) -> rusqlite::R
         }
         Ok(())
     })
+}
+
+fn check_beside(connection: &Connection, report: &mut Report) {
+    let read = beside::for_each(connection, |it| {
+        if !it.is_sound {
+            report.add(FindingKind::Beside, format!("{}: its checksum differs", it.name));
+        }
+        Ok(())
+    });
+    if let Err(error) = read {
+        report.add(FindingKind::Beside, format!("beside: can't read the rest: {error}"));
+    }
 }
 
 /// Calls `each` for every blob of a backup: the key, the name, the bytes.

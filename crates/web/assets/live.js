@@ -27,13 +27,14 @@ async function refresh() {
 // scrolled parts keep their position and the focus.
 function replace(now, next) {
   const focused = now.contains(document.activeElement) ? document.activeElement : null;
-  const is_used = focused?.matches("a, button, input") || now.querySelector("input:checked") ||
+  const is_used = focused?.matches("a, button, input, [role=slider]") || now.querySelector("input:checked") ||
     String(getSelection()) !== "";
   if (is_used) return;
   const scrolled = (root) => [...root.querySelectorAll(".scroll, pre")];
   const [before, after] = [scrolled(now), scrolled(next)];
   const places = before.map((it) => [it.scrollLeft, it.scrollTop]);
   now.replaceWith(next);
+  document.dispatchEvent(new Event("replaced"));
   if (before.length !== after.length) return;
   after.forEach((it, ix) => { [it.scrollLeft, it.scrollTop] = places[ix]; });
   after[before.indexOf(focused)]?.focus({ preventScroll: true });

@@ -21,6 +21,10 @@ pub fn asset(name: &str) -> Option<Asset> {
             kind: "text/javascript; charset=utf-8",
             text: include_str!("../assets/live.js"),
         }),
+        "cursor.js" => Some(Asset {
+            kind: "text/javascript; charset=utf-8",
+            text: include_str!("../assets/cursor.js"),
+        }),
         "icon.svg" => {
             Some(Asset { kind: "image/svg+xml", text: include_str!("../assets/icon.svg") })
         }

@@ -81,6 +81,9 @@ struct Page<'a> {
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
     charts: Vec<Chart>,
+    /// The time of the first point of the charts, and between two points, in milliseconds.
+    start_ms: u64,
+    step_ms: u64,
     marks: Vec<Mark>,
     used: Vec<Used>,
     notes: Vec<String>,
@@ -111,6 +114,8 @@ impl JobPage<'_> {
             rows: rows(job, self.now),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
             charts: lines::charts(job, self.gpus, self.history),
+            start_ms: self.history.start.0.get(),
+            step_ms: 1000 * self.history.step_s,
             marks: lines::marks(events, self.history),
             used: used(report),
             notes: notes(report),

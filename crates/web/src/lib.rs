@@ -81,7 +81,7 @@ impl Message<'_> {
     }
 }
 
-/// The page that signs in with a token or at the identity provider.
+/// The page that signs in with a token or a link, or at the identity provider.
 #[derive(Debug, Clone, Copy, Default, Template)]
 #[template(path = "sign_in.html")]
 pub struct SignIn<'a> {
@@ -91,6 +91,8 @@ pub struct SignIn<'a> {
     pub wrong: &'a str,
     /// The host of the identity provider; empty without one.
     pub provider: &'a str,
+    /// Whether a token signs in here; otherwise a link of `gpool open`.
+    pub by_token: bool,
 }
 
 impl SignIn<'_> {

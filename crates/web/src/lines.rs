@@ -15,6 +15,8 @@ pub const HEIGHT: f64 = 48.0;
 const CHARTS_MAX: usize = 16;
 /// Below this utilization a device is idle.
 const UNUSED: f64 = 0.01;
+/// Bytes of a GiB.
+const GIB: f64 = 1_073_741_824.0;
 /// Events closer than this are one mark.
 const NEAR: u64 = 4;
 
@@ -34,7 +36,13 @@ pub struct Line {
     /// The measured areas as one path.
     pub path: String,
     pub text: String,
+    /// The values for people, separated by commas: `cursor.js` shows one of them.
+    pub values: String,
+    pub unit: &'static str,
 }
+
+/// A unit after a number, and its part of the base unit.
+type Unit = (&'static str, f64);
 
 /// An event at its place on the time axis.
 #[derive(Debug, Clone)]
@@ -85,15 +93,24 @@ fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
     let (most, power) = power.map_or((0.0, None), |(mean, most)| {
         (most, Some(format!("mean {mean:.0} W, at most {most:.0} W")))
     });
-    let all = [
-        ("Utilization", "used", &points.utilization, 1.0, used),
-        ("Memory", "memory", &points.memory_used, memory, held),
-        ("Power", "power", &points.power, most, power),
+    type One<'p> = (&'static str, &'static str, &'p [Option<f64>], f64, Option<String>, Unit);
+    let all: [One<'_>; 3] = [
+        ("Utilization", "used", &points.utilization, 1.0, used, (" %", 100.0)),
+        ("Memory", "memory", &points.memory_used, memory, held, (" GiB", 1.0 / GIB)),
+        ("Power", "power", &points.power, most, power, (" W", 1.0)),
     ];
-    let line = |(what, style, values, most, text): (_, _, &Vec<Option<f64>>, f64, Option<_>)| {
-        Some(Line { what, style, path: path(values, most), text: text? })
+    let line = |(what, style, values, most, text, (unit, factor)): One<'_>| {
+        let path = path(values, most);
+        Some(Line { what, style, path, text: text?, values: numbers(values, factor), unit })
     };
     all.into_iter().filter_map(line).collect()
+}
+
+/// Values in a unit, as whole numbers separated by commas; nothing where none was measured.
+fn numbers(values: &[Option<f64>], factor: f64) -> String {
+    let number =
+        |value: &Option<f64>| value.map_or_else(String::new, |it| format!("{:.0}", it * factor));
+    values.iter().map(number).collect::<Vec<_>>().join(",")
 }
 
 /// The mean and the largest of the measured values.

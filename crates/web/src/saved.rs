@@ -80,6 +80,8 @@ struct Job<'a> {
     used: Vec<Used>,
     notes: Vec<String>,
     charts: Vec<Chart>,
+    start_ms: u64,
+    step_ms: u64,
     marks: Vec<Mark>,
 }
 
@@ -110,6 +112,8 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
         used: used(report),
         notes: notes(report),
         charts: lines::charts(&report.job, gpus, history),
+        start_ms: history.start.0.get(),
+        step_ms: 1000 * history.step_s,
         marks: lines::marks(events, history),
     }
 }

@@ -1,6 +1,6 @@
 //! Requests to create and change projects: reads and checks amounts as users write them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::escape::repeated;
@@ -90,7 +90,7 @@ pub struct ProjectSettings {
     /// members of the parent project, or all users if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// Users that may manage its jobs and the projects below it.
+    /// Users, and groups as `@group`, that may manage its jobs and the projects below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admins: Option<Vec<String>>,
     /// Time limit of jobs that request none.
@@ -205,6 +205,8 @@ impl ProjectSettings {
         if self.priority.is_some_and(|priority| !(-1000..=1000).contains(&priority)) {
             return Err(invalid("priority", "a priority is from -1000 to 1000"));
         }
+        let admins = self.admins.as_deref().map(|words| users_and_groups("admins", words));
+        let (admins, admin_groups) = admins.transpose()?.map(|it| (it.users, it.groups)).unzip();
         Ok(ProjectPatch {
             parent,
             quotas,
@@ -213,7 +215,8 @@ impl ProjectSettings {
             min_runtime_own: length("min_runtime_own", &self.min_runtime_own)?,
             save_time_max: length("save_time_max", &self.save_time_max)?,
             members: self.members.as_deref().map(members).transpose()?,
-            admins: self.admins.as_deref().map(admins).transpose()?,
+            admins,
+            admin_groups,
             default_time: length("time_default", &self.time_default)?,
             longest_time: length("time_max", &self.time_max)?,
             preemptible: self.preemptible,
@@ -294,25 +297,10 @@ fn members(words: &[String]) -> Result<Option<Members>, Refusal> {
     if matches!(words, [word] if word == "all") {
         return Ok(None);
     }
-    let mut members = Members::default();
-    for word in names("members", words)? {
-        match word.strip_prefix('@') {
-            Some(group) => members.groups.insert(Arc::from(group)),
-            None => members.users.insert(Arc::from(word)),
-        };
-    }
-    Ok(Some(members))
+    users_and_groups("members", words).map(Some)
 }
 
-fn admins(words: &[String]) -> Result<BTreeSet<Arc<str>>, Refusal> {
-    let users = names("admins", words)?;
-    if let Some(group) = users.iter().find(|word| word.starts_with('@')) {
-        return Err(invalid("admins", &format!("{group} is a group; only users are allowed here")));
-    }
-    Ok(users.into_iter().map(Arc::from).collect())
-}
-
-fn names<'a>(field: &str, words: &'a [String]) -> Result<Vec<&'a str>, Refusal> {
+fn users_and_groups(field: &str, words: &[String]) -> Result<Members, Refusal> {
     if words.len() > NAMES_MAX {
         return Err(invalid(field, &format!("it has more than the maximum of {NAMES_MAX} names")));
     }
@@ -324,5 +312,8 @@ fn names<'a>(field: &str, words: &'a [String]) -> Result<Vec<&'a str>, Refusal> 
             return Err(invalid(field, &why));
         }
     }
-    Ok(words.iter().map(String::as_str).collect())
+    let (groups, users) = words.iter().partition::<Vec<_>, _>(|word| word.starts_with('@'));
+    let groups = groups.into_iter().map(|word| Arc::from(word.trim_start_matches('@')));
+    let users = users.into_iter().map(|word| Arc::from(word.as_str()));
+    Ok(Members { users: users.collect(), groups: groups.collect() })
 }

@@ -1,6 +1,7 @@
 //! Projects, and results of changes to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gpool_model::project::Members;
 use gpool_model::quota::{Amount, Quota};
@@ -70,7 +71,7 @@ pub struct Project {
     /// Users and groups that may submit jobs to the project. `null` allows all members of the
     /// parent project, or all users if there is none.
     pub members: Option<Vec<String>>,
-    /// Users that may manage its jobs and the projects below it.
+    /// Users and groups that may manage its jobs and the projects below it.
     pub admins: Vec<String>,
     /// Time limit of jobs that request none, in seconds.
     pub time_default_s: Option<f64>,
@@ -146,7 +147,7 @@ impl Project {
             min_runtime_own_s: seconds(it.min_runtime.preempt),
             save_time_max_s: seconds(it.jobs.save_time_max),
             members: it.members.as_ref().map(member_words),
-            admins: it.admins.iter().map(ToString::to_string).collect(),
+            admins: words(&it.admins, &it.admin_groups),
             time_default_s: seconds(it.jobs.default_time),
             time_max_s: seconds(it.jobs.longest_time),
             preemptible: it.jobs.preemptible,
@@ -165,8 +166,12 @@ impl Project {
 /// The members as users write them.
 #[must_use]
 pub fn member_words(members: &Members) -> Vec<String> {
-    let users = members.users.iter().map(ToString::to_string);
-    users.chain(members.groups.iter().map(|group| format!("@{group}"))).collect()
+    words(&members.users, &members.groups)
+}
+
+fn words(users: &BTreeSet<Arc<str>>, groups: &BTreeSet<Arc<str>>) -> Vec<String> {
+    let users = users.iter().map(ToString::to_string);
+    users.chain(groups.iter().map(|group| format!("@{group}"))).collect()
 }
 
 /// The result of changes to projects, or of a dry run.
@@ -278,7 +283,7 @@ fn settings(it: &gpool_model::Project) -> Vec<(&'static str, String)> {
             "members",
             it.members.as_ref().map_or_else(|| "all".to_owned(), |it| list(member_words(it))),
         ),
-        ("admins", list(it.admins.iter().map(ToString::to_string).collect())),
+        ("admins", list(words(&it.admins, &it.admin_groups))),
         ("time_default", length(it.jobs.default_time)),
         ("time_max", length(it.jobs.longest_time)),
         ("preemptible", it.jobs.preemptible.to_string()),

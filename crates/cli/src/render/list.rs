@@ -328,7 +328,8 @@ fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {
 
 /// Text with a quote before it if a spreadsheet would compute it as a formula.
 /// Source: OWASP, CSV Injection.
-fn no_formula(text: &str) -> String {
+#[must_use]
+pub fn no_formula(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
     if is_formula { format!("'{text}") } else { text.to_owned() }
 }

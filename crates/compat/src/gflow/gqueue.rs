@@ -10,7 +10,7 @@ use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;
 use gpool_cli::reference::Reference;
-use gpool_cli::render::list::natural;
+use gpool_cli::render::list::{natural, no_formula};
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::resolve::{self, Scope, every_job};
 use gpool_cli::session::Session;
@@ -288,10 +288,11 @@ fn csv(jobs: &[Job], session: &Session) -> String {
         let json = shown::json(job, session);
         let field = |key: &&str| match json.get(*key) {
             None => "-".to_owned(),
-            Some(Value::String(text)) if text.contains([',', '"', '\n']) => {
-                format!("\"{}\"", text.replace('"', "\"\""))
+            Some(Value::String(text)) => {
+                let text = no_formula(text);
+                let is_plain = !text.contains([',', '"', '\n']);
+                if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
             }
-            Some(Value::String(text)) => text.clone(),
             Some(other) => {
                 let text = other.to_string();
                 if text.contains(',') { format!("\"{text}\"") } else { text }

@@ -268,7 +268,7 @@ fn check_role(
     let may = |project: &Project| {
         let parent = project.parent.as_ref().and_then(|parent| before.get(parent));
         parent.is_some_and(|parent| {
-            project_tree::upwards(before, parent).any(|it| it.admins.contains(&caller.owner.user))
+            project_tree::upwards(before, parent).any(|it| project_tree::has_admin(it, caller))
         })
     };
     match sides.into_iter().flatten().all(may) {

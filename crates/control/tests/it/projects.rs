@@ -327,6 +327,27 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
 }
 
 #[test]
+fn users_of_a_group_of_admins_have_the_rights_of_admins_while_they_are_in_it() {
+    let mut it = Harness::new(4);
+    let leads = BTreeSet::from([Arc::from("leads")]);
+    let lab = ProjectPatch { admin_groups: Some(leads.clone()), ..gpus("4", "6") };
+    it.change(&root(), vec![create("lab", lab), create("red", below("lab", gpus("2", "")))])
+        .unwrap();
+    let job = it.add(in_project("red", "1"));
+    let cancel = || Command::on(vec![job], JobVerb::Cancel);
+    assert_eq!(it.command(&bo(), cancel()).unwrap_err().code().0, 501);
+    // A name is not a group.
+    for name in ["leads", "@leads"] {
+        let named = Owner { user: Arc::from(name), ..bo().owner };
+        assert_eq!(it.command(&Caller::new(named, false), cancel()).unwrap_err().code().0, 501);
+    }
+    let lead = Caller { groups: leads, ..bo() };
+    it.change(&lead, vec![create("blue", below("lab", gpus("1", "1")))]).unwrap();
+    assert_eq!(it.code_of(&lead, vec![edit("lab", None, gpus("8", ""))]), 501);
+    it.command(&lead, cancel()).unwrap();
+}
+
+#[test]
 fn borrowers_leave_for_the_owner_and_claims_survive_other_changes() {
     let mut it = Harness::new(2);
     let changes = vec![

@@ -1,4 +1,5 @@
-//! `gpool backup`: copies the store into one file, with or without a running server.
+//! `gpool backup`: copies the store into one file, with tokens, rules and the audit log, with or
+//! without a running server.
 
 use std::path::PathBuf;
 
@@ -28,7 +29,7 @@ pub struct BackupArgs {
 /// The store can't be read, or the file can't be written.
 pub fn run(args: &BackupArgs, session: &Session) -> Result {
     let dir = state_dir(args.state_dir.as_deref())?;
-    let copy = || gpool_store::backup(&dir, &args.to);
+    let copy = || gpool_store::backup(&dir, &args.to, &gpool_server::BACKED_UP);
     let made = during(&session.screen, "copying the store", copy).map_err(|error| fault(&error))?;
     if session.global.json {
         let document = json!({
@@ -36,6 +37,7 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
             "revision": made.revision,
             "records": made.n_records,
             "blobs": made.n_blobs,
+            "beside": made.n_beside,
         });
         session.screen.data(&json::one(document))?;
     } else {
@@ -43,7 +45,7 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
             "{}: {} records and {} files as of revision {}",
             args.to.display(),
             made.n_records,
-            made.n_blobs,
+            made.n_blobs + made.n_beside,
             made.revision
         ));
     }

@@ -151,7 +151,7 @@ struct SettingFlags {
     /// Users that can submit to it, e.g. ana,bo,@group; all for those of its parent
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     members: Option<Vec<String>>,
-    /// Users that manage its jobs and the projects below it, e.g. ana,bo; '' for none
+    /// Users and groups that manage its jobs and the projects below it, e.g. ana,@it; '' for none
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     admins: Option<Vec<String>>,
     /// Time limit of jobs without one, or none

@@ -41,6 +41,12 @@ pub fn run(args: &RestoreArgs, session: &Session) -> Result {
         restored.n_blobs,
         restored.revision
     ));
+    if restored.beside.iter().any(|it| it.as_os_str() == gpool_server::ACCESS_FILE) {
+        session.screen.note(
+            "tokens are as in the backup: one that was revoked since then is valid again \
+             (gpool token list)",
+        );
+    }
     if let Some(aside) = restored.put_aside {
         session.screen.note(&format!("the old store is in {}", aside.display()));
     }

@@ -172,6 +172,59 @@ def actions_ask_first(browser):
     visitor.close("actions")
 
 
+def chart(what, unit, values):
+    """A chart as on the page of a job, of minutes since noon."""
+    return (f'<div><p class="line"><b>{what}</b> <span class="moment"></span></p>'
+            f'<svg class="area" viewBox="0 0 600 48" role="img" aria-label="{what}" '
+            f'data-start="1790251200000" data-step="60000" data-unit="{unit}" '
+            f'data-values="{values}"></svg></div>')
+
+
+def charts_show_one_moment(browser):
+    visitor = Visitor(browser)
+    # A job that has not started has no charts of its own.
+    job = submit("--hold", "--time", "1m", "--", "true")
+    charts = chart("First", " %", "10,20,30,40") + chart("Second", " W", "1,2,,4,5")
+    page = visitor.open(f"/jobs/{job}")
+    page.evaluate("""html => {
+        document.querySelector("main").insertAdjacentHTML("beforeend", html);
+        document.dispatchEvent(new Event("replaced"));
+    }""", f'<div class="lines">{charts}</div>')
+    first, second = [page.get_by_role("slider", name=name) for name in ("First", "Second")]
+    moments = page.locator(".moment")
+
+    def shown(*texts):
+        expect(moments).to_have_text(texts)
+        expect(page.locator("svg .cursor")).to_have_count(sum(text != "" for text in texts))
+
+    box = second.bounding_box()
+    second.hover(position={"x": box["width"] * 0.3, "y": 10})
+    shown("2026-09-24 12:01Z: 20 %", "2026-09-24 12:01Z: 2 W")
+    second.hover(position={"x": box["width"] * 0.5, "y": 10})
+    shown("2026-09-24 12:02Z: 30 %", "2026-09-24 12:02Z: not measured")
+    # The first chart ends before.
+    second.hover(position={"x": box["width"] * 0.9, "y": 10})
+    shown("", "2026-09-24 12:04Z: 5 W")
+    page.mouse.move(2, 2)
+    shown("", "")
+    # By keyboard, with one stop for all charts.
+    assert [it.get_attribute("tabindex") for it in (first, second)] == ["0", "-1"]
+    first.focus()
+    shown("2026-09-24 12:03Z: 40 %", "2026-09-24 12:03Z: 4 W")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    shown("2026-09-24 12:01Z: 20 %", "2026-09-24 12:01Z: 2 W")
+    page.keyboard.press("ArrowDown")
+    expect(second).to_be_focused()
+    page.keyboard.press("Home")
+    expect(second).to_have_attribute("aria-valuetext", "2026-09-24 12:00Z: 1 W")
+    shown("2026-09-24 12:00Z: 10 %", "2026-09-24 12:00Z: 1 W")
+    assert not findings_of_axe(page, "charts")
+    page.keyboard.press("Escape")
+    shown("", "")
+    visitor.close("charts")
+
+
 def forms_need_the_token(browser):
     visitor = Visitor(browser)
     page = visitor.open("/submit")
@@ -230,6 +283,7 @@ def main():
         hostile_texts(browser, hostile)
         changes_are_simulated(browser)
         actions_ask_first(browser)
+        charts_show_one_moment(browser)
         forms_need_the_token(browser)
         keyboard_and_colors(browser)
         the_server_goes_and_comes_back(browser)

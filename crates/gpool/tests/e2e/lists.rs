@@ -79,6 +79,19 @@ fn every_form_of_a_list_has_every_row() {
     assert_eq!(cluster.gpool(["queue", "-o", "name"]).ok(), "1\n2\n");
     let csv = cluster.gpool(["queue", "-o", "csv", "--format", "id,name,state"]).ok();
     assert_eq!(csv, "id,name,state\n1,\"a, \"\"quoted\"\"\",held\n2,b,held\n");
+    // A spreadsheet would compute these.
+    let formulas = ["=1+1", "+1+1", "-1+1", "@SUM(A1)"];
+    let submit = |name: &&str| {
+        let name = format!("--name={name}");
+        cluster.submit(["--hold", &name, "--", "true"])
+    };
+    let ids: Vec<String> = formulas.iter().map(submit).collect();
+    for form in ["csv", "tsv"] {
+        let text = cluster.gpool(["queue", "-o", form, "--format", "name"]).ok();
+        let found: Vec<&str> = text.lines().skip(3).collect();
+        assert_eq!(found, formulas.map(|name| format!("'{name}")));
+    }
+    cluster.gpool(["cancel"].into_iter().chain(ids.iter().map(String::as_str))).ok();
     let jsonl = cluster.gpool(["queue", "-o", "jsonl"]).ok();
     let lines: Vec<Value> = jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[1]["id"]), (2, &"2".into()));

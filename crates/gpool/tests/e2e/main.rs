@@ -94,6 +94,7 @@ mod telemetry;
 mod top;
 mod transcripts;
 mod users;
+mod viewers;
 mod waste;
 mod web;
 mod why;

@@ -18,7 +18,7 @@ pub(crate) fn waits_at(gate: &Gate) -> String {
 }
 
 /// The file of a job's standard output.
-fn stdout_file(cluster: &Cluster, id: &str) -> std::path::PathBuf {
+pub(crate) fn stdout_file(cluster: &Cluster, id: &str) -> std::path::PathBuf {
     cluster.state().join("jobs").join(id).join("1/stdout")
 }
 

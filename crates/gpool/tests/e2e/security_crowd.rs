@@ -10,7 +10,7 @@ use crate::http::Http;
 use crate::users::{NOBODY, SOMEBODY, as_user, cluster};
 
 /// The peak memory of a process, in MiB.
-fn most_resident_mib(pid: u32) -> u64 {
+pub fn most_resident_mib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024

@@ -1,6 +1,7 @@
 //! Every route with every kind of caller, each a real user on a real connection. The table is the
 //! server's own; a test beside it checks that each route has a row.
 
+use gpool_model::JobVerb;
 use gpool_server::http::routes::{ROUTES, Role, Route};
 use serde_json::{Value, json};
 
@@ -169,6 +170,44 @@ fn each_route_follows_the_table_for_each_caller() {
     for (who, expected) in [(Who::Stranger, 403), (Who::Owner, 403), (Who::Admin, 202)] {
         assert_eq!(status_of(&cluster, who, last, &keeper), expected, "{who:?}");
     }
+}
+
+/// Whether an admin of a project may use a route of a job's owner.
+fn is_for_project_admins(route: &Route) -> bool {
+    let last = route.path.rsplit('/').next().unwrap();
+    let verb = JobVerb::named(last).is_some_and(|verb| verb.rules().is_for_project_admins);
+    verb || route.method == "PATCH" && route.path.contains("/jobs/")
+}
+
+#[test]
+fn an_admin_of_a_project_by_group_uses_the_routes_for_its_admins_and_no_other() {
+    let Some(cluster) = cluster() else { return };
+    let gpool = |words: &[&str]| cluster.gpool(words).ok();
+    // The group of user nobody.
+    gpool(&["project", "edit", "default", "--admins", "@nogroup"]);
+    let keeper = cluster.submit(["--gpus", "2", "--", "sleep", "1000"]);
+    cluster.until_is(&keeper, "running");
+    let mut n_allowed = 0;
+    for route in ROUTES.iter().filter(|route| matches!(route.role, Role::Owner | Role::Admin)) {
+        let is_of_job = route.role == Role::Owner;
+        let job = if is_of_job { job_for(&cluster, route) } else { keeper.clone() };
+        let before = cluster.job(&job).version;
+        let status = status_of(&cluster, Who::Stranger, route, &job);
+        if is_of_job && is_for_project_admins(route) {
+            n_allowed += 1;
+            let is_fine = (200..300).contains(&status) || is_of_nothing(route) && status != 403;
+            assert!(is_fine, "{route:?}: {status}");
+        } else {
+            assert_eq!(status, 403, "{route:?}");
+            assert_eq!(cluster.job(&job).version, before, "{route:?}");
+        }
+        if is_of_job {
+            // It may be ending already.
+            let _ = cluster.gpool(["cancel", &job]);
+        }
+    }
+    // Six verbs, each for one job and for several, and the change of a job.
+    assert_eq!(n_allowed, 13);
 }
 
 #[test]

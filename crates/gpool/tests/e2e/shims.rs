@@ -161,6 +161,9 @@ fn gflows_commands_work_as_before() {
     assert_eq!(json["jobs"][0]["state"], "Finished");
     assert_eq!(json["jobs"][0]["id"], 1);
     assert!(shim(&cluster, &bin, "gqueue -t").ok().contains("└─3"));
+    cluster.gpool(["edit", "3", "--name", "=1+1"]).ok();
+    let csv = shim(&cluster, &bin, "gqueue -o csv -j 3").ok();
+    assert!(csv.contains("3,'=1+1,"), "{csv}");
     assert!(shim(&cluster, &bin, "ginfo").ok().contains("allocated"));
     shim(&cluster, &bin, "gjob hold 3").ok();
     assert_eq!(cluster.job("3").state.as_str(), "held");

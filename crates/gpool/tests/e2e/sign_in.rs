@@ -1,5 +1,5 @@
-//! Sign-in at a real identity provider, npm's `oidc-provider`: with Chromium, and from a command
-//! line.
+//! Sign-in at a real identity provider, npm's `oidc-provider`: with Chromium over the network and
+//! on a loopback address, and from a command line.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::harness::{Cluster, Ran, Running, program, skip};
+use crate::web::{Browser, ask};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oidc");
@@ -18,10 +19,17 @@ struct World {
     issuer: String,
     cluster: Cluster,
     address: String,
+    /// The address of the dashboard on loopback.
+    local: String,
 }
 
 impl World {
     fn new(settings: &str) -> Option<Self> {
+        Self::with(settings, true)
+    }
+
+    /// The provider knows the address on the network, and the one on loopback if it is registered.
+    fn with(settings: &str, is_registered: bool) -> Option<Self> {
         let needed = ["target/oidc/node", "target/browser/bin/python"];
         let needed = needed.map(|path| Path::new(ROOT).join(path));
         let chromium = PathBuf::from("/usr/bin/chromium");
@@ -32,24 +40,30 @@ impl World {
             skip(&what);
             return None;
         }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = format!("https://{free}");
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [free, web] = listeners.each_ref().map(|it| it.local_addr().unwrap());
+        drop(listeners);
+        let (address, local) = (format!("https://{free}"), format!("http://{web}"));
+        let mut redirects = vec![format!("{address}/login/callback")];
+        redirects.extend(is_registered.then(|| format!("{local}/login/callback")));
+        let mut cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
+        let groups = r#"{"ana": ["gpu-admins"], "bo": ["leads"], "nobody": ["vision"]}"#;
+        std::fs::write(cluster.path("groups.json"), groups).unwrap();
         let mut command = Command::new(&needed[0]);
         command.args(["--input-type=module", "-"]).current_dir(Path::new(ROOT).join("target/oidc"));
-        command.env("REDIRECTS", format!("[\"{address}/login/callback\"]"));
-        command.env("GROUPS", r#"{"ana": ["gpu-admins"], "nobody": ["vision"]}"#);
+        command.env("REDIRECTS", serde_json::to_string(&redirects).unwrap());
+        command.env("GROUPS", cluster.path("groups.json"));
         command.stdin(File::open(Path::new(TESTS).join("provider.mjs")).unwrap());
         let mut provider = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut issuer = String::new();
         BufReader::new(provider.stdout.as_mut().unwrap()).read_line(&mut issuer).unwrap();
         let issuer = issuer.trim().to_owned();
 
-        let mut cluster = Cluster::unstarted(&["--devices", "sim:2xH100-80G"]);
         let secret = cluster.path("secret");
         std::fs::write(&secret, "secret-of-gpool\n").unwrap();
         let text = format!(
-            "listen = \"{free}\"\noidc_issuer = \"{issuer}\"\noidc_client_id = \"gpool\"\n\
-             oidc_client_secret_file = \"{}\"\n\
+            "listen = \"{free}\"\nweb = \"{web}\"\noidc_issuer = \"{issuer}\"\n\
+             oidc_client_id = \"gpool\"\noidc_client_secret_file = \"{}\"\n\
              oidc_scopes = [\"profile\", \"groups\"]\n{settings}\n",
             secret.display()
         );
@@ -57,7 +71,7 @@ impl World {
         std::fs::write(&config, text).unwrap();
         cluster.variables.push(("GPOOL_CONFIG".to_owned(), config.display().to_string()));
         cluster.up();
-        Some(Self { provider, issuer, cluster, address })
+        Some(Self { provider, issuer, cluster, address, local })
     }
 
     /// The name of a provider's user on the server.
@@ -136,6 +150,57 @@ fn a_browser_signs_in_and_an_admin_of_the_provider_may_change_the_cluster() {
 }
 
 #[test]
+fn a_browser_signs_in_on_loopback_with_the_rights_of_its_token_until_it_is_revoked() {
+    let Some(world) = World::new("") else { return };
+    let shown = world.browses("page", &world.local, "ana");
+    assert!(shown.contains(&world.name("ana")), "{shown}");
+    let mut lines = shown.lines();
+    let (url, cookies) = (lines.next().unwrap(), lines.next().unwrap());
+    let rest = url.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let (host, port) = rest.split_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    // Browsers send a cookie of 127.0.0.1 to each server on this machine.
+    assert!(host.ends_with(".localhost"), "{url}");
+    let cookies: Vec<serde_json::Value> = serde_json::from_str(cookies).unwrap();
+    let session = cookies.iter().find(|it| it["name"] == "gpool").unwrap();
+    assert_eq!((&session["domain"], &session["sameSite"]), (&host.into(), &"Strict".into()));
+    assert!(!cookies.iter().any(|it| it["name"] == "gpool-attempt"), "{cookies:?}");
+
+    let cookie = format!("gpool={}", session["value"].as_str().unwrap());
+    let (cluster, host) = (&world.cluster, host.to_owned());
+    let browser = Browser { cluster, port, host, cookie };
+    assert_eq!(browser.get("/queue").0, 200);
+    let (headers, csrf) = browser.own();
+    let form = format!("csrf={csrf}&command=true&cwd=%2F");
+    let (code, _, page) = browser.post("/submit", &headers, &form);
+    assert!(code == 403 && page.contains("no system user belongs"), "{code} {page}");
+    let audit = cluster.gpool(["audit", "--json"]).json();
+    assert_eq!(audit["items"][0]["action"], "sign in", "{audit}");
+    assert_eq!(audit["items"][0]["origin"], "127.0.0.1", "{audit}");
+
+    let tokens = cluster.gpool(["token", "list", "--json"]).json();
+    let id = tokens["items"][0]["id"].as_str().unwrap();
+    cluster.gpool(["token", "revoke", id]).ok();
+    assert_eq!(browser.get("/queue").0, 401);
+}
+
+#[test]
+fn the_loopback_page_says_when_the_provider_does_not_know_it() {
+    let Some(world) = World::with("", false) else { return };
+    let shown = world.browses("refused", &world.local, "ana");
+    let redirect = format!("{}/login/callback", world.local);
+    assert!(shown.contains("register this redirect address"), "{shown}");
+    assert!(shown.contains(&redirect), "{shown}");
+    // An answer that no browser here asked for begins no session.
+    let port = world.local.rsplit_once(':').unwrap().1.parse().unwrap();
+    let callback = "GET /login/callback?code=a&state=b";
+    let (code, head, _) = ask(port, callback, "127.0.0.1", "gpool-attempt=c");
+    assert!(code == 403 && !head.contains("set-cookie"), "{head}");
+    // The page on the network works.
+    world.browses("page", &world.address, "ana");
+}
+
+#[test]
 fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
     let Some(world) = World::new("oidc_same_names = true") else { return };
     world.cluster.gpool(["project", "create", "vision", "--members", "@vision"]).ok();
@@ -155,6 +220,28 @@ fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
     assert!(!audit.to_string().contains("login/device"), "{audit}");
     let revoked = world.cluster.gpool(["token", "list", "--json"]).json();
     assert_eq!(revoked["items"].as_array().unwrap().len(), 2, "{revoked}");
+}
+
+#[test]
+fn a_group_of_the_provider_manages_a_project_until_the_user_has_left_it() {
+    let Some(world) = World::new("") else { return };
+    let gpool = |words: &[&str]| world.cluster.gpool(words);
+    gpool(&["project", "create", "nlp", "--admins", "@leads"]).ok();
+    gpool(&["project", "create", "nlp/a", "--parent", "nlp"]).ok();
+    gpool(&["user", "map", &world.name("bo"), "nobody"]).ok();
+    let jobs = [(); 2].map(|()| world.cluster.sh(&["--project", "nlp/a"], "sleep 1000"));
+    let other = world.cluster.sh(&[], "sleep 1000");
+    world.signs_in("bo");
+    world.gpool(&["project", "create", "nlp/b", "--parent", "nlp"]).ok();
+    world.gpool(&["cancel", &jobs[0], "--yes"]).ok();
+    world.gpool(&["cancel", &other, "--yes"]).refused(5, &["GP0501"]);
+
+    // The next sign-in, anywhere, ends the role of earlier ones.
+    std::fs::write(world.cluster.path("groups.json"), "{}").unwrap();
+    world.browses("page", &world.local, "bo");
+    world.gpool(&["cancel", &jobs[1], "--yes"]).refused(5, &["GP0501"]);
+    world.gpool(&["project", "delete", "nlp/b"]).refused(5, &["GP0501"]);
+    world.gpool(&["queue"]).ok();
 }
 
 #[test]

@@ -128,6 +128,57 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
 }
 
 #[test]
+fn a_backup_has_tokens_rules_and_the_audit_log_and_a_restore_revives_no_token_unsaid() {
+    let mut cluster = Cluster::new("none");
+    let gpool = |cluster: &Cluster, words: &[&str]| cluster.gpool(words).ok();
+    let create = ["token", "create", "--name", "laptop", "--json"];
+    let made = cluster.gpool(create).json();
+    let id = made["id"].as_str().unwrap().to_owned();
+    gpool(&cluster, &["user", "map", "ana@lab.org", "nobody"]);
+    let file = cluster.path("backup");
+    let path = file.to_str().unwrap();
+    gpool(&cluster, &["backup", path]);
+    gpool(&cluster, &["token", "revoke", &id]);
+    let bytes = std::fs::read(&file).unwrap();
+    let secret = made["secret"].as_str().unwrap();
+    assert!(places(&bytes, secret.as_bytes()).next().is_none(), "the secret is in the backup");
+
+    // On a new machine.
+    let mut other = Cluster::unstarted(&["--devices", "none"]);
+    let ran = other.gpool(["restore", path]);
+    assert!(ran.err.contains("one that was revoked since then is valid again"), "{}", ran.err);
+    other.up();
+    assert!(gpool(&other, &["token", "list"]).contains(&id));
+    assert!(gpool(&other, &["user", "map"]).contains("ana@lab.org"));
+    let audit = gpool(&other, &["audit"]);
+    assert!(audit.contains("network-users/") && audit.contains(&id), "{audit}");
+    let mode = |name: &str| {
+        let found = other.state().join(name).metadata().unwrap();
+        std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777
+    };
+    assert_eq!((mode("access.json"), mode("audit")), (0o600, 0o700));
+
+    // In the folder of the server that has revoked it.
+    cluster.down(&[]).ok();
+    let ran = cluster.gpool(["restore", "--put-aside", path]);
+    assert!(ran.code == 0 && !ran.err.contains("token"), "{}", ran.err);
+    cluster.up();
+    assert!(!gpool(&cluster, &["token", "list"]).contains(&id));
+    let audit = cluster.gpool(["audit", "--json"]).json();
+    let revoked = audit["items"].as_array().unwrap().iter();
+    let n = revoked.filter(|it| it["action"].as_str().unwrap().starts_with("DELETE")).count();
+    assert_eq!(n, 1, "{audit}");
+
+    // Damage of these parts is found, too.
+    let mut bytes = bytes;
+    let at = places(&bytes, b"ana@lab.org").next().expect("the rule is in the backup");
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let ran = cluster.gpool(["verify", path]);
+    assert!(ran.code == 1 && ran.out.contains("checksum differs"), "{}{}", ran.out, ran.err);
+}
+
+#[test]
 fn lost_commits_are_reported_and_repaired_by_a_backup() {
     let mut cluster = Cluster::new("none");
     let first = cluster.submit(["--hold", "--", "true"]);

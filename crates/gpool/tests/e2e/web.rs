@@ -6,19 +6,25 @@ use std::net::TcpStream;
 use crate::harness::{Cluster, Running, until_so};
 
 /// The port of a cluster's dashboard.
-fn port(cluster: &Cluster) -> u16 {
+pub fn port(cluster: &Cluster) -> u16 {
     let status = cluster.gpool(["status", "--json"]).json();
     let web = status["web"].as_str().expect("there is a dashboard").trim_end_matches('/');
     web.rsplit_once(':').expect("an address with port").1.parse().expect("a port")
 }
 
 /// The status code, the head and the body of an answer.
-fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
+pub fn ask(port: u16, first: &str, host: &str, cookie: &str) -> (u16, String, String) {
     ask_with(port, first, host, cookie, "\r\n\r\n")
 }
 
 /// The same with an end of the request after the headers.
-fn ask_with(port: u16, first: &str, host: &str, cookie: &str, end: &str) -> (u16, String, String) {
+pub fn ask_with(
+    port: u16,
+    first: &str,
+    host: &str,
+    cookie: &str,
+    end: &str,
+) -> (u16, String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let head = format!(
         "{first} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\ncookie: {cookie}{end}"
@@ -32,15 +38,15 @@ fn ask_with(port: u16, first: &str, host: &str, cookie: &str, end: &str) -> (u16
 }
 
 /// A signed-in browser.
-struct Browser<'c> {
-    cluster: &'c Cluster,
-    port: u16,
-    host: String,
-    cookie: String,
+pub struct Browser<'c> {
+    pub cluster: &'c Cluster,
+    pub port: u16,
+    pub host: String,
+    pub cookie: String,
 }
 
 impl<'c> Browser<'c> {
-    fn new(cluster: &'c Cluster) -> Self {
+    pub fn new(cluster: &'c Cluster) -> Self {
         let port = port(cluster);
         let (host, path) = link(cluster, port);
         let (_, head, _) = ask(port, &format!("GET {path}"), &host, "");
@@ -49,13 +55,13 @@ impl<'c> Browser<'c> {
         Self { cluster, port, host, cookie }
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
+    pub fn get(&self, path: &str) -> (u16, String) {
         let (code, _, body) = ask(self.port, &format!("GET {path}"), &self.host, &self.cookie);
         (code, body)
     }
 
     /// Sends a form; the other headers are lines.
-    fn post(&self, path: &str, headers: &str, form: &str) -> (u16, String, String) {
+    pub fn post(&self, path: &str, headers: &str, form: &str) -> (u16, String, String) {
         let more = format!(
             "{}\r\n{headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: {}",
             self.cookie,
@@ -66,7 +72,7 @@ impl<'c> Browser<'c> {
     }
 
     /// The headers of a form from a page of the server, and the token of the session.
-    fn own(&self) -> (String, String) {
+    pub fn own(&self) -> (String, String) {
         let page = self.get("/submit").1;
         let token = page.split("name=\"csrf\" value=\"").nth(1).expect("a token");
         let token = token.split('"').next().unwrap().to_owned();

@@ -1,8 +1,9 @@
-// An identity provider on loopback for the tests: any name signs in; its groups come from GROUPS, a
-// JSON object of lists by name. It prints its address when it is ready.
+// An identity provider on loopback for the tests: any name signs in; its groups come from the file
+// GROUPS, a JSON object of lists by name. It prints its address when it is ready.
+import { readFileSync } from 'node:fs';
 import { Provider } from 'oidc-provider';
 
-const groups = JSON.parse(process.env.GROUPS ?? '{}');
+const groups = (name) => JSON.parse(readFileSync(process.env.GROUPS))[name] ?? [];
 const client = {
   client_id: 'gpool',
   client_secret: 'secret-of-gpool',
@@ -17,7 +18,7 @@ const configuration = {
   features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true } },
   findAccount: (_, name) => ({
     accountId: name,
-    claims: () => ({ sub: name, preferred_username: name, groups: groups[name] ?? [] }),
+    claims: () => ({ sub: name, preferred_username: name, groups: groups(name) }),
   }),
 };
 // The port is known only once the server listens, and the issuer contains it.

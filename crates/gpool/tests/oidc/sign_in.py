@@ -1,9 +1,11 @@
 """A user in Chromium: signs in to the dashboard, or confirms the code of a command line.
 
-Usage: sign_in.py page URL NAME | sign_in.py code URL NAME
-Prints the last address and the text of the last page.
+Usage: sign_in.py page|refused|code URL NAME
+Prints the last address, the cookies and the text of the last page.
 """
 
+import json
+import re
 import sys
 
 from playwright.sync_api import sync_playwright
@@ -27,11 +29,15 @@ with sync_playwright() as playwright:
     if what == "page":
         page.get_by_role("link", name="Sign in with").click()
         at_provider(page, name)
-        page.wait_for_url(f"{url}/")
+        page.wait_for_url(re.compile("^https?://[^/]+/$"))
+    elif what == "refused":
+        page.get_by_role("link", name="Sign in with").click()
+        page.get_by_role("alert").wait_for()
     else:
         page.get_by_role("button", name="Continue").click()
         at_provider(page, name)
         page.get_by_text("Sign-in Success").wait_for()
     print(page.url)
+    print(json.dumps(page.context.cookies()))
     print(page.inner_text("body"))
     browser.close()

@@ -47,6 +47,25 @@ fn a_browser_signs_in() {
 }
 
 #[test]
+fn a_provider_that_does_not_know_the_redirect_address_is_noticed_before_the_browser_leaves() {
+    let key = Key::new("one");
+    let fake = Fake::new(&key);
+    let provider = fake.provider();
+    let attempt = provider.start(REDIRECT, &SECRETS);
+    let check = || provider.check(&attempt, &|request| fake.fetch(request));
+    // Only browsers reach it, or it shows its form.
+    assert_eq!(check(), Ok(()));
+    let path = attempt.url.strip_prefix(ISSUER).unwrap();
+    for status in [200, 302, 303, 500] {
+        fake.says(path, status, "");
+        assert_eq!(check(), Ok(()), "{status}");
+    }
+    fake.says(path, 400, "redirect_uri did not match");
+    let error = check().unwrap_err().to_string();
+    assert!(error.contains(REDIRECT) && error.contains("\"gpool\""), "{error}");
+}
+
+#[test]
 fn a_secret_is_proved_in_the_way_that_the_provider_takes() {
     let key = Key::new("one");
     let fake = Fake::new(&key);

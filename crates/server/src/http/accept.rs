@@ -111,21 +111,22 @@ pub(crate) async fn serve_as(
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
-    let pages = |web, entrance| {
-        let (identify, router) = (server.identify.clone(), server.router.clone());
-        Pages::new(web, entrance, identify, router, shared.feed.clone(), end.clone())
+    let (access, find_user) = (shared.access.clone(), shared.info.find_user);
+    let sign_ins = shared.sign_ins.clone();
+    let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
+    let pages = |web, is_remote| {
+        let (entrance, router) = (entrance.clone(), server.router.clone());
+        let (identify, feed) = (server.identify.clone(), shared.feed.clone());
+        let api = (router, server.clone());
+        Pages::new((web, is_remote), entrance, identify, api, feed, end.clone())
     };
     if let (Some(listener), Some(web)) = (others.web, dashboard) {
-        connections.spawn(pages(web, None).serve(listener));
+        connections.spawn(pages(web, false).serve(listener));
     }
     if let Some((listener, tls)) = others.network
         && let Ok(at) = listener.local_addr()
     {
-        let (access, find_user) = (shared.access.clone(), shared.info.find_user);
-        let sign_ins = shared.sign_ins.clone();
-        let entrance = Entrance::new(access, sign_ins, server.identify.clone(), find_user);
-        let entrance = Arc::new(entrance);
-        let pages = pages(Arc::new(Web::new(at)), Some(entrance.clone()));
+        let pages = pages(Arc::new(Web::new(at)), true);
         let (server, router) = (server.clone(), server.router.clone());
         let network = Arc::new(Network { tls, entrance, router, pages, server });
         connections.spawn(network.serve(listener, end.clone()));
@@ -172,14 +173,19 @@ pub(super) enum Counted {
 }
 
 impl Server {
+    /// The refusal of a connection or stream above the limit of its user.
+    pub fn too_many_connections(&self) -> Problem {
+        let what = format!("you have {} open connections, the maximum", self.connections_max);
+        Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
+    }
+
     async fn connection(self: Arc<Self>, stream: UnixStream, end: watch::Receiver<bool>) {
         let Ok(peer) = stream.peer_cred() else { return };
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
         let connection = Connection::new(stream);
         let Some(seat) = Seat::take(&self, Counted::User(peer.uid)).map(Seated::new) else {
-            let what = format!("you have {} open connections, the maximum", self.connections_max);
-            return refuse(&connection, &Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)).await;
+            return refuse(&connection, &self.too_many_connections()).await;
         };
         // The system's name service may take its time.
         let identify = self.identify.clone();

@@ -1,4 +1,5 @@
-//! Identifies the user of a token. A sign-in at an identity provider ends with a token, too.
+//! Identifies the user of a token. A sign-in at an identity provider ends with a token, too, with
+//! the same rights on a loopback address as over the network.
 
 use std::net::IpAddr;
 use std::sync::Arc;

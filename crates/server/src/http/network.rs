@@ -196,7 +196,7 @@ impl Caller {
         let path = request.uri().path();
         let is_api = path.starts_with(API_PREFIX) || ["/metrics", "/openapi.json"].contains(&path);
         if !is_api {
-            return self.network.pages.answer(request, Some(self.from)).await;
+            return self.network.pages.answer(request, self.from).await;
         }
         let entrance = &self.network.entrance;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {

@@ -23,12 +23,12 @@ use crate::clock::now;
 use crate::input::Input;
 use crate::usage::{UsageHistory, nodes};
 
+#[cfg(feature = "fuzzing")]
+pub use address::Guarded;
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
 pub use relay::{BadRelay, Relay};
-pub use sign::Keys;
-#[cfg(feature = "fuzzing")]
-pub use {address::Guarded, sign::KEY_FILE};
+pub use sign::{KEY_FILE, Keys};
 
 /// How messages are sent.
 #[derive(Debug, Clone, Default)]

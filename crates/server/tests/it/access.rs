@@ -2,7 +2,9 @@
 
 use gpool_client::Error;
 use gpool_model::{Millis, Timestamp};
-use gpool_server::http::testing::{Access, CreateError, FILE, Subject, TOKENS_MAX, TokenRow};
+use gpool_server::http::testing::{
+    Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow,
+};
 use gpool_wire::{MapUser, Scope, TokenCreate};
 
 use crate::rig::{ANA, BO, OWNER, Rig};
@@ -54,6 +56,36 @@ fn an_expired_token_is_refused_and_makes_room() {
     assert!(access.find(&secret, NOW).is_some() && access.find(&secret, end).is_none());
     assert!(access.by_id(&first.id, end).is_none());
     access.create(row("ana", None), end).unwrap();
+}
+
+#[test]
+fn a_sign_in_at_the_provider_takes_lost_groups_and_rights_from_earlier_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let access = Access::open(folder.path()).unwrap();
+    let signs_in = |user: &str, scope, groups: &[&str]| {
+        let subject = Subject::Network(user.into());
+        let row = TokenRow::new(("browser".to_owned(), subject, scope), (user.into(), NOW), None);
+        let groups = groups.iter().map(ToString::to_string).collect();
+        let is_admin = scope == Scope::Admin;
+        let row = row.provided(Provided { groups, is_admin, account: None });
+        access.create(row, NOW).unwrap().1
+    };
+    let first = signs_in("ana@lab", Scope::Admin, &["admins", "leads"]);
+    let other = signs_in("bo@lab", Scope::Admin, &["admins"]);
+    let what = ("laptop".to_owned(), Subject::Network("ana@lab".into()), Scope::User);
+    let (_, own) = access.create(TokenRow::new(what, ("root".into(), NOW), None), NOW).unwrap();
+    let last = signs_in("ana@lab", Scope::ProjectAdmin, &["leads"]);
+    let rights = |secret: &str| {
+        let row = access.find(secret, NOW).unwrap();
+        (row.scope, row.provided.map(|it| (it.is_admin, it.groups.join(" "))))
+    };
+    let now = (Scope::ProjectAdmin, Some((false, "leads".to_owned())));
+    assert_eq!((rights(&first), rights(&last)), (now.clone(), now));
+    assert_eq!(rights(&other), (Scope::Admin, Some((true, "admins".to_owned()))));
+    assert_eq!(rights(&own), (Scope::User, None));
+    // More rights need a sign-in of their own.
+    signs_in("ana@lab", Scope::Admin, &["admins"]);
+    assert_eq!(rights(&first).0, Scope::ProjectAdmin);
 }
 
 #[test]

@@ -3,9 +3,8 @@
 use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Bytes, Timestamp};
-use gpool_server::usage::UsageHistory;
-use gpool_server::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
-use gpool_server::usage::nodes;
+use gpool_server::usage::minutes::{Collected, Held, Look, Minutes, Seen, Waiting};
+use gpool_server::usage::{UsageHistory, nodes, this_minute};
 use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 
 const START: u32 = 29_000_000;
@@ -247,4 +246,113 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     let texts = NodeUse::texts(&found);
     assert_eq!(texts[0].1, "busy 40 % · GPU 0: 60 %, at most 24 GiB · GPU 1: 20 %, at most 10 GiB");
     assert_eq!(texts[1], ("lab2", "busy 10 %".to_owned()));
+}
+
+/// A minute with one device and one job.
+fn minute_of(minute: Minute) -> Collected {
+    let mut minutes = Minutes::default();
+    minutes.add(minute, 60_000, &look([device("a", Some(50), vec![held("1", "ana", 1000, None)])]));
+    minutes.add(minute.after(1), 1, &look([])).expect("the minute is over")
+}
+
+/// The recorded utilization of the device in the minutes before `now`, the oldest first.
+fn recorded(usage: &UsageHistory, now: Minute, n: u32) -> Vec<Option<f64>> {
+    let span = Span { from: now.before(n), to: now };
+    let chart = usage.devices(&["a"], &[DeviceSeries::Utilization], span, Step::MINUTE);
+    let Some(chart) = chart.expect("it can be read") else { return vec![None; n as usize] };
+    chart.lines[0].points.iter().map(|point| point.map(|it| it.mean)).collect()
+}
+
+#[test]
+fn clocks_that_jump_give_each_look_its_time_once() {
+    let mut minutes = Minutes::default();
+    let look = look([device("a", Some(50), vec![held("1", "ana", 1000, Some(50))])]);
+    // Ahead by an hour, back by two, and right again.
+    let at = [0, 0, 1, 61, 61, 0, 0, 2, 3];
+    let mut found = Vec::new();
+    for n in at {
+        let over = minutes.add(Minute::new(START).after(n), 5000, &look);
+        found.extend(over.map(|it| {
+            let ms = it.with_batch(|batch| batch.uses.iter().map(|it| it.allocated_ms).sum());
+            (it.minute, ms)
+        }));
+    }
+    let minute = |n| Minute::new(START).after(n);
+    let expected: [(Minute, u64); 5] = [
+        (minute(0), 10_000),
+        (minute(1), 5000),
+        (minute(61), 10_000),
+        (minute(0), 10_000),
+        (minute(2), 5000),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_history_that_is_removed_or_damaged_under_a_server_begins_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usage = UsageHistory::new(folder.path());
+    let path = folder.path().join("usage").join("history.db");
+    let (mut store, now) = (None, this_minute());
+    usage.write(&mut store, &minute_of(now.before(5)));
+    assert_eq!(recorded(&usage, now, 5), [Some(0.5), None, None, None, None]);
+
+    std::fs::remove_dir_all(folder.path().join("usage")).expect("it is there");
+    assert_eq!(recorded(&usage, now, 5), [None; 5]);
+    usage.write(&mut store, &minute_of(now.before(4)));
+    assert_eq!(usage.fault(), None);
+    assert_eq!(recorded(&usage, now, 5), [None, Some(0.5), None, None, None]);
+
+    // Each page is damaged; the log would repair some of them.
+    let n = usize::try_from(path.metadata().expect("it is there").len()).expect("a small file");
+    std::fs::write(&path, vec![0xA5; n.max(1 << 16)]).expect("it can be written");
+    for log in ["history.db-wal", "history.db-shm"] {
+        let _ = std::fs::remove_file(path.with_file_name(log));
+    }
+    usage.write(&mut store, &minute_of(now.before(3)));
+    assert_eq!(usage.fault(), None);
+    assert_eq!(recorded(&usage, now, 5), [None, None, Some(0.5), None, None]);
+    assert!(path.with_file_name("history.db.damaged").exists());
+}
+
+#[test]
+fn a_history_that_can_not_be_written_says_so_until_it_can() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let usage = UsageHistory::new(folder.path());
+    let (mut store, now) = (None, this_minute());
+    let place = folder.path().join("usage");
+    std::fs::create_dir(&place).expect("a folder");
+    let mount = |words: &[&str]| {
+        let ran = std::process::Command::new(words[0]).args(&words[1..]).arg(&place).output();
+        ran.is_ok_and(|output| output.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs"]) {
+        eprintln!("SKIPPED: only root can mount a small disk");
+        return;
+    }
+    usage.write(&mut store, &minute_of(now.before(3)));
+    let whole = usage.fault();
+    std::fs::write(place.join("more"), vec![0; 1 << 20]).expect_err("the disk is full");
+    let mut full = None;
+    for n in 0..200 {
+        let names: Vec<_> = (0..50).map(|ix| device(&format!("{n}-{ix}"), None, vec![])).collect();
+        let mut minutes = Minutes::default();
+        minutes.add(now.before(2), 60_000, &look(names));
+        let over = minutes.add(now, 1, &look([])).expect("the minute is over");
+        usage.write(&mut store, &over);
+        full = usage.fault();
+        if full.is_some() {
+            break;
+        }
+    }
+    let read = recorded(&usage, now, 3);
+    std::fs::remove_file(place.join("more")).expect("it is there");
+    usage.write(&mut store, &minute_of(now.before(1)));
+    let (again, after) = (usage.fault(), recorded(&usage, now, 1));
+    drop(store);
+    assert!(mount(&["umount"]), "it is in use");
+    assert_eq!(whole, None);
+    assert!(full.as_ref().is_some_and(|why| why.contains("not recorded")), "{full:?}");
+    assert_eq!(read[0], Some(0.5), "a full disk hides nothing");
+    assert_eq!((again, after), (None, vec![Some(0.5)]));
 }

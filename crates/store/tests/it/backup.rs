@@ -24,7 +24,7 @@ fn a_backup_under_load_is_of_one_moment() {
         }
         n_told += told.try_iter().count() as u64;
         let to = state.dir.with_file_name(format!("backup-{round}"));
-        let made = backup(&state.dir, &to).unwrap();
+        let made = backup(&state.dir, &to, &[]).unwrap();
         assert!(made.revision.0 >= n_told);
         assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(verify(&to).unwrap().findings, []);
@@ -44,7 +44,7 @@ fn a_backup_overwrites_nothing() {
     let (state, _) = State::with_commits(3);
     let to = state.dir.with_file_name("backup");
     fs::write(&to, "mine").unwrap();
-    assert!(matches!(backup(&state.dir, &to), Err(BackupError::Exists { .. })));
+    assert!(matches!(backup(&state.dir, &to, &[]), Err(BackupError::Exists { .. })));
     assert_eq!(fs::read(&to).unwrap(), b"mine");
 }
 
@@ -52,7 +52,7 @@ fn a_backup_overwrites_nothing() {
 fn a_backup_that_does_not_fit_leaves_nothing() {
     let Some(mount) = Mount::tmpfs("64k") else { return };
     let (state, _) = State::with_commits(300);
-    let error = backup(&state.dir, &mount.dir.join("backup")).unwrap_err();
+    let error = backup(&state.dir, &mount.dir.join("backup"), &[]).unwrap_err();
     assert!(error.to_string().contains("no space left"), "{error}");
     assert_eq!(fs::read_dir(&mount.dir).unwrap().count(), 0);
 }
@@ -64,7 +64,7 @@ fn a_restored_store_has_everything_and_a_higher_term() {
     let script = blobs.name(1000, b"#!/bin/sh\n");
     blobs.put(&script, b"#!/bin/sh\n", u64::MAX).unwrap();
     let to = state.dir.with_file_name("backup");
-    assert_eq!(backup(&state.dir, &to).unwrap().n_blobs, 1);
+    assert_eq!(backup(&state.dir, &to, &[]).unwrap().n_blobs, 1);
     assert_eq!(verify(&to).unwrap().n_blobs, 1);
 
     let new = State::new();
@@ -87,7 +87,7 @@ fn a_restored_store_has_everything_and_a_higher_term() {
 fn a_store_in_use_or_in_the_way_is_not_replaced() {
     let (state, mut truth) = State::with_commits(10);
     let to = state.dir.with_file_name("backup");
-    backup(&state.dir, &to).unwrap();
+    backup(&state.dir, &to, &[]).unwrap();
     let (mut store, _) = state.open();
     store.commit(&[truth.next()]).unwrap();
     for existing in [Existing::Refuse, Existing::PutAside] {
@@ -114,7 +114,7 @@ fn a_store_in_use_or_in_the_way_is_not_replaced() {
 fn a_damaged_backup_is_not_restored() {
     let (state, _) = State::with_commits(300);
     let to = state.dir.with_file_name("backup");
-    backup(&state.dir, &to).unwrap();
+    backup(&state.dir, &to, &[]).unwrap();
     let mut bytes = fs::read(&to).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;

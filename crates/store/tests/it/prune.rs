@@ -59,7 +59,7 @@ fn old_entries_go_and_the_chain_holds() {
     assert!(check(&state.dir, &truth) >= n_kept);
     // A backup starts where the journal starts.
     let to = state.dir.with_file_name("backup");
-    backup(&state.dir, &to).unwrap();
+    backup(&state.dir, &to, &[]).unwrap();
     assert_eq!(check(&to, &truth), check(&state.dir, &truth));
     let new = State::new();
     restore(&to, &new.dir, Existing::Refuse).unwrap();

@@ -73,6 +73,21 @@ fn charts_of_measured_series_have_their_figures_as_text() {
 }
 
 #[test]
+fn charts_have_the_values_of_their_points_for_the_cursor() {
+    let page = page(&history(), &[]);
+    let start = minute(0).0.get();
+    let data = |unit: &str, values: &str| {
+        format!(
+            "data-start=\"{start}\" data-step=\"60000\" data-unit=\"{unit}\" \
+             data-values=\"{values}\""
+        )
+    };
+    assert!(page.contains(&data(" %", "100,68,0,0,")), "{page}");
+    assert!(page.contains(&data(" GiB", "20,60,,,")), "{page}");
+    assert!(page.contains("src=\"/assets/cursor.js\""), "{page}");
+}
+
+#[test]
 fn events_within_the_charts_are_marks_and_neighbors_are_one() {
     let event = |n: u32, text: &str| JobEvent {
         time: minute(n),

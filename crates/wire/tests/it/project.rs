@@ -69,7 +69,7 @@ fn what_can_not_be_meant_is_refused_with_its_place_and_what_can() {
         (serde_json::json!({"mem": "20"}), "mem: \"20\" is not an amount of memory"),
         (serde_json::json!({"tpus": 4}), "unknown field `tpus`, expected one of"),
         (serde_json::json!({"members": ["a b"]}), "members: "),
-        (serde_json::json!({"admins": ["@lab"]}), "admins: @lab is a group"),
+        (serde_json::json!({"admins": ["@"]}), "admins: \"@\" is not a user name"),
         (serde_json::json!({"parent": "a b"}), "parent: "),
         (serde_json::json!({"priority": 1001}), "priority: "),
         (serde_json::json!({"user_pending": "x"}), "user_pending: "),

@@ -85,6 +85,29 @@ impl Pages {
         read(self.call(asks, request).await?).await
     }
 
+    /// Asks the API for the last bytes of a text. The others take no memory: lines can be long.
+    pub(super) async fn end_of(
+        &self,
+        asks: &Asks,
+        target: &str,
+        n_bytes: usize,
+    ) -> Result<Vec<u8>, Box<Problem>> {
+        let response = self.call(asks, Request::get(target).body(Body::empty())).await?;
+        if !response.status().is_success() {
+            return Ok(read(response).await?.to_vec());
+        }
+        let (mut body, mut end) = (response.into_body(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| failed(error.to_string()))?;
+            end.extend_from_slice(frame.data_ref().map_or(&[][..], |bytes| bytes));
+            if end.len() > 2 * n_bytes {
+                end.drain(..end.len() - n_bytes);
+            }
+        }
+        end.drain(..end.len().saturating_sub(n_bytes));
+        Ok(end)
+    }
+
     /// Sends JSON to the API. Shared answers are out of date then.
     pub(super) async fn send(
         &self,

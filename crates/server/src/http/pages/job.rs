@@ -45,9 +45,10 @@ impl Pages {
         let (stream, elements) = (stream(visit), self.elements(visit, job, &path).await?);
         let target = format!("{path}/logs?stream={stream}&tail={LINES}");
         let output = match elements.is_some() {
-            true => Ok(String::new()),
-            false => self.text(visit, &target).await,
+            true => Ok(Vec::new()),
+            false => self.end_of(&visit.asks, &target, TEXT_MAX).await,
         };
+        let output = output.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
         let history = self.of_gpus(visit, job, POINTS).await?;
         let page = JobPage {
@@ -107,13 +108,6 @@ impl Pages {
         let is_full = list.items.len() >= ELEMENTS as usize;
         let next = last.filter(|_| is_full).map(|element| element.index + 1);
         Ok(Some((list.items, next)))
-    }
-
-    /// Asks the API for text; at most its last bytes.
-    async fn text(&self, visit: &Visit<'_>, target: &str) -> Result<String, Box<Problem>> {
-        let body = self.bytes(&visit.asks, target).await?;
-        let from = body.len().saturating_sub(TEXT_MAX);
-        Ok(String::from_utf8_lossy(&body[from..]).into_owned())
     }
 
     /// The output of a job as a file.

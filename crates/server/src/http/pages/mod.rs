@@ -4,7 +4,8 @@
 //! A user signs in with a link that the API gives them once ([`login`]). The link has a random
 //! host name below `localhost`, and the cookie holds for that name only: browsers send cookies to
 //! every port of a host, and another user's server on this machine must not get them. Over the
-//! network a user signs in with a token ([`sign_in`]).
+//! network a user signs in with a token ([`sign_in`]), and on both at the identity provider
+//! ([`provider`]).
 
 mod act;
 mod answer;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 use self::answer::{file, message, no_page, with_headers};
 use self::query::Query;
 use super::Api;
+use super::accept::Server;
 use super::asker::{Asker, Asks, Identify};
 use super::entrance::Entrance;
 use super::extract::ApiError;
@@ -69,10 +71,13 @@ pub(crate) async fn login(
 /// The pages.
 pub(crate) struct Pages {
     web: Arc<Web>,
-    /// Admits the users of the network; `None` on a loopback address.
-    entrance: Option<Arc<Entrance>>,
+    /// Whether these are the pages on the network.
+    is_remote: bool,
+    /// Admits the users of tokens.
+    entrance: Arc<Entrance>,
     identify: Identify,
     api: Router,
+    server: Arc<Server>,
     nobody: Asks,
     feed: Arc<Feed>,
     /// Becomes true when streams must end.
@@ -95,8 +100,8 @@ struct Visit<'r> {
 struct Place<'h> {
     /// The label below `localhost` in the host.
     label: &'h str,
-    /// The address on the network.
-    from: Option<IpAddr>,
+    /// The address of the browser.
+    from: IpAddr,
 }
 
 /// A page; `Err` says why the API refused.
@@ -112,10 +117,10 @@ impl Visit<'_> {
 
 impl Pages {
     pub fn new(
-        web: Arc<Web>,
-        entrance: Option<Arc<Entrance>>,
+        (web, is_remote): (Arc<Web>, bool),
+        entrance: Arc<Entrance>,
         identify: Identify,
-        api: Router,
+        (api, server): (Router, Arc<Server>),
         feed: Arc<Feed>,
         end: watch::Receiver<bool>,
     ) -> Arc<Self> {
@@ -124,11 +129,22 @@ impl Pages {
         let caller = gpool_model::Caller::new(owner, false);
         let nobody = Asks(Arc::new(Asker::new(caller, "/".to_owned(), None)));
         let answers = ask::Answers::default();
-        Arc::new(Self { web, entrance, identify, api, nobody, feed, end, answers })
+        Arc::new(Self {
+            web,
+            is_remote,
+            entrance,
+            identify,
+            api,
+            server,
+            nobody,
+            feed,
+            end,
+            answers,
+        })
     }
 
-    /// Answers a request; `from` is its address on the network.
-    pub async fn answer<B>(&self, request: Request<B>, from: Option<IpAddr>) -> Response<Body>
+    /// Answers a request from this address.
+    pub async fn answer<B>(&self, request: Request<B>, from: IpAddr) -> Response<Body>
     where
         B: axum::body::HttpBody<Data = Bytes> + Send,
         B::Error: std::error::Error + Send + Sync + 'static,
@@ -146,16 +162,18 @@ impl Pages {
                 let query = Query::of(head.uri.query().unwrap_or_default());
                 self.end_at_provider(place, &head.headers, &query).await
             }
-            Method::GET | Method::HEAD => match self.public(&head.uri, label).await {
-                Some(page) => page,
-                None => match self.visit(place, &head.headers).await {
-                    Some(mut visit) => {
-                        visit.query = Query::of(head.uri.query().unwrap_or_default());
-                        self.show(&path, &visit).await
-                    }
-                    None => Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, "")),
-                },
-            },
+            Method::GET | Method::HEAD => {
+                match self.public(&head.uri, label, &head.headers).await {
+                    Some(page) => page,
+                    None => match self.visit(place, &head.headers).await {
+                        Some(mut visit) => {
+                            visit.query = Query::of(head.uri.query().unwrap_or_default());
+                            self.show(&path, &visit).await
+                        }
+                        None => Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, "")),
+                    },
+                }
+            }
             Method::POST => self.post(&path, place, &head.headers, body).await,
             _ => {
                 let text = "Pages have only GET and POST.";
@@ -166,12 +184,12 @@ impl Pages {
     }
 
     /// The page of a path that needs no user; `None` for other paths.
-    async fn public(&self, uri: &Uri, label: &str) -> Option<Page> {
+    async fn public(&self, uri: &Uri, label: &str, headers: &HeaderMap) -> Option<Page> {
         let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
-            ["login", code] if self.entrance.is_none() => Ok(self.sign_in(label, code)),
-            ["login"] if self.entrance.is_some() => Ok(self.sign_in_first(StatusCode::OK, "")),
+            ["login", code] if !self.is_remote => Ok(self.sign_in(label, code, headers)),
+            ["login"] if self.is_remote => Ok(self.sign_in_first(StatusCode::OK, "")),
             ["assets", name] => Ok(file(name)),
             ["healthz" | "readyz" | "metrics" | "openapi.json"] => {
                 self.forward(uri.path_and_query().map_or("/", |it| it.as_str())).await
@@ -198,7 +216,7 @@ impl Pages {
             ["admin"] => self.admin(visit).await,
             ["docs"] => self.docs(visit).await,
             ["submit"] => self.form(visit).await,
-            ["events"] => Ok(stream::stream(self, visit)),
+            ["events"] => stream::stream(self, visit),
             _ => Ok(no_page()),
         }
     }
@@ -207,7 +225,7 @@ impl Pages {
     /// host.
     fn label<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let host = headers.get(header::HOST)?.to_str().ok()?;
-        if self.entrance.is_some() { Some("") } else { self.web.label(host) }
+        if self.is_remote { Some("") } else { self.web.label(host) }
     }
 }
 

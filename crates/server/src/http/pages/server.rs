@@ -1,5 +1,6 @@
 //! The listener of the dashboard.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -18,22 +20,37 @@ const CONNECTIONS_MAX: usize = 512;
 /// How long a browser may take for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
 
+/// The answer to a browser above the limit.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n\
+    content-type: text/plain\r\nconnection: close\r\n\r\n\
+    Too many browsers are connected to this server. Try again in a few seconds.\n";
+
+/// Answers without reading the request.
+async fn refuse(mut stream: TcpStream) {
+    // One attempt is enough: the browser may be gone.
+    drop(tokio::time::timeout(Duration::from_secs(5), stream.write_all(FULL)).await);
+    drop(stream.shutdown().await);
+}
+
 impl Pages {
     /// Serves the listener until the server ends.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut end = self.end.clone();
         loop {
-            let Ok(seat) = seats.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = end.wait_for(|end| *end) => return,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
+                    let Ok(seat) = seats.clone().try_acquire_owned() else {
+                        tokio::spawn(refuse(stream));
+                        continue;
+                    };
                     let pages = self.clone();
                     tokio::spawn(async move {
-                        pages.connection(stream).await;
+                        pages.connection(stream, from.ip()).await;
                         drop(seat);
                     });
                 }
@@ -45,11 +62,11 @@ impl Pages {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();
-            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, None).await) }
+            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, from).await) }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -1,4 +1,5 @@
-//! Signing in and out: by a link on a loopback address, by a token over the network.
+//! Signing in and out: by a link on a loopback address, by a token over the network, and on both at
+//! the identity provider.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,50 +25,58 @@ const COOKIES: [&str; 2] = ["gpool", "__Host-gpool"];
 
 impl Pages {
     fn cookie_name(&self) -> &'static str {
-        COOKIES[usize::from(self.entrance.is_some())]
+        COOKIES[usize::from(self.is_remote)]
     }
 
     /// The scheme of the pages' addresses.
     pub(super) fn scheme(&self) -> &'static str {
-        if self.entrance.is_some() { "https" } else { "http" }
+        if self.is_remote { "https" } else { "http" }
     }
 
     /// The cookie of a session; without a value, it removes the cookie.
     pub(super) fn cookie(&self, value: &str) -> String {
-        let (name, is_remote) = (self.cookie_name(), self.entrance.is_some());
-        let secure = if is_remote { "; Secure" } else { "" };
+        let name = self.cookie_name();
+        let secure = if self.is_remote { "; Secure" } else { "" };
         let ends = if value.is_empty() { "; Max-Age=0" } else { "" };
         format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}")
     }
 
     /// Sign-ins at the identity provider, if there is one.
     pub(super) fn sign_ins(&self) -> Option<Arc<SignIns>> {
-        self.entrance.as_ref()?.sign_ins()
+        self.entrance.sign_ins()
     }
 
     /// Sets or removes the cookie of a session, and shows the first page.
     fn with_cookie(&self, value: &str) -> Response<Body> {
-        let mut response = see("/");
-        if let Ok(cookie) = HeaderValue::from_str(&self.cookie(value)) {
-            response.headers_mut().insert(header::SET_COOKIE, cookie);
-        }
-        response
+        with_cookies(see("/"), &[&self.cookie(value)])
     }
 
     /// The page for a browser without a session.
     pub(super) fn sign_in_first(&self, status: StatusCode, wrong: &str) -> Response<Body> {
-        if self.entrance.is_some() {
-            let sign_ins = self.sign_ins();
-            let provider = sign_ins.as_ref().map_or("", |sign_ins| sign_ins.host());
-            return html(status, SignIn { wrong, provider, ..SignIn::default() }.page());
+        let sign_ins = self.sign_ins();
+        let provider = sign_ins.as_ref().map_or("", |sign_ins| sign_ins.host());
+        let by_token = self.is_remote;
+        html(status, SignIn { wrong, provider, by_token, ..SignIn::default() }.page())
+    }
+
+    /// Shows the first page after a navigation from another site. Browsers do not send a strict
+    /// cookie to the target of a redirect then, so this page loads the next one itself.
+    pub(super) fn signed_in_at(&self, url: &str) -> Response<Body> {
+        let mut response = message(StatusCode::OK, "You are signed in", "", "");
+        if let Ok(refresh) = HeaderValue::from_str(&format!("0; url={url}")) {
+            response.headers_mut().insert(header::REFRESH, refresh);
         }
-        let text = "Run this on the machine of the server, and open the link that it prints:";
-        message(status, "Sign in", text, "gpool open")
+        response
     }
 
     /// Uses a link up.
-    pub(super) fn sign_in(&self, label: &str, code: &str) -> Response<Body> {
+    pub(super) fn sign_in(&self, label: &str, code: &str, headers: &HeaderMap) -> Response<Body> {
+        let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
         match self.web.sessions.redeem(label, code, Instant::now()) {
+            Some(secret) if site.is_some_and(|site| site.ends_with("-site")) => {
+                let cookie = self.cookie(&secret);
+                with_cookies(self.signed_in_at("/"), &[&cookie])
+            }
             Some(secret) => self.with_cookie(&secret),
             None => {
                 let text = "The link was used already, or is older than a minute. Get another one:";
@@ -78,10 +87,10 @@ impl Pages {
 
     /// Begins the session of a token. The caller has checked that the form is the server's own.
     pub(super) async fn sign_in_by_token(&self, place: Place<'_>, form: &Query) -> Page {
-        let (Some(entrance), Some(from)) = (&self.entrance, place.from) else {
+        if !self.is_remote {
             return Ok(super::no_page());
-        };
-        let asks = match entrance.by_secret(form.get("token").trim(), from).await {
+        }
+        let asks = match self.entrance.by_secret(form.get("token").trim(), place.from).await {
             Ok(asks) => asks,
             Err(problem) => {
                 let status = StatusCode::from_u16(problem.status);
@@ -116,7 +125,7 @@ impl Pages {
         let secret = cookie(headers, self.cookie_name())?;
         let csrf = self.web.sessions.csrf(place.label, secret);
         let asks = match self.web.sessions.user(place.label, secret, Instant::now())? {
-            SignedIn::Token(id) => self.entrance.as_ref()?.by_id(&id, place.from?).await?,
+            SignedIn::Token(id) => self.entrance.by_id(&id, place.from).await?,
             SignedIn::User { uid, gid } => {
                 let peer = Peer { uid, gid: Some(gid), pid: None };
                 let identify = self.identify.clone();
@@ -126,4 +135,12 @@ impl Pages {
         };
         Some(Visit { asks, csrf, headers, query: Query::default() })
     }
+}
+
+/// Adds cookies to an answer.
+pub(super) fn with_cookies(mut response: Response<Body>, cookies: &[&str]) -> Response<Body> {
+    for value in cookies.iter().filter_map(|cookie| HeaderValue::from_str(cookie).ok()) {
+        response.headers_mut().append(header::SET_COOKIE, value);
+    }
+    response
 }

@@ -4,15 +4,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::Response;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::unfold;
 use gpool_wire::EventKind;
 use tokio::sync::watch;
 
-use super::{Pages, Visit};
+use super::super::accept::{Counted, Seat};
+use super::super::entrance::Entrance;
+use super::{Page, Pages, Visit};
 use crate::feed::{After, Feed};
 
 /// How often a silent stream shows that it is alive.
@@ -22,21 +22,31 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// Most events that are looked at for one message.
 const BATCH: usize = 1024;
 
-/// Streams a message after changes: of one job if the query has `job`, otherwise of anything.
-pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Response<Body> {
+/// Streams a message after changes: of one job if the query has `job`, otherwise of anything. On a
+/// loopback address streams count as connections of their user; over the network its address has
+/// a limit.
+pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
+    let by = Counted::User(visit.asks.0.caller.owner.uid);
+    let seat = Seat::take(&pages.server, by);
+    if seat.is_none() && !pages.is_remote {
+        return Err(Box::new(pages.server.too_many_connections()));
+    }
     let job = visit.query.get("job").to_owned();
     let watch = Watch {
         feed: pages.feed.clone(),
         changes: pages.feed.changes(),
         end: pages.end.clone(),
         place: pages.feed.place(),
+        token: visit.asks.0.way.token.clone(),
+        entrance: pages.entrance.clone(),
+        _seat: seat,
         job,
     };
     let messages = unfold(watch, async |mut watch| {
         watch.changed().await?;
         Some((Ok::<_, Infallible>(Event::default().data("changed")), watch))
     });
-    Sse::new(messages).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+    Ok(Sse::new(messages).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
 struct Watch {
@@ -45,11 +55,16 @@ struct Watch {
     end: watch::Receiver<bool>,
     /// The last event that was looked at.
     place: u64,
+    /// The token of the session, if it has one.
+    token: Option<Arc<str>>,
+    entrance: Arc<Entrance>,
+    /// Its place among the connections of its user.
+    _seat: Option<Seat>,
     job: String,
 }
 
 impl Watch {
-    /// Waits for a change; `None` when the server stops.
+    /// Waits for a change; `None` when the server stops, or the token was revoked or has expired.
     async fn changed(&mut self) -> Option<()> {
         loop {
             tokio::select! {
@@ -59,6 +74,9 @@ impl Watch {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = self.end.wait_for(|end| *end) => return None,
+            }
+            if self.token.as_ref().is_some_and(|token| !self.entrance.is_valid(token)) {
+                return None;
             }
             self.changes.mark_unchanged();
             let from = std::mem::replace(&mut self.place, self.feed.place());
