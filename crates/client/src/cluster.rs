@@ -2,7 +2,7 @@
 
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
-use gpool_wire::usage::{GpuHistory, UsageParams, UsageRow};
+use gpool_wire::usage::{GpuHistory, GpuHistoryParams, UsageParams, UsageRow};
 use gpool_wire::waste::WasteRow;
 use gpool_wire::{
     AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
@@ -254,12 +254,18 @@ impl Client {
         self.ask::<List<_>>(&call).map(|answer| answer.items)
     }
 
-    /// The utilization of all devices over time.
+    /// The utilization of devices over time.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn gpu_history(&self, since: Option<Time>) -> Result<GpuHistory, Error> {
-        let call = Call::get("/gpus/history").query_if("since", since);
+    pub fn gpu_history(&self, asked: &GpuHistoryParams) -> Result<GpuHistory, Error> {
+        let GpuHistoryParams { since, until, points, gpus, series } = asked;
+        let call = Call::get("/gpus/history")
+            .query_if("since", *since)
+            .query_if("until", *until)
+            .query_if("points", *points)
+            .query_if("gpus", gpus.as_ref())
+            .query_if("series", series.as_ref());
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 

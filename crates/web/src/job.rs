@@ -4,6 +4,7 @@
 use askama::Template;
 use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
+use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, Report, Time};
@@ -43,6 +44,8 @@ pub struct JobPage<'a> {
     pub gpus: &'a [Gpu],
     /// Their utilization, memory and power while the job ran.
     pub history: &'a GpuHistory,
+    /// Its use of hosts and the metrics that it reports.
+    pub over_time: &'a JobMetrics,
     /// The elements of an array, and the index of the next page.
     pub elements: Option<(&'a [Job], Option<u32>)>,
     /// The time of the answers.
@@ -63,6 +66,15 @@ struct Used {
     part: u32,
 }
 
+/// Charts with common times.
+struct Group {
+    id: &'static str,
+    title: &'static str,
+    has_csv: bool,
+    charts: Vec<Chart>,
+    marks: Vec<Mark>,
+}
+
 struct Elements {
     n: u64,
     states: Vec<(String, &'static str, u64, u64, u64)>,
@@ -80,8 +92,7 @@ struct Page<'a> {
     verbs: Vec<(&'static str, &'static str)>,
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
-    charts: Vec<Chart>,
-    marks: Vec<Mark>,
+    groups: Vec<Group>,
     used: Vec<Used>,
     hints: Vec<String>,
     command: String,
@@ -110,8 +121,7 @@ impl JobPage<'_> {
             verbs: verbs.collect(),
             rows: self.rows(job),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
-            charts: lines::charts(job, self.gpus, self.history),
-            marks: lines::marks(events, self.history),
+            groups: self.groups(job),
             used: used(report),
             hints: report.hints.iter().map(|hint| hint.text.clone()).collect(),
             command: if job.private { String::new() } else { spec::command(job) },
@@ -123,6 +133,24 @@ impl JobPage<'_> {
             elements: self.elements(job),
         };
         written(&page)
+    }
+
+    fn groups(&self, job: &Job) -> Vec<Group> {
+        let gpus = Group {
+            id: "gpus",
+            title: "GPUs over time",
+            has_csv: true,
+            charts: lines::charts(job, self.gpus, self.history),
+            marks: lines::marks(self.events, self.history),
+        };
+        let hosts = Group {
+            id: "hosts",
+            title: "Hosts and metrics over time",
+            has_csv: false,
+            charts: lines::of_job(self.over_time),
+            marks: lines::marks_of_job(self.events, self.over_time),
+        };
+        [gpus, hosts].into_iter().filter(|group| !group.charts.is_empty()).collect()
     }
 
     fn event<'e>(&self, event: &'e JobEvent) -> Event<'e> {

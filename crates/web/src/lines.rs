@@ -1,10 +1,12 @@
-//! Charts of a job's devices over its run: utilization, memory and power, with the events of the
-//! job as marks.
+//! Charts of a job over its run: utilization, memory and power of its devices, its use of hosts, and
+//! the metrics that it reports, with the events of the job as marks.
 
 use std::fmt::Write as _;
 
+use gpool_model::Bytes;
+use gpool_wire::job_metrics::{self, JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job, JobEvent};
+use gpool_wire::{Gpu, Job, JobEvent, Time};
 
 use crate::text::{gib, percent, span, until};
 
@@ -26,10 +28,10 @@ pub struct Chart {
     pub lines: Vec<Line>,
 }
 
-/// One series of a device.
+/// One series of a device or job.
 #[derive(Debug, Clone)]
 pub struct Line {
-    pub what: &'static str,
+    pub what: String,
     pub style: &'static str,
     /// The measured areas as one path.
     pub path: String,
@@ -90,10 +92,64 @@ fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
         ("Memory", "memory", &points.memory_used, memory, held),
         ("Power", "power", &points.power, most, power),
     ];
-    let line = |(what, style, values, most, text): (_, _, &Vec<Option<f64>>, f64, Option<_>)| {
-        Some(Line { what, style, path: path(values, most), text: text? })
+    let line = |(what, style, values, most, text): (&str, _, &Vec<_>, f64, Option<_>)| {
+        Some(Line { what: what.to_owned(), style, path: path(values, most), text: text? })
     };
     all.into_iter().filter_map(line).collect()
+}
+
+/// The charts of a job's hosts, and of the metrics that it reports.
+pub fn of_job(over_time: &JobMetrics) -> Vec<Chart> {
+    let JobMetrics { cpu, memory, read, written, metrics, .. } = over_time;
+    let cores = |value: f64| format!("{value:.1} cores");
+    let bytes = |value: f64| Bytes::new(whole(value)).to_string();
+    let rate = |value: f64| format!("{} a second", Bytes::new(whole(value)));
+    let hosts = [
+        host("CPU", "used", cpu, &cores),
+        host("Memory with cached files", "memory", memory, &bytes),
+        host("Read", "power", read, &rate),
+        host("Written", "power", written, &rate),
+    ];
+    let charts = [
+        ("Hosts", hosts.into_iter().flatten().collect::<Vec<Line>>()),
+        ("Metrics", metrics.iter().map(metric).collect()),
+    ];
+    let chart = |(name, lines): (&str, Vec<Line>)| {
+        (!lines.is_empty()).then(|| Chart { name: name.to_owned(), now: String::new(), lines })
+    };
+    charts.into_iter().filter_map(chart).collect()
+}
+
+fn host(
+    what: &str,
+    style: &'static str,
+    values: &[Option<f64>],
+    figure: &dyn Fn(f64) -> String,
+) -> Option<Line> {
+    let (mean, most) = summary(values)?;
+    let text = format!("mean {}, at most {}", figure(mean), figure(most));
+    Some(Line { what: what.to_owned(), style, path: path(values, most), text })
+}
+
+/// A metric from its least to its largest value. A value holds until the next one.
+fn metric(metric: &JobMetric) -> Line {
+    let known = || metric.points.iter().flatten().copied();
+    let (least, most) = known()
+        .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
+    let mut last = None;
+    let held = metric.points.iter().map(|value| {
+        last = value.or(last);
+        // A tenth of the height stays below the least value.
+        last.map(
+            |value| if most > least { 0.1 + 0.9 * (value - least) / (most - least) } else { 0.5 },
+        )
+    });
+    let path = path(&held.collect::<Vec<_>>(), 1.0);
+    let figure = |value: f64| job_metrics::figure(job_metrics::six_digits(value));
+    let last = metric.last.map(|last| format!("{} now or last", figure(last)));
+    let range = (most >= least).then(|| format!("from {} to {}", figure(least), figure(most)));
+    let text: Vec<String> = last.into_iter().chain(range).collect();
+    Line { what: metric.name.clone(), style: "used", path, text: text.join(", ") }
 }
 
 /// The mean and the largest of the measured values.
@@ -133,14 +189,23 @@ fn path(values: &[Option<f64>], most: f64) -> String {
     path
 }
 
-/// The events within the charts. Events at one place are one mark.
+/// The events within the charts of devices.
 pub fn marks(events: &[JobEvent], history: &GpuHistory) -> Vec<Mark> {
-    let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0) as u64;
-    let all = n_points * history.step_s;
+    let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
+    marks_within(events, history.start, history.step_s * n_points as u64)
+}
+
+/// The events within the charts of a job.
+pub fn marks_of_job(events: &[JobEvent], over_time: &JobMetrics) -> Vec<Mark> {
+    marks_within(events, over_time.start, over_time.step_s * over_time.cpu.len() as u64)
+}
+
+/// The events within seconds of a start. Events at one place are one mark.
+fn marks_within(events: &[JobEvent], start: Time, all: u64) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
-    let within = events.iter().filter(|event| event.time >= history.start && all > 0);
+    let within = events.iter().filter(|event| event.time >= start && all > 0);
     for event in within {
-        let at = until(event.time, history.start);
+        let at = until(event.time, start);
         if at > all {
             continue;
         }

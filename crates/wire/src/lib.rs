@@ -38,6 +38,7 @@ pub mod gpu;
 mod hint;
 mod hold;
 pub mod job;
+pub mod job_metrics;
 pub mod json;
 pub mod kind;
 pub mod launch;

@@ -28,6 +28,7 @@ fn keys() -> Vec<String> {
         "node",
         "pool",
         "job",
+        "is_outside",
         "gpu_hours",
         "measured_gpu_hours",
         "busy_gpu_hours",
@@ -70,9 +71,10 @@ pub fn group(row: &UsageRow) -> String {
     if row.is_rest {
         return "(others)".to_owned();
     }
-    let names: Vec<&str> =
-        row.names().map(|name| if name.is_empty() { NOTHING } else { name }).collect();
-    if names.is_empty() { "all".to_owned() } else { names.join(" ") }
+    match row.group(NOTHING) {
+        names if names.is_empty() => "all".to_owned(),
+        names => names,
+    }
 }
 
 fn hours(hours: Option<f64>) -> String {
