@@ -1,7 +1,7 @@
 //! The messages between agent and shepherd: lines of JSON. After the agent's first message come the
 //! bytes that it announces.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use gpool_checkpoint::{Deadlines, Drivers};
@@ -230,7 +230,7 @@ pub enum ToShepherd {
 }
 
 /// A message from a shepherd to an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromShepherd {
     /// The first message to an agent that did not start this shepherd.
@@ -328,6 +328,11 @@ pub(crate) enum FromShepherd {
         /// Why it could not, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+    },
+    /// The program reported these metrics: the last value of each since the last message.
+    Metrics {
+        /// By name.
+        values: BTreeMap<String, f64>,
     },
     /// The task has ended: no process of it is left, and its output is written.
     Ended {

@@ -254,7 +254,7 @@ impl Client {
         self.ask::<List<_>>(&call).map(|answer| answer.items)
     }
 
-    /// The utilization of all devices over time.
+    /// The utilization of devices over time.
     ///
     /// # Errors
     /// See [`Error`].

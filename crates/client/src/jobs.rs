@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 
 use gpool_wire::array::Retried;
+use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::why::Forecast;
 use gpool_wire::{
     BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch, JobVerb,
@@ -134,6 +135,21 @@ impl Client {
     /// See [`Error`].
     pub fn report(&self, id: &str) -> Result<Report, Error> {
         self.ask::<Document<_>>(&Call::get(&of_job(id, "/report"))).map(|answer| answer.body)
+    }
+
+    /// A job over time: its use of GPUs and hosts, and the metrics that it reports.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn job_metrics(
+        &self,
+        id: &str,
+        since: Option<Time>,
+        points: Option<u32>,
+    ) -> Result<JobMetrics, Error> {
+        let call = Call::get(&of_job(id, "/metrics")).query_if("since", since);
+        let call = call.query_if("points", points);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 
     /// The events of a job.

@@ -11,7 +11,7 @@ use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
 use gpool_device::{Ignore, NodeArg, Opened};
 use gpool_model::{Bytes, JobId, Millis, NodeName};
 use gpool_server::http::{Account, StreamAnswer, TaskStream};
-use gpool_server::{AgentLink, AgentPorts, Launched, ServerConfig, ServerInfo};
+use gpool_server::{AgentLink, AgentPorts, Launched, Recent, ServerConfig, ServerInfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file in a node's folder that controls simulated devices.
@@ -75,6 +75,9 @@ pub fn serve(
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
         agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
         agent.loan_deadline = settings.loan_deadline.unwrap_or(agent.loan_deadline);
+        // All nodes of this process share the memory.
+        let n_nodes = u64::try_from(nodes.len().max(1)).unwrap_or(u64::MAX);
+        agent.recent = Bytes::new(AgentConfig::RECENT.get() / n_nodes);
         agent.gpu_tasks_kept = settings.gpu_tasks_kept;
         agent.job_files = settings.job_files.as_ref().map(|folder| match nodes.len() {
             1 => folder.clone(),
@@ -140,6 +143,15 @@ fn start_agent(
     let agent = Arc::new(Mutex::new(Some(agent)));
     let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
     let (divided, lent, used) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
+    let (sampled, measured) = (Arc::clone(&agent), Arc::clone(&agent));
+    let recent = Recent {
+        device: Box::new(move |device, since| {
+            with(&sampled, |agent| agent.recent(device, since)).unwrap_or_default()
+        }),
+        metrics: Box::new(move |job, since| {
+            with(&measured, |agent| agent.metrics(job, since)).unwrap_or_default()
+        }),
+    };
     Ok(AgentLink {
         order: Box::new(move |order| {
             with(&ordered, |agent| agent.order(order));
@@ -156,6 +168,7 @@ fn start_agent(
         samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
         lending: Box::new(move || with(&lent, AgentHandle::lending).unwrap_or_default()),
         usage: Box::new(move |task| with(&used, |agent| agent.usage(task)).unwrap_or_default()),
+        recent,
         stop: Box::new(move || {
             let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(agent) = agent {

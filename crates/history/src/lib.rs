@@ -39,7 +39,7 @@ pub use history::{
     Appended, Batch, History, JobSample, Maintained, Refusal, Sample, Settings, Use,
 };
 pub use reader::{Chart, Line, Point, Reader};
-pub use report::{Dimension, Report, ReportRow};
+pub use report::{Dimension, Report, ReportRow, UNMANAGED};
 pub use series::{DeviceSeries, JobSeries, Scale};
 pub use time::{Minute, Span, Step};
 pub use totals::Totals;

@@ -1,7 +1,7 @@
 //! Names as small numbers, in the order of their first appearance. Devices of a node and jobs that
 //! start together therefore share blocks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -64,6 +64,15 @@ pub fn metrics_of(connection: &Connection, job: &str) -> Result<Vec<(u32, String
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement
         .query_map((first, format!("{job}\u{20}")), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The day on which each metric of a job last had sealed values, or was new.
+pub fn days_of_metrics(connection: &Connection, job: &str) -> Result<BTreeMap<u32, u32>, Error> {
+    let sql = "SELECT n, last_day FROM name WHERE kind = 2 AND text >= ?1 AND text < ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let range = (metric(job, ""), format!("{job}\u{20}"));
+    let rows = statement.query_map(range, |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -107,6 +107,43 @@ impl Reader {
         chart(&connection, Family::Metric, members, &[0], span, step)
     }
 
+    /// The last value of each metric of a job, with its minute, by name. Where minutes are no
+    /// longer kept, it is the mean of an hour.
+    ///
+    /// # Errors
+    /// As for [`Reader::devices`].
+    pub fn last_metrics(&self, job: &str) -> Result<BTreeMap<String, (Minute, f64)>, Error> {
+        let connection = self.connect()?;
+        let days = names::days_of_metrics(&connection, job)?;
+        let mut parts = BTreeMap::<Span, Vec<(Option<u32>, String)>>::new();
+        let of_hours = |first: u32, n: u32| {
+            let from = Minute::of_hour(first);
+            Span { from, to: from.after(n * HOUR) }
+        };
+        let unsealed =
+            recent::pending(&connection, Stream::Values(Family::Metric), 0..Minute::MAX.hour())?;
+        let unsealed = unsealed.last().map(|it| of_hours(it.hour.saturating_sub(1), 2));
+        for (n, name) in names::metrics_of(&connection, job)? {
+            let day = days.get(&n).map(|day| of_hours(day * DAY, DAY));
+            for span in day.into_iter().chain(unsealed) {
+                parts.entry(span).or_default().push((Some(n), name.clone()));
+            }
+        }
+        let mut found = BTreeMap::new();
+        // Later ones replace earlier ones.
+        for (span, members) in parts {
+            let from = span.from;
+            let chart = chart(&connection, Family::Metric, members, &[0], span, Step::MINUTE)?;
+            for line in chart.lines {
+                let points = (0..).zip(&line.points);
+                let known = points.filter_map(|(at, point)| Some((from.after(at), (*point)?.mean)));
+                let last = known.last();
+                found.extend(last.map(|last| (line.name, last)));
+            }
+        }
+        Ok(found)
+    }
+
     fn named(
         &self,
         family: Family,

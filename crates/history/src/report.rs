@@ -13,6 +13,10 @@ use crate::seal;
 use crate::time::{Minute, Span, Step};
 use crate::totals::{JOB, Key, NODE, Totals, each_row};
 
+/// The kind of use by processes that gpool did not start. It is a group of its own beside the use of
+/// the same user's jobs.
+pub const UNMANAGED: &str = "unmanaged";
+
 /// A property for splitting time. The numbers are positions in a stored key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
@@ -68,9 +72,14 @@ pub struct ReportRow {
     pub start: Minute,
     /// The names in the order of `by`; `None` for the sum of all groups beyond the limit.
     pub names: Option<Vec<String>>,
+    /// Whether the group is time outside gpool, if time is split by user or kind.
+    pub is_outside: bool,
     /// The sums.
     pub totals: Totals,
 }
+
+/// The place of the kind in a key.
+const KIND: usize = Dimension::Kind as usize;
 
 /// Sums by group and point.
 type Cells = HashMap<(Key, usize), Totals>;
@@ -90,8 +99,9 @@ impl Reader {
                 None => return Ok(Vec::new()),
             }
         }
-        let cells = sum(&connection, report, &only)?;
-        rows(&connection, report, cells)
+        let outside = names::find(&connection, Kind::Use, UNMANAGED)?.map(|n| n + 1);
+        let cells = sum(&connection, report, &only, outside)?;
+        rows(&connection, report, cells, outside)
     }
 }
 
@@ -99,6 +109,7 @@ fn sum(
     connection: &Connection,
     report: &Report<'_>,
     only: &[(usize, u32)],
+    outside: Option<u32>,
 ) -> Result<Cells, Error> {
     let step = report.step.map(Step::at_least_hours);
     let hours = report.span.hours();
@@ -115,6 +126,9 @@ fn sum(
         let mut group = Key::default();
         for dimension in report.by {
             group[*dimension as usize] = key[*dimension as usize];
+        }
+        if report.by.contains(&Dimension::User) && Some(key[KIND]) == outside {
+            group[KIND] = key[KIND];
         }
         *cells.entry((group, point(hour))).or_default() += totals;
     };
@@ -153,6 +167,7 @@ fn rows(
     connection: &Connection,
     report: &Report<'_>,
     cells: Cells,
+    outside: Option<u32>,
 ) -> Result<Vec<ReportRow>, Error> {
     let mut allocated = BTreeMap::<Key, u64>::new();
     for ((group, _), totals) in &cells {
@@ -171,7 +186,8 @@ fn rows(
                 Some(n) => names::text_of(connection, dimension.kind(), n),
                 None => Ok(String::new()),
             };
-            texts.push(report.by.iter().map(of).collect::<Result<Vec<_>, _>>()?);
+            let names = report.by.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            texts.push((names, outside.is_some() && Some(group[KIND]) == outside));
         }
     }
     let mut sums = BTreeMap::<(usize, usize), Totals>::new();
@@ -187,7 +203,8 @@ fn rows(
     };
     let row = |((point, rank), totals): ((usize, usize), Totals)| ReportRow {
         start: start(point),
-        names: texts.get(rank).cloned(),
+        names: texts.get(rank).map(|(names, _)| names.clone()),
+        is_outside: texts.get(rank).is_some_and(|(_, is_outside)| *is_outside),
         totals,
     };
     Ok(sums.into_iter().map(row).collect())

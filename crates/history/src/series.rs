@@ -53,8 +53,8 @@ const RATIO: Scale = Scale::Linear(0.005);
 const MIB: Scale = Scale::Linear(1_048_576.0);
 /// The resolution of bytes per second: 0.8 %.
 const RATE: Scale = Scale::Relative(6);
-/// The resolution of the users' own metrics: five digits.
-pub const METRIC: Scale = Scale::Relative(16);
+/// The resolution of the users' own metrics: six digits.
+pub const METRIC: Scale = Scale::Relative(20);
 
 /// The series of a device. Each value is the mean over a minute, in the unit of the metric of the
 /// same name.

@@ -54,7 +54,7 @@ impl Minute {
 }
 
 /// A range of minutes, without its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// The first minute.
     pub from: Minute,

@@ -10,6 +10,7 @@ use gpool_model::agent::LiveUsage;
 use gpool_model::array::ArrayEnds;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::{DependencyKind, Owner};
+use gpool_model::metric::TaskMetric;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice,
@@ -333,9 +334,20 @@ impl CoreHandle {
     /// Returns what each task has used so far. Reads files of the kernel.
     #[must_use]
     pub fn live_usage(&self, allocations: &[Allocation]) -> Vec<LiveUsage> {
-        let agents = self.shared.agents.get();
-        let of = |it: &Allocation| Some((agents?.get(&it.node)?.usage)(it.task));
+        let of = |it: &Allocation| Some((self.agent(&it.node)?.usage)(it.task));
         allocations.iter().filter_map(of).collect()
+    }
+
+    /// Returns the functions of the agent of a node.
+    pub(crate) fn agent(&self, node: &NodeName) -> Option<&AskAgent> {
+        self.shared.agents.get()?.get(node)
+    }
+
+    /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on, at
+    /// most those of the last hour.
+    pub(crate) fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
+        agents.flat_map(|agent| (agent.recent.metrics)(job, since)).collect()
     }
 
     /// Returns the loans of memory on each device.

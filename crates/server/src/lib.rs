@@ -58,7 +58,7 @@ pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
 pub use gpool_oidc::Settings as ProviderSettings;
 pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use limits::Limits;
-pub use link::{AgentLink, AgentPorts};
+pub use link::{AgentLink, AgentPorts, Recent};
 pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
 pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay};

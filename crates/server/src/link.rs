@@ -7,8 +7,9 @@ use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
+use gpool_model::metric::{DevicePoint, TaskMetric};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
-use gpool_model::{DeviceUuid, TaskId};
+use gpool_model::{DeviceUuid, JobId, TaskId, Timestamp};
 
 /// A stream to a task.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub struct AgentLink {
     pub lending: Loans,
     /// Returns what a running task has used so far.
     pub usage: UsageOf,
+    /// Values of the last hour.
+    pub recent: Recent,
     /// Stops the agent. Running jobs continue.
     pub stop: Box<dyn FnOnce() + Send>,
 }
@@ -69,6 +72,14 @@ pub type Loans = Box<dyn Fn() -> BTreeMap<DeviceUuid, Lending> + Send + Sync>;
 /// Returns what a running task of an agent has used so far.
 pub type UsageOf = Box<dyn Fn(TaskId) -> LiveUsage + Send + Sync>;
 
+/// The functions of an agent for values of the last hour in full.
+pub struct Recent {
+    /// Returns the samples of a device from a time on.
+    pub device: Box<dyn Fn(&DeviceUuid, Timestamp) -> Vec<DevicePoint> + Send + Sync>,
+    /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on.
+    pub metrics: Box<dyn Fn(Option<JobId>, Timestamp) -> Vec<TaskMetric> + Send + Sync>,
+}
+
 /// Functions of an agent that bypass the state machine.
 pub(crate) struct AskAgent {
     pub open: OpenLine,
@@ -76,4 +87,5 @@ pub(crate) struct AskAgent {
     pub samples: Samples,
     pub lending: Loans,
     pub usage: UsageOf,
+    pub recent: Recent,
 }

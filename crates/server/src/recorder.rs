@@ -5,36 +5,48 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_control::project_tree;
+use gpool_history::UNMANAGED;
 use gpool_model::device::Lending;
+use gpool_model::metric::TaskMetric;
 use gpool_model::pattern::short_model;
-use gpool_model::{Device, Project, Refusal, ResourceKind};
-use gpool_world::{NodeRow, World};
+use gpool_model::{
+    Allocation, Device, JobId, NodeName, Phase, Project, Refusal, ResourceKind, TaskId, Timestamp,
+};
+use gpool_wire::live_usage::LiveUsage;
+use gpool_world::{JobRow, NodeRow, World};
 use tokio::time::MissedTickBehavior;
 
+use crate::clock::now;
 use crate::handle::{Age, CoreHandle};
-use crate::usage::minutes::{Held, Look, Minutes, Seen, Waiting};
+use crate::usage::hosts::{Readings, Running};
+use crate::usage::minutes::{Held, JobSeen, Look, Minutes, Seen, Waiting};
 use crate::usage::this_minute;
 
 /// Pause between two looks at the devices.
 const PAUSE: Duration = Duration::from_secs(5);
 /// A longer gap counts only this much: its rest is not known.
 const GAP_MAX: Duration = Duration::from_secs(15);
-/// The kind of processes that gpool did not start.
-const UNMANAGED: &str = "unmanaged";
 
 /// Looks at the devices and writes each minute when it is over, until the server stops.
 pub async fn keep(handle: CoreHandle) {
     let mut timer = tokio::time::interval(PAUSE);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut minutes, mut store, mut last) = (Minutes::default(), None, Instant::now());
+    let (mut readings, mut heard) = (Readings::default(), now());
     loop {
         timer.tick().await;
-        let look = match look(&handle).await {
+        let (mut look, running) = match look(&handle).await {
             Ok(look) => look,
             Err(Refusal::ShuttingDown) => return,
             // The next look may work.
             Err(_) => continue,
         };
+        let (since, reader) = (std::mem::replace(&mut heard, now()), handle.clone());
+        let read = move || {
+            let jobs = jobs(&reader, &mut readings, &running, since);
+            (readings, jobs)
+        };
+        (readings, look.jobs) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
         handle.shared.lives.tally.looked(passed, &look.devices);
@@ -49,8 +61,35 @@ pub async fn keep(handle: CoreHandle) {
     }
 }
 
-/// All devices with their holders and last samples, and all jobs that wait for capacity.
-pub(crate) async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
+/// The use of hosts of some running jobs, and the metrics that jobs reported since a time, also
+/// those of jobs that have ended since.
+fn jobs(
+    handle: &CoreHandle,
+    readings: &mut Readings,
+    running: &[Running],
+    since: Timestamp,
+) -> Vec<JobSeen> {
+    let mut seen = BTreeMap::<JobId, JobSeen>::new();
+    for it in readings.turn(running) {
+        let used = |(task, node): &(TaskId, NodeName)| Some((handle.agent(node)?.usage)(*task));
+        let used: Vec<_> = it.tasks.iter().filter_map(used).collect();
+        let at_s = now().get() as f64 / 1000.0;
+        let host = readings.read(&it, at_s, LiveUsage::of_tasks(&used).unwrap_or_default());
+        if let Some(host) = host {
+            seen.entry(it.job).or_default().host = host;
+        }
+    }
+    for TaskMetric { task, name, points } in handle.metrics(None, since) {
+        if let Some((_, value)) = points.last() {
+            seen.entry(task.job).or_default().metrics.push((name, task.rank, *value));
+        }
+    }
+    seen.into_iter().map(|(job, seen)| JobSeen { job: job.to_string(), ..seen }).collect()
+}
+
+/// All devices with their holders and last samples, all jobs that wait for capacity, and those that
+/// run.
+pub(crate) async fn look(handle: &CoreHandle) -> Result<(Look, Vec<Running>), Refusal> {
     let uid = handle.info().uid;
     let (samples, lending) = (handle.samples(), handle.lending());
     let all = move |view: &crate::View<'_>| {
@@ -77,9 +116,22 @@ pub(crate) async fn look(handle: &CoreHandle) -> Result<Look, Refusal> {
                 devices.push(it);
             }
         }
-        Look { devices, waiting: waiting(view.world), guaranteed: guaranteed(view.world) }
+        let (waiting, guaranteed) = (waiting(view.world), guaranteed(view.world));
+        let look = Look { devices, waiting, guaranteed, jobs: Vec::new() };
+        (look, running(view.world))
     };
     handle.look(uid, Age::New, all).await
+}
+
+/// The running jobs, in the order of their IDs.
+fn running(world: &World) -> Vec<Running> {
+    let one = |row: &JobRow| {
+        let Phase::Running { allocations, .. } = &row.job.phase else { return None };
+        let task = |it: &Allocation| (it.task, it.node.clone());
+        let tasks: Vec<_> = allocations.iter().map(task).collect();
+        Some(Running { job: row.job.id, attempt: tasks.first()?.0.attempt, tasks })
+    };
+    world.holding().filter_map(one).collect()
 }
 
 fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> Vec<Held> {

@@ -174,10 +174,10 @@ fn start_agents(
     let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for node in &config.nodes {
         let agent = start_agent(node, ports(shared, node))?;
-        let AgentLink { order, open, divide, samples, lending, usage, stop } = agent;
+        let AgentLink { order, open, divide, samples, lending, usage, recent, stop } = agent;
         fail::fail_point!("server-start-agent");
         orders.insert(node.clone(), order);
-        asks.insert(node.clone(), AskAgent { open, divide, samples, lending, usage });
+        asks.insert(node.clone(), AskAgent { open, divide, samples, lending, usage, recent });
         stops.push(stop);
     }
     // An agent of a removed node gets no orders.

@@ -2,10 +2,13 @@
 //! scheduling are unaffected.
 
 pub mod cost;
+pub mod grid;
+pub mod hosts;
 pub mod idle;
 pub mod minutes;
 pub mod nodes;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -75,6 +78,28 @@ impl UsageHistory {
             return Ok(None);
         }
         Reader::new(&self.path).devices(devices, series, span, step).map(Some).map_err(internal)
+    }
+
+    /// All series of a job, and its metrics; `None` before the first minute.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the chart is too large.
+    pub fn job(&self, job: &str, span: Span, step: Step) -> Result<Option<[Chart; 2]>, Refusal> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let reader = Reader::new(&self.path);
+        let series = reader.jobs(&[job], &JobSeries::ALL, span, step).map_err(internal)?;
+        Ok(Some([series, reader.metrics(job, span, step).map_err(internal)?]))
+    }
+
+    /// The last recorded value of each metric of a job, with its minute, by name. A job is also
+    /// shown if the store cannot be read.
+    pub fn last_metrics(&self, job: &str) -> BTreeMap<String, (Minute, f64)> {
+        if !self.path.exists() {
+            return BTreeMap::new();
+        }
+        Reader::new(&self.path).last_metrics(job).unwrap_or_default()
     }
 
     /// The mean utilization of jobs over the recorded minutes of a range, in the order of the jobs;

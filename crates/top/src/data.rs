@@ -1,5 +1,6 @@
 //! The data that the view shows, as the caller has read it.
 
+use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, Status};
 use serde::Serialize;
 
@@ -8,6 +9,8 @@ use serde::Serialize;
 pub enum News {
     /// The server with its GPUs.
     Cluster(Box<Status>, Vec<Gpu>),
+    /// The use of GPUs before the first reading.
+    Past(Box<GpuHistory>),
     /// The jobs that have not ended, and their total number if these are not all.
     Jobs(Vec<Job>, Option<u64>),
     /// This machine with its GPUs and the processes on them.

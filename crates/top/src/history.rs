@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use gpool_wire::{Gpu, Job};
+use gpool_model::Millis;
+use gpool_wire::usage::GpuHistory;
+use gpool_wire::{Gpu, Job, Time};
 
 use crate::kinds::ratio;
 
 /// Most values of one series: more than a wide screen has columns.
-const MOST: usize = 512;
+pub const MOST: usize = 512;
 
 /// Parts of a whole, 0 to 1, the newest last; `None` where nothing was measured.
 pub type Series = Vec<Option<f64>>;
@@ -35,6 +37,24 @@ impl History {
         for gpu in gpus {
             let memory = gpu.memory_used.map(|used| ratio(used, gpu.memory_total));
             self.add_one(&gpu.uuid, gpu.utilization, memory);
+        }
+    }
+
+    /// Adds the values of the time before the first reading, at the distance of readings.
+    pub fn begin(&mut self, past: &GpuHistory, gpus: &[&Gpu], every: Millis, now: Time) {
+        let step_ms = past.step_s.max(1).saturating_mul(1000);
+        for points in &past.gpus {
+            let Some(gpu) = gpus.iter().find(|gpu| gpu.uuid == points.uuid) else { continue };
+            let series = self.of.entry(points.uuid.clone()).or_default();
+            for back in series.len()..MOST {
+                let back = every.get().saturating_mul(u64::try_from(back).unwrap_or(u64::MAX));
+                let at = now.0.get().saturating_sub(back);
+                let Some(passed) = at.checked_sub(past.start.0.get()) else { break };
+                let ix = usize::try_from(passed / step_ms).unwrap_or(usize::MAX);
+                let value = |of: &[Option<f64>]| of.get(ix).copied().flatten();
+                let memory = value(&points.memory_used).map(|used| used / whole(gpu.memory_total));
+                series.push_front(Used { compute: value(&points.utilization), memory });
+            }
         }
     }
 
@@ -67,6 +87,11 @@ impl History {
         let (compute, memory): (Vec<Series>, Vec<Series>) = each.into_iter().unzip();
         (averages(&compute), averages(&memory))
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a chart")]
+fn whole(bytes: u64) -> f64 {
+    bytes.max(1) as f64
 }
 
 /// The average at each time; the newest values are at the same time.

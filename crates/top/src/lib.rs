@@ -8,7 +8,7 @@ mod confirm;
 pub mod data;
 mod detail;
 mod draw;
-mod history;
+pub mod history;
 pub mod input;
 pub mod kinds;
 mod list;

@@ -160,6 +160,12 @@ impl Top {
                     gpus.replace(rows(all, &left(jobs.rows(), &view)), &view);
                 }
             }
+            News::Past(past) => {
+                if let Lists::Cluster { gpus, .. } = &self.lists {
+                    let gpus: Vec<&Gpu> = gpus.rows().iter().map(|row| &row.gpu).collect();
+                    self.history.begin(&past, &gpus, setup.every, now);
+                }
+            }
             News::Jobs(all, total) => {
                 self.n_jobs = total.filter(|total| usize::try_from(*total) != Ok(all.len()));
                 if let Lists::Cluster { jobs, .. } = &mut self.lists {

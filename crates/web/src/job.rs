@@ -4,13 +4,14 @@
 use askama::Template;
 use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
+use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Report, Time};
 
 use crate::frame::Frame;
 use crate::jobs::{Table, limit, style};
-use crate::lines::{self, Chart, Mark};
+use crate::lines::{self, Group};
 use crate::text::{ago, gib, percent, places, span, until};
 use crate::{spec, written};
 
@@ -43,6 +44,8 @@ pub struct JobPage<'a> {
     pub gpus: &'a [Gpu],
     /// Their utilization, memory and power while the job ran.
     pub history: &'a GpuHistory,
+    /// Its use of hosts and the metrics that it reports.
+    pub over_time: &'a JobMetrics,
     /// The elements of an array, and the index of the next page.
     pub elements: Option<(&'a [Job], Option<u32>)>,
     /// The time of the answers.
@@ -80,11 +83,7 @@ struct Page<'a> {
     verbs: Vec<(&'static str, &'static str)>,
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
-    charts: Vec<Chart>,
-    /// The time of the first point of the charts, and between two points, in milliseconds.
-    start_ms: u64,
-    step_ms: u64,
-    marks: Vec<Mark>,
+    groups: Vec<Group>,
     used: Vec<Used>,
     notes: Vec<String>,
     command: String,
@@ -113,10 +112,7 @@ impl JobPage<'_> {
             verbs: verbs.collect(),
             rows: rows(job, self.now),
             reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
-            charts: lines::charts(job, self.gpus, self.history),
-            start_ms: self.history.start.0.get(),
-            step_ms: 1000 * self.history.step_s,
-            marks: lines::marks(events, self.history),
+            groups: self.groups(job),
             used: used(report),
             notes: notes(report),
             command: if job.private { String::new() } else { spec::command(job) },
@@ -128,6 +124,12 @@ impl JobPage<'_> {
             elements: self.elements(job),
         };
         written(&page)
+    }
+
+    fn groups(&self, job: &Job) -> Vec<Group> {
+        let gpus = lines::of_gpus(job, self.gpus, self.history, self.events);
+        let hosts = lines::of_hosts(self.over_time, self.events);
+        [gpus, hosts].into_iter().filter(|group| !group.charts.is_empty()).collect()
     }
 
     fn event<'e>(&self, event: &'e JobEvent) -> Event<'e> {

@@ -1,10 +1,12 @@
-//! Charts of a job's devices over its run: utilization, memory and power, with the events of the
-//! job as marks.
+//! Charts of a job over its run: utilization, memory and power of its devices, its use of hosts, and
+//! the metrics that it reports, with the events of the job as marks.
 
 use std::fmt::Write as _;
 
+use gpool_model::Bytes;
+use gpool_wire::job_metrics::{self, JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job, JobEvent};
+use gpool_wire::{Gpu, Job, JobEvent, Time};
 
 use crate::text::{gib, percent, span, until};
 
@@ -28,10 +30,23 @@ pub struct Chart {
     pub lines: Vec<Line>,
 }
 
-/// One series of a device.
+/// Charts with common times.
+#[derive(Debug, Clone)]
+pub struct Group {
+    pub id: &'static str,
+    pub title: &'static str,
+    pub has_csv: bool,
+    /// The time of the first point, and between two points, in milliseconds.
+    pub start_ms: u64,
+    pub step_ms: u64,
+    pub charts: Vec<Chart>,
+    pub marks: Vec<Mark>,
+}
+
+/// One series of a device or job.
 #[derive(Debug, Clone)]
 pub struct Line {
-    pub what: &'static str,
+    pub what: String,
     pub style: &'static str,
     /// The measured areas as one path.
     pub path: String,
@@ -51,8 +66,22 @@ pub struct Mark {
     pub text: String,
 }
 
+/// The charts of a job's devices, with its events.
+pub fn of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, events: &[JobEvent]) -> Group {
+    let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
+    Group {
+        id: "gpus",
+        title: "GPUs over time",
+        has_csv: true,
+        start_ms: history.start.0.get(),
+        step_ms: 1000 * history.step_s,
+        charts: charts_of_gpus(job, gpus, history),
+        marks: marks(events, history.start, history.step_s * n_points as u64),
+    }
+}
+
 /// The devices of a job that has started, each with its charts.
-pub fn charts(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
+fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
     let uuids = job.placement.iter().flat_map(|task| &task.uuids);
     let chart = |uuid: &String| {
         let gpu = gpus.iter().find(|gpu| gpu.uuid == *uuid)?;
@@ -101,6 +130,7 @@ fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
     ];
     let line = |(what, style, values, most, text, (unit, factor)): One<'_>| {
         let path = path(values, most);
+        let what = what.to_owned();
         Some(Line { what, style, path, text: text?, values: numbers(values, factor), unit })
     };
     all.into_iter().filter_map(line).collect()
@@ -108,9 +138,82 @@ fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
 
 /// Values in a unit, as whole numbers separated by commas; nothing where none was measured.
 fn numbers(values: &[Option<f64>], factor: f64) -> String {
-    let number =
-        |value: &Option<f64>| value.map_or_else(String::new, |it| format!("{:.0}", it * factor));
-    values.iter().map(number).collect::<Vec<_>>().join(",")
+    figures(values, &|value| format!("{:.0}", value * factor))
+}
+
+/// Values as people read them, separated by commas.
+fn figures(values: &[Option<f64>], figure: &dyn Fn(f64) -> String) -> String {
+    values.iter().map(|it| it.map_or_else(String::new, figure)).collect::<Vec<_>>().join(",")
+}
+
+/// The charts of a job's hosts and of the metrics that it reports, with its events.
+pub fn of_hosts(over_time: &JobMetrics, events: &[JobEvent]) -> Group {
+    let JobMetrics { start, step_s, cpu, .. } = over_time;
+    Group {
+        id: "hosts",
+        title: "Hosts and metrics over time",
+        has_csv: false,
+        start_ms: start.0.get(),
+        step_ms: 1000 * step_s,
+        charts: charts_of_hosts(over_time),
+        marks: marks(events, *start, step_s * cpu.len() as u64),
+    }
+}
+
+fn charts_of_hosts(over_time: &JobMetrics) -> Vec<Chart> {
+    let JobMetrics { cpu, memory, read, written, metrics, .. } = over_time;
+    let cores = |value: f64| format!("{value:.1} cores");
+    let bytes = |value: f64| Bytes::new(whole(value)).to_string();
+    let rate = |value: f64| format!("{} a second", Bytes::new(whole(value)));
+    let hosts = [
+        host("CPU", "used", cpu, &cores),
+        host("Memory with cached files", "memory", memory, &bytes),
+        host("Read", "power", read, &rate),
+        host("Written", "power", written, &rate),
+    ];
+    let charts = [
+        ("Hosts", hosts.into_iter().flatten().collect::<Vec<Line>>()),
+        ("Metrics", metrics.iter().map(metric).collect()),
+    ];
+    let chart = |(name, lines): (&str, Vec<Line>)| {
+        (!lines.is_empty()).then(|| Chart { name: name.to_owned(), now: String::new(), lines })
+    };
+    charts.into_iter().filter_map(chart).collect()
+}
+
+fn host(
+    what: &str,
+    style: &'static str,
+    values: &[Option<f64>],
+    figure: &dyn Fn(f64) -> String,
+) -> Option<Line> {
+    let (mean, most) = summary(values)?;
+    let text = format!("mean {}, at most {}", figure(mean), figure(most));
+    let path = path(values, most);
+    let (what, values) = (what.to_owned(), figures(values, figure));
+    Some(Line { what, style, path, text, values, unit: "" })
+}
+
+/// A metric from its least to its largest value. A value holds until the next one.
+fn metric(metric: &JobMetric) -> Line {
+    let known = || metric.points.iter().flatten().copied();
+    let (least, most) = known()
+        .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
+    let mut last = None;
+    let held = metric.points.iter().map(|value| {
+        last = value.or(last);
+        // A tenth of the height stays below the least value.
+        last.map(
+            |value| if most > least { 0.1 + 0.9 * (value - least) / (most - least) } else { 0.5 },
+        )
+    });
+    let path = path(&held.collect::<Vec<_>>(), 1.0);
+    let figure = |value: f64| job_metrics::figure(job_metrics::six_digits(value));
+    let last = metric.last.map(|last| format!("{} now or last", figure(last)));
+    let range = (most >= least).then(|| format!("from {} to {}", figure(least), figure(most)));
+    let text: Vec<String> = last.into_iter().chain(range).collect();
+    let (what, text) = (metric.name.clone(), text.join(", "));
+    Line { what, style: "used", path, text, values: figures(&metric.points, &figure), unit: "" }
 }
 
 /// The mean and the largest of the measured values.
@@ -150,14 +253,12 @@ pub fn path(values: &[Option<f64>], most: f64) -> String {
     path
 }
 
-/// The events within the charts. Events at one place are one mark.
-pub fn marks(events: &[JobEvent], history: &GpuHistory) -> Vec<Mark> {
-    let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0) as u64;
-    let all = n_points * history.step_s;
+/// The events within seconds of a start. Events at one place are one mark.
+fn marks(events: &[JobEvent], start: Time, all: u64) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
-    let within = events.iter().filter(|event| event.time >= history.start && all > 0);
+    let within = events.iter().filter(|event| event.time >= start && all > 0);
     for event in within {
-        let at = until(event.time, history.start);
+        let at = until(event.time, start);
         if at > all {
             continue;
         }

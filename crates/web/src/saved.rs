@@ -8,7 +8,7 @@ use gpool_wire::{Gpu, JobEvent, Report, Time};
 use crate::bars::Bars;
 use crate::job::{Used, notes, rows, used};
 use crate::jobs::style;
-use crate::lines::{self, Chart, Mark};
+use crate::lines::{self, Group};
 use crate::{asset, written};
 
 /// A page with a table.
@@ -79,10 +79,7 @@ struct Job<'a> {
     rows: Vec<(&'static str, String)>,
     used: Vec<Used>,
     notes: Vec<String>,
-    charts: Vec<Chart>,
-    start_ms: u64,
-    step_ms: u64,
-    marks: Vec<Mark>,
+    group: Group,
 }
 
 #[derive(Template)]
@@ -111,10 +108,7 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
         rows: rows(&report.job, now),
         used: used(report),
         notes: notes(report),
-        charts: lines::charts(&report.job, gpus, history),
-        start_ms: history.start.0.get(),
-        step_ms: 1000 * history.step_s,
-        marks: lines::marks(events, history),
+        group: lines::of_gpus(&report.job, gpus, history, events),
     }
 }
 

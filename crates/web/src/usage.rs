@@ -93,8 +93,7 @@ fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
 
 /// The names of a group.
 pub fn name(row: &UsageRow) -> String {
-    let name: Vec<&str> = row.names().collect();
-    match name.join(" ") {
+    match row.group("") {
         _ if row.is_rest => "others".to_owned(),
         name if name.is_empty() => "none".to_owned(),
         name => name,

@@ -1,5 +1,7 @@
 //! Jobs in the API.
 
+use std::collections::BTreeMap;
+
 use gpool_model::Bytes;
 use gpool_model::job::{GpuUsage, JobState};
 use serde::{Deserialize, Serialize};
@@ -131,6 +133,10 @@ pub struct Job {
     /// Usage of the running job so far. Only in the answer for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveUsage>,
+    /// Last values of the metrics that the job reports, by name. Only in the answer for a single
+    /// job. Hidden from other users.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
     /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
     #[serde(default)]
     pub gpu_hours: f64,

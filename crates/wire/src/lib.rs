@@ -39,6 +39,7 @@ mod hint;
 mod hold;
 pub mod job;
 mod job_history;
+pub mod job_metrics;
 pub mod json;
 pub mod kind;
 pub mod launch;

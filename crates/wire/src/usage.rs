@@ -59,6 +59,10 @@ pub struct UsageRow {
     /// Whether this is the sum of all groups beyond the limit; it has no names.
     #[serde(default)]
     pub is_rest: bool,
+    /// Whether this is the time of processes that gpool did not start: a row of its own for each
+    /// system user, if the time is split by user.
+    #[serde(default)]
+    pub is_outside: bool,
     /// Allocated time.
     pub gpu_hours: f64,
     /// The part of the allocated time for which the driver reported utilization.
@@ -86,6 +90,17 @@ impl UsageRow {
         let Self { project, user, model, kind, node, pool, job, .. } = self;
         let all = [project, user, model, kind, node, pool, job];
         all.into_iter().filter_map(Option::as_deref)
+    }
+
+    /// The names of the group in one text, with a note if it is outside gpool; `empty` replaces
+    /// empty names.
+    #[must_use]
+    pub fn group(&self, empty: &str) -> String {
+        let names = self.names().map(|name| if name.is_empty() { empty } else { name });
+        let names = names.collect::<Vec<_>>().join(" ");
+        // The kind says it already.
+        let is_marked = self.is_outside && self.kind.is_none();
+        if is_marked { format!("{names} (outside gpool)") } else { names }
     }
 
     /// Allocated time without running kernels, where that was measured.

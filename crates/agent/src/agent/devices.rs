@@ -30,6 +30,7 @@ use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_amon
 use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
 use super::job_files::JobFiles;
+use super::recent::RecentValues;
 use super::remap::Probed;
 use super::seen::{Seen, note};
 use super::{AgentConfig, Samples, facts};
@@ -114,6 +115,7 @@ struct Asker {
 /// The parts of the agent that the thread tells about devices, or needs to describe them.
 pub(super) struct About {
     pub samples: Samples,
+    pub recent: RecentValues,
     /// Whether tasks are kept from other devices, or why not.
     pub filter: Result<(), String>,
     pub shim: Result<Shim, String>,
@@ -398,6 +400,7 @@ impl Asker {
                 Some((given.task, given.limit_on(&uuid)??))
             };
             samples.insert(uuid.clone(), observation.sample);
+            self.about.recent.sampled(&uuid, time, &observation.sample);
             let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
                 continue;
             };

@@ -17,6 +17,7 @@ pub(crate) mod job_files;
 mod launch;
 mod lend;
 mod moves;
+pub(crate) mod recent;
 mod remap;
 mod runner;
 mod seen;
@@ -40,10 +41,11 @@ use gpool_device::{Ignore, Opened};
 use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::Opening;
 use gpool_model::device::{DeviceSample, Lending};
-use gpool_model::id::{DeviceUuid, NodeName, TaskId};
+use gpool_model::id::{DeviceUuid, JobId, NodeName, TaskId};
 use gpool_model::job::BlobId;
+use gpool_model::metric::{DevicePoint, TaskMetric};
 use gpool_model::mig_layout::MigChange;
-use gpool_model::unit::{Bytes, MilliCpu, Millis};
+use gpool_model::unit::{Bytes, MilliCpu, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
 use thiserror::Error;
@@ -52,6 +54,7 @@ use crate::layout::{Layout, claim_name};
 use devices::Devices;
 use enforcement::Shim;
 use isolation::Isolation;
+use recent::RecentValues;
 use runner::Runner;
 use seen::Seen;
 use shares::Shares;
@@ -106,6 +109,8 @@ pub struct AgentConfig {
     pub loan_deadline: Millis,
     /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
     pub job_files: Option<PathBuf>,
+    /// Memory for the last hour of devices, and again for that of the metrics of jobs.
+    pub recent: Bytes,
 }
 
 impl AgentConfig {
@@ -115,6 +120,8 @@ impl AgentConfig {
     pub const TASKS_MAX: u32 = 512;
     /// Size at which output is cut by default.
     pub const OUTPUT_LIMIT: Bytes = Bytes::from_gib(1);
+    /// Memory for recent values by default: the full hour of 500 devices.
+    pub const RECENT: Bytes = Bytes::from_mib(32);
 
     /// The default number of task slots that are reserved for jobs with GPUs: 64, and on a small
     /// node an eighth.
@@ -151,6 +158,7 @@ impl AgentConfig {
             isolate_gpus: true,
             loan_deadline: Millis::from_secs(30),
             job_files: None,
+            recent: Self::RECENT,
         })
     }
 }
@@ -214,6 +222,7 @@ pub struct AgentHandle {
     inputs: Sender<input::Input>,
     waker: Waker,
     samples: Samples,
+    recent: RecentValues,
     facts: Seen,
     site: Site,
     thread: JoinHandle<()>,
@@ -274,8 +283,10 @@ impl Agent {
         let groups = enforcement::groups(&site);
         let filter = isolation::probe(config.isolate_gpus, &site);
         let isolation = Isolation::new(filter.is_ok());
-        let samples_too = Arc::clone(&samples);
-        let about = devices::About { samples: samples_too, filter, shim, seen, groups };
+        let recent = RecentValues::new(config.recent);
+        let (samples_too, recent_too) = (Arc::clone(&samples), recent.clone());
+        let about =
+            devices::About { samples: samples_too, recent: recent_too, filter, shim, seen, groups };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
         let parts = runner::Parts {
@@ -286,6 +297,7 @@ impl Agent {
             devices,
             shares,
             isolation,
+            recent: recent.clone(),
             sender,
             to_server,
             blobs,
@@ -296,7 +308,7 @@ impl Agent {
             .name("agent".into())
             .spawn(move || runner.run())
             .map_err(system("start a thread"))?;
-        Ok(AgentHandle { inputs, waker, samples, facts, site, thread })
+        Ok(AgentHandle { inputs, waker, samples, recent, facts, site, thread })
     }
 }
 
@@ -313,6 +325,19 @@ impl AgentHandle {
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The samples of a device from a time on, at most of the last hour.
+    #[must_use]
+    pub fn recent(&self, device: &DeviceUuid, since: Timestamp) -> Vec<DevicePoint> {
+        self.recent.of_device(device, since)
+    }
+
+    /// The metrics that the tasks of a job, or of all jobs, reported from a time on, at most those
+    /// of the last hour.
+    #[must_use]
+    pub fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+        self.recent.metrics(job, since)
     }
 
     /// What tasks with fractions use of each device.

@@ -11,17 +11,18 @@ use std::time::Instant;
 use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
-use gpool_model::unit::{Bytes, Millis};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::presence::Presence;
 use gpool_sys::cgroup::Site;
-use gpool_sys::proc;
+use gpool_sys::{clock, proc};
 
 use super::devices::Devices;
 use super::done::Done;
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::{LastValues, not_started, stopped};
+use super::recent::RecentValues;
 use super::shares::Shares;
 use super::shepherds::{About, Introduced, Shepherds};
 use super::streams::Streams;
@@ -42,6 +43,7 @@ pub(super) struct Parts {
     pub devices: Devices,
     pub shares: Shares,
     pub isolation: Isolation,
+    pub recent: RecentValues,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
     pub to_server: ToServer,
@@ -282,6 +284,10 @@ impl Runner {
                 self.seen.push_back(converge::Input::Attached { task });
             }
             FromShepherd::NotAttached { left, why } => self.not_attached(task, left, why),
+            FromShepherd::Metrics { values } => {
+                let now = Timestamp::new(clock::unix_ms());
+                self.parts.recent.reported(task, now, values);
+            }
             FromShepherd::Ended { mut end } => {
                 fail::fail_point!("agent-end-heard");
                 end.usage.gpu = self.parts.devices.measured(task);

@@ -12,6 +12,7 @@ mod keeper;
 mod launch;
 mod link;
 mod memory;
+pub(crate) mod metrics;
 pub(crate) mod output;
 mod ready;
 mod start;
@@ -37,7 +38,8 @@ use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
 use beside::Beside;
 use link::{Heard, Link};
-use output::{Order, Progress, Stream};
+use metrics::Metrics;
+use output::{Order, Stream};
 use start::{MISSING, Program, READY};
 use time::Allowed;
 use tree::{Reaped, Tree};
@@ -85,6 +87,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 outputs: [None, None],
                 order: Order::default(),
                 beside: Beside::default(),
+                metrics: Metrics::default(),
                 program: None,
                 owner: None,
                 buffer: vec![0; 64 << 10],
@@ -187,6 +190,8 @@ struct Shepherd {
     order: Order,
     /// Streams that clients have opened.
     beside: Beside,
+    /// The metrics that its program reports.
+    metrics: Metrics,
     /// The program, once it was started.
     program: Option<Program>,
     /// The user and group of its processes; `None` if they are the agent's.
@@ -291,13 +296,10 @@ impl Shepherd {
         // Messages that came together with the launch make no descriptor ready.
         self.listen();
         while !self.step() {}
-        let beside = &mut self.beside;
-        for stream in &mut self.outputs {
-            if let Some(stream) = stream.take() {
-                let show = &mut |bytes: &[u8]| beside.show(bytes);
-                stream.finish(&mut self.buffer, show, &mut self.order);
-            }
+        for which in 0..self.outputs.len() {
+            self.finish_output(which);
         }
+        self.say_last_metrics();
         self.end()
     }
 
@@ -338,16 +340,8 @@ impl Shepherd {
         if ready.setup {
             self.read_setup();
         }
-        for (which, ready) in ready.outputs.into_iter().enumerate() {
-            let (beside, order) = (&mut self.beside, &mut self.order);
-            let show = &mut |bytes: &[u8]| beside.show(bytes);
-            if ready
-                && let Some(stream) = &mut self.outputs[which]
-                && stream.take(&mut self.buffer, show, order) == Progress::Over
-                && let Some(stream) = self.outputs[which].take()
-            {
-                stream.finish(&mut self.buffer, show, order);
-            }
+        for which in (0..self.outputs.len()).filter(|which| ready.outputs[*which]) {
+            self.take_output(which);
         }
         if ready.beside {
             self.beside.step(&mut self.buffer);
@@ -450,6 +444,7 @@ impl Shepherd {
             self.link.say(&FromShepherd::Started { pid, at });
         }
         self.say_halt();
+        self.say_metrics();
     }
 
     fn on_signals(&mut self) -> bool {

@@ -13,9 +13,13 @@ use std::path::PathBuf;
 
 use gpool_model::output::{TURNS_MAX, turn_line};
 use gpool_model::unit::Bytes;
+use gpool_sys::clock;
 use rustix::io::Errno;
 
+use super::Shepherd;
+use super::beside::Beside;
 use super::files::make_output;
+use super::metrics::Metrics;
 
 /// One stream.
 pub struct Stream {
@@ -240,6 +244,41 @@ impl Kept {
             let text =
                 format!("[gpool: dropped {beyond} bytes above the output limit of {limit}]\n");
             let _ = self.say(&text, order);
+        }
+    }
+}
+
+impl Shepherd {
+    /// Passes on the output that is there.
+    pub(super) fn take_output(&mut self, which: usize) {
+        let Some(stream) = &mut self.outputs[which] else { return };
+        let mut show = seen(which, &mut self.beside, &mut self.metrics);
+        let progress = stream.take(&mut self.buffer, &mut show, &mut self.order);
+        drop(show);
+        if progress == Progress::Over {
+            self.finish_output(which);
+        }
+        self.say_metrics();
+    }
+
+    /// Passes on the remaining output.
+    pub(super) fn finish_output(&mut self, which: usize) {
+        let Some(stream) = self.outputs[which].take() else { return };
+        let show = &mut seen(which, &mut self.beside, &mut self.metrics);
+        stream.finish(&mut self.buffer, show, &mut self.order);
+    }
+}
+
+/// Sees the bytes of an output beside its file. Metrics come over standard output.
+fn seen<'a>(
+    which: usize,
+    beside: &'a mut Beside,
+    metrics: &'a mut Metrics,
+) -> impl FnMut(&[u8]) + 'a {
+    move |bytes| {
+        beside.show(bytes);
+        if which == 0 {
+            metrics.read(bytes, clock::boot_ms());
         }
     }
 }

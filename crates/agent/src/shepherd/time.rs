@@ -173,7 +173,8 @@ impl Shepherd {
         let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
         let warning = self.allowed.warning().map(|(at, ..)| at).filter(|_| goes_on);
         let answer = self.halt.yielding.as_ref().map(Yielding::due).filter(|_| goes_on);
-        let due = [sweep, kill, over, warning, answer].into_iter().flatten().min();
+        let metrics = self.metrics_due();
+        let due = [sweep, kill, over, warning, answer, metrics].into_iter().flatten().min();
         let Some(due) = due else { return };
         let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
         self.set_timer_at(due);
@@ -200,6 +201,7 @@ impl Shepherd {
             let mut count = [0_u8; 8];
             let _ = rustix::io::read(timer, &mut count[..]);
         }
+        self.say_metrics();
         let time = clock::boot_ms();
         let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
         if over || self.sweeps() || self.halt.lost.is_some() {

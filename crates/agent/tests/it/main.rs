@@ -13,6 +13,7 @@ mod job_files;
 mod launching;
 mod layout;
 mod message;
+mod metrics;
 mod output;
 mod record;
 mod rendezvous;

@@ -6,8 +6,9 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::{Bytes, Millis};
 use gpool_wire::cost::Cost;
+use gpool_wire::job_metrics;
 use gpool_wire::live_usage::io;
-use gpool_wire::{NodeUse, Report};
+use gpool_wire::{Job, NodeUse, Report};
 
 use super::hours::figure;
 
@@ -34,6 +35,7 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
     if let (Some(part), Some(limit)) = (report.time_share, words::limit(job)) {
         page.label("time", &format!("{} of its limit of {limit}", percent(part)));
     }
+    metrics(&mut page, job);
     let hints: Vec<String> = report
         .hints
         .iter()
@@ -58,6 +60,13 @@ pub fn used(page: &mut Page, report: &Report) {
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
     page.label_if("disk", io(report.read_bytes, report.written_bytes).as_deref());
+}
+
+/// Adds the last values of the metrics that a job reports.
+pub fn metrics(page: &mut Page, job: &Job) {
+    let one = |(name, value): (&String, &f64)| format!("{name} {}", job_metrics::figure(*value));
+    let all: Vec<String> = job.metrics.iter().map(one).collect();
+    page.label_if("metrics", Some(all.join(", ")).as_deref().filter(|it| !it.is_empty()));
 }
 
 /// The GPUs of a job and for how long.

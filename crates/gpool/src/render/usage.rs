@@ -41,7 +41,7 @@ const KEYS: [&str; 7] = [
 /// The keys of a row: its start and its group, then these figures.
 #[must_use]
 pub fn keys(figures: &[&str]) -> Vec<String> {
-    let group = ["start", "project", "user", "model", "kind", "node", "pool", "job"];
+    let group = ["start", "project", "user", "model", "kind", "node", "pool", "job", "is_outside"];
     group.iter().chain(figures).map(|key| (*key).to_owned()).collect()
 }
 
@@ -81,9 +81,10 @@ pub fn group(row: &UsageRow) -> String {
     if row.is_rest {
         return "(others)".to_owned();
     }
-    let names: Vec<&str> =
-        row.names().map(|name| if name.is_empty() { NOTHING } else { name }).collect();
-    if names.is_empty() { "all".to_owned() } else { names.join(" ") }
+    match row.group(NOTHING) {
+        names if names.is_empty() => "all".to_owned(),
+        names => names,
+    }
 }
 
 fn hours(hours: Option<f64>) -> String {

@@ -53,6 +53,7 @@ mod loans;
 mod logs;
 mod lost_gpu;
 mod mail;
+mod metrics;
 mod mig;
 mod moved;
 mod moves;

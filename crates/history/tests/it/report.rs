@@ -1,7 +1,7 @@
 //! Sums of GPU time.
 
 use gpool_history::testing::{close, put, put_column};
-use gpool_history::{Batch, Dimension, History, Report, Span, Step, Totals, Use};
+use gpool_history::{Batch, Dimension, History, Report, Span, Step, Totals, UNMANAGED, Use};
 
 use crate::support::{Place, settle, span, start};
 
@@ -239,5 +239,39 @@ fn time_of_an_older_version_is_reported_with_what_it_has() {
         let totals = history.reader().report(&report).unwrap()[0].totals;
         assert_eq!((totals.busy_ms, totals.energy_j, totals.energy_of_ms), (90_000, 0, 0));
         assert_eq!(totals.guaranteed_ms, 0);
+    }
+}
+
+#[test]
+fn time_outside_gpool_is_a_group_of_its_own_for_each_user() {
+    let place = Place::new();
+    let mut history = place.open();
+    for minute in 0..60 {
+        let outside = Use { kind: UNMANAGED, project: "", job: "", ..use_of("", "ana", "n1") };
+        write(
+            &mut history,
+            minute,
+            &[use_of("nlp", "ana", "n1"), use_of("nlp", "bo", "n1"), outside],
+        );
+    }
+    for now in [60, 240] {
+        settle(&mut history, start().after(now));
+        let range = span(start(), 60);
+        let found = |by: &[Dimension]| {
+            let report = Report { span: range, step: None, by, only: &[], n_groups: 100 };
+            let rows = history.reader().report(&report).unwrap().into_iter();
+            let one = |row: gpool_history::ReportRow| {
+                (row.names.unwrap().join(" "), row.is_outside, row.totals.allocated_ms / 60_000)
+            };
+            let mut all: Vec<_> = rows.map(one).collect();
+            all.sort();
+            all
+        };
+        let row = |name: &str, is_outside: bool, n: u64| (name.to_owned(), is_outside, n);
+        let by_user = [row("ana", false, 60), row("ana", true, 60), row("bo", false, 60)];
+        assert_eq!(found(&[Dimension::User]), by_user);
+        assert_eq!(found(&[Dimension::Node]), [row("n1", false, 180)]);
+        let by_kind = [row("batch", false, 120), row("unmanaged", true, 60)];
+        assert_eq!(found(&[Dimension::Kind]), by_kind);
     }
 }

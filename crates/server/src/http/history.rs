@@ -124,7 +124,8 @@ pub(crate) async fn report(
     let found = jobs::find(&api, job_id(&id)?).await?;
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
-    let job = Job { cost, live, ..found.shown(&asker, now) };
+    let metrics = super::job_metrics::last(&api, &asker, &found).await?;
+    let job = Job { cost, live, metrics, ..found.shown(&asker, now) };
     let handle = api.handle.clone();
     let read = move || {
         let nodes = nodes_of(&handle.shared.usage, &job, Time(now))?;

@@ -159,7 +159,9 @@ pub(crate) async fn answer_with(
     };
     let cost = super::cost::of_job(api, asker.caller.owner.uid, &found).await?;
     let live = live_usage(api, asker.caller.owner.uid, &found).await?;
+    let metrics = super::job_metrics::last(api, asker, &found).await?;
     let mut job = found.shown(asker, crate::clock::now());
+    job.metrics = metrics;
     job.logs = logs;
     job.live = live;
     job.cost = cost;

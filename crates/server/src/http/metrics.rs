@@ -103,7 +103,7 @@ pub(crate) async fn get(
         page.projects(&api.handle.look(uid, Age::Last, overview).await?);
     }
     if detail >= Detail::Job {
-        page.running(&recorder::look(&api.handle).await?.devices, &nodes);
+        page.running(&recorder::look(&api.handle).await?.0.devices, &nodes);
     }
     page.nodes(&nodes);
     page.gpus(&gpus);

@@ -26,6 +26,7 @@ mod gpu_use;
 mod guard;
 mod health;
 mod history;
+mod job_metrics;
 mod jobs;
 mod labels;
 mod later;
@@ -132,6 +133,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(elements::retry))
         .routes(routes!(why::get))
         .routes(routes!(life::get))
+        .routes(routes!(job_metrics::get))
         .routes(routes!(history::report))
         .routes(routes!(history::totals))
         .routes(routes!(history::forecast))

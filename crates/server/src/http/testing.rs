@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::device::DeviceSample;
-use gpool_model::{Bytes, Caller, DeviceUuid, Millis, NodeName, Policy};
+use gpool_model::metric::{DevicePoint, TaskMetric};
+use gpool_model::{
+    Attempt, Bytes, Caller, DeviceUuid, JobId, Millis, NodeName, Policy, TaskId, Timestamp,
+};
 use gpool_store::{Committer, Options, Store};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
@@ -22,7 +25,7 @@ use crate::forecast::kept::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::input::Input;
 use crate::limits::Limits;
-use crate::link::AskAgent;
+use crate::link::{AskAgent, Recent};
 use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
 use crate::post::{NotifySettings, Post};
@@ -259,6 +262,7 @@ fn agent(samples: Samples) -> AskAgent {
         samples: Box::new(samples),
         lending: Box::new(BTreeMap::new),
         usage: Box::new(|_| used()),
+        recent: Recent { device: Box::new(|_, since| recent(since)), metrics: Box::new(metrics) },
     }
 }
 
@@ -270,4 +274,29 @@ fn used() -> LiveUsage {
         read: Some(Bytes::from_gib(3)),
         ..LiveUsage::default()
     }
+}
+
+/// The samples of each device in the last minute: half of the time busy.
+fn recent(since: Timestamp) -> Vec<DevicePoint> {
+    let now = now().get() / 1000;
+    let seconds = (now.saturating_sub(60)..=now).map(|second| Timestamp::new(second * 1000));
+    let point = |at: Timestamp| DevicePoint {
+        at,
+        utilization: Some(if at.get() % 2000 == 0 { 1.0 } else { 0.0 }),
+        memory_used: Some(3e9),
+        power: None,
+    };
+    seconds.filter(|at| *at >= since).map(point).collect()
+}
+
+/// The metrics of job 1, with two tasks.
+fn metrics(job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+    let job = job.unwrap_or(JobId::single(1));
+    let metric = |rank: u32, name: &str, value: f64| TaskMetric {
+        task: TaskId { job, attempt: Attempt(1), rank },
+        name: name.to_owned(),
+        points: vec![(now(), f64::from(value as f32))],
+    };
+    let all = [metric(1, "loss", 9.0), metric(0, "loss", 0.31), metric(1, "speed", 7.0)];
+    all.into_iter().filter(|_| job == JobId::single(1) && since <= now()).collect()
 }

@@ -2,16 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{DeviceSeries, Dimension, Line, Minute, Report, ReportRow, Span, Step};
-use gpool_model::{Millis, Refusal, Timestamp};
+use gpool_history::{DeviceSeries, Dimension, Line, Report, ReportRow, Span, Step};
+use gpool_model::metric::DevicePoint;
+use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
-use gpool_wire::{Document, List, Problem, Time};
+use gpool_wire::{Document, Gpu, List, Problem, Time};
 
 use super::Api;
 use super::asker::Asks;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, Params};
 use crate::clock::now;
+use crate::handle::CoreHandle;
+use crate::usage::grid::{Grid, time_of};
 use crate::usage::minute_of;
 
 /// The range of reports without a start.
@@ -110,9 +113,7 @@ pub(crate) async fn gpu_history(
     let uid = asker.caller.owner.uid;
     let until = params.until.map_or_else(now, |time| time.0);
     let since = params.since.map_or_else(|| before(until, DAY), |time| time.0);
-    let span = Span { from: minute_of(since), to: minute_of(until) };
-    let n_points = usize::try_from(params.points.unwrap_or(POINTS).clamp(1, POINTS_MAX));
-    let step = Step::fitting(span, n_points.unwrap_or(1));
+    let grid = Grid::fitting(since, until, n_points(params.points), now());
     let series = series(params.series.as_deref())?;
     let mut gpus = all_gpus(&api, uid).await?;
     if let Some(asked) = &params.gpus {
@@ -121,36 +122,55 @@ pub(crate) async fn gpu_history(
     let handle = api.handle.clone();
     let read = move || {
         let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let chart = handle.shared.usage.devices(&devices, &series, span, step)?;
-        let (start, lines) = chart.map_or((span.from, Vec::new()), |it| (it.start, it.lines));
-        let points = |ix: usize, wanted: DeviceSeries| {
-            let at = series.iter().position(|it| *it == wanted);
-            let line: Option<&Line> = at.and_then(|at| lines.get(ix * series.len() + at));
-            let points = line.map(|line| line.points.as_slice()).unwrap_or_default();
-            points.iter().map(|point| point.map(|it| it.mean)).collect()
-        };
-        let gpus = gpus.iter().enumerate().map(|(ix, gpu)| GpuPoints {
-            node: gpu.node.clone(),
-            index: gpu.index,
-            uuid: gpu.uuid.clone(),
-            utilization: points(ix, DeviceSeries::Utilization),
-            allocated: points(ix, DeviceSeries::Allocated),
-            memory_used: points(ix, DeviceSeries::MemoryUsed),
-            power: points(ix, DeviceSeries::Power),
+        let chart = handle.shared.usage.devices(&devices, &series, grid.span, grid.step)?;
+        let lines = chart.map(|it| it.lines).unwrap_or_default();
+        let gpus = gpus.iter().enumerate().map(|(ix, gpu)| {
+            let recent = recent(&handle, gpu, &grid);
+            let points = |wanted: DeviceSeries, samples: Vec<(Timestamp, f64)>| {
+                let Some(at) = series.iter().position(|it| *it == wanted) else {
+                    return Vec::new();
+                };
+                let line: Option<&Line> = lines.get(ix * series.len() + at);
+                let minutes = line.map(|line| line.points.as_slice()).unwrap_or_default();
+                grid.means(minutes, &samples)
+            };
+            GpuPoints {
+                node: gpu.node.clone(),
+                index: gpu.index,
+                uuid: gpu.uuid.clone(),
+                utilization: points(DeviceSeries::Utilization, of(&recent, |it| it.utilization)),
+                allocated: points(DeviceSeries::Allocated, Vec::new()),
+                memory_used: points(DeviceSeries::MemoryUsed, of(&recent, |it| it.memory_used)),
+                power: points(DeviceSeries::Power, of(&recent, |it| it.power)),
+            }
         });
-        let step_s = u64::from(step.minutes()) * 60;
-        Ok(GpuHistory { start: time_of(start), step_s, gpus: gpus.collect() })
+        Ok(GpuHistory { start: Time(grid.start), step_s: grid.step_s, gpus: gpus.collect() })
     };
     Ok(Json(Document::new(api.handle.beside(uid, read).await?)))
+}
+
+/// The largest number of points of a chart.
+pub(super) fn n_points(asked: Option<u32>) -> usize {
+    usize::try_from(asked.unwrap_or(POINTS).clamp(1, POINTS_MAX)).unwrap_or(1)
+}
+
+/// The samples of a device, if the points are close enough to need them.
+fn recent(handle: &CoreHandle, gpu: &Gpu, grid: &Grid) -> Vec<DevicePoint> {
+    let agent = handle.agent(&NodeName::new(&*gpu.node)).filter(|_| grid.is_fine());
+    let device = DeviceUuid::new(&*gpu.uuid);
+    agent.map(|agent| (agent.recent.device)(&device, grid.start)).unwrap_or_default()
+}
+
+fn of(
+    points: &[DevicePoint],
+    value: impl Fn(&DevicePoint) -> Option<f64>,
+) -> Vec<(Timestamp, f64)> {
+    points.iter().filter_map(|point| Some((point.at, value(point)?))).collect()
 }
 
 /// The start of a range of this length.
 pub(super) fn before(until: Timestamp, span: Millis) -> Timestamp {
     Timestamp::new(until.get().saturating_sub(span.get()))
-}
-
-fn time_of(minute: Minute) -> Time {
-    Time(Timestamp::new(u64::from(minute.number()) * 60_000))
 }
 
 fn properties(text: &str) -> Result<Vec<Dimension>, Refusal> {
@@ -193,14 +213,14 @@ fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {
 
 /// A row for the API.
 pub(super) fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
-    let ReportRow { start, names, totals } = row;
+    let ReportRow { start, names, is_outside, totals } = row;
     let measured = |ms, of_ms: u64| (of_ms > 0).then(|| hours(ms));
     let name = |property: Dimension| {
         let place = by.iter().position(|it| *it == property)?;
         names.as_ref()?.get(place).cloned()
     };
     UsageRow {
-        start: time_of(start),
+        start: Time(time_of(start)),
         project: name(Dimension::Project),
         user: name(Dimension::User),
         model: name(Dimension::Model),
@@ -209,6 +229,7 @@ pub(super) fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
         pool: name(Dimension::Pool),
         job: name(Dimension::Job),
         is_rest: names.is_none(),
+        is_outside,
         gpu_hours: hours(totals.allocated_ms),
         measured_gpu_hours: hours(totals.busy_of_ms),
         busy_gpu_hours: measured(totals.busy_ms, totals.busy_of_ms),

@@ -163,7 +163,7 @@ fn ranked(
         row.2.add(sum);
     }
     let row = |((start, _, currency), (names, totals, sum))| Priced {
-        row: ReportRow { start, names, totals },
+        row: ReportRow { start, names, is_outside: false, totals },
         currency,
         sum,
     };

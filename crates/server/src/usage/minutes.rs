@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
 use gpool_model::device::DeviceSample;
+use gpool_model::metric::METRICS_MAX;
 
-/// All devices and waiting jobs at one look.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+use super::hosts::HostUse;
+
+/// All devices, waiting and running jobs at one look.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Look {
     /// The devices.
     pub devices: Vec<Seen>,
@@ -15,6 +18,19 @@ pub struct Look {
     /// The guaranteed thousandths of GPUs, by project. Projects that are guaranteed all or nothing
     /// are not among them.
     pub guaranteed: Vec<(String, u64)>,
+    /// The jobs that were read or reported metrics.
+    pub jobs: Vec<JobSeen>,
+}
+
+/// A job since the look before.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobSeen {
+    /// The job.
+    pub job: String,
+    /// What it uses of its hosts.
+    pub host: HostUse,
+    /// Its last metrics: name, rank of the task, value.
+    pub metrics: Vec<(String, u32, f64)>,
 }
 
 /// Jobs that wait for capacity.
@@ -85,6 +101,8 @@ pub struct Collected {
     pub minute: Minute,
     devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
     jobs: BTreeMap<String, [Mean; JobSeries::N]>,
+    /// By job and name: the rank of the task, and its last value.
+    metrics: BTreeMap<String, BTreeMap<String, (u32, f64)>>,
     /// By group, and whether busy time, useful time and energy were measured.
     uses: BTreeMap<(Group, [bool; 3]), Time>,
 }
@@ -134,8 +152,8 @@ impl Minutes {
 
 impl Collected {
     fn new(minute: Minute) -> Self {
-        let (devices, jobs, uses) = Default::default();
-        Self { minute, devices, jobs, uses }
+        let (devices, jobs, metrics, uses) = Default::default();
+        Self { minute, devices, jobs, metrics, uses }
     }
 
     fn add(&mut self, passed_ms: u64, look: &Look) {
@@ -177,6 +195,27 @@ impl Collected {
             means[JobSeries::GpuUtilization as usize].add(utilization.get());
             means[JobSeries::GpuMemory as usize].add(memory.map(float));
         }
+        look.jobs.iter().for_each(|job| self.add_job(job));
+    }
+
+    fn add_job(&mut self, seen: &JobSeen) {
+        let means = self.jobs.entry(seen.job.clone()).or_default();
+        let HostUse { cpu, memory, read, written } = seen.host;
+        means[JobSeries::Cpu as usize].add(cpu);
+        means[JobSeries::HostMemory as usize].add(memory);
+        means[JobSeries::IoRead as usize].add(read);
+        means[JobSeries::IoWritten as usize].add(written);
+        if seen.metrics.is_empty() {
+            return;
+        }
+        let metrics = self.metrics.entry(seen.job.clone()).or_default();
+        for (name, rank, value) in &seen.metrics {
+            let known = metrics.get(name);
+            // Of several tasks, the one with the lowest rank counts.
+            if known.map_or(metrics.len() < METRICS_MAX, |(of, _)| rank <= of) {
+                metrics.insert(name.clone(), (*rank, *value));
+            }
+        }
     }
 
     /// Calls `write` with the values for the store.
@@ -186,10 +225,18 @@ impl Collected {
             .iter()
             .map(|(device, means)| Sample { device, values: means.map(Mean::get) })
             .collect();
+        let mut metrics: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
+        for (job, values) in &self.metrics {
+            let values = values.iter().map(|(name, (_, value))| (name.as_str(), *value));
+            metrics.insert(job, values.collect());
+        }
         let jobs: Vec<_> = self
             .jobs
             .iter()
-            .map(|(job, means)| JobSample { job, values: means.map(Mean::get), metrics: &[] })
+            .map(|(job, means)| {
+                let metrics = metrics.get(job.as_str()).map(Vec::as_slice).unwrap_or_default();
+                JobSample { job, values: means.map(Mean::get), metrics }
+            })
             .collect();
         let uses: Vec<_> = self.uses.iter().map(|(group, time)| time.of(group)).collect();
         write(&Batch { devices: &devices, jobs: &jobs, uses: &uses })

@@ -1,8 +1,9 @@
 //! The life of jobs through the API.
 
 use gpool_client::JobsQuery;
-use gpool_model::JobVerb;
-use gpool_wire::{AllowDevices, JobCreate, JobPatch};
+use gpool_model::{JobVerb, Timestamp};
+use gpool_wire::usage::GpuHistoryParams;
+use gpool_wire::{AllowDevices, JobCreate, JobPatch, Time};
 
 use crate::rig::{ANA, OWNER, Rig};
 
@@ -243,4 +244,46 @@ fn a_running_job_shows_what_it_has_used_so_far() {
     client.cancel(&["1".to_owned()]).unwrap();
     rig.until("it has ended", || state(&client, "1") == "cancelled");
     assert!(client.job("1").unwrap().live.is_none());
+}
+
+#[test]
+fn a_job_has_the_metrics_of_its_lowest_rank() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    client.submit(&job("sleep", "1"), None).unwrap();
+    rig.until("it runs", || state(&client, "1") == "running");
+    let expected = [("loss".to_owned(), 0.31), ("speed".to_owned(), 7.0)].into();
+    assert_eq!(client.job("1").unwrap().metrics, expected);
+    assert_eq!(client.report("1").unwrap().job.metrics, expected);
+    let all = client.job_metrics("1", None, None).unwrap();
+    assert_eq!(all.step_s, 1, "a new job has each second");
+    let loss = &all.metrics[0];
+    assert_eq!((loss.name.as_str(), loss.last), ("loss", Some(0.31)));
+    assert_eq!(loss.points.iter().flatten().last(), Some(&0.31), "{loss:?}");
+    assert_eq!(loss.points.len(), all.cpu.len());
+    assert_eq!(client.jobs(&JobsQuery::default()).unwrap().items[0].metrics.len(), 0);
+    let other = rig.client(ANA + 1);
+    assert_eq!(other.job("1").unwrap().metrics.len(), 0, "they are the user's");
+    assert_eq!(other.job_metrics("1", None, None).unwrap().metrics.len(), 0);
+    assert_eq!(client.job_metrics("9", None, None).unwrap_err().exit_code(), 6);
+}
+
+#[test]
+fn the_last_hour_of_a_gpu_is_in_full() {
+    let mut rig = Rig::new();
+    let client = rig.client(ANA);
+    let since = |seconds: u64| {
+        let now = gpool_server::http::testing::now().get();
+        let since = Some(Time(Timestamp::new(now - seconds * 1000)));
+        client.gpu_history(&GpuHistoryParams { since, ..GpuHistoryParams::default() }).unwrap()
+    };
+    let recent = since(100);
+    assert_eq!(recent.step_s, 1);
+    let gpu = recent.gpus.iter().find(|gpu| gpu.uuid == "GPU-0").unwrap();
+    let known: Vec<f64> = gpu.utilization.iter().flatten().copied().collect();
+    assert!(known.len() >= 55, "a value for each second: {gpu:?}");
+    assert!(known.chunks_exact(2).all(|pair| pair[0] + pair[1] == 1.0), "{known:?}");
+    assert_eq!(gpu.utilization.first(), Some(&None), "the agent has only a minute");
+    assert_eq!(since(1500).step_s, 15);
+    assert_eq!(since(5400).step_s, 60);
 }

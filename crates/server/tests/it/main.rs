@@ -44,3 +44,4 @@ mod sign;
 mod streams;
 mod table;
 mod usage;
+mod usage_of_jobs;

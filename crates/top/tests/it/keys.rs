@@ -1,8 +1,11 @@
 //! What keys do.
 
 use gpool_model::JobVerb;
+use gpool_model::{Millis, Timestamp};
 use gpool_top::data::News;
 use gpool_top::input::Ask;
+use gpool_wire::Time;
+use gpool_wire::usage::{GpuHistory, GpuPoints};
 
 use crate::cluster::{jobs, now};
 use crate::screen::{FULL, Screen};
@@ -101,4 +104,45 @@ fn leaving_works_from_each_mode() {
         let mut screen = Screen::of_cluster(80, 24, FULL);
         assert_eq!(screen.types(keys), [Ask::Quit], "{keys}");
     }
+}
+
+#[test]
+fn charts_begin_with_the_time_before_the_first_reading() {
+    let points = |uuid: &str, utilization: Vec<Option<f64>>| GpuPoints {
+        uuid: uuid.to_owned(),
+        memory_used: vec![Some(f64::from(1 << 30) * 40.0); utilization.len()],
+        utilization,
+        ..GpuPoints::default()
+    };
+    let start = Time(Timestamp::new(now().0.get() - 20_000));
+    // Two readings are a step of 4 seconds.
+    let values = vec![Some(0.125), None, Some(0.25), Some(0.5), Some(1.0)];
+    let gpus = vec![points("GPU-0", values.clone()), points("GPU-9", values)];
+    let past = GpuHistory { start, step_s: 4, gpus };
+    let mut history = gpool_top::history::History::default();
+    let known = crate::cluster::gpus();
+    history.add(&known);
+    history.begin(&past, &known.iter().collect::<Vec<_>>(), Millis::from_secs(2), now());
+    let (compute, memory) = history.of("GPU-0");
+    let (eighth, quarter, half, one) = (Some(0.125), Some(0.25), Some(0.5), Some(1.0));
+    let expected = [eighth, eighth, None, None, quarter, quarter, half, half, one, one, Some(0.94)];
+    assert_eq!(compute, expected, "the reading is the newest");
+    assert_eq!((memory[0], memory.len()), (Some(0.5), 11));
+    assert_eq!(history.of("GPU-1").0, [Some(0.52)], "nothing is known of it");
+    assert!(history.of("GPU-9").0.is_empty(), "it is gone");
+}
+
+#[test]
+fn the_past_of_gpus_is_in_their_chart() {
+    let mut screen = Screen::of_cluster(80, 24, FULL);
+    let points = GpuPoints {
+        uuid: "GPU-0".to_owned(),
+        utilization: vec![Some(1.0); 30],
+        ..GpuPoints::default()
+    };
+    let start = Time(Timestamp::new(now().0.get() - 60_000));
+    let past = GpuHistory { start, step_s: 2, gpus: vec![points] };
+    assert!(!screen.picture().contains("in 1m"), "{}", screen.picture());
+    screen.take(vec![News::Past(Box::new(past))]);
+    assert!(screen.picture().contains("in 1m"), "{}", screen.picture());
 }

@@ -1,6 +1,7 @@
 //! The charts of a job.
 
 use gpool_web::{Frame, JobPage, csv};
+use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report};
 use serde_json::json;
@@ -40,6 +41,10 @@ pub fn placement() -> Vec<PlacedOn> {
 }
 
 fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
+    page_with(history, events, &JobMetrics::default())
+}
+
+fn page_with(history: &GpuHistory, events: &[JobEvent], over_time: &JobMetrics) -> String {
     let job = Job {
         id: "7".to_owned(),
         placement: placement(),
@@ -54,6 +59,7 @@ fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
         stream: "both",
         gpus: &[gpu()],
         history,
+        over_time,
         elements: None,
         now: minute(5),
     };
@@ -116,4 +122,29 @@ fn the_file_has_a_line_for_each_measured_point() {
     assert_eq!(lines[0], "time,gpu,utilization,memory_used_bytes,power_watts");
     assert_eq!(lines[2], format!("{},lab1:0,0.680,64424509440,", minute(1)));
     assert_eq!(lines[4], format!("{},lab1:0,0.000,,", minute(3)));
+}
+
+#[test]
+fn hosts_and_metrics_have_charts_of_their_own() {
+    let metric = JobMetric {
+        name: "loss".to_owned(),
+        last: Some(0.25),
+        points: vec![Some(-1.0), None, Some(0.25), None],
+    };
+    let over_time = JobMetrics {
+        start: minute(0),
+        step_s: 60,
+        cpu: vec![Some(2.0), Some(4.0), None, None],
+        metrics: vec![metric],
+        ..JobMetrics::default()
+    };
+    let page = page_with(&history(), &[], &over_time);
+    assert!(page.contains("Hosts and metrics over time"), "{page}");
+    assert!(page.contains("<b>CPU</b> mean 3.0 cores, at most 4.0 cores"), "{page}");
+    assert!(!page.contains("<b>Read</b>"), "what is not measured has no chart: {page}");
+    assert!(page.contains("<b>loss</b> 0.25 now or last, from -1 to 0.25"), "{page}");
+    // A value holds until the next one.
+    assert!(page.contains("M0 48L0 43.2L150 43.2L150 43.2L300 43.2L300 0.0L450 0.0"), "{page}");
+    let without = page_with(&history(), &[], &JobMetrics::default());
+    assert!(!without.contains("Hosts and metrics"), "{without}");
 }

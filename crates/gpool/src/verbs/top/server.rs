@@ -11,10 +11,12 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{count, state};
 use gpool_client::{Client, Error, JobsQuery, LogQuery, LogStream};
 use gpool_model::job::JobState;
-use gpool_model::{JobVerb, Millis};
+use gpool_model::{JobVerb, Millis, Timestamp};
 use gpool_top::data::News;
+use gpool_top::history::MOST;
 use gpool_top::input::Ask;
-use gpool_wire::Job;
+use gpool_wire::usage::GpuHistoryParams;
+use gpool_wire::{Job, Time};
 
 use super::screen::{Looked, Wish};
 use crate::render::why::page;
@@ -27,6 +29,12 @@ const LINES: u64 = 200;
 const BYTES_MAX: u64 = 1 << 22;
 /// Bytes of output that are kept.
 const BYTES_KEPT: usize = 1 << 16;
+/// The longest time before the first reading: agents have an hour in full.
+const PAST_MAX: Millis = Millis::from_mins(59);
+/// Values of each series of that time, over all GPUs.
+const VALUES_MAX: usize = 1 << 16;
+/// With fewer values for each GPU, that time is not read.
+const POINTS_MIN: usize = 30;
 /// Shortest time between two readings of all jobs.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Time after which jobs are read again without an event.
@@ -45,6 +53,8 @@ pub struct Feed {
     jobs_read: Option<(Instant, Duration)>,
     have_changed: bool,
     why_read: Option<Instant>,
+    /// The distance of readings; `None` once the time before the first one was read.
+    past: Option<Millis>,
 }
 
 impl Feed {
@@ -59,11 +69,13 @@ impl Feed {
             jobs_read: None,
             have_changed: true,
             why_read: None,
+            past: None,
         }
     }
 
     /// Reads at the interval and as the view wishes, until the view ends.
     pub fn serve(mut self, every: Millis, asked: &Receiver<Wish>) {
+        self.past = Some(every);
         let every = Duration::from_millis(every.get());
         loop {
             if self.read().is_err() {
@@ -106,7 +118,11 @@ impl Feed {
     fn read(&mut self) -> Result<(), Left> {
         let cluster = self.client.status().and_then(|status| Ok((status, self.client.gpus()?)));
         match cluster {
-            Ok((status, gpus)) => self.say(News::Cluster(Box::new(status), gpus.items))?,
+            Ok((status, gpus)) => {
+                let n_gpus = gpus.items.len();
+                self.say(News::Cluster(Box::new(status), gpus.items))?;
+                self.read_past(n_gpus)?;
+            }
             Err(error) => return self.say(away(error)),
         }
         let is_due = match self.jobs_read {
@@ -124,6 +140,27 @@ impl Feed {
             self.jobs_read = Some((Instant::now(), began.elapsed()));
         }
         self.read_looked()
+    }
+
+    /// Reads the use of GPUs before the first reading, so that charts begin with it.
+    fn read_past(&mut self, n_gpus: usize) -> Result<(), Left> {
+        let Some(every) = self.past.take() else { return Ok(()) };
+        let n_points = (VALUES_MAX / n_gpus.max(1)).min(MOST);
+        if n_points < POINTS_MIN {
+            return Ok(());
+        }
+        let span = every.get().saturating_mul(MOST as u64).min(PAST_MAX.get());
+        let asked = GpuHistoryParams {
+            since: Some(Time(Timestamp::new(clock::now().0.get().saturating_sub(span)))),
+            points: u32::try_from(n_points).ok(),
+            series: Some("utilization,memory_used".to_owned()),
+            ..GpuHistoryParams::default()
+        };
+        match self.client.gpu_history(&asked) {
+            Ok(past) => self.say(News::Past(Box::new(past))),
+            // The charts begin with the first reading then.
+            Err(_) => Ok(()),
+        }
     }
 
     fn jobs(&self) -> Result<(Vec<Job>, Option<u64>), Error> {

@@ -5,6 +5,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
 use gpool_model::JobId;
 use gpool_web::{JobPage, csv};
+use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams};
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
 
@@ -51,6 +52,10 @@ impl Pages {
         let output = output.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
         let history = self.of_gpus(visit, job, POINTS).await?;
+        let over_time = match job.started_at.filter(|_| job.array.is_none()) {
+            Some(_) => self.ask::<Document<_>>(asks, &format!("{path}/metrics")).await?.body,
+            None => JobMetrics::default(),
+        };
         let page = JobPage {
             frame: visit.frame("/jobs"),
             report: &report.body,
@@ -59,6 +64,7 @@ impl Pages {
             stream,
             gpus: &gpus.items,
             history: &history,
+            over_time: &over_time,
             elements: elements.as_ref().map(|(items, next)| (&items[..], *next)),
             now: now(),
         };

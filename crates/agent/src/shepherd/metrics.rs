@@ -1,0 +1,157 @@
+//! The metrics that a program reports about its own work, as lines of JSON in its standard output:
+//! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each byte
+//! costs little, and the number of parsed lines, names and messages is limited.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpool_model::metric::{METRICS_MAX, is_metric_name};
+use gpool_sys::clock;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Shepherd;
+use crate::message::FromShepherd;
+
+/// The beginning of a line with metrics: lines of other programs that write JSON differ.
+const START: &[u8] = b"{\"gpool\"";
+/// Longer lines are no metrics.
+const LINE_MAX: usize = 8 << 10;
+/// Lines that are parsed in a second; further ones are skipped.
+const LINES_MAX: u32 = 256;
+/// Pause between two messages to the agent, which is the resolution of metrics.
+const PAUSE_MS: u64 = 1000;
+
+/// The metrics of a task.
+#[derive(Default)]
+pub struct Metrics {
+    /// The beginning of the current line, if it can be one with metrics.
+    line: Vec<u8>,
+    /// Whether the rest of the current line is skipped.
+    skips: bool,
+    /// The second in which lines are counted, and their number.
+    counted: (u64, u32),
+    /// All names so far.
+    names: BTreeSet<String>,
+    /// The last values that the agent has not received.
+    unsaid: BTreeMap<String, f64>,
+    said_at: Option<u64>,
+    /// Whether the timer is set for the next message.
+    is_timed: bool,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    gpool: Reported,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    #[serde(default)]
+    metrics: BTreeMap<String, Value>,
+    step: Option<Value>,
+}
+
+impl Metrics {
+    /// Reads a piece of the output. `now` is a time in milliseconds.
+    pub fn read(&mut self, mut bytes: &[u8], now: u64) {
+        while !bytes.is_empty() {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.add(piece);
+            bytes = rest.get(1..).unwrap_or_default();
+            if end.is_some() {
+                self.end_line(now);
+            }
+        }
+    }
+
+    fn add(&mut self, piece: &[u8]) {
+        if self.skips {
+            return;
+        }
+        let room = LINE_MAX - self.line.len();
+        self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+        let n_start = START.len().min(self.line.len());
+        self.skips = piece.len() > room || self.line[..n_start] != START[..n_start];
+    }
+
+    fn end_line(&mut self, now: u64) {
+        let is_whole = !std::mem::take(&mut self.skips) && self.line.len() > START.len();
+        if is_whole && self.counts(now) {
+            self.parse();
+        }
+        self.line.clear();
+    }
+
+    fn counts(&mut self, now: u64) -> bool {
+        let second = now / 1000;
+        if self.counted.0 != second {
+            self.counted = (second, 0);
+        }
+        self.counted.1 += 1;
+        self.counted.1 <= LINES_MAX
+    }
+
+    fn parse(&mut self) {
+        let Ok(Line { gpool: Reported { mut metrics, step } }) = serde_json::from_slice(&self.line)
+        else {
+            return;
+        };
+        if let Some(step) = step {
+            metrics.entry("step".to_owned()).or_insert(step);
+        }
+        for (name, value) in metrics {
+            // They are stored with 32 bits.
+            let fits = |value: &f64| value.abs() <= f64::from(f32::MAX);
+            let Some(value) = value.as_f64().filter(fits) else { continue };
+            let is_known = self.names.contains(&name);
+            if is_known || (self.names.len() < METRICS_MAX && is_metric_name(&name)) {
+                self.names.insert(name.clone());
+                self.unsaid.insert(name, value);
+            }
+        }
+    }
+
+    /// When the next message is due; `None` if there is nothing new.
+    pub fn due(&self) -> Option<u64> {
+        let at = self.said_at.map_or(0, |at| at.saturating_add(PAUSE_MS));
+        (!self.unsaid.is_empty()).then_some(at)
+    }
+
+    /// Takes the values for a message.
+    pub fn take(&mut self, now: u64) -> BTreeMap<String, f64> {
+        (self.said_at, self.is_timed) = (Some(now), false);
+        std::mem::take(&mut self.unsaid)
+    }
+}
+
+impl Shepherd {
+    /// When to tell the agent new metrics: values wait while no agent listens.
+    pub(super) fn metrics_due(&self) -> Option<u64> {
+        self.metrics.due().filter(|_| self.link.is_up())
+    }
+
+    /// Tells the agent new metrics if that is due, and otherwise sets the timer.
+    pub(super) fn say_metrics(&mut self) {
+        let Some(due) = self.metrics_due() else { return };
+        let now = clock::boot_ms();
+        if due <= now {
+            self.say_metrics_now(now);
+        } else if !self.metrics.is_timed {
+            self.metrics.is_timed = true;
+            self.set_timer();
+        }
+    }
+
+    /// Tells the agent the last metrics.
+    pub(super) fn say_last_metrics(&mut self) {
+        if self.metrics_due().is_some() {
+            self.say_metrics_now(clock::boot_ms());
+        }
+    }
+
+    fn say_metrics_now(&mut self, now: u64) {
+        let values = self.metrics.take(now);
+        self.link.say(&FromShepherd::Metrics { values });
+    }
+}

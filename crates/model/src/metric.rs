@@ -1,0 +1,43 @@
+//! Values over time that an agent keeps in full: the last hour of its devices, and of the metrics
+//! that jobs report about their own work.
+
+use crate::id::TaskId;
+use crate::unit::{Millis, Timestamp};
+
+/// How long an agent keeps values in full. After that there are means of minutes.
+pub const RECENT: Millis = Millis::from_hours(1);
+/// Metrics that a job can have.
+pub const METRICS_MAX: usize = 32;
+/// Bytes of the name of a metric.
+pub const METRIC_NAME_MAX: usize = 64;
+
+/// Whether this is a valid name of a metric: ASCII letters, digits and `_ . / : @ % + -`.
+#[must_use]
+pub fn is_metric_name(name: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:@%+-".contains(&byte);
+    !name.is_empty() && name.len() <= METRIC_NAME_MAX && name.bytes().all(is_valid)
+}
+
+/// A device at one time; a value that was not measured is absent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DevicePoint {
+    /// When.
+    pub at: Timestamp,
+    /// Part of the time with a running kernel, 0 to 1.
+    pub utilization: Option<f64>,
+    /// Used memory in bytes.
+    pub memory_used: Option<f64>,
+    /// Power in watts.
+    pub power: Option<f64>,
+}
+
+/// The values of one metric of a task, oldest first, at most one for each second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskMetric {
+    /// The task.
+    pub task: TaskId,
+    /// The name of the metric.
+    pub name: String,
+    /// Times and values.
+    pub points: Vec<(Timestamp, f64)>,
+}
