@@ -13,8 +13,8 @@ use crate::seal;
 use crate::time::{Minute, Span, Step};
 use crate::totals::{JOB, Key, NODE, Totals, each_row};
 
-/// The kind of use by processes that gpool did not start. It is a group of its own beside the use of
-/// the same user's jobs.
+/// The kind of use by processes that gpool did not start. It is a group of its own beside the use
+/// of the same user's jobs.
 pub const UNMANAGED: &str = "unmanaged";
 
 /// A property for splitting time. The numbers are positions in a stored key.

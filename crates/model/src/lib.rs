@@ -33,7 +33,6 @@ pub mod kind;
 pub mod label;
 pub mod launch;
 pub mod life;
-pub mod metric;
 pub mod mig;
 pub mod mig_layout;
 pub mod node;

@@ -10,13 +10,13 @@ use gpool_model::agent::LiveUsage;
 use gpool_model::array::ArrayEnds;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::{DependencyKind, Owner};
-use gpool_model::metric::TaskMetric;
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice,
     NotifyRule, Outcome, Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_store::{BlobId, Blobs, Presence, Reader};
+use gpool_wire::recent::TaskMetric;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;

@@ -7,9 +7,9 @@ use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
-use gpool_model::metric::{DevicePoint, TaskMetric};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, JobId, TaskId, Timestamp};
+use gpool_wire::recent::{DevicePoint, TaskMetric};
 
 /// A stream to a task.
 #[derive(Debug)]
@@ -72,12 +72,18 @@ pub type Loans = Box<dyn Fn() -> BTreeMap<DeviceUuid, Lending> + Send + Sync>;
 /// Returns what a running task of an agent has used so far.
 pub type UsageOf = Box<dyn Fn(TaskId) -> LiveUsage + Send + Sync>;
 
+/// Returns the samples of a device from a time on.
+pub type PointsOf = Box<dyn Fn(&DeviceUuid, Timestamp) -> Vec<DevicePoint> + Send + Sync>;
+
+/// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on.
+pub type MetricsOf = Box<dyn Fn(Option<JobId>, Timestamp) -> Vec<TaskMetric> + Send + Sync>;
+
 /// The functions of an agent for values of the last hour in full.
 pub struct Recent {
-    /// Returns the samples of a device from a time on.
-    pub device: Box<dyn Fn(&DeviceUuid, Timestamp) -> Vec<DevicePoint> + Send + Sync>,
-    /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on.
-    pub metrics: Box<dyn Fn(Option<JobId>, Timestamp) -> Vec<TaskMetric> + Send + Sync>,
+    /// See [`PointsOf`].
+    pub device: PointsOf,
+    /// See [`MetricsOf`].
+    pub metrics: MetricsOf,
 }
 
 /// Functions of an agent that bypass the state machine.

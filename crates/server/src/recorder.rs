@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use gpool_control::project_tree;
 use gpool_history::UNMANAGED;
 use gpool_model::device::Lending;
-use gpool_model::metric::TaskMetric;
 use gpool_model::pattern::short_model;
 use gpool_model::{
     Allocation, Device, JobId, NodeName, Phase, Project, Refusal, ResourceKind, TaskId, Timestamp,
 };
 use gpool_wire::live_usage::LiveUsage;
+use gpool_wire::recent::TaskMetric;
 use gpool_world::{JobRow, NodeRow, World};
 use tokio::time::MissedTickBehavior;
 

@@ -1,5 +1,5 @@
-//! Charts of a job over its run: utilization, memory and power of its devices, its use of hosts, and
-//! the metrics that it reports, with the events of the job as marks.
+//! Charts of a job over its run: utilization, memory and power of its devices, its use of hosts,
+//! and the metrics that it reports, with the events of the job as marks.
 
 use std::fmt::Write as _;
 

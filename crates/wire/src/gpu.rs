@@ -186,8 +186,8 @@ pub struct GpuLoan {
     pub job: String,
     /// Memory above the request in bytes.
     pub memory: u64,
-    /// Time since which the job uses more than its request; the start of the node's agent if that is
-    /// later.
+    /// Time since which the job uses more than its request; the start of the node's agent if that
+    /// is later.
     pub since: Time,
     /// Memory that the job may keep, in bytes, while the loan is called back. `null` if it is not.
     pub keep: Option<u64>,

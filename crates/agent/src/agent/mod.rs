@@ -43,11 +43,11 @@ use gpool_model::attach::Opening;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, JobId, NodeName, TaskId};
 use gpool_model::job::BlobId;
-use gpool_model::metric::{DevicePoint, TaskMetric};
 use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, MilliCpu, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
+use gpool_wire::recent::{DevicePoint, TaskMetric};
 use thiserror::Error;
 
 use crate::layout::{Layout, claim_name};
@@ -247,18 +247,7 @@ impl Agent {
         if config.state_dir.to_str().is_none() {
             return Err(StartError::NotText { path: config.state_dir });
         }
-        // Jobs of other users reach their own folders through the state directory. Other users may
-        // not open claims; an earlier version allowed it, so the mode is set again.
-        let closed = Permissions::from_mode(0o700);
-        let make_tasks = |path: &Path| {
-            make(path, 0o700).and_then(|()| std::fs::set_permissions(path, closed.clone()))
-        };
-        for (path, made) in [
-            (layout.state().to_owned(), make(layout.state(), 0o711)),
-            (layout.tasks(), make_tasks(&layout.tasks())),
-        ] {
-            made.map_err(|error| StartError::Folder { path, error })?;
-        }
+        make_folders(&layout)?;
         let held = take_lock(&layout)?;
         let launching = await_launches(&layout, Self::PATIENCE)?;
         let system = |what| move |error| StartError::System { what, error };
@@ -310,6 +299,22 @@ impl Agent {
             .map_err(system("start a thread"))?;
         Ok(AgentHandle { inputs, waker, samples, recent, facts, site, thread })
     }
+}
+
+fn make_folders(layout: &Layout) -> Result<(), StartError> {
+    // Jobs of other users reach their own folders through the state directory. Other users may not
+    // open claims; an earlier version allowed it, so the mode is set again.
+    let closed = Permissions::from_mode(0o700);
+    let make_tasks = |path: &Path| {
+        make(path, 0o700).and_then(|()| std::fs::set_permissions(path, closed.clone()))
+    };
+    for (path, made) in [
+        (layout.state().to_owned(), make(layout.state(), 0o711)),
+        (layout.tasks(), make_tasks(&layout.tasks())),
+    ] {
+        made.map_err(|error| StartError::Folder { path, error })?;
+    }
+    Ok(())
 }
 
 impl AgentHandle {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpool_model::device::DeviceSample;
 use gpool_model::id::{DeviceUuid, JobId, TaskId};
-use gpool_model::metric::{DevicePoint, RECENT, TaskMetric};
 use gpool_model::unit::{Bytes, Timestamp};
+use gpool_wire::recent::{DevicePoint, RECENT, TaskMetric};
 
 /// A series counts like this many points more: its name and its place.
 const SERIES_COST: usize = 16;
@@ -155,11 +155,11 @@ impl RecentValues {
         let metrics = lock(&self.metrics);
         let all = metrics.all(since);
         let wanted = all.filter(|((task, _), _)| job.is_none_or(|job| task.job == job));
-        let metric = |((task, name), points): (&(TaskId, String), Vec<(Timestamp, [f32; 1])>)| {
+        let metrics = wanted.map(|((task, name), points)| {
             let points = points.into_iter().map(|(at, [value])| (at, f64::from(value)));
             TaskMetric { task: *task, name: name.clone(), points: points.collect() }
-        };
-        wanted.map(metric).collect()
+        });
+        metrics.collect()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The metrics that a program reports about its own work, as lines of JSON in its standard output:
-//! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each byte
-//! costs little, and the number of parsed lines, names and messages is limited.
+//! `{"gpool": {"metrics": {"loss": 0.31}, "step": 120}}`. A program can write anything, so each
+//! byte costs little, and the number of parsed lines, names and messages is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::metric::{METRICS_MAX, is_metric_name};
 use gpool_sys::clock;
+use gpool_wire::recent::{METRICS_MAX, is_metric_name};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use gpool_history::{Chart, JobSeries};
-use gpool_model::metric::TaskMetric;
 use gpool_model::{JobId, Phase, Refusal, Timestamp};
 use gpool_wire::job_metrics::{JobMetric, JobMetrics, JobMetricsParams, six_digits};
+use gpool_wire::recent::TaskMetric;
 use gpool_wire::{Document, Problem, Time};
 
 use super::Api;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::device::DeviceSample;
-use gpool_model::metric::{DevicePoint, TaskMetric};
 use gpool_model::{
     Attempt, Bytes, Caller, DeviceUuid, JobId, Millis, NodeName, Policy, TaskId, Timestamp,
 };
 use gpool_store::{Committer, Options, Store};
+use gpool_wire::recent::{DevicePoint, TaskMetric};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
@@ -282,7 +282,7 @@ fn recent(since: Timestamp) -> Vec<DevicePoint> {
     let seconds = (now.saturating_sub(60)..=now).map(|second| Timestamp::new(second * 1000));
     let point = |at: Timestamp| DevicePoint {
         at,
-        utilization: Some(if at.get() % 2000 == 0 { 1.0 } else { 0.0 }),
+        utilization: Some(if at.get().is_multiple_of(2000) { 1.0 } else { 0.0 }),
         memory_used: Some(3e9),
         power: None,
     };
@@ -292,10 +292,10 @@ fn recent(since: Timestamp) -> Vec<DevicePoint> {
 /// The metrics of job 1, with two tasks.
 fn metrics(job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
     let job = job.unwrap_or(JobId::single(1));
-    let metric = |rank: u32, name: &str, value: f64| TaskMetric {
+    let metric = |rank: u32, name: &str, value: f32| TaskMetric {
         task: TaskId { job, attempt: Attempt(1), rank },
         name: name.to_owned(),
-        points: vec![(now(), f64::from(value as f32))],
+        points: vec![(now(), f64::from(value))],
     };
     let all = [metric(1, "loss", 9.0), metric(0, "loss", 0.31), metric(1, "speed", 7.0)];
     all.into_iter().filter(|_| job == JobId::single(1) && since <= now()).collect()

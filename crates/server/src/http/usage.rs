@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_history::{DeviceSeries, Dimension, Line, Report, ReportRow, Span, Step};
-use gpool_model::metric::DevicePoint;
 use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
+use gpool_wire::recent::DevicePoint;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
 use gpool_wire::{Document, Gpu, List, Problem, Time};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
 use gpool_model::device::DeviceSample;
-use gpool_model::metric::METRICS_MAX;
+use gpool_wire::recent::METRICS_MAX;
 
 use super::hosts::HostUse;
 

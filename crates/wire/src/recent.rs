@@ -1,8 +1,8 @@
 //! Values over time that an agent keeps in full: the last hour of its devices, and of the metrics
 //! that jobs report about their own work.
 
-use crate::id::TaskId;
-use crate::unit::{Millis, Timestamp};
+use gpool_model::id::TaskId;
+use gpool_model::unit::{Millis, Timestamp};
 
 /// How long an agent keeps values in full. After that there are means of minutes.
 pub const RECENT: Millis = Millis::from_hours(1);
