@@ -27,8 +27,11 @@ impl Control {
             let job = self.job(id);
             let Phase::Paused { allocations, .. } = &job.phase else { continue };
             let mut booked = allocations.clone();
-            for allocation in &mut booked {
-                self.reseat_one(allocation, &wanted);
+            for ix in 0..booked.len() {
+                let others = booked.iter().enumerate().filter(|(other, _)| *other != ix);
+                let siblings = others.flat_map(|(_, it)| booked_and_own(it)).collect();
+                let allocation = &mut booked[ix];
+                self.reseat_one(allocation, &siblings, &wanted);
                 wanted.extend(allocation.slots.iter().map(|slot| slot.device.clone()));
             }
             if booked != *allocations {
@@ -44,10 +47,15 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Books devices for a paused task. Those that no other paused job wants are preferred; for a
-    /// share, then those with room for all that it may use, then those that are shared already, the
-    /// fullest first.
-    fn reseat_one(&self, allocation: &mut Allocation, wanted: &BTreeSet<DeviceUuid>) {
+    /// Books devices for a paused task; the other tasks of its job keep theirs. Devices that no
+    /// other paused job wants are preferred; for a share, then those with room for all that it may
+    /// use, then those that are shared already, the fullest first.
+    fn reseat_one(
+        &self,
+        allocation: &mut Allocation,
+        siblings: &BTreeSet<DeviceUuid>,
+        wanted: &BTreeSet<DeviceUuid>,
+    ) {
         let Some(row) = self.world.node(&allocation.node) else { return };
         let own = own_devices(allocation);
         let target = Target { row, closed: self.closed_on(&allocation.node) };
@@ -67,7 +75,8 @@ impl Control {
             let is_other = |at: &usize| {
                 let device = &row.node.devices[*at];
                 let is_alike = device.instance.is_none() && DeviceKind::of(device) == kind;
-                is_alike && !own.contains(&device.uuid) && !chosen.contains(at)
+                let is_own = own.contains(&device.uuid) || chosen.contains(at);
+                is_alike && !is_own && !siblings.contains(&device.uuid)
             };
             let others = (0..row.devices.len()).filter(is_other).filter(|at| takes(*at, slot));
             let others = others.filter(|at| self.is_enforced(allocation.task.job, row, *at));
@@ -177,6 +186,12 @@ fn own_devices(allocation: &Allocation) -> Vec<DeviceUuid> {
         AllocationState::Paused { home, .. } if !home.is_empty() => home.clone(),
         _ => allocation.slots.iter().map(|slot| slot.device.clone()).collect(),
     }
+}
+
+/// The devices that a paused task has booked, and those on which it was.
+fn booked_and_own(allocation: &Allocation) -> Vec<DeviceUuid> {
+    let booked = allocation.slots.iter().map(|slot| slot.device.clone());
+    booked.chain(own_devices(allocation)).collect()
 }
 
 /// The kinds of the devices on which a paused task was.
