@@ -282,6 +282,7 @@ impl Places {
         if is_unsettled || !self.is_described {
             return steps;
         }
+        self.avoid_closed();
         // Its tasks are where the server booked them, unless the driver moved some before.
         let has_choice = self.can_move() || self.has_guests();
         let mut next = 0;
@@ -327,10 +328,15 @@ impl Places {
 
     /// Whether a task is on a device that was closed for guests, and can be moved.
     fn has_to_leave(&self, placed: &Placed) -> bool {
-        let mut places = placed.seats.slots.iter().zip(&placed.seats.booked);
-        let is_closed = |device: &DeviceUuid| self.closed.contains(device);
-        self.can_leave(placed)
-            && places.any(|(slot, booked)| slot.device != *booked && is_closed(&slot.device))
+        self.can_leave(placed) && is_guest_on(&self.closed, &placed.seats)
+    }
+
+    /// Chooses the devices of waiting tasks again that were to come to one that was closed since.
+    fn avoid_closed(&mut self) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.is_placed) {
+            let placed = self.tasks.get(&waiting.task);
+            waiting.is_placed = !placed.is_some_and(|it| is_guest_on(&self.closed, &it.seats));
+        }
     }
 
     /// Whether some task is about to become movable.
@@ -466,4 +472,10 @@ impl Places {
         let Some(placed) = self.tasks.get_mut(&task) else { return };
         placed.seats.slots = on_devices(&placed.seats.slots, &self.devices, devices);
     }
+}
+
+/// Whether a task is on one of these devices without a booking.
+fn is_guest_on(devices: &BTreeSet<DeviceUuid>, seats: &Seats) -> bool {
+    let mut places = seats.slots.iter().zip(&seats.booked);
+    places.any(|(slot, booked)| slot.device != *booked && devices.contains(&slot.device))
 }

@@ -136,3 +136,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_device_that_closes_before_a_guest_comes_is_not_waited_for() {
+    let mut node = Machine::with(3, Moves::ByDriver);
+    node.run(1, vec![share(0, 10, 10)]);
+    node.run(2, vec![share(0, 10, 10), share(1, 10, 10)]);
+    node.run(3, vec![share(0, 35, 71)]);
+    node.run(4, vec![share(0, 25, 25), share(1, 25, 25)]);
+    node.start();
+    // It is to come to device 1 once the second task has left.
+    node.run(5, vec![share(2, 46, 46)]);
+    assert_eq!(node.leaving, [task(2)]);
+    node.close(&[1]);
+    node.settle();
+    let places = node.places();
+    assert!(places.iter().any(|(number, at)| *number == 5 && *at != [1]), "{places:?}");
+}
