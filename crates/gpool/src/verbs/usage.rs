@@ -15,8 +15,8 @@ use crate::render::usage::{USAGE, footer};
 #[derive(Debug, Clone, Default, Args)]
 #[command(
     after_help = "Allocated time is what jobs held, busy time had running kernels, idle time \
-    had none. Processes that gpool did not start have the kind unmanaged. Waiting time is that of \
-    the requested GPUs."
+    had none. Processes that gpool did not start have the kind unmanaged; by user, they have rows \
+    of their own. Waiting time is that of the requested GPUs."
 )]
 pub struct UsageArgs {
     #[command(flatten)]
