@@ -80,9 +80,9 @@ pub type MetricsOf = Box<dyn Fn(Option<JobId>, Timestamp) -> Vec<TaskMetric> + S
 
 /// The functions of an agent for values of the last hour in full.
 pub struct Recent {
-    /// See [`PointsOf`].
+    /// The samples of devices.
     pub device: PointsOf,
-    /// See [`MetricsOf`].
+    /// The metrics that tasks report.
     pub metrics: MetricsOf,
 }
 
