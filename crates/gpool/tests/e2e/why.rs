@@ -125,6 +125,8 @@ fn verbs_show_their_changes() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let array = ["--gpus", "1", "--time", "1h", "--array", "1-4", "-J", "sweep"];
     let array = cluster.sh(&array, LONG);
+    // Both have an end from then on.
+    cluster.until_is(&format!("{array}.1"), "running");
     cluster.until_is(&format!("{array}.2"), "running");
     let gpus = cluster.gpool(["gpus"]).ok();
     says(&gpus, &["(limit)"]);
