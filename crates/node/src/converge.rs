@@ -260,6 +260,10 @@ impl Converge {
         match self.tasks.get_mut(&task) {
             Some(known) if known.goes_on() && generation > known.generation => {
                 known.generation = generation;
+                // It was an earlier order that did not work.
+                if let State::Running { halt: halt @ Halt::Stays(..), .. } = &mut known.state {
+                    *halt = Halt::Done;
+                }
                 self.report(task)
             }
             Some(_) | None => Vec::new(),
@@ -282,9 +286,12 @@ impl Converge {
         if generation < known.generation {
             return Vec::new();
         }
+        let is_repeated = generation == known.generation;
         known.generation = generation;
         match (&*halt, order) {
             (Halt::Done | Halt::Stays(..), Ok(_)) | (Halt::No, Err(_)) => self.report(task),
+            // The order did not work, and the server may not know it yet.
+            (Halt::Stays(..), Err(_)) if is_repeated => self.report(task),
             (Halt::No | Halt::Told | Halt::Going | Halt::Failed(_), Ok(runs_on)) => {
                 *halt = Halt::Told;
                 vec![Action::Pause { task, generation, runs_on }]

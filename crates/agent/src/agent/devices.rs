@@ -221,16 +221,15 @@ impl Devices {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
-    /// Changes the size of a task's shares, also of its limits where the driver applies them.
+    /// Changes the size of a task's shares, also of its limits where the driver applies them. The
+    /// terms of most orders have the same size as before.
     pub(super) fn resize(&self, task: TaskId, terms: &Terms) {
-        let mut limits = Vec::new();
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        for given in owners.values_mut().filter(|given| given.task == task) {
-            terms.resize(&mut given.seats.slots);
-            limits = limits_of(&given.seats.slots);
-        }
-        drop(owners);
-        if !terms.parts.is_empty() && !limits.is_empty() {
+        let Some(given) = owners.values_mut().find(|given| given.task == task) else { return };
+        let before = limits_of(&given.seats.slots);
+        terms.resize(&mut given.seats.slots);
+        let limits = limits_of(&given.seats.slots);
+        if limits != before {
             let _ = self.questions.send(Question::Resize { task, limits });
         }
     }

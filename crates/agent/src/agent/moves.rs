@@ -13,6 +13,15 @@ use super::runner::Runner;
 use crate::layout::claim_name;
 use crate::message::ToShepherd;
 
+/// An order to resume a task.
+pub(super) struct ToResume {
+    pub generation: Generation,
+    /// Its devices, by slot.
+    pub devices: Vec<DeviceUuid>,
+    /// The devices that are booked for it, by slot.
+    pub booked: Vec<DeviceUuid>,
+}
+
 impl Runner {
     /// Lets a task leave its devices, to go to others. A loan that is not the reason is called back
     /// first: where the task goes, there may be no room for it.
@@ -79,15 +88,15 @@ impl Runner {
         self.seen.push_back(converge::Input::NotAttached { task, left });
     }
 
-    /// Resumes a task on these devices.
-    pub(super) fn resume(
-        &mut self,
-        (task, generation): (TaskId, Generation),
-        devices: Vec<DeviceUuid>,
-        booked: Vec<DeviceUuid>,
-    ) {
+    /// Resumes a task. While an answer about its limits is due, the order waits for it: the task
+    /// may not be limited on its devices.
+    pub(super) fn resume(&mut self, task: TaskId, order: ToResume) {
         fail::fail_point!("agent-resume-before");
-        self.resuming.insert(task, generation);
+        if let Some(waits) = self.resuming.get_mut(&task) {
+            *waits = Some(order);
+            return;
+        }
+        let ToResume { generation, devices, booked } = order;
         self.go(task, [devices, booked], Then::Resume(generation));
     }
 
@@ -95,6 +104,10 @@ impl Runner {
     fn go(&mut self, task: TaskId, [to, booked]: [Vec<DeviceUuid>; 2], then: Then) {
         match self.come_to(task, &to, &booked) {
             Some(moved) => {
+                if let Then::Resume(generation) = then {
+                    let order = ToResume { generation, devices: to, booked: booked.clone() };
+                    self.resuming.insert(task, Some(order));
+                }
                 self.parts.devices.limit_on(Move { then: Some((then, booked)), ..moved });
             }
             None => self.arrive(task, [to, booked], then),
@@ -105,7 +118,6 @@ impl Runner {
         match then {
             Then::Resume(generation) => {
                 fail::fail_point!("agent-resume-limited");
-                self.resuming.remove(&task);
                 self.parts.shares.at(task, Presence::Resuming);
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices, booked });
                 fail::fail_point!("agent-resume-after");
@@ -142,21 +154,27 @@ impl Runner {
     /// Goes on with a task that is limited on its new devices, or leaves it paused on those that it
     /// had before.
     pub(super) fn limited(&mut self, moved: Move, refused: Option<String>) {
-        let Move { task, from, to, then, .. } = moved;
+        let Move { task, from, to, then: Some((then, booked)), .. } = moved else { return };
         if self.shepherds.get_mut(task).is_none() {
             return;
         }
+        let waits = self.resuming.remove(&task).flatten();
         match (then, refused) {
-            // It was paused again, and a later order resumes it.
-            (Some((Then::Resume(generation), _)), _)
-                if self.resuming.remove(&task) != Some(generation) => {}
-            (None, _) => {}
-            (Some((then, booked)), None) => self.arrive(task, [to, booked], then),
-            (Some((Then::Resume(generation), _)), Some(why)) => {
-                self.note_place(task, &from, &from);
+            (Then::Resume(asked), refused)
+                if waits.as_ref().is_none_or(|order| order.generation != asked) =>
+            {
+                if refused.is_some() {
+                    self.come_to(task, &from, &from);
+                }
+                waits.into_iter().for_each(|order| self.resume(task, order));
+            }
+            (_, None) => self.arrive(task, [to, booked], then),
+            (Then::Resume(generation), Some(why)) => {
+                // Its limits there were not removed.
+                self.come_to(task, &from, &from);
                 self.halted(task, generation, Halting::NotMoved { why, devices: from });
             }
-            (Some((Then::Attach, _)), why) => self.not_attached(task, from, why),
+            (Then::Attach, why) => self.not_attached(task, from, why),
         }
     }
 }

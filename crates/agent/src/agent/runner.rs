@@ -22,6 +22,7 @@ use super::done::Done;
 use super::input::{self, Input};
 use super::isolation::Isolation;
 use super::launch::{LastValues, not_started, stopped};
+use super::moves::ToResume;
 use super::recent::RecentValues;
 use super::shares::Shares;
 use super::shepherds::{About, Introduced, Shepherds};
@@ -74,8 +75,9 @@ pub(super) struct Runner {
     pub(super) values: RefCell<LastValues>,
     /// When tasks were ordered to leave their devices, to move to others.
     pub(super) detached_at: BTreeMap<TaskId, Instant>,
-    /// The generations of orders to resume that wait for the limits on new devices.
-    pub(super) resuming: BTreeMap<TaskId, Generation>,
+    /// For each task whose limits on new devices the driver is asked for: the order to resume it
+    /// that waits for them. There is none if it was paused since.
+    pub(super) resuming: BTreeMap<TaskId, Option<ToResume>>,
     /// Why tasks could not move.
     pub(super) not_moved: BTreeMap<TaskId, String>,
     /// How tasks move between devices, by the last inventory.
@@ -352,11 +354,11 @@ impl Runner {
             },
             Action::Change { task, generation, terms } => self.change(task, generation, terms),
             Action::Pause { task, generation, runs_on } => {
-                self.resuming.remove(&task);
+                self.resuming.get_mut(&task).into_iter().for_each(|waits| *waits = None);
                 self.shepherds.say(task, &ToShepherd::Pause { generation, runs_on });
             }
             Action::Resume { task, generation, devices, booked } => {
-                self.resume((task, generation), devices, booked);
+                self.resume(task, ToResume { generation, devices, booked });
             }
             Action::Stay { task } => self.parts.shares.stay(task),
             Action::Detach { task, reason } => self.detach(task, reason),

@@ -267,24 +267,28 @@ fn newer_drivers_cap_a_moved_share_without_the_library() {
     assert_eq!(devices, [1], "the limit on the old GPU is gone");
 }
 
-/// A limit that the driver refuses keeps the job where it is: nothing would cap it elsewhere.
+/// A limit that the driver refuses, or does not answer, keeps the job where it is: nothing would
+/// cap it elsewhere.
 #[test]
 fn a_share_that_can_not_be_limited_elsewhere_waits_for_its_own_gpu() {
-    let Some(mut rig) = Rig::pair("615.71.09", Cuda::default()) else { return };
-    let enforcement = rig.cluster.gpu(0).enforcement;
-    let limits = enforcement.mechanisms.iter().find(|it| it.name == Mechanism::DriverLimits);
-    if let Some(why) = limits.and_then(|it| it.why_not.clone()) {
-        return skip(&why);
+    let symbol = || "nvmlDeviceSetMemoryLimits_v1".to_owned();
+    for is_silent in [false, true] {
+        let Some(mut rig) = Rig::pair("615.71.09", Cuda::default()) else { return };
+        let enforcement = rig.cluster.gpu(0).enforcement;
+        let limits = enforcement.mechanisms.iter().find(|it| it.name == Mechanism::DriverLimits);
+        if let Some(why) = limits.and_then(|it| it.why_not.clone()) {
+            return skip(&why);
+        }
+        let (mut program, other) = displaced(&rig, &SHARE);
+        let id = program.id.clone();
+        rig.edit(|state| match is_silent {
+            true => state.hang.extend([symbol()]),
+            false => state.errors.extend([(symbol(), 999)]),
+        });
+        rig.cluster.gpool(["resume", &id]).ok();
+        until_so("it is explained", || why(&rig, &id).contains("can't limit its memory"));
+        rig.edit(|state| (state.errors, state.hang) = Default::default());
+        rig.cluster.gpool(["cancel", &other.id]).ok();
+        is_on(&rig, &mut program, 0);
     }
-    let (mut program, other) = displaced(&rig, &SHARE);
-    let id = program.id.clone();
-    let symbol = "nvmlDeviceSetMemoryLimits_v1".to_owned();
-    rig.edit(|state| {
-        state.errors.insert(symbol, 999);
-    });
-    rig.cluster.gpool(["resume", &id]).ok();
-    until_so("it is explained", || rig.cluster.why(&id).contains("can't limit its memory"));
-    rig.edit(|state| state.errors.clear());
-    rig.cluster.gpool(["cancel", &other.id]).ok();
-    is_on(&rig, &mut program, 0);
 }

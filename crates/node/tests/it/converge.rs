@@ -220,6 +220,41 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     assert_eq!(reported(&obey(&mut converge, pause(6))), [&not], "it is ending");
 }
 
+/// The server repeats an order to resume, if the task is still paused when its terms arrive.
+#[test]
+fn a_repeated_order_does_not_retry_a_resume_that_did_not_work() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let (term, task) = (Term(1), task(1));
+    let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
+    let (generation, devices) = (Generation(2), Vec::new());
+    let _ = obey(&mut converge, Order::Pause { term, task, generation, runs_on: true });
+    let _ = converge.step(Input::Halted { task, generation, halting: Halting::Paused });
+    let resume = |generation| Order::Resume {
+        term,
+        task,
+        generation: Generation(generation),
+        devices: Vec::new(),
+    };
+    let resumes = |generation| Action::Resume {
+        task,
+        generation: Generation(generation),
+        devices: Vec::new(),
+        booked: Vec::new(),
+    };
+    assert_eq!(obey(&mut converge, resume(3)), [resumes(3)]);
+    let halting = Halting::NotMoved { why: "no limit".into(), devices };
+    let generation = Generation(3);
+    let refused = converge.step(Input::Halted { task, generation, halting });
+    assert!(matches!(reported(&refused)[..], [TaskIs::NotMoved { .. }]));
+    let again = obey(&mut converge, resume(3));
+    assert!(matches!(reported(&again)[..], [TaskIs::NotMoved { .. }]), "{again:?}");
+    // The terms of the next order to resume arrive first, and the refusal is not about them.
+    let changed = converge.step(Input::Changed { task, generation: Generation(4) });
+    assert!(matches!(reported(&changed)[..], [TaskIs::Paused { .. }]), "{changed:?}");
+    assert_eq!(obey(&mut converge, resume(4)), [resumes(4)]);
+}
+
 #[test]
 fn a_stop_before_the_run_order_prevents_the_launch() {
     let mut converge = Converge::default();
