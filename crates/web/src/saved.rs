@@ -16,7 +16,7 @@ use crate::{asset, written};
 pub struct SavedTable<'a> {
     /// The heading.
     pub title: &'a str,
-    /// When and for which command it was written.
+    /// The command that wrote it, and the time.
     pub about: &'a str,
     /// The headings of the columns.
     pub heads: &'a [String],

@@ -28,7 +28,7 @@ pub struct Metrics {
     line: Vec<u8>,
     /// Whether the rest of the current line is skipped.
     skips: bool,
-    /// The second in which lines are counted, and their number.
+    /// The current second, and the number of lines in it.
     counted: (u64, u32),
     /// All names so far.
     names: BTreeSet<String>,

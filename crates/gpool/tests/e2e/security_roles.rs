@@ -183,7 +183,7 @@ fn is_for_project_admins(route: &Route) -> bool {
 fn an_admin_of_a_project_by_group_uses_the_routes_for_its_admins_and_no_other() {
     let Some(cluster) = cluster() else { return };
     let gpool = |words: &[&str]| cluster.gpool(words).ok();
-    // The group of user nobody.
+    // User nobody is in this group.
     gpool(&["project", "edit", "default", "--admins", "@nogroup"]);
     let keeper = cluster.submit(["--gpus", "2", "--", "sleep", "1000"]);
     cluster.until_is(&keeper, "running");

@@ -135,7 +135,7 @@ pub(crate) async fn report(
     Ok(Json(Document::new(report)))
 }
 
-/// The use of a job's GPUs on each node; empty for an array, whose elements have their own.
+/// The use of a job's GPUs on each node; empty for an array: its elements have theirs.
 fn nodes_of(store: &UsageHistory, job: &Job, now: Time) -> Result<Vec<NodeUse>, Refusal> {
     if job.array.is_some() || job.started_at.is_none() {
         return Ok(Vec::new());

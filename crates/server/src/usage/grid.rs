@@ -32,7 +32,7 @@ pub struct Grid {
 
 impl Grid {
     /// The smallest distance with at most `n_points` points. It is less than a minute only within
-    /// the last hour, for which agents have samples.
+    /// the last hour, as agents keep their samples for so long.
     #[must_use]
     pub fn fitting(since: Timestamp, until: Timestamp, n_points: usize, now: Timestamp) -> Self {
         let n_max = u64::try_from(n_points.max(1)).unwrap_or(u64::MAX);

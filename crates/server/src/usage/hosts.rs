@@ -1,4 +1,4 @@
-//! What running jobs use of their hosts: rates from two readings of their control groups. Pure.
+//! Use of hosts by running jobs: rates from two readings of their control groups. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gpool_wire::live_usage::LiveUsage;
 
 /// A look reads this many jobs at least, and otherwise a part of them: reading takes system calls.
 const JOBS_MIN: usize = 500;
-/// Looks in which each job is read once; they take a minute.
+/// Every job is read once in this many looks, which is a minute.
 const LOOKS: usize = 12;
 
 /// A running job with its tasks and their nodes.

@@ -27,7 +27,7 @@ pub struct Look {
 pub struct JobSeen {
     /// The job.
     pub job: String,
-    /// What it uses of its hosts.
+    /// Its use of hosts.
     pub host: HostUse,
     /// Its last metrics: name, rank of the task, value.
     pub metrics: Vec<(String, u32, f64)>,

@@ -195,13 +195,7 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
             if other { held("6", "bo", 1000, Some(90)) } else { one(percent, milli) }
         };
         let look = look([
-            on(
-                "lab1",
-                "a",
-                if other { 90 } else { 60 },
-                if other { 70 } else { 20 + n },
-                own(60, 1000),
-            ),
+            on("lab1", "a", if other { 90 } else { 60 }, 20 + 10 * n, own(60, 1000)),
             on("lab1", "b", if other { 90 } else { 20 }, 10, own(20, 1000)),
             on("lab2", "c", 90, 50, own(10, 500)),
         ]);
@@ -239,12 +233,12 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     };
     let [lab1, lab2] = &found[..] else { panic!("{found:?}") };
     assert_eq!((&*lab1.node, lab1.gpu_utilization), ("lab1", Some(0.4)));
-    assert_eq!(lab1.gpus, [gpu(0, 0.6, gib(24)), gpu(1, 0.2, gib(10))]);
+    assert_eq!(lab1.gpus, [gpu(0, 0.6, gib(60)), gpu(1, 0.2, gib(10))]);
     // On a part of a GPU, only the time of the job itself counts.
     assert_eq!((&*lab2.node, lab2.gpu_utilization), ("lab2", Some(0.1)));
     assert_eq!((lab2.gpus.len(), lab2.gpu_hours), (0, 4.0 * 0.5 / 60.0));
     let texts = NodeUse::texts(&found);
-    assert_eq!(texts[0].1, "busy 40 % · GPU 0: 60 %, at most 24 GiB · GPU 1: 20 %, at most 10 GiB");
+    assert_eq!(texts[0].1, "busy 40 % · GPU 0: 60 %, at most 60 GiB · GPU 1: 20 %, at most 10 GiB");
     assert_eq!(texts[1], ("lab2", "busy 10 %".to_owned()));
 }
 
