@@ -135,8 +135,9 @@ struct Cycle<'a, 'w> {
     cursor: ArrayCursor,
     users: Users,
     waiting: PendingReport,
-    /// Whether a job was started that may be evicted.
-    starts_evictable: bool,
+    /// Whether a start can change what the next cycle decides: the job may be evicted, or another
+    /// project now comes before one whose planned start holds capacity.
+    is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
 }
@@ -226,18 +227,18 @@ impl<'a, 'w> Cycle<'a, 'w> {
             cursor: ArrayCursor::default(),
             users: Users::default(),
             waiting,
-            starts_evictable: false,
+            is_unsettled: false,
             is_lending: false,
         }
     }
 
     fn finish(self, world: &World) -> Plan {
-        let Self { mut plan, cluster, waiting, workspace, starts_evictable, .. } = self;
+        let Self { mut plan, cluster, waiting, workspace, is_unsettled, .. } = self;
         let starts_only = plan.decisions.iter().all(|it| matches!(it, Decision::Start { .. }));
         plan.waits = waiting.into_waits(world);
         workspace.current_job = None;
         workspace.projects = cluster.projects;
-        workspace.is_settled = starts_only && !starts_evictable && !preempt::any_evictable(world);
+        workspace.is_settled = starts_only && !is_unsettled && !preempt::any_evictable(world);
         plan
     }
 
@@ -380,7 +381,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
         if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
             projects.take_slots(row, &shape.fit);
         }
-        self.starts_evictable |= shape.preemptible;
+        let is_held = self.cluster.shared().is_some() && !self.plan.planned.is_empty();
+        self.is_unsettled |= shape.preemptible || is_held;
         self.waiting.started(head.shape_ix);
     }
 
