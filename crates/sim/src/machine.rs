@@ -321,6 +321,19 @@ impl Machine {
         told.map(|(task, _)| *task).collect()
     }
 
+    /// The tasks whose launch on a device was ordered and is not over.
+    pub fn launching_on(&self, device: &DeviceUuid) -> Vec<TaskId> {
+        let is_new = |claim: &Claim| claim.is_alive() && claim.started.is_none();
+        let asked = self.agent.iter().flat_map(|agent| &agent.asked);
+        let asked = asked.map(|(task, (_, seats))| (*task, seats));
+        let forked = self.forked.iter().map(|forked| (forked.order.task(), &forked.seats));
+        let claimed = self.claims.iter().filter(|(_, claim)| is_new(claim));
+        let claimed = claimed.map(|(task, claim)| (*task, &claim.seats));
+        let all = asked.chain(forked).chain(claimed);
+        let there = all.filter(|(_, seats)| seats.slots.iter().any(|it| it.device == *device));
+        there.map(|(task, _)| task).collect()
+    }
+
     /// Returns the paused tasks.
     pub fn paused(&self) -> Vec<TaskId> {
         let paused = self.claims.iter().filter(|(_, it)| it.is_alive() && it.paused_at.is_some());

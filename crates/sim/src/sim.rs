@@ -68,6 +68,8 @@ pub(crate) struct Watch {
     pub runs: BTreeMap<TaskId, Run>,
     /// The tasks on each device of each machine, and their parts of it.
     pub users: BTreeMap<(usize, DeviceUuid), BTreeMap<TaskId, SlotPart>>,
+    /// Tasks that were being launched on a device when another one grew there.
+    pub outgrown: std::collections::BTreeSet<TaskId>,
     /// Jobs with an answered submission, with its request.
     pub acknowledged: BTreeMap<JobId, usize>,
     /// The answer to the submission under each key.

@@ -144,8 +144,8 @@ impl Sim {
             let other = users.iter().find(|(_, part)| alone || part.is_alone());
             let other = other.map(|(other, _)| *other);
             users.insert(task, slot.part);
-            // A share that grows where it is moves others away.
-            let is_new = !was.contains(device);
+            // A share that grows where it is moves others away, once they run.
+            let is_new = !was.contains(device) && !self.watch.outgrown.contains(&task);
             let requests = users.values().map(|part| part.memory_of(memory));
             let requests = requests.fold(Bytes::ZERO, Bytes::saturating_add);
             if let Some(other) = other {
@@ -156,6 +156,7 @@ impl Sim {
                 self.blame(Invariant::DeviceUsedTwice, what);
             }
         }
+        self.watch.outgrown.remove(&task);
     }
 
     fn devices_of(&self, m: usize, task: TaskId) -> Vec<gpool_model::DeviceUuid> {
@@ -174,6 +175,7 @@ impl Sim {
                 // One that grows moves others away, which takes a while.
                 let is_less = slot.part.memory_of(Bytes::ZERO) < part.memory_of(Bytes::ZERO);
                 *part = if is_less { slot.part } else { *part };
+                self.watch.outgrown.extend(self.machines[m].launching_on(&slot.device));
             }
         }
     }
