@@ -182,6 +182,8 @@ impl Page {
         let none = Labels::new;
         let rows = process.resident_bytes.map(|bytes| (none(), float(bytes)));
         self.numbers("process_resident_memory_bytes", "Resident memory of the server", rows);
+        let rows = process.virtual_bytes.map(|bytes| (none(), float(bytes)));
+        self.numbers("process_virtual_memory_bytes", "Virtual memory of the server", rows);
         let rows = process.n_open_files.map(|n| (none(), float(n)));
         self.numbers("process_open_fds", "Open files of the server", rows);
         let started = float(info.started_at.get()) / 1000.0;

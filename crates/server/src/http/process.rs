@@ -7,6 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Process {
     pub resident_bytes: Option<u64>,
+    pub virtual_bytes: Option<u64>,
     pub cpu_seconds: f64,
     pub n_open_files: Option<u64>,
 }
@@ -14,16 +15,17 @@ pub(crate) struct Process {
 impl Process {
     pub fn now() -> Self {
         Self {
-            resident_bytes: resident_bytes(),
+            resident_bytes: memory("VmRSS:"),
+            virtual_bytes: memory("VmSize:"),
             cpu_seconds: cpu_seconds(),
             n_open_files: fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as u64),
         }
     }
 }
 
-fn resident_bytes() -> Option<u64> {
+fn memory(name: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     kibibytes.checked_mul(1024)
 }

@@ -72,6 +72,8 @@ pub(crate) struct Passage<'a> {
     pub to: &'a Now,
     /// The pool of its first node, if it has one.
     pub pool: Option<&'a PoolName>,
+    /// The revision of the commit with this change.
+    pub revision: Revision,
 }
 
 impl Lives {
@@ -130,12 +132,12 @@ impl Lives {
         while let Some(waiting) = state.waiting.pop_front_if(|it| it.revision <= revision) {
             self.tally.written(waiting.handed_over.elapsed());
             for change in waiting.changes {
-                self.apply(&mut state, change);
+                self.apply(&mut state, waiting.revision, change);
             }
         }
     }
 
-    fn apply(&self, state: &mut State, change: Change) {
+    fn apply(&self, state: &mut State, at: Revision, change: Change) {
         match change {
             Change::Pool(node, pool) => drop(state.pools.insert(node, pool)),
             Change::Spec(spec) => {
@@ -152,7 +154,7 @@ impl Lives {
                 let Some(Life { spec, now: from }) = before else { return };
                 let spec = Arc::clone(spec);
                 if from.is_other(&to) || !state.jobs.contains_key(&id) {
-                    self.passed(state, (id, &spec), Some(from), &to);
+                    self.passed(state, at, (id, &spec), Some(from), &to);
                     state.jobs.insert(id, Life { spec, now: to });
                 }
             }
@@ -160,19 +162,26 @@ impl Lives {
                 let mut before = state.jobs.remove(&id).map(|it| it.now);
                 let running = before.as_ref().and_then(|from| from.running_before(&to));
                 if let Some(running) = running {
-                    self.passed(state, (id, &spec), before.as_ref(), &running);
+                    self.passed(state, at, (id, &spec), before.as_ref(), &running);
                     before = Some(running);
                 }
-                self.passed(state, (id, &spec), before.as_ref(), &to);
+                self.passed(state, at, (id, &spec), before.as_ref(), &to);
             }
             Change::Decided(kind) => self.tally.decided(kind),
             Change::Evicted(why) => self.tally.evicted(why),
         }
     }
 
-    fn passed(&self, state: &State, (job, spec): (JobId, &JobSpec), from: Option<&Now>, to: &Now) {
+    fn passed(
+        &self,
+        state: &State,
+        revision: Revision,
+        (job, spec): (JobId, &JobSpec),
+        from: Option<&Now>,
+        to: &Now,
+    ) {
         let pool = to.node.as_ref().and_then(|node| state.pools.get(node));
-        let passage = Passage { job, spec, from, to, pool };
+        let passage = Passage { job, spec, from, to, pool, revision };
         self.tally.passed(&passage);
         if let Some(tracer) = &self.tracer {
             tracer.passed(&passage);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
+use gpool_model::job::JobState;
 use gpool_model::{JobId, JobSpec, Timestamp};
 use serde_json::{Value, json};
 use ureq::Agent;
@@ -145,7 +146,7 @@ fn gather(inbox: &Receiver<Span>, first: Span) -> Vec<Span> {
 }
 
 fn spans(passage: &Passage<'_>) -> Vec<Span> {
-    let Passage { job, spec, from, to, .. } = passage;
+    let Passage { job, spec, from, to, revision, .. } = passage;
     let trace_id = id_of(*job, spec, "trace", 16);
     let root_id = id_of(*job, spec, "job", 8);
     let mut spans = Vec::new();
@@ -153,6 +154,10 @@ fn spans(passage: &Passage<'_>) -> Vec<Span> {
         let what = format!("{} {} {}", from.attempt, from.state, from.since.get());
         let mut attributes = vec![("gpool.attempt", json!(from.attempt.to_string()))];
         attributes.extend(placed(from));
+        if to.state == JobState::Starting {
+            // The decision that ends the wait.
+            attributes.push(("gpool.decision.revision", json!(revision.to_string())));
+        }
         spans.push(Span {
             trace_id: trace_id.clone(),
             id: id_of(*job, spec, &what, 8),

@@ -58,6 +58,9 @@ fn lives_of_jobs_are_counted() {
     is("gpool_job_gpu_utilization_ratio", &["job_id=\"2\""], 0.5);
     is("gpool_node_drained", &["node=\"lab1\""], 0.0);
     is("gpool_gpu_memory_reserved_bytes", &["gpu=\"0\""], 0.0);
+    let memory = |name: &str| sample(&text, name, &[]).unwrap();
+    let virtually = memory("process_virtual_memory_bytes");
+    assert!(virtually >= memory("process_resident_memory_bytes"), "{text}");
     assert!(sample(&text, "gpool_store_write_seconds_count", &[]).unwrap() > 3.0, "{text}");
     assert!(sample(&text, "gpool_step_seconds_count", &[]).unwrap() > 3.0, "{text}");
 
@@ -222,6 +225,8 @@ fn a_job_is_one_trace_with_a_span_for_each_state() {
     };
     assert!(is_before("queued", "running"), "{parts:?}");
     assert_eq!(attribute(named("running"), "gpool.node"), "lab1");
+    let decision = attribute(named("queued"), "gpool.decision.revision");
+    assert!(decision.as_str().unwrap().parse::<u64>().unwrap() > 0, "{decision}");
     assert_eq!(attribute(named("running"), "gpool.gpus"), 1.0);
     rig.until("sent spans are counted", || {
         let text = client.metrics().unwrap();
