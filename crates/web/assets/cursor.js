@@ -21,7 +21,8 @@ function indexOf({ start, step, values }, at) {
 }
 
 function textOf({ start, step, values, unit }, ix) {
-  const at = new Date(start + ix * step).toISOString().slice(0, 16).replace("T", " ");
+  const length = step % 60000 === 0 ? "2026-01-01T00:00".length : "2026-01-01T00:00:00".length;
+  const at = new Date(start + ix * step).toISOString().slice(0, length).replace("T", " ");
   return `${at}Z: ${values[ix] === "" ? "not measured" : values[ix] + unit}`;
 }
 

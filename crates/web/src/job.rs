@@ -127,7 +127,7 @@ impl JobPage<'_> {
     }
 
     fn groups(&self, job: &Job) -> Vec<Group> {
-        let gpus = lines::of_gpus(job, self.gpus, self.history, self.events);
+        let gpus = lines::of_gpus(job, self.gpus, self.history, self.events, self.now);
         let hosts = lines::of_hosts(self.over_time, self.events);
         [gpus, hosts].into_iter().filter(|group| !group.charts.is_empty()).collect()
     }

@@ -2,8 +2,9 @@
 //! and the metrics that it reports, with the events of the job as marks.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
-use gpool_model::Bytes;
+use gpool_model::{Bytes, Millis};
 use gpool_wire::job_metrics::{self, JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 use gpool_wire::{Gpu, Job, JobEvent, Time};
@@ -67,7 +68,13 @@ pub struct Mark {
 }
 
 /// The charts of a job's devices, with its events.
-pub fn of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, events: &[JobEvent]) -> Group {
+pub fn of_gpus(
+    job: &Job,
+    gpus: &[Gpu],
+    history: &GpuHistory,
+    events: &[JobEvent],
+    now: Time,
+) -> Group {
     let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
     Group {
         id: "gpus",
@@ -75,13 +82,16 @@ pub fn of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, events: &[JobEvent
         has_csv: true,
         start_ms: history.start.0.get(),
         step_ms: 1000 * history.step_s,
-        charts: charts_of_gpus(job, gpus, history),
+        charts: charts_of_gpus(job, gpus, history, now),
         marks: marks(events, history.start, history.step_s * n_points as u64),
     }
 }
 
 /// The devices of a job that has started, each with its charts.
-fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
+fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, now: Time) -> Vec<Chart> {
+    // The first and the last point also have times outside the run.
+    let run = job.started_at.unwrap_or(now)..job.ended_at.unwrap_or(now);
+    let steps = Steps { start: history.start, step_s: history.step_s, run };
     let uuids = job.placement.iter().flat_map(|task| &task.uuids);
     let chart = |uuid: &String| {
         let gpu = gpus.iter().find(|gpu| gpu.uuid == *uuid)?;
@@ -94,23 +104,40 @@ fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory) -> Vec<Chart> {
             (Some(used), None) => format!("{used} % now"),
             (None, _) => "use not known".to_owned(),
         };
-        let lines = points.map(|it| lines(it, gpu, history.step_s)).unwrap_or_default();
+        let lines = points.map(|it| lines(it, gpu, &steps)).unwrap_or_default();
         let name = format!("{}:{} {}", gpu.node, gpu.index, gpu.model_short);
         Some(Chart { name, now, lines })
     };
     uuids.filter_map(chart).take(CHARTS_MAX).collect()
 }
 
+/// The times of points, and the run of their job.
+struct Steps {
+    start: Time,
+    step_s: u64,
+    run: Range<Time>,
+}
+
+impl Steps {
+    /// The seconds of a point that are within the run.
+    fn seconds_in_run(&self, point: usize) -> u64 {
+        let from = self.start.0.after(Millis::new(1000 * self.step_s * point as u64));
+        let to = from.after(Millis::new(1000 * self.step_s));
+        to.min(self.run.end.0).since(from.max(self.run.start.0)).get() / 1000
+    }
+}
+
 /// The measured series of a device.
-fn lines(points: &GpuPoints, gpu: &Gpu, step_s: u64) -> Vec<Line> {
+fn lines(points: &GpuPoints, gpu: &Gpu, steps: &Steps) -> Vec<Line> {
     #[expect(clippy::cast_precision_loss, reason = "the height of a chart")]
     let memory = gpu.memory_total as f64;
     let used = summary(&points.utilization).map(|(mean, _)| {
-        let is_idle = |part: &&f64| **part < UNUSED;
-        let n_idle = points.utilization.iter().flatten().filter(is_idle).count() as u64;
-        let idle = match n_idle {
+        let is_idle = |part: Option<f64>| part.is_some_and(|part| part < UNUSED);
+        let points = points.utilization.iter().enumerate();
+        let idle = points.filter(|(_, part)| is_idle(**part));
+        let idle = match idle.map(|(at, _)| steps.seconds_in_run(at)).sum() {
             0 => "never idle".to_owned(),
-            n => format!("idle {}", span(n * step_s)),
+            seconds => format!("idle {}", span(seconds)),
         };
         format!("mean {} %, {idle}", percent(mean))
     });
@@ -286,7 +313,7 @@ pub fn csv(history: &GpuHistory) -> String {
             if used.is_empty() && memory.is_empty() && power.is_empty() {
                 continue;
             }
-            let seconds = gpool_model::Millis::new(1000 * history.step_s * ix as u64);
+            let seconds = Millis::new(1000 * history.step_s * ix as u64);
             let at = gpool_wire::Time(history.start.0.after(seconds));
             // Writing into a string can't fail.
             let _ = writeln!(text, "{at},{}:{},{used},{memory},{power}", gpu.node, gpu.index);

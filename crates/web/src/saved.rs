@@ -108,7 +108,7 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
         rows: rows(&report.job, now),
         used: used(report),
         notes: notes(report),
-        group: lines::of_gpus(&report.job, gpus, history, events),
+        group: lines::of_gpus(&report.job, gpus, history, events, now),
     }
 }
 

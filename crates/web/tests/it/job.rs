@@ -1,9 +1,10 @@
 //! The charts of a job.
 
+use gpool_model::Millis;
 use gpool_web::{Frame, JobPage, csv};
 use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report};
+use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report, Time};
 use serde_json::json;
 
 use crate::minute;
@@ -45,12 +46,11 @@ fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
 }
 
 fn page_with(history: &GpuHistory, events: &[JobEvent], over_time: &JobMetrics) -> String {
-    let job = Job {
-        id: "7".to_owned(),
-        placement: placement(),
-        started_at: Some(minute(0)),
-        ..Job::default()
-    };
+    page_of(Job { started_at: Some(minute(0)), ..Job::default() }, history, events, over_time)
+}
+
+fn page_of(job: Job, history: &GpuHistory, events: &[JobEvent], over_time: &JobMetrics) -> String {
+    let job = Job { id: "7".to_owned(), placement: placement(), ..job };
     let page = JobPage {
         frame: Frame::default(),
         report: &Report::new(job, minute(5)),
@@ -76,6 +76,19 @@ fn charts_of_measured_series_have_their_figures_as_text() {
     // The last point is not measured: the area ends at four fifths.
     assert!(page.contains("M0 48L0 0.0L120 0.0L120 15.4L240 15.4L240 48.0"), "{page}");
     assert!(page.contains("L480 48.0L480 48z\""), "{page}");
+}
+
+#[test]
+fn a_job_is_idle_only_within_its_run() {
+    let within = |started_at: u32, ended_at: u32| {
+        let at = |seconds| Some(Time(minute(0).0.after(Millis::from_secs(seconds))));
+        let job = Job { started_at: at(started_at), ended_at: at(ended_at), ..Job::default() };
+        page_of(job, &history(), &[], &JobMetrics::default())
+    };
+    // Its device is idle from the second to the fourth minute.
+    assert!(within(150, 190).contains("mean 42 %, idle 40 s"));
+    assert!(within(30, 170).contains("mean 42 %, idle 50 s"));
+    assert!(within(30, 90).contains("mean 42 %, never idle"));
 }
 
 #[test]
