@@ -310,7 +310,7 @@ impl Places {
             }
             self.waiting[next].is_placed = true;
             let waiting = &self.waiting[next];
-            if has_choice && !self.has_room(waiting) {
+            if (has_choice || self.is_share(waiting.task)) && !self.has_room(waiting) {
                 next += 1;
             } else if let Some(waiting) = self.waiting.remove(next) {
                 steps.push(Step::Act(self.start(waiting)));

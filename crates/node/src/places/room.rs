@@ -2,7 +2,7 @@
 
 use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
-use gpool_model::{Device, Slot};
+use gpool_model::{Device, Slot, SlotPart};
 
 use super::Places;
 use crate::action::{Moves, Step};
@@ -22,6 +22,13 @@ impl Places {
                 used.saturating_add(own) <= device.memory
             })
         })
+    }
+
+    /// Whether a task has shares of devices. The order to start it may come before the one that
+    /// makes another share smaller for it.
+    pub(super) fn is_share(&self, task: TaskId) -> bool {
+        let mut slots = self.tasks.get(&task).into_iter().flat_map(|placed| &placed.seats.slots);
+        slots.any(|slot| matches!(slot.part, SlotPart::Share { .. }))
     }
 
     /// The memory on a device of other tasks that left it and have not come to another one yet.

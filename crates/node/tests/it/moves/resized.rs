@@ -2,7 +2,7 @@
 
 use gpool_model::agent::{MoveIs, MoveReason, Order, Terms};
 use gpool_model::id::{Generation, Term};
-use gpool_node::converge::Input;
+use gpool_node::converge::{Input, Moves};
 
 use super::{Machine, share};
 use crate::converge::task;
@@ -32,4 +32,25 @@ fn a_guest_goes_home_when_its_host_grows() {
     assert_eq!(node.places(), [(1, vec![0]), (2, vec![0]), (3, vec![1])]);
     let reason = Some(MoveReason::Room { beneficiary: task(3) });
     assert_eq!(node.moves(), [(2, vec![1], vec![0], reason, MoveIs::Done)]);
+}
+
+/// The order to shrink may come after the one to start, or be repeated after a lost connection.
+#[test]
+fn a_share_waits_until_another_one_has_shrunk_for_it() {
+    for how in [Moves::No, Moves::Freely] {
+        let mut node = Machine::with(1, how);
+        node.run(1, vec![share(0, 60, 60)]);
+        node.start();
+        node.run(2, vec![share(0, 40, 40)]);
+        node.settle();
+        assert_eq!(node.places(), [(1, vec![0])], "{how:?}: there is no room for both");
+        node.step(Input::Order(Order::Change {
+            term: Term(1),
+            task: task(1),
+            generation: Generation(2),
+            terms: Terms { limit: None, parts: vec![share(0, 40, 40).part] },
+        }));
+        node.settle();
+        assert_eq!(node.places(), [(1, vec![0]), (2, vec![0])], "{how:?}");
+    }
 }
