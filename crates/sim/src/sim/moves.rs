@@ -271,7 +271,10 @@ fn unfreed(machine: &Machine, world: Option<&World>) -> Option<String> {
     if let Some((task, _)) = away {
         return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
     }
-    let comes_back = machine.claims.values().any(|claim| claim.is_alive() && claim.comes_back());
+    // One that was paused for its loans on its way to devices returns when its agent looks next.
+    let is_on_its_way = |claim: &Claim| claim.by_node && claim.comes_to.is_some();
+    let comes_back = |claim: &Claim| claim.comes_back() || is_on_its_way(claim);
+    let comes_back = machine.claims.values().any(|claim| claim.is_alive() && comes_back(claim));
     // The device of a share that shrinks is booked before the share has shrunk.
     if comes_back || !world.is_some_and(|world| machine.has_noted_all(world)) {
         return None;
