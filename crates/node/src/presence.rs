@@ -52,18 +52,21 @@ impl Presence {
     }
 }
 
-/// Reserves the memory of tasks that are being restored, if they have room; returns whether one
-/// has. Without room, only their requests count: the others keep theirs.
+/// Reserves the memory of tasks that are being restored, as long as there is room for another one;
+/// returns whether there was for any. Without room, only the request of a task counts: the others
+/// keep theirs.
 pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> bool {
-    let used = tenants.iter().map(|(tenant, _)| tenant.used);
-    let used = used.fold(Bytes::ZERO, Bytes::saturating_add);
+    let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
+    let used = present.map(|(tenant, _)| tenant.used);
+    let mut used = used.fold(Bytes::ZERO, Bytes::saturating_add);
     let mut is_frozen = false;
     for (tenant, _) in tenants.iter_mut().filter(|(_, presence)| presence.comes_back()) {
-        if used <= usable {
+        let with_it = used.saturating_add(tenant.used);
+        if with_it <= usable {
             // It comes back as a whole or not at all.
             tenant.request = tenant.request.max(tenant.used);
             tenant.limit = tenant.limit.max(tenant.request);
-            is_frozen = true;
+            (used, is_frozen) = (with_it, true);
         } else {
             tenant.used = tenant.used.min(tenant.request);
         }

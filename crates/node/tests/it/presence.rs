@@ -3,7 +3,7 @@
 use gpool_model::id::{Attempt, JobId, TaskId};
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::loans::Tenant;
-use gpool_node::presence::{Presence, can_return};
+use gpool_node::presence::{Presence, can_return, reserve};
 
 /// A task of a device with 8 GiB. While it is away it uses nothing there.
 fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
@@ -56,4 +56,22 @@ fn a_task_that_the_server_paused_keeps_no_room_until_it_resumes() {
     for presence in [Presence::Resuming, Presence::Returning, Presence::Here] {
         assert!(!returns(7, &[task, (other, presence)]), "{presence:?}");
     }
+}
+
+/// The others may not use their grants while one of two comes back, although both have no room.
+#[test]
+fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
+    let reserved = |returning: &[u32]| {
+        let mut all: Vec<Tenant> = vec![task(1, 2, 1).1];
+        all.extend(returning.iter().map(|used| task(2, 2, *used).1));
+        let presences = [Presence::Here, Presence::Resuming, Presence::Returning];
+        let mut tenants: Vec<_> = all.iter_mut().zip(presences).collect();
+        let is_frozen = reserve(Bytes::from_gib(8), &mut tenants);
+        let requests = all[1..].iter().map(|it| it.request.get() >> 30).collect::<Vec<_>>();
+        (is_frozen, requests)
+    };
+    assert_eq!(reserved(&[4, 3]), (true, vec![4, 3]));
+    assert_eq!(reserved(&[6, 3]), (true, vec![6, 2]));
+    assert_eq!(reserved(&[9, 3]), (true, vec![2, 3]));
+    assert_eq!(reserved(&[9, 8]), (false, vec![2, 2]));
 }
