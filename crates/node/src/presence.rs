@@ -52,9 +52,9 @@ impl Presence {
     }
 }
 
-/// Reserves the memory of tasks that are being restored, as long as there is room for another one;
-/// returns whether there was for any. Without room, only the request of a task counts: the others
-/// keep theirs.
+/// Reserves the memory of tasks that are being restored, one after the other, where there is room
+/// for all of it; returns whether any has room. Of one without room only the request counts: the
+/// other tasks keep theirs.
 pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> bool {
     let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
     let used = present.map(|(tenant, _)| tenant.used);

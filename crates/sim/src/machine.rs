@@ -321,7 +321,7 @@ impl Machine {
         told.map(|(task, _)| *task).collect()
     }
 
-    /// The tasks whose launch on a device was ordered and is not over.
+    /// The tasks that are being launched on a device.
     pub fn launching_on(&self, device: &DeviceUuid) -> Vec<TaskId> {
         let is_new = |claim: &Claim| claim.is_alive() && claim.started.is_none();
         let asked = self.agent.iter().flat_map(|agent| &agent.asked);

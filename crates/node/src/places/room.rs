@@ -24,8 +24,8 @@ impl Places {
         })
     }
 
-    /// Whether a task has shares of devices. The order to start it may come before the one that
-    /// makes another share smaller for it.
+    /// Whether a task has shares of devices. It may be started before another share has shrunk for
+    /// it; a whole device is free before its next task is started.
     pub(super) fn is_share(&self, task: TaskId) -> bool {
         let mut slots = self.tasks.get(&task).into_iter().flat_map(|placed| &placed.seats.slots);
         slots.any(|slot| matches!(slot.part, SlotPart::Share { .. }))

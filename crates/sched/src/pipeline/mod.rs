@@ -135,8 +135,8 @@ struct Cycle<'a, 'w> {
     cursor: ArrayCursor,
     users: Users,
     waiting: PendingReport,
-    /// Whether a start can change what the next cycle decides: the job may be evicted, or another
-    /// project now comes before one whose planned start holds capacity.
+    /// Whether the next cycle can decide more: a started job may be evicted, or projects changed
+    /// their order while a planned start holds capacity.
     is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,

@@ -172,10 +172,14 @@ impl Sim {
             let users = self.watch.users.get_mut(&(m, slot.device.clone()));
             if let Some(part) = users.and_then(|users| users.get_mut(&task)) {
                 self.totals.resizes += u64::from(*part != slot.part);
+                let [size, before] = [slot.part, *part].map(|it| it.memory_of(Bytes::ZERO));
                 // One that grows moves others away, which takes a while.
-                let is_less = slot.part.memory_of(Bytes::ZERO) < part.memory_of(Bytes::ZERO);
-                *part = if is_less { slot.part } else { *part };
-                self.watch.outgrown.extend(self.machines[m].launching_on(&slot.device));
+                match size > before {
+                    true => {
+                        self.watch.outgrown.extend(self.machines[m].launching_on(&slot.device));
+                    }
+                    false => *part = slot.part,
+                }
             }
         }
     }
