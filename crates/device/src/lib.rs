@@ -39,7 +39,7 @@ pub use unmanaged::{Belongs, Ignore, Sorted, UnmanagedGrace, sort_processes};
 #[doc(hidden)]
 pub mod testing {
     pub use crate::nvml::card::{host_memory, numa_of};
-    pub use crate::nvml::health::{XIDS_OF_PROGRAMS, judge};
+    pub use crate::nvml::health::judge;
     pub use crate::nvml::links::bus_key;
     pub use crate::nvml::mig::nodes_in;
     pub use crate::process::{Identity, Lookup};

@@ -220,7 +220,7 @@ impl Monitor {
             let raw = card.answered(answer, deadline).and_then(|read| card.take(read));
             let activity = raw.as_deref().and_then(activity);
             let processes = raw.map(|raw| card.people(raw, &mut self.lookup, now));
-            let (health, sample) = (card.health(), card.sample);
+            let (health, sample) = (card.health(), card.sample.clone());
             observations.insert(uuid.clone(), Observation { health, sample, processes, activity });
         }
         observations
@@ -426,7 +426,7 @@ impl Card {
     fn take(&mut self, read: Read) -> Option<Vec<RawProcess>> {
         if let Some(answer) = read.usage {
             let usage = self.settle(Question::Usage, answer).unwrap_or_default();
-            self.sample = DeviceSample { detail: self.sample.detail, ..usage };
+            self.sample = DeviceSample { detail: std::mem::take(&mut self.sample.detail), ..usage };
         }
         if let Some(answer) = read.detail {
             self.sample.detail = self.settle(Question::Detail, answer).unwrap_or_default();

@@ -337,7 +337,7 @@ pub struct Loan {
 }
 
 /// A sample of a device's activity; the scheduler does not read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceSample {
     /// Memory in use.
     pub memory_used: Option<Bytes>,
@@ -355,7 +355,7 @@ pub struct DeviceSample {
 
 /// Values of a device that are read every few seconds; absent where the device or driver does not
 /// report them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceDetail {
     /// Temperature in degrees Celsius.
@@ -384,4 +384,39 @@ pub struct DeviceDetail {
     pub pcie_sent: Option<u64>,
     /// Bytes per second over NVLink in both directions, since the last reading.
     pub nvlink: Option<u64>,
+    /// Its errors.
+    pub errors: DeviceErrors,
+}
+
+/// Errors that a device reports; absent where the device or driver does not count them.
+///
+/// Source: NVIDIA GPU memory error management, "Row remapping"; the Xid catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceErrors {
+    /// Memory errors that ECC corrected, since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_corrected: Option<u64>,
+    /// Memory errors that ECC could not correct, since the driver was loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrected: Option<u64>,
+    /// Memory rows replaced because of corrected errors, in the life of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_corrected: Option<u64>,
+    /// Memory rows replaced because of uncorrected errors, in the life of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_uncorrected: Option<u64>,
+    /// Whether a replacement failed: the device has no spare row left there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_remap_failed: Option<bool>,
+    /// Xids since the agent started, by number, those of programs too.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub xids: BTreeMap<u64, u64>,
+}
+
+impl DeviceErrors {
+    /// Xids that a program causes: an invalid access, its end, a timeout.
+    ///
+    /// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
+    pub const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 }

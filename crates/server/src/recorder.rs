@@ -96,15 +96,15 @@ pub(crate) async fn look(handle: &CoreHandle) -> Result<(Look, Vec<Running>), Re
         let mut devices = Vec::new();
         for (_, row) in view.world.nodes_by_name() {
             for (ix, device) in row.node.devices.iter().enumerate() {
-                let sample = samples.get(&device.uuid).copied().unwrap_or_default();
                 let mut it = Seen {
                     device: device.uuid.to_string(),
                     model: short_model(&device.model),
                     node: row.node.name.to_string(),
                     pool: row.node.pool.to_string(),
-                    sample,
+                    sample: samples.get(&device.uuid).cloned().unwrap_or_default(),
                     held: held(view.world, row, ix, lending.get(&device.uuid)),
                 };
+                let sample = &it.sample;
                 for held in it.held.iter_mut().filter(|held| held.milli == 1000) {
                     held.busy_percent = sample.utilization_percent;
                     held.useful_permille = sample.detail.sm_active_permille;

@@ -4,7 +4,10 @@ use std::ffi::{c_char, c_int};
 
 use gpool_stub_state::Process;
 use nvml_wrapper_sys::bindings::{
-    field_id::{NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_REMAPPED_PENDING},
+    field_id::{
+        NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_REMAPPED_COR, NVML_FI_DEV_REMAPPED_FAILURE,
+        NVML_FI_DEV_REMAPPED_PENDING, NVML_FI_DEV_REMAPPED_UNC, NVML_FI_DEV_RETIRED_PENDING,
+    },
     nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t,
     nvmlProcessUtilizationSample_t, nvmlUtilization_t,
 };
@@ -116,7 +119,7 @@ extern "C" fn nvmlDeviceGetTotalEccErrors(
 ) -> Code {
     const UNCORRECTED: u32 = 1;
     device_call("nvmlDeviceGetTotalEccErrors", device, |_, it| {
-        give(count, it.ecc_uncorrected.map(|errors| if kind == UNCORRECTED { errors } else { 0 }))
+        give(count, if kind == UNCORRECTED { it.ecc_uncorrected } else { it.ecc_corrected })
     })
 }
 
@@ -136,7 +139,11 @@ unsafe extern "C" fn nvmlDeviceGetFieldValues(
         for value in unsafe { std::slice::from_raw_parts_mut(values, count) } {
             value.nvmlReturn = NOT_SUPPORTED;
             let number = match value.fieldId {
+                NVML_FI_DEV_REMAPPED_COR => it.rows_remapped.map(|rows| rows.0),
+                NVML_FI_DEV_REMAPPED_UNC => it.rows_remapped.map(|rows| rows.1),
                 NVML_FI_DEV_REMAPPED_PENDING => it.remap_pending.map(u32::from),
+                NVML_FI_DEV_REMAPPED_FAILURE => it.remap_failed.map(u32::from),
+                NVML_FI_DEV_RETIRED_PENDING => it.retire_pending.map(u32::from),
                 NVML_FI_DEV_MEMORY_TEMP => it.memory_temperature,
                 _ => None,
             };

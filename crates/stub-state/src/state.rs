@@ -89,8 +89,16 @@ pub struct Device {
     pub counters: Option<BTreeMap<u32, f64>>,
     /// Uncorrected memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
+    /// Corrected memory errors since the driver was loaded.
+    pub ecc_corrected: Option<u64>,
+    /// Memory rows replaced after corrected and after uncorrected errors.
+    pub rows_remapped: Option<(u32, u32)>,
     /// Whether memory rows wait for a reset to be replaced.
     pub remap_pending: Option<bool>,
+    /// Whether a memory row could not be replaced.
+    pub remap_failed: Option<bool>,
+    /// Whether memory pages wait for a reset to be retired.
+    pub retire_pending: Option<bool>,
     /// `nvmlGpuTopologyLevel_t` by the other's index.
     pub topology: BTreeMap<usize, u32>,
     /// Active NVLinks: the bus IDs of the devices at their other ends.

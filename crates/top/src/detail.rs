@@ -155,6 +155,8 @@ impl Top {
         ];
         let units: Vec<String> = units.into_iter().flatten().collect();
         text.extend((!units.is_empty()).then(|| units.join(", ")));
+        let errors = detail.errors.in_words();
+        text.extend((!errors.is_empty()).then(|| format!("errors: {}", errors.join(", "))));
         let title = format!("GPU {} · {} · {}", gpu.index, safe(&gpu.model), gpu.uuid);
         Detail { title, charts: Some(self.history.of(&gpu.uuid)), text, is_output: false }
     }

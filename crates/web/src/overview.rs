@@ -149,6 +149,8 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         None => gib(gpu.memory_total),
     };
     let health = gpu.health_why.clone();
+    let is_new = |error: &String| health.as_ref().is_none_or(|why| !why.contains(error));
+    let errors: Vec<String> = gpu.detail.errors.in_words().into_iter().filter(is_new).collect();
     let drain = gpu.drain.as_ref().map(|drain| format!("drained: {}", drain.reason));
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
@@ -158,6 +160,6 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         utilization: gpu.utilization.map(percent),
         memory,
         jobs,
-        note: health.into_iter().chain(drain).collect::<Vec<_>>().join("; "),
+        note: health.into_iter().chain(errors).chain(drain).collect::<Vec<_>>().join("; "),
     }
 }

@@ -21,8 +21,8 @@ use crate::reservation::{Drain, ReservedHere};
 use crate::schema;
 use crate::time::Time;
 
-pub use self::detail::GpuDetail;
 use self::detail::thousandths;
+pub use self::detail::{GpuDetail, GpuErrors};
 pub use self::share::GpuShare;
 
 /// A device, its state, and the jobs that use it.

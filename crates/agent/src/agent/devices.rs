@@ -398,7 +398,7 @@ impl Asker {
                 let given = owner(pid)?;
                 Some((given.task, given.limit_on(&uuid)??))
             };
-            samples.insert(uuid.clone(), observation.sample);
+            samples.insert(uuid.clone(), observation.sample.clone());
             self.about.recent.sampled(&uuid, time, &observation.sample);
             let Some(device) = self.devices.iter_mut().find(|device| device.uuid == uuid) else {
                 continue;

@@ -343,6 +343,8 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     let busy = gpu.utilization.map(|part| format!("{:.0} %", part * 100.0));
     page.label_if("busy", busy.as_deref());
     measured(gpu, &mut page);
+    let errors = gpu.detail.errors.in_words().join(", ");
+    page.label_if("errors", Some(errors.as_str()).filter(|errors| !errors.is_empty()));
     page.label_if("bus", Some(gpu.pci_bus.as_str()).filter(|bus| !bus.is_empty()));
     let numa = gpu.numa.map(|node| node.to_string());
     page.label_if("numa", numa.as_deref());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpool_model::device::{Device, DeviceHealth, Instance, Mig};
 use gpool_model::enforcement::{Enforced, Mechanism, Probe};
@@ -190,8 +190,11 @@ impl Card {
         if let Some(parent) = &self.parent {
             return parent.health();
         }
-        let mut faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        faults.read(&self.device)
+        self.faults().read(&self.device)
+    }
+
+    pub(super) fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -54,6 +54,7 @@ impl Card {
             sm_clock_mhz: supported(device.clock_info(Clock::SM))?,
             power_capped_ms: capped(PerformancePolicy::Power)?,
             thermal_capped_ms: capped(PerformancePolicy::Thermal)?,
+            errors: self.errors()?,
             ..DeviceDetail::default()
         };
         self.note_counters(&mut detail)?;

@@ -1,23 +1,17 @@
 //! Faults that a device reports: events since the agent started, memory errors, and memory rows
 //! that wait for a replacement. Faults of programs do not count.
 
-use gpool_model::device::DeviceHealth;
+use std::collections::BTreeMap;
+
+use gpool_model::device::{DeviceErrors, DeviceHealth};
 use nvml_wrapper::bitmasks::event::EventTypes;
-use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
-use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::structs::device::FieldId;
-use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_REMAPPED_PENDING;
 use nvml_wrapper::{Device, EventSet, Nvml};
 
+use super::errors::{Rows, uncorrected};
 use super::supported;
 use crate::source::SourceError;
-
-/// Xids that a program causes: an invalid access, its end, a timeout.
-///
-/// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
-pub const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 
 /// `nvmlEventTypeFatalPoisonError` and `nvmlEventTypeGpuUnavailableError`, which the wrapper does
 /// not define and old drivers do not know.
@@ -33,12 +27,14 @@ pub(super) struct Faults {
     /// The first event that makes the device unhealthy. It stays, since only a reset clears it, and
     /// a reset requires that the agent lets go of the device.
     condemned: Option<String>,
+    /// Xids so far, by number.
+    pub(super) xids: BTreeMap<u64, u64>,
 }
 
 impl Faults {
-    /// For a MIG instance: its parent's events are read instead.
+    /// Without events, as for a MIG instance: its parent's are read instead.
     pub(super) fn unheard() -> Self {
-        Self { events: None, condemned: None }
+        Self { events: None, condemned: None, xids: BTreeMap::new() }
     }
 
     /// Registers for the device's events.
@@ -58,7 +54,7 @@ impl Faults {
                 break;
             }
         }
-        Ok(Self { events, condemned: None })
+        Ok(Self { events, ..Self::unheard() })
     }
 
     /// Reads the device's health.
@@ -83,6 +79,9 @@ impl Faults {
                 Ok(event) => {
                     let fault = judge(event.event_type, event.event_data.as_ref());
                     self.condemned = self.condemned.take().or(fault);
+                    if let Some(XidError::Value(number)) = event.event_data {
+                        *self.xids.entry(number).or_default() += 1;
+                    }
                 }
                 Err(NvmlError::GpuLost) => return Err(SourceError::Lost),
                 // No event, or a driver that can't wait for events: no fault is known.
@@ -96,7 +95,7 @@ impl Faults {
 /// Why an event makes its device unhealthy, if it does.
 pub fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
     match xid {
-        Some(XidError::Value(number)) if XIDS_OF_PROGRAMS.contains(number) => None,
+        Some(XidError::Value(number)) if DeviceErrors::XIDS_OF_PROGRAMS.contains(number) => None,
         Some(XidError::Value(number)) => Some(format!("Xid {number}")),
         Some(XidError::Unknown) => Some("an Xid without a number".into()),
         None if kind.contains(EventTypes::DOUBLE_BIT_ECC_ERROR) => {
@@ -112,17 +111,15 @@ pub fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
 
 /// Why the device's counters make it unhealthy, if they do.
 fn counted(device: &Device<'_>) -> Result<Option<String>, SourceError> {
-    let errors =
-        supported(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))?;
-    if let Some(errors @ 1..) = errors {
+    if let Some(errors @ 1..) = uncorrected(device)? {
         return Ok(Some(format!("{errors} uncorrected memory errors since the driver was loaded")));
     }
-    let fields = supported(device.field_values_for(&[FieldId(NVML_FI_DEV_REMAPPED_PENDING)]))?;
-    let pending = fields.into_iter().flatten().flatten().any(|field| match field.value {
-        Ok(SampleValue::U32(n)) => n > 0,
-        Ok(SampleValue::U64(n)) => n > 0,
-        Ok(SampleValue::I64(n)) => n > 0,
-        Ok(SampleValue::F64(_)) | Err(_) => false,
-    });
-    Ok(pending.then(|| "memory rows wait for a reset to be remapped".into()))
+    let rows = Rows::read(device)?;
+    Ok(match (rows.is_failed, rows.is_pending) {
+        (Some(true), _) => {
+            Some("a faulty memory row could not be replaced; the GPU has no spare row left".into())
+        }
+        (_, true) => Some("faulty memory waits for a reset of the GPU to be replaced".into()),
+        (_, false) => None,
+    })
 }

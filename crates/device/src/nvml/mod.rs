@@ -4,6 +4,7 @@
 mod activity;
 pub(crate) mod card;
 mod detail;
+mod errors;
 pub(crate) mod health;
 pub(crate) mod links;
 pub(crate) mod mig;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gpool_model::device::DeviceHealth;
+use gpool_model::device::{DeviceErrors, DeviceHealth};
 use gpool_model::parse;
 use gpool_model::unit::Bytes;
 use serde::de::Error as _;
@@ -109,11 +109,17 @@ pub(crate) struct State {
     pub(crate) temperature_c: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) power_mw: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) errors: DeviceErrors,
     /// In addition to the processes' memory.
     #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
     memory_used: Option<Bytes>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     process: Vec<SimProcess>,
+}
+
+fn is_default(errors: &DeviceErrors) -> bool {
+    *errors == DeviceErrors::default()
 }
 
 impl State {
@@ -210,6 +216,7 @@ fn no_device(key: &str, devices: &BTreeSet<usize>) -> String {
 /// [device.1]
 /// health = "unhealthy"        # or "lost"
 /// why = "Xid 79"
+/// errors = { ecc_corrected = 12, ecc_uncorrected = 1, rows_uncorrected = 1, xids = { 79 = 1 } }
 /// [device.2]
 /// hang = ["processes"]        # or "all", "describe", "sample", "health"
 /// ```

@@ -219,6 +219,7 @@ impl DeviceSource for SimSource {
             power_mw: state.power_mw,
             sm_active_permille: permille(state.sm_active_percent),
             tensor_active_permille: permille(state.tensor_active_percent),
+            errors: state.errors,
             ..DeviceDetail::default()
         })
     }

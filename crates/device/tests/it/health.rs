@@ -1,14 +1,15 @@
 //! Faults that a device reports: events since the agent started, memory errors, and memory rows
 //! that wait for a replacement. Faults of programs do not count.
 
-use gpool_device::testing::{XIDS_OF_PROGRAMS, judge};
+use gpool_device::testing::judge;
+use gpool_model::device::DeviceErrors;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 
 #[test]
 fn only_faults_of_the_device_make_it_unhealthy() {
     let xid = EventTypes::CRITICAL_XID_ERROR;
-    for number in XIDS_OF_PROGRAMS {
+    for number in DeviceErrors::XIDS_OF_PROGRAMS {
         assert_eq!(judge(xid, Some(&XidError::Value(number))), None, "{number}");
     }
     assert_eq!(judge(xid, Some(&XidError::Value(79))), Some("Xid 79".into()));

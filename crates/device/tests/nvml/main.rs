@@ -350,6 +350,10 @@ fn faults_of_the_device_make_it_unhealthy_and_faults_of_programs_do_not() {
     assert_eq!(why(machine.health(3)), "Xid 79", "it stays until a reset");
     machine.edit(|state| state.devices[1].remap_pending = Some(false));
     assert_eq!(machine.health(1), DeviceHealth::Healthy);
+    machine.edit(|state| state.devices[1].retire_pending = Some(true));
+    assert!(why(machine.health(1)).contains("wait"), "pages of older devices");
+    machine.edit(|state| state.devices[1].remap_failed = Some(true));
+    assert!(why(machine.health(1)).contains("no spare row"));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpool_device::Wanted;
-use gpool_model::device::{DeviceDetail, DeviceSample};
+use gpool_model::device::{DeviceDetail, DeviceErrors, DeviceSample};
 use gpool_model::unit::Bytes;
+use gpool_stub_nvml::Event;
 
 use super::{Machine, bare, full};
 
@@ -24,6 +25,7 @@ fn a_sample_has_memory_utilisation_and_details() {
         sm_clock_mhz: Some(1980),
         power_capped_ms: Some(5000),
         thermal_capped_ms: Some(0),
+        errors: DeviceErrors { ecc_uncorrected: Some(0), ..DeviceErrors::default() },
         ..DeviceDetail::default()
     };
     let expected = DeviceSample {
@@ -31,7 +33,7 @@ fn a_sample_has_memory_utilisation_and_details() {
         memory_free: Some(Bytes::from_gib(77)),
         utilization_percent: Some(40),
         traffic_percent: Some(12),
-        detail: first,
+        detail: first.clone(),
     };
     assert_eq!(sample, expected, "counters need two readings");
     machine.edit(|state| state.devices[0].utilization = Some(90));
@@ -59,4 +61,29 @@ fn performance_counters_are_differences_of_two_readings() {
     assert_eq!(active, (None, Some(1000), None), "absent is not zero");
     machine.look(1, Wanted::ALL);
     assert_eq!(machine.look(1, Wanted::ALL).sample.detail, DeviceDetail::default());
+}
+
+#[test]
+fn errors_are_counted_by_kind_and_xids_by_number() {
+    const XID: u64 = 8;
+    let mut machine = Machine::new(vec![full(0), bare(1)]);
+    machine.inventory();
+    machine.edit(|state| {
+        let device = &mut state.devices[0];
+        (device.ecc_corrected, device.ecc_uncorrected) = (Some(12), Some(1));
+        (device.rows_remapped, device.remap_failed) = (Some((2, 1)), Some(false));
+        device.events = Some([31, 79, 31].map(|data| Event { kind: XID, data }).to_vec());
+    });
+    machine.health(0);
+    let expected = DeviceErrors {
+        ecc_corrected: Some(12),
+        ecc_uncorrected: Some(1),
+        rows_corrected: Some(2),
+        rows_uncorrected: Some(1),
+        is_remap_failed: Some(false),
+        xids: BTreeMap::from([(31, 2), (79, 1)]),
+    };
+    assert_eq!(machine.look(0, Wanted::ALL).sample.detail.errors, expected);
+    let none = machine.look(1, Wanted::ALL).sample.detail.errors;
+    assert_eq!(none, DeviceErrors::default(), "absent is not zero");
 }

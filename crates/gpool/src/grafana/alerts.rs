@@ -46,6 +46,19 @@ pub const ALERTS: &[Alert] = &[
         action: "gpool gpus, then gpool drain the GPU",
     },
     Alert {
+        name: "GpoolGpuErrors",
+        // The numbers are errors of programs.
+        query: "increase(gpool_gpu_xid_errors_total{xid!~\"13|31|43|45|68|109\"}[15m]) > 0 or \
+                increase(gpool_gpu_ecc_errors_total{type=\"uncorrected\"}[15m]) > 0 or \
+                gpool_gpu_row_remap_failure == 1",
+        lasts: "0m",
+        severity: "warning",
+        summary: "GPU {{ $labels.gpu }} of node {{ $labels.node }} reports \
+                  {{ with $labels.xid }}Xid {{ . }}{{ else }}memory errors{{ end }}",
+        action: "gpool gpus shows it; reset the GPU once no job uses it, and replace it if errors \
+                 come back",
+    },
+    Alert {
         name: "GpoolGpuHeldIdle",
         query: "gpool_gpu_state{state=\"held_idle\"} == 1",
         lasts: "30m",

@@ -170,6 +170,26 @@ pub const PANELS: &[Panel] = &[
         ),
         DRIVER,
     ),
+    rare(
+        panel(
+            Fleet,
+            "Errors of GPUs in an hour",
+            "short",
+            &[
+                (
+                    "sum by (node, gpu, xid) \
+                     (increase(gpool_gpu_xid_errors_total{node=~\"$node\"}[1h]))",
+                    "{{node}} GPU {{gpu}} Xid {{xid}}",
+                ),
+                (
+                    "sum by (node, gpu, type) \
+                     (increase(gpool_gpu_ecc_errors_total{node=~\"$node\"}[1h]))",
+                    "{{node}} GPU {{gpu}} {{type}} memory errors",
+                ),
+            ],
+        ),
+        DRIVER,
+    ),
     panel(Scheduler, "Jobs by state", "short", &[("sum by (state) (gpool_jobs)", "{{state}}")]),
     panel(
         Scheduler,

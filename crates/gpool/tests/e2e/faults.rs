@@ -4,10 +4,8 @@
 use gpool_stub_nvml::{Device, Event};
 
 use crate::harness::{Cluster, Gate, until_so};
-use crate::nvml::{self, Driver, device};
+use crate::nvml::{self, Driver, XID, device};
 
-/// `nvmlEventTypeXidCriticalError`.
-const XID: u64 = 8;
 /// `NVML_ERROR_GPU_IS_LOST`, `NVML_ERROR_RESET_REQUIRED` and `NVML_ERROR_UNKNOWN`.
 const IS_LOST: u32 = 15;
 const RESET_REQUIRED: u32 = 16;

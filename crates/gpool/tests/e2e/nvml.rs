@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpool_stub_nvml::{Device, Process, STATE_FILE, State, install};
+use gpool_stub_nvml::{Device, Event, Process, STATE_FILE, State, install};
 
 use crate::harness::{Cluster, Gate, until_so};
 use crate::http::Http;
+
+/// `nvmlEventTypeXidCriticalError`.
+pub(crate) const XID: u64 = 8;
 
 /// The driver of a cluster: its state, and the file for it.
 pub struct Driver {
@@ -98,6 +101,9 @@ fn the_activity_of_the_units_is_shown_and_exported() {
     hopper.sm_clock = Some(1410);
     hopper.energy_mj = Some(7_500);
     hopper.capped_ns = BTreeMap::from([(0, 4_000_000_000)]);
+    (hopper.ecc_corrected, hopper.rows_remapped) = (Some(3), Some((1, 0)));
+    // An Xid of a program, which is no fault of the GPU.
+    hopper.events = Some(vec![Event { kind: XID, data: 31 }]);
     // Multiprocessors, tensor cores and memory bandwidth, by `nvmlGpmMetricId_t`.
     hopper.counters = Some(BTreeMap::from([(2, 35.5), (5, 20.0), (10, 12.0)]));
     let (cluster, _driver) = cluster_of(vec![hopper, device(1)]);
@@ -112,6 +118,7 @@ fn the_activity_of_the_units_is_shown_and_exported() {
         "temp     41 °C, memory 52 °C",
         "power    66 W, 1410 MHz",
         "slowed   4 s by its power limit",
+        "errors   3 corrected memory errors, 1 replaced memory row, Xid 31",
     ] {
         let is_there = page.lines().any(|it| it.split_whitespace().eq(line.split_whitespace()));
         assert!(is_there, "{line}: {page}");
@@ -121,6 +128,8 @@ fn the_activity_of_the_units_is_shown_and_exported() {
         ("gpool_gpu_sm_active_ratio", "} 0.355"),
         ("gpool_gpu_energy_joules_total", "} 7.5"),
         ("gpool_gpu_throttle_seconds_total", "reason=\"power\"} 4.0"),
+        ("gpool_gpu_ecc_errors_total", "type=\"corrected\"} 3.0"),
+        ("gpool_gpu_xid_errors_total", "xid=\"31\"} 1.0"),
     ] {
         let rows = || metrics.lines().filter(|line| line.starts_with(name));
         assert_eq!(rows().count(), 1, "{name}: {metrics}");

@@ -59,7 +59,7 @@ pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
     for (node, held, kept) in devices.await? {
         for ((device, mut held), kept) in node.devices.iter().zip(held).zip(kept) {
             held.lending = lending.remove(&device.uuid).unwrap_or_default();
-            let sample = samples.get(&device.uuid).copied().unwrap_or_default();
+            let sample = samples.get(&device.uuid).cloned().unwrap_or_default();
             gpus.push(Gpu::new(&node, device, kept, sample, &held));
         }
     }

@@ -2,6 +2,7 @@
 //! is counted since the server started.
 
 mod dcgm;
+mod errors;
 mod forecast;
 mod running;
 
@@ -373,6 +374,7 @@ impl Page {
             by.into_iter().filter_map(row).collect::<Vec<_>>()
         });
         self.numbers("gpool_gpu_pcie_bytes_per_second", "Traffic over PCIe", pcie);
+        self.gpu_errors(gpus);
         self.gpu_states(gpus);
     }
 

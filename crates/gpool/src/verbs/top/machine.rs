@@ -121,7 +121,7 @@ impl Machine {
                 ..device.clone()
             };
             let kept = Kept { allowed: true, drain: None, reservations: Vec::new() };
-            gpus.push(Gpu::new(&node, &device, kept, look.sample, &Held::default()));
+            gpus.push(Gpu::new(&node, &device, kept, look.sample.clone(), &Held::default()));
         }
         for process in &processes {
             if let (Some(spent), Some(started)) = (ticks(process.pid), process.started) {

@@ -83,6 +83,15 @@ impl Page {
         each("DCGM_FI_PROF_DRAM_ACTIVE", "Fraction of active memory cycles", &|gpu| {
             gpu.detail.dram_active
         });
+        each("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Rows remapped, corrected errors", &|gpu| {
+            gpu.detail.errors.rows_corrected.map(float)
+        });
+        each("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Rows remapped, other errors", &|gpu| {
+            gpu.detail.errors.rows_uncorrected.map(float)
+        });
+        each("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed", &|gpu| {
+            gpu.detail.errors.remap_failed.map(|failed| if failed { 1.0 } else { 0.0 })
+        });
         // A counter there. Its name lacks the suffix that OpenMetrics wants of counters.
         each("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy since boot in mJ", &|gpu| {
             gpu.detail.energy_j.map(|joules| joules * 1000.0)
