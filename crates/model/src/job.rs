@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::ArrayState;
 pub use crate::id::BlobId;
 use crate::id::{Attempt, Generation, JobId, Version};
-use crate::notify::NotifyRule;
+use crate::notify::{NearLimit, NotifyOn, NotifyRule};
 use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 pub use course::{Again, Course, PastAttempt, TaskCourse, Unmet};
@@ -104,6 +104,17 @@ impl Job {
             Some(_) => Holder::Admin,
             None => Holder::User,
         }
+    }
+
+    /// When its owner is warned about a time limit: `None` unless it runs, asks for this message and
+    /// has not had it for this limit.
+    #[must_use]
+    pub fn near_limit_at(&self, limit: Millis) -> Option<Timestamp> {
+        let Phase::Running { started_at, .. } = &self.phase else { return None };
+        let asks = self.notify.iter().any(|rule| rule.on.contains(&NotifyOn::NearLimit));
+        let is_due = asks && self.course.warned_limit != Some(limit);
+        let ran = self.course.paused.saturating_add(NearLimit::warns_after(limit));
+        is_due.then(|| started_at.after(ran))
     }
 
     /// The run time of its program in this attempt up to `now`, without pauses.

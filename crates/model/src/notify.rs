@@ -33,15 +33,18 @@ pub enum NotifyOn {
     Idle,
     /// It uses more GPU memory than its limit, and the policy for such jobs warns its owner.
     OverLimit,
+    /// It has used most of its time limit.
+    NearLimit,
 }
 
 impl NotifyOn {
     /// Every event with its name, in the order of a job's life.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("hold", Self::Hold),
         ("start", Self::Start),
         ("idle", Self::Idle),
         ("over_limit", Self::OverLimit),
+        ("near_limit", Self::NearLimit),
         ("done", Self::Done),
         ("fail", Self::Fail),
         ("timeout", Self::Timeout),
@@ -60,7 +63,7 @@ impl NotifyOn {
             Self::Timeout => state == JobState::TimedOut,
             Self::Cancel => state == JobState::Cancelled,
             Self::Hold => state == JobState::Held,
-            Self::Idle | Self::OverLimit => false,
+            Self::Idle | Self::OverLimit | Self::NearLimit => false,
         }
     }
 
@@ -225,6 +228,26 @@ pub struct JobNews {
     /// The memory above its limit, if that is the news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_memory: Option<OverMemory>,
+    /// Its time limit and the time left, if that is the news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_limit: Option<NearLimit>,
+}
+
+/// A time limit that a job has nearly used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearLimit {
+    /// The limit.
+    pub limit: Millis,
+    /// The rest of it.
+    pub left: Millis,
+}
+
+impl NearLimit {
+    /// The run time after which the owner of a job is warned: 90 % of the limit.
+    #[must_use]
+    pub fn warns_after(limit: Millis) -> Millis {
+        limit.saturating_sub(limit.div_floor(10))
+    }
 }
 
 impl JobNews {
@@ -232,7 +255,8 @@ impl JobNews {
     #[must_use]
     pub fn instead(&self) -> Option<NotifyOn> {
         let over = self.over_memory.map(|_| NotifyOn::OverLimit);
-        over.or(self.idle_since.map(|_| NotifyOn::Idle))
+        let near = self.near_limit.map(|_| NotifyOn::NearLimit);
+        over.or(self.idle_since.map(|_| NotifyOn::Idle)).or(near)
     }
 
     /// The name of the event, or of the new state.

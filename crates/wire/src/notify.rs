@@ -187,7 +187,8 @@ pub struct Message {
     pub api_version: String,
     /// ID of the message, as in the header `webhook-id`. All attempts to send it use the same ID.
     pub id: String,
-    /// Type of the message: `job.` and the new state of the job, or `job.idle`.
+    /// Type of the message: `job.` and the new state of the job, or an event in place of it, such as
+    /// `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.
@@ -243,6 +244,12 @@ pub struct MessageJob {
     /// GPU memory of that device that the job may use, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory_limit: Option<u64>,
+    /// Time limit in seconds, in a `job.near_limit` message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_s: Option<f64>,
+    /// Time left until the limit in seconds, in a `job.near_limit` message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_left_s: Option<f64>,
 }
 
 impl From<&Delivery> for Message {
@@ -285,6 +292,8 @@ impl From<&JobNews> for MessageJob {
             idle_since: news.idle_since.map(Time),
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),
+            time_limit_s: news.near_limit.map(|near| seconds(near.limit)),
+            time_left_s: news.near_limit.map(|near| seconds(near.left)),
         }
     }
 }
@@ -298,7 +307,8 @@ pub struct Notification {
     pub job: String,
     /// User that owns the job.
     pub user: String,
-    /// Type of the message: `job.` and the new state of the job, or `job.idle`.
+    /// Type of the message: `job.` and the new state of the job, or an event in place of it, such as
+    /// `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.

@@ -18,6 +18,7 @@ pub static SLURM: &Events = &[
     ("END", &["end"]),
     ("FAIL", &["fail"]),
     ("TIME_LIMIT", &["timeout"]),
+    ("TIME_LIMIT_90", &["near_limit"]),
     ("ALL", &["start", "end"]),
 ];
 

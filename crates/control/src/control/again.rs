@@ -140,6 +140,7 @@ impl Control {
         course.resized = 0;
         course.not_pausable = None;
         course.not_released = None;
+        course.warned_limit = None;
         course.remember(PastAttempt {
             attempt: job.attempt,
             outcome: end.outcome,

@@ -1,8 +1,11 @@
-//! Changes of jobs at a certain time: they may be considered, are released, or become too late for
-//! their deadline.
+//! Changes of jobs at a certain time: they may be considered, are released, become too late for
+//! their deadline, or near their time limit.
+
+use std::sync::Arc;
 
 use gpool_model::event::Journaled;
 use gpool_model::job::EndCause;
+use gpool_model::notify::NearLimit;
 use gpool_model::{Event, JobId, Phase};
 
 use crate::control::Control;
@@ -47,7 +50,26 @@ impl Control {
                 };
             }
             Phase::Waiting { .. } if is_ready => job.phase = Phase::Pending { since },
+            Phase::Running { .. } => return self.warn_near_limit(id),
             _ => return,
+        }
+        self.put_job(job);
+    }
+
+    /// Warns the owner of a job that has used most of its time limit, once for each limit of an
+    /// attempt.
+    fn warn_near_limit(&mut self, id: JobId) {
+        let Some(row) = self.world.job(id) else { return };
+        let Some(limit) = row.spec.time_limit else { return };
+        if row.job.near_limit_at(limit).is_none_or(|at| at > self.now) {
+            return;
+        }
+        let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
+        let left = limit.saturating_sub(job.ran(self.now));
+        job.course.warned_limit = Some(limit);
+        // After the limit, another message reports the end.
+        if !left.is_zero() {
+            self.tell_near_limit(&spec, &job, NearLimit { limit, left });
         }
         self.put_job(job);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
-use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent, host_of, origin_of};
+use gpool_model::notify::{Delivery, DeliveryId, JobNews, NearLimit, Sent, host_of, origin_of};
 use gpool_model::over_limit::OverMemory;
 use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
 
@@ -155,6 +155,12 @@ impl Control {
         self.tell_news(spec, job, &JobNews { over_memory: Some(memory), ..news });
     }
 
+    /// Puts messages about a job near its time limit into the outbox.
+    pub(crate) fn tell_near_limit(&mut self, spec: &JobSpec, job: &Job, near: NearLimit) {
+        let news = self.news(spec, job, job.phase.state());
+        self.tell_news(spec, job, &JobNews { near_limit: Some(near), ..news });
+    }
+
     fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: &JobNews) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
@@ -217,6 +223,7 @@ impl Control {
             usage: end.filter(|end| end.started_at.is_some()).map(|end| end.usage),
             idle_since: None,
             over_memory: None,
+            near_limit: None,
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::JobState;
 use gpool_model::notify::{Delivery, Sent};
 use gpool_model::{
-    Command, Event, JobId, JobPatch, JobVerb, Millis, NewJob, NotifyOn, NotifyRule, Phase, Record,
-    Timestamp,
+    Command, Event, JobId, JobPatch, JobVerb, LimitChange, Millis, NewJob, NotifyOn, NotifyRule,
+    Phase, Record, Timestamp,
 };
 
 use crate::harness::{Harness, ana, bo, job, root};
@@ -280,4 +280,79 @@ fn a_refused_message_is_not_sent_again() {
     answer(&mut harness, &delivery, Sent::Refused { why: Arc::from("it answers 410") });
     assert!(deliveries(&harness)[0].given_up);
     assert_eq!(harness.control.next_timer().filter(|at| *at <= harness.now), None);
+}
+
+/// A job with a time limit of ten minutes.
+fn limited(on: &[NotifyOn]) -> NewJob {
+    told(on, "http://a/").with(|it| it.time_limit = Some(Millis::from_mins(10)))
+}
+
+fn extend(harness: &mut Harness, id: JobId, mins: u32) {
+    let change = LimitChange::To { limit: Some(Millis::from_mins(mins)) };
+    let command = Command::on(vec![id], JobVerb::Extend { change });
+    harness.command(&root(), command).expect("an admin may");
+}
+
+#[test]
+fn nine_tenths_of_a_time_limit_are_reported_once() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(limited(&[NotifyOn::NearLimit]));
+    let quiet = harness.add(limited(&[NotifyOn::Done]));
+    harness.started(id);
+    harness.started(quiet);
+    let at = harness.now.after(Millis::from_mins(9));
+    assert_eq!(harness.control.next_change(), Some(at));
+    pass_until(&mut harness, Timestamp::new(at.get() - 1));
+    assert_eq!(harness.sent, []);
+    harness.slow_store();
+    pass_until(&mut harness, at);
+    assert_eq!(harness.sent, [], "not before its mark is durable");
+    harness.catch_up();
+    let sent = harness.sent.pop().expect("it left");
+    let near = sent.news.near_limit.expect("it is the news");
+    assert_eq!((near.limit, near.left), (Millis::from_mins(10), Millis::from_mins(1)));
+    assert_eq!((sent.news.job, sent.news.what()), (id, "near_limit"));
+    answer(&mut harness, &sent, Sent::Taken);
+    harness.restart();
+    pass_until(&mut harness, at.after(Millis::from_secs(10)));
+    assert_eq!((&harness.sent[..], harness.control.next_change()), (&[][..], None));
+}
+
+#[test]
+fn a_warning_that_was_not_durable_at_a_crash_is_made_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(limited(&[NotifyOn::NearLimit]));
+    harness.started(id);
+    harness.slow_store();
+    let before = harness.records.clone();
+    let at = harness.now.after(Millis::from_mins(9));
+    pass_until(&mut harness, at);
+    harness.records = before;
+    harness.restart();
+    pass_until(&mut harness, at);
+    assert_eq!(harness.sent.len(), 1);
+}
+
+#[test]
+fn a_new_time_limit_or_attempt_is_reported_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(limited(&[NotifyOn::NearLimit]));
+    harness.started(id);
+    let began = harness.now;
+    let pass = |harness: &mut Harness, mins| pass_until(harness, began.after(mins));
+    pass(&mut harness, Millis::from_mins(9));
+    extend(&mut harness, id, 20);
+    pass(&mut harness, Millis::from_mins(17));
+    assert_eq!(harness.sent.len(), 1);
+    pass(&mut harness, Millis::from_mins(18));
+    let left = |delivery: &Delivery| delivery.news.near_limit.map(|near| near.left);
+    assert_eq!(harness.sent.iter().filter_map(left).last(), Some(Millis::from_mins(2)));
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Requeue { hold: false })).expect("hers");
+    let end = crate::harness::end(harness.now, None, true);
+    harness.say(id, gpool_model::agent::TaskIs::Ended(end));
+    harness.started(id);
+    let began = harness.now;
+    pass_until(&mut harness, began.after(Millis::from_mins(18)));
+    let attempts: Vec<u32> = deliveries(&harness).iter().map(|it| it.news.attempt.0).collect();
+    assert_eq!(attempts, [1, 1, 2]);
 }

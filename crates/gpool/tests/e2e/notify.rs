@@ -269,9 +269,9 @@ fn flags_of_other_schedulers_ask_for_mail() {
     };
     let sbatch = |flags: &[&str]| notify(&[&["sbatch", "--hold", "--wrap=true"], flags].concat());
     let user = "--mail-user=ana@example.org";
-    let (rules, said) = sbatch(&["--mail-type=END,TIME_LIMIT_90", user]);
-    assert_eq!(rules, ["done,fail,cancel@mailto:ana@example.org"]);
-    assert!(said.contains("ignored: --mail-type=TIME_LIMIT_90"), "{said}");
+    let (rules, said) = sbatch(&["--mail-type=END,TIME_LIMIT_90,TIME_LIMIT_80", user]);
+    assert_eq!(rules, ["done,fail,cancel,near_limit@mailto:ana@example.org"]);
+    assert!(said.contains("ignored: --mail-type=TIME_LIMIT_80"), "{said}");
     let (rules, said) = sbatch(&["--mail-type=ALL", "--mail-user", "ana"]);
     assert_eq!(rules, ["start,done,fail,cancel@mailto:ana@localhost"]);
     assert!(!said.contains("ignored") && !said.contains("can't send mail"), "{said}");
@@ -326,4 +326,29 @@ fn a_chat_gets_a_line_of_text() {
     assert_eq!(got[0].json(), serde_json::json!({ "text": said }));
     cluster.gpool(["submit", "--notify", "done@slack+mailto:a@b", "--", "true"]).refused(2, &[]);
     cluster.gpool(["submit", "--notify", "done@slack+ftp://a/b", "--", "true"]).refused(2, &[]);
+}
+
+#[test]
+fn a_job_near_its_time_limit_is_reported_once_for_each_limit() {
+    let mut cluster = Cluster::new("none");
+    let endpoint = Endpoint::new(|_| Some(200));
+    let gate = Gate::new(&cluster, "gate");
+    let rule = format!("near_limit@{}", endpoint.url);
+    let id = cluster.sh(&["--time", "20s", "--notify", &rule], &gate.line());
+    let message = endpoint.until_got(1).remove(0).json();
+    assert_eq!(message["type"], "job.near_limit");
+    let data = &message["data"];
+    assert_eq!((&data["state"], &data["time_limit_s"]), (&"running".into(), &20.0.into()));
+    let left = data["time_left_s"].as_f64().unwrap();
+    assert!(left > 0.0 && left <= 2.0, "{left}");
+    cluster.gpool(["extend", &id, "--to", "21s"]).ok();
+    assert_eq!(endpoint.until_got(2)[1].json()["data"]["time_limit_s"], 21.0);
+    cluster.gpool(["extend", &id, "--to", "1h"]).ok();
+    until_so("both are taken", || cluster.client().status().unwrap().notifications.taken == 2);
+    cluster.kill();
+    cluster.up();
+    cluster.until_is(&id, "running");
+    gate.open();
+    cluster.until_is(&id, "succeeded");
+    assert_eq!(endpoint.got().len(), 2);
 }

@@ -57,6 +57,9 @@ pub struct Course {
     /// Why it can't be paused, if that was tried in this attempt: its next exit is used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_pausable: Option<Arc<str>>,
+    /// The time limit that its owner was warned about in this attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warned_limit: Option<Millis>,
     /// Why its devices were not released when it was last idle, if they should have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_released: Option<Arc<str>>,
@@ -100,6 +103,7 @@ impl Usual for Course {
         forgiven: GpuTime::ZERO,
         paused: Millis::ZERO,
         not_pausable: None,
+        warned_limit: None,
         not_released: None,
         tasks: Vec::new(),
         n_joiners: 0,

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpool_model::Bytes;
 use gpool_model::notify::{Delivery, Sent};
+use gpool_model::{Bytes, Millis};
 use gpool_wire::NodeUse;
 use gpool_wire::live_usage::io;
 use gpool_wire::notify::{MessageJob, is_mail_address};
@@ -166,8 +166,20 @@ fn state(job: &MessageJob) -> String {
         let [used, limit] = [used, limit].map(Bytes::new);
         format!(", uses {used} of a GPU, its limit is {limit}")
     });
-    let news = idle.or(over).unwrap_or_default();
+    let near = job.time_left_s.zip(job.time_limit_s);
+    let near = near.map(|(left, limit)| format!(", {} left of {}", span(left), span(limit)));
+    let news = idle.or(over).or(near).unwrap_or_default();
     format!("{}{news}", job.state.as_str().replace('_', " "))
+}
+
+fn span(seconds: f64) -> Millis {
+    let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Millis::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The command that answers the news, if there is one.
+pub(super) fn advice(job: &MessageJob) -> Option<String> {
+    job.time_left_s.map(|_| format!("gpool extend {} +30m", job.id))
 }
 
 /// The news in one line.
@@ -213,5 +225,8 @@ fn body(job: &MessageJob) -> String {
         text.push_str(&format!("GPUs on {}: {used}\n", line(node)));
     }
     text.push_str(&format!("\ngpool show {0}\ngpool logs {0}\n", job.id));
+    if let Some(advice) = advice(job) {
+        text.push_str(&format!("{advice}\n"));
+    }
     text
 }

@@ -190,6 +190,8 @@ fn chat_text(job: &MessageJob) -> Vec<u8> {
     let text = mail::subject(job);
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let text = format!("{text} · {} · project {} · {} GPUs", job.user, job.project, job.gpus);
+    let advice = mail::advice(job).map(|it| format!(" · {it}")).unwrap_or_default();
+    let text = format!("{text}{advice}");
     serde_json::json!({ "text": text }).to_string().into_bytes()
 }
 

@@ -36,6 +36,7 @@ fn delivery(name: &str) -> Delivery {
         }),
         idle_since: None,
         over_memory: None,
+        near_limit: None,
     };
     let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
     let due = Timestamp::new(2);

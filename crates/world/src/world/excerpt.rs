@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpool_model::record::ClusterRecord;
 use gpool_model::{
-    JobId, JobNumber, Likeness, Node, PastRuns, Policy, Project, ProjectName, Reservation,
+    Job, JobId, JobNumber, Likeness, Node, PastRuns, Policy, Project, ProjectName, Reservation,
     ReservationName, Timestamp, Used,
 };
 
@@ -95,7 +95,8 @@ impl Excerpt {
             world.put_reservation(reservation.clone());
         }
         for row in self.jobs.values() {
-            world.add_job(row.spec.clone(), row.job.clone());
+            // A hypothetical state sends no messages, and needs no time for them.
+            world.add_job(row.spec.clone(), Job { notify: Vec::new(), ..row.job.clone() });
         }
         world.take_changes();
         world.advance(now);

@@ -149,8 +149,8 @@ pub fn latest_start(life: &Life, time_limit: Option<Millis>) -> Option<Timestamp
     Some(Timestamp::new(deadline.get().saturating_sub(limit.get())))
 }
 
-/// Returns when time alone changes a job: when it may be considered, and when it is too late for
-/// its deadline.
+/// Returns when time alone changes a job: when it may be considered, when it is too late for its
+/// deadline, and when its owner is warned about its time limit.
 fn moments(row: &JobRow) -> [Option<Timestamp>; 2] {
     let late = || {
         let latest = latest_start(&row.spec.life, row.spec.time_limit)?;
@@ -160,9 +160,11 @@ fn moments(row: &JobRow) -> [Option<Timestamp>; 2] {
         Phase::Held { .. } => [row.job.course.release_at, late()],
         Phase::Waiting { .. } => [row.spec.life.begin.max(row.job.course.backoff_until), late()],
         Phase::Pending { .. } => [None, late()],
+        Phase::Running { .. } => {
+            [row.spec.time_limit.and_then(|limit| row.job.near_limit_at(limit)), None]
+        }
         Phase::Underway { .. }
         | Phase::Starting { .. }
-        | Phase::Running { .. }
         | Phase::Paused { .. }
         | Phase::Stopping { .. }
         | Phase::Ended(_) => [None, None],
