@@ -15,6 +15,7 @@ mod hold_missing;
 mod idle;
 mod jobs;
 mod judge;
+mod late;
 mod moments;
 pub(crate) mod nodes;
 mod outbox;
@@ -375,6 +376,7 @@ impl Control {
             Command::Undrain { targets } => self.undrain(caller, &targets),
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
             Command::SetOverspent { all } => self.set_overspent(caller, all),
+            Command::ReportLate { jobs } => self.report_late(caller, jobs),
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
             Command::LabelNodes { nodes, change } => self.label_nodes(caller, &nodes, &change),

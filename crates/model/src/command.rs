@@ -174,6 +174,11 @@ pub enum Command {
         /// The budgets.
         all: Vec<crate::budget::Overspent>,
     },
+    /// Report pending jobs that missed their forecasts; the server itself asks for this.
+    ReportLate {
+        /// The jobs.
+        jobs: Vec<crate::notify::LateJob>,
+    },
     /// Create, change and delete projects.
     ChangeProjects(ProjectsAsk),
     /// Set how the scheduler chooses whole devices.

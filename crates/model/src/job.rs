@@ -106,6 +106,16 @@ impl Job {
         }
     }
 
+    /// Whether its owner is to get a message if it misses its forecast: once, and only while it is
+    /// pending. An array sends messages only at its end.
+    #[must_use]
+    pub fn reports_late(&self) -> bool {
+        let asks = self.notify.iter().any(|rule| rule.on.contains(&NotifyOn::Late));
+        let is_alone = self.array.is_none() && self.id.element.is_none();
+        let waits = matches!(self.phase, Phase::Pending { .. });
+        asks && is_alone && waits && !self.course.late_sent
+    }
+
     /// When its owner is warned about a time limit: `None` unless it runs, asks for this message and
     /// has not had it for this limit.
     #[must_use]

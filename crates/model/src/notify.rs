@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Attempt, JobId, ProjectName};
+use crate::id::{Attempt, JobId, ProjectName, Version};
 use crate::job::end::Usage;
 use crate::job::owner::Owner;
 use crate::job::state::JobState;
@@ -35,12 +35,15 @@ pub enum NotifyOn {
     OverLimit,
     /// It has used most of its time limit.
     NearLimit,
+    /// It did not start by its first forecast.
+    Late,
 }
 
 impl NotifyOn {
     /// Every event with its name, in the order of a job's life.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 10] = [
         ("hold", Self::Hold),
+        ("late", Self::Late),
         ("start", Self::Start),
         ("idle", Self::Idle),
         ("over_limit", Self::OverLimit),
@@ -63,7 +66,7 @@ impl NotifyOn {
             Self::Timeout => state == JobState::TimedOut,
             Self::Cancel => state == JobState::Cancelled,
             Self::Hold => state == JobState::Held,
-            Self::Idle | Self::OverLimit | Self::NearLimit => false,
+            Self::Idle | Self::OverLimit | Self::NearLimit | Self::Late => false,
         }
     }
 
@@ -231,6 +234,38 @@ pub struct JobNews {
     /// Its time limit and the time left, if that is the news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_limit: Option<NearLimit>,
+    /// The forecast that it missed, if that is the news.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Box<Late>>,
+}
+
+/// A forecast that a pending job missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// When the forecast was made.
+    pub made_at: Timestamp,
+    /// Its p90: nine of ten jobs start by then.
+    pub p90: Timestamp,
+    /// Why the job waits now, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+    /// The median of the present forecast, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_p50: Option<Timestamp>,
+    /// The p90 of the present forecast, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_p90: Option<Timestamp>,
+}
+
+/// A pending job that missed its forecast, as the server reports it to the state machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateJob {
+    /// The job.
+    pub job: JobId,
+    /// The version that the forecast is for: after an edit, it no longer counts.
+    pub version: Version,
+    /// The forecast.
+    pub late: Late,
 }
 
 /// A time limit that a job has nearly used up.
@@ -256,7 +291,8 @@ impl JobNews {
     pub fn instead(&self) -> Option<NotifyOn> {
         let over = self.over_memory.map(|_| NotifyOn::OverLimit);
         let near = self.near_limit.map(|_| NotifyOn::NearLimit);
-        over.or(self.idle_since.map(|_| NotifyOn::Idle)).or(near)
+        let late = self.late.as_ref().map(|_| NotifyOn::Late);
+        over.or(self.idle_since.map(|_| NotifyOn::Idle)).or(near).or(late)
     }
 
     /// The name of the event, or of the new state.

@@ -146,6 +146,7 @@ fn of_command(command: &Command) -> String {
             format!("label {} {}", some(&names), some(&labels))
         }
         Command::SetOverspent { all } => format!("{} budgets are used up", all.len()),
+        Command::ReportLate { jobs } => format!("{} jobs missed their forecasts", jobs.len()),
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

@@ -6,13 +6,14 @@
 //! of the cluster's state: without the file, learning begins anew.
 
 pub(crate) mod kept;
+mod late;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_control::forecast::{self, Learnt, Part};
 use gpool_model::job::JobState;
-use gpool_model::{Eta, Phase, Timestamp};
+use gpool_model::{Eta, Phase, Refusal, Timestamp};
 use gpool_world::Snapshot;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant as Moment, sleep_until};
@@ -38,6 +39,7 @@ pub(crate) async fn keep(handle: CoreHandle) {
     let mut is_due = true;
     let mut next = Moment::now() + SETTLE;
     let mut save_at = Moment::now() + SAVE;
+    let mut late_at = None;
     loop {
         tokio::select! {
             notice = notices.recv() => match notice {
@@ -68,7 +70,16 @@ pub(crate) async fn keep(handle: CoreHandle) {
                 if make(&handle, heard).await.is_none() {
                     return;
                 }
+                match late::report(&handle).await {
+                    Ok(next_late) => late_at = next_late,
+                    Err(Refusal::ShuttingDown) => return,
+                    Err(refusal) => tracing::warn!(?refusal, "can't report late jobs"),
+                }
                 next = Moment::now() + PAUSE.max(began.elapsed() * PAUSE_PER_COST);
+            }
+            // A message about a late job has a new forecast.
+            () = sleep_until(late_at.unwrap_or(next)), if !is_due && late_at.is_some() => {
+                (is_due, late_at) = (true, None);
             }
             () = sleep_until(next + STALE), if !is_due => {
                 is_due = !forecaster.last().etas.is_empty();

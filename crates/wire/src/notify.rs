@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gpool_model::escape::{is_unprintable, repeated};
 use gpool_model::job::JobState;
-use gpool_model::notify::{Delivery, JobNews, NotifyOn, NotifyRule, origin_of};
+use gpool_model::notify::{Delivery, JobNews, Late, NotifyOn, NotifyRule, origin_of};
 use gpool_model::{Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -250,6 +250,36 @@ pub struct MessageJob {
     /// Time left until the limit in seconds, in a `job.near_limit` message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_left_s: Option<f64>,
+    /// The forecast that the job missed, in a `job.late` message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<MessageLate>,
+}
+
+/// A forecast that a pending job missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MessageLate {
+    /// Time at which the forecast was made.
+    pub forecast_at: Time,
+    /// 90th percentile of the start in that forecast.
+    pub forecast_p90: Time,
+    /// Why the job waits now. May change.
+    pub reason: Option<String>,
+    /// Median of the start in the present forecast.
+    pub new_p50: Option<Time>,
+    /// 90th percentile of the start in the present forecast.
+    pub new_p90: Option<Time>,
+}
+
+impl From<&Late> for MessageLate {
+    fn from(late: &Late) -> Self {
+        Self {
+            forecast_at: Time(late.made_at),
+            forecast_p90: Time(late.p90),
+            reason: late.reason.as_deref().map(str::to_owned),
+            new_p50: late.new_p50.map(Time),
+            new_p90: late.new_p90.map(Time),
+        }
+    }
 }
 
 impl From<&Delivery> for Message {
@@ -293,6 +323,7 @@ impl From<&JobNews> for MessageJob {
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),
             time_limit_s: news.near_limit.map(|near| seconds(near.limit)),
+            late: news.late.as_deref().map(MessageLate::from),
             time_left_s: news.near_limit.map(|near| seconds(near.left)),
         }
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
-use gpool_model::notify::{Delivery, DeliveryId, JobNews, NearLimit, Sent, host_of, origin_of};
+use gpool_model::notify::{
+    Delivery, DeliveryId, JobNews, Late, NearLimit, Sent, host_of, origin_of,
+};
 use gpool_model::over_limit::OverMemory;
 use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
 
@@ -161,6 +163,12 @@ impl Control {
         self.tell_news(spec, job, &JobNews { near_limit: Some(near), ..news });
     }
 
+    /// Puts messages about a job that missed its forecast into the outbox.
+    pub(crate) fn tell_late(&mut self, spec: &JobSpec, job: &Job, late: Late) {
+        let news = self.news(spec, job, job.phase.state());
+        self.tell_news(spec, job, &JobNews { late: Some(Box::new(late)), ..news });
+    }
+
     fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: &JobNews) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
@@ -224,6 +232,7 @@ impl Control {
             idle_since: None,
             over_memory: None,
             near_limit: None,
+            late: None,
         }
     }
 

@@ -60,6 +60,14 @@ pub struct Told {
     pub p90: Timestamp,
 }
 
+impl Told {
+    /// After this time, a job that has not started missed its forecast.
+    #[must_use]
+    pub fn is_missed_after(&self) -> Timestamp {
+        self.p90.after(Learnt::MOMENT)
+    }
+}
+
 impl Default for Learnt {
     fn default() -> Self {
         let bucket = |lead_from| Bucket {

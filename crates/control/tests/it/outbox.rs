@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use gpool_model::job::JobState;
-use gpool_model::notify::{Delivery, Sent};
+use gpool_model::notify::{Delivery, Late, LateJob, Sent};
 use gpool_model::{
     Command, Event, JobId, JobPatch, JobVerb, LimitChange, Millis, NewJob, NotifyOn, NotifyRule,
-    Phase, Record, Timestamp,
+    Phase, Record, Timestamp, Version,
 };
 
 use crate::harness::{Harness, ana, bo, job, root};
@@ -355,4 +355,48 @@ fn a_new_time_limit_or_attempt_is_reported_again() {
     pass_until(&mut harness, began.after(Millis::from_mins(18)));
     let attempts: Vec<u32> = deliveries(&harness).iter().map(|it| it.news.attempt.0).collect();
     assert_eq!(attempts, [1, 1, 2]);
+}
+
+fn report_late(harness: &mut Harness, job: JobId, version: Version) {
+    let (made_at, p90) = (Timestamp::new(1), harness.now);
+    let late = Late { made_at, p90, reason: None, new_p50: None, new_p90: None };
+    let command = Command::ReportLate { jobs: vec![LateJob { job, version, late }] };
+    assert!(harness.command(&ana(), command.clone()).is_err(), "only the server may");
+    harness.command(&root(), command).expect("the server may");
+}
+
+#[test]
+fn a_missed_forecast_is_reported_once_for_each_job() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(waits(&[NotifyOn::Late], "http://a/"));
+    let quiet = harness.add(waits(&[NotifyOn::Done], "http://b/"));
+    let runs = harness.add(told(&[NotifyOn::Late], "http://c/"));
+    harness.started(runs);
+    for job in [quiet, runs] {
+        report_late(&mut harness, job, Version(1));
+    }
+    report_late(&mut harness, id, Version(2));
+    assert_eq!(harness.sent, [], "an edit makes a forecast void");
+    report_late(&mut harness, id, Version(1));
+    let sent = harness.sent.pop().expect("it left");
+    assert_eq!((sent.news.job, sent.news.what()), (id, "late"));
+    answer(&mut harness, &sent, Sent::Taken);
+    report_late(&mut harness, id, Version(1));
+    harness.restart();
+    report_late(&mut harness, id, Version(1));
+    assert_eq!(harness.sent, []);
+}
+
+#[test]
+fn a_report_of_a_missed_forecast_that_a_crash_lost_is_made_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(waits(&[NotifyOn::Late], "http://a/"));
+    let before = harness.records.clone();
+    report_late(&mut harness, id, Version(1));
+    harness.sent.clear();
+    harness.records = before;
+    harness.restart();
+    assert_eq!(harness.sent, []);
+    report_late(&mut harness, id, Version(1));
+    assert_eq!(harness.sent.len(), 1);
 }

@@ -352,3 +352,32 @@ fn a_job_near_its_time_limit_is_reported_once_for_each_limit() {
     cluster.until_is(&id, "succeeded");
     assert_eq!(endpoint.got().len(), 2);
 }
+
+#[test]
+fn a_job_that_misses_its_forecast_is_reported_once() {
+    let mut cluster = Cluster::new("sim:1xH100-80G");
+    let endpoint = Endpoint::new(|_| Some(200));
+    let gate = Gate::new(&cluster, "gate");
+    let flags = ["--gpus", "1", "--time", "10s", "--grace", "1s"];
+    let first = cluster.sh(&flags, &gate.line());
+    cluster.until_is(&first, "running");
+    let rule = format!("late@{}", endpoint.url);
+    let id = cluster.sh(&["--gpus", "1", "--time", "1m", "--notify", &rule], "true");
+    let told = || cluster.client().forecast_state().unwrap().n_told;
+    until_so("it has a forecast", || told() == 1);
+    cluster.gpool(["extend", &first, "--to", "1h"]).ok();
+    let message = endpoint.until_got(1).remove(0).json();
+    assert_eq!((&message["type"], &message["data"]["id"]), (&"job.late".into(), &(&*id).into()));
+    let late = &message["data"]["late"];
+    for key in ["forecast_at", "forecast_p90", "new_p50", "reason"] {
+        assert!(late[key].is_string(), "{key}: {late}");
+    }
+    assert!(late["new_p50"].as_str() > late["forecast_p90"].as_str(), "{late}");
+    until_so("it is taken", || cluster.client().status().unwrap().notifications.taken == 1);
+    cluster.kill();
+    cluster.up();
+    cluster.until_is(&id, "pending");
+    gate.open();
+    cluster.until_is(&id, "succeeded");
+    assert_eq!(endpoint.got().len(), 1);
+}

@@ -57,6 +57,9 @@ pub struct Course {
     /// Why it can't be paused, if that was tried in this attempt: its next exit is used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_pausable: Option<Arc<str>>,
+    /// Whether its owner got the message that it did not start by its forecast.
+    #[serde(skip_serializing_if = "is_false")]
+    pub late_sent: bool,
     /// The time limit that its owner was warned about in this attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warned_limit: Option<Millis>,
@@ -103,6 +106,7 @@ impl Usual for Course {
         forgiven: GpuTime::ZERO,
         paused: Millis::ZERO,
         not_pausable: None,
+        late_sent: false,
         warned_limit: None,
         not_released: None,
         tasks: Vec::new(),

@@ -168,7 +168,9 @@ fn state(job: &MessageJob) -> String {
     });
     let near = job.time_left_s.zip(job.time_limit_s);
     let near = near.map(|(left, limit)| format!(", {} left of {}", span(left), span(limit)));
-    let news = idle.or(over).or(near).unwrap_or_default();
+    let late = job.late.as_ref();
+    let late = late.map(|it| format!(", not started by {} as forecast", it.forecast_p90));
+    let news = idle.or(over).or(near).or(late).unwrap_or_default();
     format!("{}{news}", job.state.as_str().replace('_', " "))
 }
 
@@ -179,7 +181,8 @@ fn span(seconds: f64) -> Millis {
 
 /// The command that answers the news, if there is one.
 pub(super) fn advice(job: &MessageJob) -> Option<String> {
-    job.time_left_s.map(|_| format!("gpool extend {} +30m", job.id))
+    let late = job.late.as_ref().map(|_| format!("gpool why {}", job.id));
+    job.time_left_s.map(|_| format!("gpool extend {} +30m", job.id)).or(late)
 }
 
 /// The news in one line.
@@ -194,11 +197,18 @@ fn body(job: &MessageJob) -> String {
     let at = |time: Option<gpool_wire::Time>| time.map(|time| time.to_string());
     let ran = job.ran_s.map(|seconds| format!("{seconds:.0} s"));
     let (usage, peak) = (job.usage, |bytes| format!("at most {}", Bytes::new(bytes)));
+    let late = job.late.as_ref();
+    let starts = late.and_then(|it| match (it.new_p50, it.new_p90) {
+        (Some(p50), Some(p90)) => Some(format!("likely by {p50}, 90 % by {p90}")),
+        (p50, _) => p50.map(|p50| format!("likely by {p50}")),
+    });
     let memory = usage.map(|it| it.memory_peak_together.unwrap_or(it.memory_peak));
     let nodes = Some(job.nodes.join(", ")).filter(|nodes| !nodes.is_empty());
     let facts = [
         ("job", Some(format!("{} {}", job.id, job.name))),
         ("state", Some(state(job))),
+        ("reason", late.and_then(|it| it.reason.clone())),
+        ("start", starts),
         ("exit code", job.exit_code.map(|code| code.to_string())),
         ("user", Some(job.user.clone())),
         ("project", Some(job.project.clone())),

@@ -2,7 +2,7 @@
 //! the name of the job; the rest of a message is the server's.
 
 use gpool_model::job::{JobState, Owner, Usage};
-use gpool_model::notify::JobNews;
+use gpool_model::notify::{JobNews, Late, NearLimit};
 use gpool_model::{Attempt, Bytes, Millis, ProjectName, Timestamp};
 
 use std::sync::Arc;
@@ -37,6 +37,7 @@ fn delivery(name: &str) -> Delivery {
         idle_since: None,
         over_memory: None,
         near_limit: None,
+        late: None,
     };
     let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
     let due = Timestamp::new(2);
@@ -72,6 +73,50 @@ fn a_message_says_what_became_of_the_job() {
         "\r\nproject    red\r\n",
         "\r\nCPU time   5 s\r\nmemory     at most 3 GiB\r\ndisk       read 2 GiB\r\n",
         "\r\nGPUs on lab1: busy 93 %\r\nGPUs on lab2?Bcc: eve: busy 4 %\r\n",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+fn written_with(change: impl FnOnce(&mut JobNews)) -> String {
+    let settings = MailSettings { from: Some("gpool@lab".to_owned()), ..MailSettings::default() };
+    let mut delivery = delivery("train");
+    (delivery.news.exit_code, delivery.news.usage) = (None, None);
+    change(&mut delivery.news);
+    let message = settings.message(&delivery, Vec::new(), "ana@example.org").expect("a message");
+    String::from_utf8(message.formatted()).expect("ASCII")
+}
+
+#[test]
+fn a_warning_before_a_time_limit_names_the_rest_and_the_command() {
+    let text = written_with(|news| {
+        news.state = JobState::Running;
+        let (limit, left) = (Millis::from_mins(120), Millis::from_mins(12));
+        news.near_limit = Some(NearLimit { limit, left });
+    });
+    for words in ["running, 12m left of 2h00\r\n", "\r\ngpool extend 12 +30m\r\n"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn a_missed_forecast_is_reported_with_the_reason_and_the_new_one() {
+    let at = |secs| Timestamp::new(0).after(Millis::from_secs(secs));
+    let text = written_with(|news| {
+        news.state = JobState::Pending;
+        news.late = Some(Box::new(Late {
+            made_at: at(0),
+            p90: at(60),
+            reason: Some(Arc::from("no GPU is free")),
+            new_p50: Some(at(120)),
+            new_p90: Some(at(180)),
+        }));
+    });
+    for words in [
+        "not started by 1970-01-01T00:01:00Z as",
+        "\r\nreason     no GPU is free\r\n",
+        "\r\nstart      likely by 1970-01-01T00:02:00Z, 90 % by 1970-01-01T00:03:00Z\r\n",
+        "\r\ngpool why 12\r\n",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
