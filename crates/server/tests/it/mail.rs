@@ -113,9 +113,9 @@ fn a_missed_forecast_is_reported_with_the_reason_and_the_new_one() {
         }));
     });
     for words in [
-        "not started by 1970-01-01T00:01:00Z as",
+        ", not started by 1970-01-01T00:01:00.000Z as forecast\r\nreason ",
         "\r\nreason     no GPU is free\r\n",
-        "\r\nstart      likely by 1970-01-01T00:02:00Z, 90 % by 1970-01-01T00:03:00Z\r\n",
+        "\r\nstart      likely by 1970-01-01T00:02:00.000Z, 90 % by ",
         "\r\ngpool why 12\r\n",
     ] {
         assert!(text.contains(words), "{words}: {text}");
