@@ -116,8 +116,8 @@ impl Job {
         asks && is_alone && waits && !self.course.late_sent
     }
 
-    /// When its owner is warned about a time limit: `None` unless it runs, asks for this message and
-    /// has not had it for this limit.
+    /// When its owner is warned about a time limit: `None` unless it runs, asks for this message
+    /// and has not had it for this limit.
     #[must_use]
     pub fn near_limit_at(&self, limit: Millis) -> Option<Timestamp> {
         let Phase::Running { started_at, .. } = &self.phase else { return None };

@@ -187,8 +187,8 @@ pub struct Message {
     pub api_version: String,
     /// ID of the message, as in the header `webhook-id`. All attempts to send it use the same ID.
     pub id: String,
-    /// Type of the message: `job.` and the new state of the job, or an event in place of it, such as
-    /// `job.idle`.
+    /// Type of the message: `job.` and the new state of the job, or an event in place of it, for
+    /// example `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.
@@ -338,8 +338,8 @@ pub struct Notification {
     pub job: String,
     /// User that owns the job.
     pub user: String,
-    /// Type of the message: `job.` and the new state of the job, or an event in place of it, such as
-    /// `job.idle`.
+    /// Type of the message: `job.` and the new state of the job, or an event in place of it, for
+    /// example `job.idle`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.

@@ -346,7 +346,7 @@ fn a_new_time_limit_or_attempt_is_reported_again() {
     assert_eq!(harness.sent.len(), 1);
     pass(&mut harness, Millis::from_mins(18));
     let left = |delivery: &Delivery| delivery.news.near_limit.map(|near| near.left);
-    assert_eq!(harness.sent.iter().filter_map(left).last(), Some(Millis::from_mins(2)));
+    assert_eq!(harness.sent.iter().filter_map(left).next_back(), Some(Millis::from_mins(2)));
     harness.command(&ana(), Command::on(vec![id], JobVerb::Requeue { hold: false })).expect("hers");
     let end = crate::harness::end(harness.now, None, true);
     harness.say(id, gpool_model::agent::TaskIs::Ended(end));
