@@ -24,6 +24,8 @@ pub struct Surroundings<'a> {
     pub folder: &'a Path,
     /// The socket of the API.
     pub api: Option<&'a str>,
+    /// The job's trace, as `TRACEPARENT` has it.
+    pub trace: Option<&'a str>,
     /// The job's memory on its smallest device.
     pub gpu_memory: Option<GpuMemory>,
     /// The cap of the job's device memory.
@@ -132,6 +134,9 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     }
     ours.extend(of_array(order));
     ours.extend(of_limits(order, surroundings));
+    if let Some(trace) = surroundings.trace {
+        ours.push(("TRACEPARENT", trace.into()));
+    }
     if let Some(api) = surroundings.api {
         ours.push(("GPOOL_API", api.into()));
         // `gpool` and its shims in a job then talk to the server that runs the job.

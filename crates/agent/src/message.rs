@@ -35,6 +35,9 @@ pub(crate) struct Launch {
     pub output_limit: Bytes,
     /// The socket of the API, for the job's environment.
     pub api: Option<String>,
+    /// The job's trace, for its environment.
+    #[serde(default)]
+    pub trace: Option<String>,
     /// The task's memory on its smallest device.
     pub gpu_memory: Option<GpuMemory>,
     /// The cap of the task's device memory.

@@ -83,6 +83,8 @@ pub fn serve(
             1 => folder.clone(),
             _ => folder.join(name.as_str()),
         });
+        agent.trace_context =
+            config.telemetry.traces.is_some().then_some(gpool_server::trace_context);
         // A server without root has only one user.
         let is_shared = rustix::process::geteuid().is_root();
         let all = Some(agent.tasks_max).filter(|_| !is_shared);

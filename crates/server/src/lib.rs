@@ -60,6 +60,7 @@ pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use limits::Limits;
 pub use link::{AgentLink, AgentPorts, Recent};
 pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
+pub use lives::trace::context_of as trace_context;
 pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay};
 pub use run::run;

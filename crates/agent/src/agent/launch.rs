@@ -115,6 +115,7 @@ impl Runner {
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
+            trace: config.trace_context.map(|of| of(order.task().job, spec)),
             gpu_memory: memory.min_by_key(|it| (it.request, it.limit)),
             cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
             pausing: self.parts.devices.checkpoints(),

@@ -42,7 +42,7 @@ use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::attach::Opening;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, JobId, NodeName, TaskId};
-use gpool_model::job::BlobId;
+use gpool_model::job::{BlobId, JobSpec};
 use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, MilliCpu, Millis, Timestamp};
 use gpool_sys::cgroup::Site;
@@ -109,6 +109,8 @@ pub struct AgentConfig {
     pub loan_deadline: Millis,
     /// A folder for files that name the jobs of each GPU, for dcgm-exporter.
     pub job_files: Option<PathBuf>,
+    /// Makes the value of `TRACEPARENT` for a job, if jobs are traced.
+    pub trace_context: Option<fn(JobId, &JobSpec) -> String>,
     /// Memory for the last hour of devices, and again for that of the metrics of jobs.
     pub recent: Bytes,
 }
@@ -158,6 +160,7 @@ impl AgentConfig {
             isolate_gpus: true,
             loan_deadline: Millis::from_secs(30),
             job_files: None,
+            trace_context: None,
             recent: Self::RECENT,
         })
     }

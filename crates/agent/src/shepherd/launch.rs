@@ -74,6 +74,7 @@ impl Shepherd {
             switched_to: switched_to.as_ref(),
             folder: &folder,
             api: self.launch.api.as_deref(),
+            trace: self.launch.trace.as_deref(),
             gpu_memory: self.launch.gpu_memory,
             cap: self.launch.cap.as_ref(),
             element: self.launch.element.as_ref(),

@@ -90,6 +90,7 @@ fn made_with(
         switched_to: Some(&account),
         folder: Path::new("/s/jobs/7/1"),
         api: Some("/run/gpool/api.sock"),
+        trace: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         cap,
         gpu_memory: Some(GpuMemory { request: Bytes::from_gib(20), limit: Bytes::from_gib(80) }),
         element: None,
@@ -102,10 +103,16 @@ fn made_with(
 
 #[test]
 fn own_variables_override_the_submitters() {
-    let inherited =
-        [("CUDA_VISIBLE_DEVICES", "0"), ("A", "b"), ("HOME", "/root"), ("GPOOL_X", "y")];
+    let inherited = [
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        ("A", "b"),
+        ("HOME", "/root"),
+        ("GPOOL_X", "y"),
+        ("TRACEPARENT", "00-the-trace-of-the-submitter-01"),
+    ];
     let made = made(&order("7#1/0"), &inherited);
     for (name, value) in [
+        ("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         ("A", "b"),
         ("CUDA_VISIBLE_DEVICES", "GPU-2,GPU-5"),
         ("GPOOL_API", "/run/gpool/api.sock"),

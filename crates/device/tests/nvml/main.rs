@@ -340,7 +340,7 @@ fn faults_of_the_device_make_it_unhealthy_and_faults_of_programs_do_not() {
         other => panic!("{other:?}"),
     };
     assert!(why(machine.health(0)).starts_with("2 uncorrected memory errors"));
-    assert!(why(machine.health(1)).contains("wait for a reset"));
+    assert!(why(machine.health(1)).contains("waits for a reset"));
     assert_eq!(machine.health(2), DeviceHealth::Healthy);
     assert_eq!(why(machine.health(3)), "Xid 79");
     machine.edit(|state| {
@@ -351,7 +351,7 @@ fn faults_of_the_device_make_it_unhealthy_and_faults_of_programs_do_not() {
     machine.edit(|state| state.devices[1].remap_pending = Some(false));
     assert_eq!(machine.health(1), DeviceHealth::Healthy);
     machine.edit(|state| state.devices[1].retire_pending = Some(true));
-    assert!(why(machine.health(1)).contains("wait"), "pages of older devices");
+    assert!(why(machine.health(1)).contains("waits"), "pages of older devices");
     machine.edit(|state| state.devices[1].remap_failed = Some(true));
     assert!(why(machine.health(1)).contains("no spare row"));
 }

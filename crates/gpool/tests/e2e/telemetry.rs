@@ -1,5 +1,7 @@
-//! Files for dcgm-exporter, and the log as JSON.
+//! Files for dcgm-exporter, the trace of a job, and the log as JSON.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::Value;
@@ -46,4 +48,47 @@ fn the_log_can_be_json() {
         lines.iter().find(|line| line["message"] == "server started").expect("it is said");
     assert_eq!(started["level"], "INFO");
     assert!(started["term"].is_string() && started["timestamp"].is_string(), "{started}");
+}
+
+#[test]
+fn a_job_gets_its_own_trace() {
+    let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", receiver.local_addr().unwrap());
+    let mut cluster = with_settings("sim:1xH100-80G", &|_| format!("traces = {url:?}\n"));
+    cluster.variables.push(("TRACEPARENT".to_owned(), "00-of-the-submitter-01".to_owned()));
+    cluster.up();
+    let job = cluster.sh(&["--gpus", "1"], "echo $TRACEPARENT");
+    cluster.until_ended(&job);
+    let context = cluster.stdout_of(&job);
+    let [version, trace, parent, flags] = context.trim().split('-').collect::<Vec<_>>()[..] else {
+        panic!("{context}");
+    };
+    assert_eq!((version, flags), ("00", "01"));
+    let root = loop {
+        let spans = received(&receiver);
+        if let Some(root) = spans.into_iter().find(|span| span["name"] == "job") {
+            break root;
+        }
+    };
+    assert_eq!((&root["traceId"], &root["spanId"]), (&trace.into(), &parent.into()), "{root}");
+}
+
+/// The spans of the next request.
+fn received(receiver: &TcpListener) -> Vec<Value> {
+    let (stream, _) = receiver.accept().unwrap();
+    let mut request = BufReader::new(stream);
+    let mut length = 0;
+    let mut line = String::new();
+    while request.read_line(&mut line).unwrap() > 2 {
+        if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    request.read_exact(&mut body).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+    request.get_mut().write_all(answer).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
 }

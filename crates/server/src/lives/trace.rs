@@ -147,8 +147,8 @@ fn gather(inbox: &Receiver<Span>, first: Span) -> Vec<Span> {
 
 fn spans(passage: &Passage<'_>) -> Vec<Span> {
     let Passage { job, spec, from, to, revision, .. } = passage;
-    let trace_id = id_of(*job, spec, "trace", 16);
-    let root_id = id_of(*job, spec, "job", 8);
+    let trace_id = trace_of(*job, spec);
+    let root_id = root_of(*job, spec);
     let mut spans = Vec::new();
     if let Some(from) = from.filter(|from| from.since < to.since) {
         let what = format!("{} {} {}", from.attempt, from.state, from.since.get());
@@ -204,6 +204,24 @@ fn name(now: &Now) -> &'static str {
         "pending" => "queued",
         other => other,
     }
+}
+
+/// The trace of a job for its environment: the value of `TRACEPARENT`. Spans of its program then
+/// belong to the span of the whole job.
+///
+/// Source: W3C Trace Context, `traceparent` header, version 00, sampled.
+#[must_use]
+pub fn context_of(job: JobId, spec: &JobSpec) -> String {
+    format!("00-{}-{}-01", trace_of(job, spec), root_of(job, spec))
+}
+
+fn trace_of(job: JobId, spec: &JobSpec) -> String {
+    id_of(job, spec, "trace", 16)
+}
+
+/// The span of the whole job.
+fn root_of(job: JobId, spec: &JobSpec) -> String {
+    id_of(job, spec, "job", 8)
 }
 
 /// An ID in hexadecimal. The same job has the same IDs after a restart of the server.
