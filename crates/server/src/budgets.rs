@@ -112,7 +112,8 @@ pub fn spending(
         let report = Report { span, step: None, by: &[by], only: &[], n_groups: usize::MAX };
         for Priced { row, currency, sum } in cost::report(store, policy, &report)? {
             let Some(name) = row.names.and_then(|names| names.into_iter().next()) else { continue };
-            if currency != policy.prices.currency {
+            // No budget can stop processes that gpool did not start.
+            if currency != policy.prices.currency || row.is_outside {
                 continue;
             }
             let mut add = |payer: Payer| *spent.entry(payer).or_default() += sum.all();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool::render::cost::{self, COST};
 use gpool::render::gpus::GPUS;
 use gpool::render::jobs::JOBS;
+use gpool::render::usage::USAGE;
 use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
 use gpool_cli::args::list::{Format, ListFlags};
 use gpool_cli::hand_in::waits;
@@ -14,6 +15,7 @@ use gpool_cli::render::nodes::NODES;
 use gpool_cli::render::view::View;
 use gpool_model::Millis;
 use gpool_wire::cost::CostRow;
+use gpool_wire::usage::UsageRow;
 use gpool_wire::{Before, Event, RecoveredJob, Recovery};
 use insta::assert_snapshot;
 use serde::Serialize;
@@ -105,6 +107,27 @@ ana       4.00   10.00 EUR  2.50 EUR  –       5.00 EUR
     let at = csv.split(',').position(|column| column == "group").unwrap();
     let groups: Vec<&str> = csv.lines().filter_map(|line| line.split(',').nth(at)).collect();
     assert_eq!(groups, ["group", "ana", "'=SUM(A1)", "-2"]);
+}
+
+#[test]
+fn use_outside_gpool_is_marked_in_tables_and_in_csv() {
+    let row = |kind: Option<&str>, is_outside: bool| -> UsageRow {
+        let row = json!({
+            "start": "2026-11-20T00:00:00Z", "user": "ana", "kind": kind, "gpu_hours": 4.0,
+            "measured_gpu_hours": 4.0, "busy_gpu_hours": 3.0, "useful_gpu_hours": null,
+            "waited_gpu_hours": 2.0, "is_outside": is_outside,
+        });
+        serde_json::from_value(row).unwrap()
+    };
+    let rows = || vec![row(None, false), row(None, true), row(Some("unmanaged"), true)];
+    let table = list(&USAGE, rows(), Format::Table, "");
+    let groups: Vec<&str> = table.lines().skip(1).filter_map(|it| it.split("  ").next()).collect();
+    assert_eq!(groups, ["ana", "ana (outside gpool)", "ana unmanaged"], "{table}");
+    let csv = list(&USAGE, rows(), Format::Csv, "");
+    let at = csv.lines().next().unwrap().split(',').position(|column| column == "is_outside");
+    let marks: Vec<&str> =
+        csv.lines().skip(1).filter_map(|line| line.split(',').nth(at.unwrap())).collect();
+    assert_eq!(marks, ["false", "true", "true"], "{csv}");
 }
 
 #[test]

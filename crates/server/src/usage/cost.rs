@@ -99,7 +99,7 @@ pub fn report(
     let name = |names: &[String], wanted: Dimension| {
         by.iter().position(|it| *it == wanted).and_then(|ix| names.get(ix).cloned())
     };
-    let mut sums = BTreeMap::<(Minute, Vec<String>, String), (Totals, Sum)>::new();
+    let mut sums = Sums::new();
     for (span, prices) in periods(policy, report.span) {
         let part = Report { span, by: &by, n_groups: usize::MAX, ..report.clone() };
         for row in store.report(&part)? {
@@ -108,7 +108,8 @@ pub fn report(
             names.truncate(report.by.len());
             let price = prices.of(&node, &pool, &model);
             let start = report.step.map_or(report.span.from, |_| row.start);
-            let sum = sums.entry((start, names, prices.currency.clone())).or_default();
+            let group = Group { names, is_outside: row.is_outside };
+            let sum = sums.entry((start, group, prices.currency.clone())).or_default();
             sum.0 += row.totals;
             sum.1.add(Sum::new(row.totals, price, prices.energy));
         }
@@ -133,14 +134,22 @@ fn periods(policy: &Policy, span: Span) -> Vec<(Span, &Prices)> {
     parts
 }
 
+/// A group of a report.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    names: Vec<String>,
+    /// Whether it is the use of a user's processes that gpool did not start.
+    is_outside: bool,
+}
+
+/// By start, group and currency.
+type Sums = BTreeMap<(Minute, Group, String), (Totals, Sum)>;
+
 /// The rows by time, then by cost of the group; groups beyond `n_groups` as one.
-fn ranked(
-    sums: BTreeMap<(Minute, Vec<String>, String), (Totals, Sum)>,
-    n_groups: usize,
-) -> Vec<Priced> {
-    let mut groups = BTreeMap::<&[String], (f64, u64)>::new();
-    for ((_, names, _), (totals, sum)) in &sums {
-        let (cost, ms) = groups.entry(names).or_default();
+fn ranked(sums: Sums, n_groups: usize) -> Vec<Priced> {
+    let mut groups = BTreeMap::<&Group, (f64, u64)>::new();
+    for ((_, group, _), (totals, sum)) in &sums {
+        let (cost, ms) = groups.entry(group).or_default();
         *cost += sum.all();
         *ms = ms.saturating_add(totals.allocated_ms);
     }
@@ -148,24 +157,24 @@ fn ranked(
     order.sort_by(|(a, (cost_a, ms_a)), (b, (cost_b, ms_b))| {
         cost_b.total_cmp(cost_a).then(ms_b.cmp(ms_a)).then(a.cmp(b))
     });
-    let ranks: BTreeMap<Vec<String>, usize> =
-        order.into_iter().enumerate().map(|(rank, (names, _))| (names.to_vec(), rank)).collect();
-    let mut rows = BTreeMap::<(Minute, usize, String), (Option<Vec<String>>, Totals, Sum)>::new();
-    for ((start, names, currency), (totals, sum)) in sums {
-        let rank = ranks.get(&names).copied().unwrap_or(n_groups).min(n_groups);
-        let names = (rank < n_groups).then_some(names);
+    let ranks: BTreeMap<Group, usize> =
+        order.into_iter().enumerate().map(|(rank, (group, _))| (group.clone(), rank)).collect();
+    let mut rows = BTreeMap::<(Minute, usize, String), (Option<Group>, Totals, Sum)>::new();
+    for ((start, group, currency), (totals, sum)) in sums {
+        let rank = ranks.get(&group).copied().unwrap_or(n_groups).min(n_groups);
+        let group = (rank < n_groups).then_some(group);
         let row = rows.entry((start, rank, currency)).or_insert((
-            names,
+            group,
             Totals::default(),
             Sum::default(),
         ));
         row.1 += totals;
         row.2.add(sum);
     }
-    let row = |((start, _, currency), (names, totals, sum))| Priced {
-        row: ReportRow { start, names, is_outside: false, totals },
-        currency,
-        sum,
+    let row = |((start, _, currency), (group, totals, sum)): (_, (Option<Group>, _, _))| {
+        let is_outside = group.as_ref().is_some_and(|group| group.is_outside);
+        let names = group.map(|group| group.names);
+        Priced { row: ReportRow { start, names, is_outside, totals }, currency, sum }
     };
     rows.into_iter().map(row).collect()
 }

@@ -1,6 +1,8 @@
 //! The cost of recorded GPU time.
 
-use gpool_history::{Batch, Dimension, History, Minute, Report, Settings, Span, Step, Use};
+use gpool_history::{
+    Batch, Dimension, History, Minute, Report, Settings, Span, Step, UNMANAGED, Use,
+};
 use gpool_model::{Policy, Timestamp};
 use gpool_server::usage::cost::{Priced, report};
 use gpool_server::usage::{UsageHistory, this_minute};
@@ -169,7 +171,9 @@ fn a_used_up_budget_holds_jobs_with_the_reason() {
     };
     // The job of project vision, of user ana, costs 4.
     let past = Use { project: "default", ..use_of("9", "H100-80G", "n1") };
-    write(rig.folder.path(), this_minute(), &[&[past]]);
+    // No budget can stop processes that gpool did not start.
+    let outside = Use { project: "", kind: UNMANAGED, ..use_of("", "H100-80G", "n1") };
+    write(rig.folder.path(), this_minute(), &[&[past, outside]]);
     set(&[("prices", "currency=EUR,gpu=4"), ("budgets", "project.default=3,user.ana=5,users=9")]);
     let shown = || -> Vec<(String, f64, f64, String)> {
         let rows = client.budgets().unwrap();
@@ -178,6 +182,11 @@ fn a_used_up_budget_holds_jobs_with_the_reason() {
     let row =
         |name: &str, spent, budget, state: &str| (name.to_owned(), spent, budget, state.to_owned());
     assert_eq!(shown(), [row("default", 4.0, 3.0, "over"), row("ana", 4.0, 5.0, "warn")]);
+    let by_user = UsageParams { by: Some("user".to_owned()), ..UsageParams::default() };
+    let rows = client.cost(&by_user).unwrap();
+    let groups: Vec<_> = rows.iter().map(|it| (it.usage.group("none"), it.cost.cost)).collect();
+    let of = |name: &str| (name.to_owned(), 4.0);
+    assert_eq!(groups, [of("ana"), of("ana (outside gpool)")]);
     rig.compare_budgets();
     let sleep = JobCreate { command: vec!["sleep".to_owned()], ..JobCreate::default() };
     let before = client.submit(&sleep, None).unwrap().id;
