@@ -47,8 +47,11 @@ pub const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "GpoolGpuErrors",
-        // The numbers are errors of programs.
+        // The numbers are errors of programs. A number has no series before its first error, which
+        // `increase` does not see.
         query: "increase(gpool_gpu_xid_errors_total{xid!~\"13|31|43|45|68|109\"}[15m]) > 0 or \
+                (gpool_gpu_xid_errors_total{xid!~\"13|31|43|45|68|109\"} unless \
+                gpool_gpu_xid_errors_total offset 15m) or \
                 increase(gpool_gpu_ecc_errors_total{type=\"uncorrected\"}[15m]) > 0 or \
                 gpool_gpu_row_remap_failure == 1",
         lasts: "0m",
