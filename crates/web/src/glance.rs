@@ -62,7 +62,8 @@ fn next_start(waiting: &[Job], now: Time) -> Answer {
         0 => "now".to_owned(),
         seconds => format!("in {}", span(seconds)),
     };
-    let more = format!("of {}, {} GPU", job.user, job.gpus);
+    let noun = if job.gpus == "1" { "GPU" } else { "GPUs" };
+    let more = format!("of {}, {} {noun}", job.user, job.gpus);
     Answer { title, style: "busy", short, job: Some(job.id.clone()), name: name(job), more }
 }
 

@@ -88,7 +88,7 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     ];
     let page = page(&gpus, &waiting, &NOTHING, &status(1));
     assert!(page.contains("<b>1</b> free <span>of 5</span>"), "{page}");
-    assert_eq!(answer(&page, "Next start"), "Next start in 10 min4 train of ana, 4 GPU");
+    assert_eq!(answer(&page, "Next start"), "Next start in 10 min4 train of ana, 4 GPUs");
     assert_eq!(answer(&page, "Longest wait"), "Longest wait 40 min3 train of ana");
     assert_eq!(answer(&page, "Held idle"), "Held idle 2 GPUsjob 7 of bo for 48 min");
     let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;; 1 GPU in \
