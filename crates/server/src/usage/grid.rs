@@ -68,8 +68,8 @@ impl Grid {
         self.step_s < 60
     }
 
-    /// The means at each point: of samples, oldest first, and before the first one of minutes, as
-    /// they were read for [`Grid::span`] and [`Grid::step`].
+    /// The means at each point: of samples, oldest first, and before the minute of the first one of
+    /// minutes, as they were read for [`Grid::span`] and [`Grid::step`].
     #[must_use]
     pub fn means(
         &self,
@@ -104,6 +104,8 @@ impl Grid {
             found.push(match first {
                 _ if n > 0.0 => Some(sum / n),
                 Some(first) if from >= first => held,
+                // The minute of the first sample has values of after this point.
+                Some(first) if from / MINUTE == first / MINUTE => None,
                 _ => minute(),
             });
         }

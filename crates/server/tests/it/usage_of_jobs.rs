@@ -100,24 +100,12 @@ fn points(values: &[f64]) -> Vec<Option<Point>> {
 fn points_closer_than_a_minute_are_samples_and_before_them_minutes() {
     let grid = Grid::fitting(moment(60), moment(180), 12, moment(180));
     assert_eq!((grid.start, grid.step_s, grid.n_points), (moment(60), 10, 12));
-    let samples = [(moment(115), 9.0), (moment(120), 1.0), (moment(125), 3.0), (moment(150), 5.0)];
+    let samples = [(moment(130), 9.0), (moment(140), 1.0), (moment(145), 3.0), (moment(160), 5.0)];
     let means = grid.means(&points(&[0.25, 0.75]), &samples);
-    let minute = Some(0.25);
-    let expected = [
-        minute,
-        minute,
-        minute,
-        minute,
-        minute,
-        Some(9.0),
-        Some(2.0),
-        Some(3.0),
-        None,
-        Some(5.0),
-        None,
-        None,
-    ];
-    assert_eq!(means, expected, "a sample holds for ten seconds");
+    let (minute, first) = (Some(0.25), Some(9.0));
+    let before = [minute, minute, minute, minute, minute, minute, None];
+    let expected = [&before[..], &[first, Some(2.0), Some(3.0), Some(5.0), None]].concat();
+    assert_eq!(means, expected, "a sample holds for ten seconds, and the minute of the first one");
     assert_eq!(grid.means(&points(&[0.25, 0.75]), &[])[11], Some(0.75));
 }
 
