@@ -40,12 +40,16 @@ impl JobKind {
         }
     }
 
-    /// How long the GPUs of such a job are unused before it counts as idle, if it requests nothing
-    /// else; `None` for kinds that never count as idle.
+    /// How long the GPUs of a job are unused before it is shown as idle, if it requests nothing
+    /// else.
+    pub const IDLE_AFTER: Millis = Millis::from_mins(30);
+
+    /// How long the GPUs of such a job are unused before the policy for idle jobs applies to it, if
+    /// it requests nothing else; `None` for kinds to which it does not apply.
     #[must_use]
     pub fn idle_after(self) -> Option<Millis> {
         match self {
-            Self::Notebook => Some(Millis::from_mins(30)),
+            Self::Notebook => Some(Self::IDLE_AFTER),
             Self::Train | Self::Serve | Self::Data => None,
         }
     }

@@ -72,7 +72,7 @@ impl Runner {
                 fail::fail_point!("agent-launch-after");
                 let slots = order.allocation.slots.clone();
                 let seats = Seats { slots, booked, ..Seats::default() };
-                let idle_after = order.spec.idle_after();
+                let idle_after = order.spec.shown_idle_after();
                 self.parts.devices.owned(pid, Given { task, seats, idle_after, is_stuck: false });
             }
             Err(cause) => self.not_started(task, cause),

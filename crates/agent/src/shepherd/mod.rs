@@ -148,7 +148,7 @@ fn claim(
     claimant.slots.clone_from(&order.allocation.slots);
     claimant.booked.clone_from(&launch.booked);
     claimant.sharer.clone_from(&order.sharer);
-    claimant.idle_after = order.spec.idle_after();
+    claimant.idle_after = order.spec.shown_idle_after();
     claimant.can_move = order.spec.yields().is_none();
     Claim::take(layout, claimant)
 }

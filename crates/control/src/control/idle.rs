@@ -50,9 +50,12 @@ impl Control {
     fn is_idle(&mut self, id: JobId, node: &NodeName, since: Timestamp) {
         self.publish(Change::JobIdle { job: id, since: Some(since) });
         let pool = self.world.node(node).map(|row| row.node.pool.clone());
-        let policy = self.world.policy().of_pool(pool.as_ref()).idle;
         let row = self.world.job(id).expect("an idle job is there");
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
+        let policy = match spec.idle_after() {
+            Some(_) => self.world.policy().of_pool(pool.as_ref()).idle,
+            None => OnIdle::Report,
+        };
         let is_batch = spec.kind() != JobKind::Notebook;
         let by: Arc<str> = Arc::from("the policy for idle jobs");
         let done = match policy {

@@ -139,3 +139,25 @@ fn a_job_that_can_not_be_released_runs_on_and_says_why() {
     assert_eq!(harness.state(id), JobState::Paused);
     assert_eq!(not_released(&harness, id), None);
 }
+
+#[test]
+fn the_policy_does_not_apply_to_other_kinds_unless_they_ask() {
+    let cancelling = Policy { idle: OnIdle::Cancel, ..Policy::fair() };
+    let mut harness = Harness::with_policy(2, cancelling);
+    let plain = harness.add(job("1"));
+    let mut asks = job("1");
+    asks.life.habits.idle_after = Some(Millis::from_mins(1));
+    let asks = harness.add(asks);
+    let ids = [plain, asks];
+    ids.into_iter().for_each(|id| harness.started(id));
+    harness.now = harness.now.after(Millis::from_hours(1));
+    let since = harness.now;
+    let idle = ids.map(|id| IdleTask { task: harness.task_of(id), since, has_gate: false });
+    let mut report = inventory(2);
+    if let Report::Inventory { facts, .. } = &mut report {
+        facts.idle = idle.to_vec();
+    }
+    harness.report(report);
+    assert_eq!(harness.state(plain), JobState::Running);
+    assert_eq!(harness.state(asks), JobState::Stopping);
+}

@@ -93,7 +93,7 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
 }
 
 #[test]
-fn a_job_that_has_not_used_its_gpu_yet_is_starting_and_other_kinds_are_never_idle() {
+fn a_job_that_has_not_used_its_gpu_yet_is_starting_and_other_kinds_are_idle_later() {
     let cluster = Cluster::new("sim:3xH100-80G");
     let idle = idle_notebook(&cluster, &[]);
     let soon = ["--gpus", "1", "--kind", "notebook", "--idle-after", "1s"];

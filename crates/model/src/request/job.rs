@@ -229,10 +229,20 @@ impl JobRequest {
         self.life.habits.yields.filter(|_| !self.gpus.is_none())
     }
 
-    /// How long the GPUs of the job are unused before it counts as idle; `None` if it never does.
+    /// How long the GPUs of the job are unused before the policy for idle jobs applies to it;
+    /// `None` if it never does.
     #[must_use]
     pub fn idle_after(&self) -> Option<Millis> {
         let after = self.life.habits.idle_after.or_else(|| self.kind().idle_after());
         after.filter(|after| !after.is_zero() && !self.gpus.is_none())
+    }
+
+    /// How long the GPUs of the job are unused before it is shown as idle; `None` if it never is.
+    #[must_use]
+    pub fn shown_idle_after(&self) -> Option<Millis> {
+        match self.life.habits.idle_after {
+            Some(_) => self.idle_after(),
+            None => Some(JobKind::IDLE_AFTER).filter(|_| !self.gpus.is_none()),
+        }
     }
 }

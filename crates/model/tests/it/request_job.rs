@@ -2,6 +2,7 @@
 
 use gpool_model::rare::Usual as _;
 use gpool_model::request::job::{JobRequest, Standing};
+use gpool_model::{GpuRequest, JobKind, Millis};
 
 #[test]
 fn the_default_request_is_empty() {
@@ -16,4 +17,16 @@ fn a_job_spec_is_small() {
     let size = size_of::<gpool_model::JobSpec>();
     // Box fields that few jobs use.
     assert!(size <= 576, "{size} bytes");
+}
+
+#[test]
+fn every_job_with_gpus_is_shown_as_idle_unless_it_asks_for_off() {
+    let mut request = JobRequest::of_gpus(GpuRequest::whole(1));
+    let usual = Some(JobKind::IDLE_AFTER);
+    assert_eq!((request.idle_after(), request.shown_idle_after()), (None, usual));
+    request.life.habits.idle_after = Some(Millis::ZERO);
+    assert_eq!((request.idle_after(), request.shown_idle_after()), (None, None), "off");
+    request.life.habits.idle_after = Some(Millis::from_mins(5));
+    assert_eq!(request.idle_after(), request.shown_idle_after());
+    assert_eq!(JobRequest::default().shown_idle_after(), None, "without GPUs");
 }

@@ -87,8 +87,8 @@ pub(super) static PLACE: &[Field] = &[
                 "idle-after",
                 "TIME",
                 Checked(written::idle_after),
-                "Time without use of its GPUs after which the job counts as idle, e.g. 30m \
-                 (default for notebooks) or off",
+                "Time without use of its GPUs after which the policy for idle jobs applies, e.g. \
+                 30m (default for notebooks) or off",
             )
             .under(heading::RESOURCES)
             .hyphen(),
