@@ -67,15 +67,17 @@ fn next_start(waiting: &[Job], now: Time) -> Answer {
     Answer { title, style: "busy", short, job: Some(job.id.clone()), name: name(job), more }
 }
 
-/// Held jobs wait for a user, not for GPUs.
+/// Held jobs wait for a user, not for GPUs, and arrays at their own limit for their elements.
 fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> Answer {
     let title = "Longest wait";
+    let is_at_limit = |job: &&Job| job.reasons.iter().any(|it| it.code == "group_parallel_limit");
     let waits = waiting.iter().filter(|job| job.held_by.is_none() && job.begin.is_none());
+    let waits = waits.filter(|job| !is_at_limit(job));
     let first = waits.min_by_key(|job| (job.submitted_at.0, job.id.clone()));
     let Some(job) = first else {
         let short = match n_waiting {
             0 => "no job waits".to_owned(),
-            n => format!("{n} held or later"),
+            n => format!("{n} held, later or at their limit"),
         };
         return Answer { title, style: "free", short, ..Answer::default() };
     };
@@ -118,7 +120,7 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
     }
 }
 
-/// What does not work, or is used by others.
+/// What does not work.
 fn faults(gpus: &[Gpu], status: &Status) -> Answer {
     let mut all = Vec::new();
     let away = status.nodes.saturating_sub(status.nodes_connected);
@@ -134,13 +136,8 @@ fn faults(gpus: &[Gpu], status: &Status) -> Answer {
     });
     all.extend(described);
     all.extend(status.usage_fault.clone());
-    let outside = gpus.iter().filter(|gpu| gpu.state == DeviceState::Unmanaged).count();
-    let n_broken = all.len();
-    if outside > 0 {
-        all.push(format!("{} in use outside gpool", n_gpus(outside)));
-    }
-    let (style, short) = match n_broken {
-        0 => (if outside > 0 { "unmanaged" } else { "free" }, "nothing".to_owned()),
+    let (style, short) = match all.len() {
+        0 => ("free", "nothing".to_owned()),
         1 => ("out", "1 fault".to_owned()),
         n => ("out", format!("{n} faults")),
     };

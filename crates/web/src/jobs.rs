@@ -68,18 +68,27 @@ fn row(job: &Job, now: Time) -> Row {
         style: style(job.state),
         is_idle: job.idle_since.is_some(),
         time: time(job, now),
-        start: match start {
-            Some(at) if until(at, now) > 0 => format!("in {}", span(until(at, now))),
-            Some(_) => "now".to_owned(),
-            None => String::new(),
-        },
+        start: start.map_or_else(String::new, |at| starts(job, at, now)),
         start_at: start.map(|at| at.to_string()).unwrap_or_default(),
         place: place(job),
         can_act: !job.private && !job.state.is_end(),
     }
 }
 
-/// The run time so far with the limit, or when the job ended.
+/// When a job probably starts, and by when in 9 of 10 cases.
+fn starts(job: &Job, likely: Time, now: Time) -> String {
+    let likely = match until(likely, now) {
+        0 => "now".to_owned(),
+        seconds => format!("in {}", span(seconds)),
+    };
+    let late = job.eta.as_ref().and_then(|eta| eta.p90).map(|at| span(until(at, now)));
+    match late.filter(|late| !likely.ends_with(late.as_str())) {
+        Some(late) => format!("{likely}, 90 % by {late}"),
+        None => likely,
+    }
+}
+
+/// The run time so far with the limit, the wait so far, or when the job ended.
 fn time(job: &Job, now: Time) -> String {
     if let Some(ended) = job.ended_at {
         return ago(ended, now);
@@ -88,8 +97,10 @@ fn time(job: &Job, now: Time) -> String {
     match (job.started_at, limit) {
         (Some(at), Some(limit)) => format!("{} of {limit}", span(until(now, at))),
         (Some(at), None) => span(until(now, at)),
-        (None, Some(limit)) => format!("limit {limit}"),
-        (None, None) => String::new(),
+        (None, limit) => {
+            let limit = limit.map(|limit| format!(", limit {limit}")).unwrap_or_default();
+            format!("waits {}{limit}", span(until(now, job.submitted_at)))
+        }
     }
 }
 

@@ -151,6 +151,11 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
     let health = gpu.health_why.clone();
     let is_new = |error: &String| health.as_ref().is_none_or(|why| !why.contains(error));
     let errors: Vec<String> = gpu.detail.errors.in_words().into_iter().filter(is_new).collect();
+    let outside = gpu.unmanaged.iter().map(|it| {
+        let name = it.name.as_deref().unwrap_or("a process");
+        let user = it.user.as_deref().map(|user| format!(" of {user}")).unwrap_or_default();
+        format!("by {name}{user}")
+    });
     let drain = gpu.drain.as_ref().map(|drain| format!("drained: {}", drain.reason));
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
@@ -160,6 +165,12 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         utilization: gpu.utilization.map(percent),
         memory,
         jobs,
-        note: health.into_iter().chain(errors).chain(drain).collect::<Vec<_>>().join("; "),
+        note: health
+            .into_iter()
+            .chain(errors)
+            .chain(outside)
+            .chain(drain)
+            .collect::<Vec<_>>()
+            .join("; "),
     }
 }

@@ -77,23 +77,31 @@ fn a_busy_cluster_is_answered_at_a_glance() {
         ..Job::default()
     };
     let held = Job { held_by: Some("user".to_owned()), ..waits("5", 0, None) };
-    let waiting = [waits("3", 20, Some(90)), waits("4", 40, Some(70)), held];
+    let full = json!([{"code": "group_parallel_limit", "blocking": true, "text": "full"}]);
+    let array = Job { reasons: serde_json::from_value(full).unwrap(), ..waits("6", 1, None) };
+    let waiting = [waits("3", 20, Some(90)), waits("4", 40, Some(70)), held, array];
     let idle = |n: u32| json!({"user": "bo", "idle": [{"job": "7", "since": minute(n)}]});
     let gpus = [
         gpu(0, "free", &json!({})),
         gpu(1, "held_idle", &idle(30)),
         gpu(2, "held_idle", &idle(12)),
         gpu(3, "unhealthy", &json!({"health_why": "XID <79>"})),
-        gpu(4, "unmanaged", &json!({})),
+        gpu(
+            4,
+            "unmanaged",
+            &json!({"unmanaged": [{"pid": 7, "user": "eve", "name": "py",
+            "seen_since": minute(1)}]}),
+        ),
     ];
     let page = page(&gpus, &waiting, &NOTHING, &status(1));
     assert!(page.contains("<b>1</b> free <span>of 5</span>"), "{page}");
     assert_eq!(answer(&page, "Next start"), "Next start in 10 min4 train of ana, 4 GPUs");
     assert_eq!(answer(&page, "Longest wait"), "Longest wait 40 min3 train of ana");
     assert_eq!(answer(&page, "Held idle"), "Held idle 2 GPUsjob 7 of bo for 48 min");
-    let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;; 1 GPU in \
-                  use outside gpool";
+    let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
     assert_eq!(answer(&page, "Broken"), broken);
+    assert!(page.contains("in use outside gpool</span> by py of eve"), "{page}");
+    assert!(page.contains("waits 40 min"), "{page}");
 }
 
 #[test]
