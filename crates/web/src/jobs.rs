@@ -77,13 +77,14 @@ fn row(job: &Job, now: Time) -> Row {
 
 /// When a job probably starts, and by when in 9 of 10 cases.
 fn starts(job: &Job, likely: Time, now: Time) -> String {
-    let likely = match until(likely, now) {
+    let likely_s = until(likely, now);
+    let likely = match likely_s {
         0 => "now".to_owned(),
         seconds => format!("in {}", span(seconds)),
     };
-    let late = job.eta.as_ref().and_then(|eta| eta.p90).map(|at| span(until(at, now)));
-    match late.filter(|late| !likely.ends_with(late.as_str())) {
-        Some(late) => format!("{likely}, 90 % by {late}"),
+    let late_s = job.eta.as_ref().and_then(|eta| eta.p90).map(|at| until(at, now));
+    match late_s.filter(|late_s| *late_s > likely_s) {
+        Some(late_s) => format!("{likely}, 90 % in {}", span(late_s)),
         None => likely,
     }
 }

@@ -323,8 +323,8 @@ impl From<&JobNews> for MessageJob {
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),
             time_limit_s: news.near_limit.map(|near| seconds(near.limit)),
-            late: news.late.as_deref().map(MessageLate::from),
             time_left_s: news.near_limit.map(|near| seconds(near.left)),
+            late: news.late.as_deref().map(MessageLate::from),
         }
     }
 }

@@ -99,6 +99,13 @@ fn a_job_that_has_not_used_its_gpu_yet_is_starting_and_other_kinds_are_idle_late
     let soon = ["--gpus", "1", "--kind", "notebook", "--idle-after", "1s"];
     let starting = cluster.sh(&soon, "sleep 1000");
     let train = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    until_so("its agent shows it as idle after half an hour", || {
+        let claims = std::fs::read_dir(cluster.state().join("tasks")).unwrap();
+        let read = |claim: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(claim.unwrap().path()).unwrap_or_default()
+        };
+        claims.map(read).any(|claim| claim.contains("\"idle_after\":1800000"))
+    });
     until_idle(&cluster, &idle);
     for id in [starting, train] {
         assert_eq!(cluster.job(&id).idle_since, None);

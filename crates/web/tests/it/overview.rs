@@ -68,7 +68,7 @@ fn a_busy_cluster_is_answered_at_a_glance() {
         eta: start.map(|at| Eta {
             p10: None,
             p50: Some(minute(at)),
-            p90: None,
+            p90: Some(minute(at + 20)),
             basis: "limit".to_owned(),
             as_of: minute(60),
             later_than: None,
@@ -101,7 +101,11 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
     assert_eq!(answer(&page, "Broken"), broken);
     assert!(page.contains("in use outside gpool</span> by py of eve"), "{page}");
-    assert!(page.contains("waits 40 min"), "{page}");
+    assert!(page.contains("waits 40 min") && page.contains("in 10 min, 90 % in 30 min"), "{page}");
+    let certain = waits("7", 20, Some(60));
+    let eta = certain.eta.map(|eta| Eta { p90: eta.p50, ..eta });
+    let page = self::page(&gpus, &[Job { eta, ..waits("7", 20, None) }], &NOTHING, &status(2));
+    assert!(page.contains(">now</time>"), "{page}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gpool_wire::{Gpu, Node};
 
-use super::{Labels, Page, float};
+use super::{Labels, Page, flag, float};
 
 /// One mebibyte.
 const MIB: f64 = 1_048_576.0;
@@ -90,7 +90,7 @@ impl Page {
             gpu.detail.errors.rows_uncorrected.map(float)
         });
         each("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed", &|gpu| {
-            gpu.detail.errors.remap_failed.map(|failed| if failed { 1.0 } else { 0.0 })
+            gpu.detail.errors.remap_failed.map(flag)
         });
         // A counter there. Its name lacks the suffix that OpenMetrics wants of counters.
         each("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy since boot in mJ", &|gpu| {

@@ -2,7 +2,7 @@
 
 use gpool_wire::Gpu;
 
-use super::{Page, float, labels};
+use super::{Page, flag, float, labels};
 
 impl Page {
     pub(super) fn gpu_errors(&mut self, gpus: &[Gpu]) {
@@ -28,9 +28,9 @@ impl Page {
         by("gpool_gpu_xid_errors", "Xids since the agent started", "xid", |gpu| {
             gpu.detail.errors.xids.iter().map(|(xid, count)| (xid.clone(), *count)).collect()
         });
-        let failed = gpus.iter().filter_map(|gpu| {
-            Some((labels(gpu), if gpu.detail.errors.remap_failed? { 1.0 } else { 0.0 }))
-        });
+        let failed = gpus
+            .iter()
+            .filter_map(|gpu| Some((labels(gpu), flag(gpu.detail.errors.remap_failed?))));
         let help = "1 if a memory row could not be replaced, otherwise 0";
         self.numbers("gpool_gpu_row_remap_failure", help, failed.collect::<Vec<_>>());
     }
