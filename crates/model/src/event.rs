@@ -7,7 +7,7 @@ use crate::command::{Caller, Command};
 use crate::displace::Displace;
 use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::kind::OnIdle;
-use crate::notify::{DeliveryId, Sent};
+use crate::notify::{DeliveryId, NearLimit, Sent};
 use crate::over_limit::{OverLimit, OverMemory};
 use crate::plan::{Decision, PlannedStart};
 use crate::unit::Timestamp;
@@ -147,6 +147,13 @@ pub enum Kept {
         memory: OverMemory,
         /// The consequence of the pool's policy.
         done: OverLimit,
+    },
+    /// A running job has used most of its time limit.
+    NearLimit {
+        /// The job.
+        job: JobId,
+        /// The limit and the rest of it.
+        near: NearLimit,
     },
     /// A job with released GPUs made a GPU call, and waits for them.
     Returns {

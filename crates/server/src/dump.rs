@@ -205,6 +205,9 @@ fn of_kept(kept: &Kept) -> String {
             let (used, limit) = (memory.used, memory.limit);
             format!("job {job} uses {used}, its limit is {limit}: {}", done.as_str())
         }
+        Kept::NearLimit { job, near } => {
+            format!("job {job} has {} left of its limit of {}", near.left, near.limit)
+        }
         Kept::Returns { job } => format!("job {job} needs its released GPUs"),
     }
 }

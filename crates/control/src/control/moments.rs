@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gpool_model::event::Journaled;
+use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::EndCause;
 use gpool_model::notify::NearLimit;
 use gpool_model::{Event, JobId, Phase};
@@ -69,7 +69,9 @@ impl Control {
         job.course.warned_limit = Some(limit);
         // After the limit, another message reports the end.
         if !left.is_zero() {
-            self.tell_near_limit(&spec, &job, NearLimit { limit, left });
+            let near = NearLimit { limit, left };
+            self.tell_near_limit(&spec, &job, near);
+            self.unsaid.push(Kept::NearLimit { job: id, near });
         }
         self.put_job(job);
     }

@@ -345,6 +345,8 @@ fn a_job_near_its_time_limit_is_reported_once_for_each_limit() {
     assert_eq!(endpoint.until_got(2)[1].json()["data"]["time_limit_s"], 21.0);
     cluster.gpool(["extend", &id, "--to", "1h"]).ok();
     until_so("both are taken", || cluster.client().status().unwrap().notifications.taken == 2);
+    let events = cluster.gpool(["events", &id]).ok();
+    assert!(events.contains("left of its limit of 20s"), "{events}");
     cluster.kill();
     cluster.up();
     cluster.until_is(&id, "running");
@@ -374,6 +376,8 @@ fn a_job_that_misses_its_forecast_is_reported_once() {
     }
     assert!(late["new_p50"].as_str() > late["forecast_p90"].as_str(), "{late}");
     until_so("it is taken", || cluster.client().status().unwrap().notifications.taken == 1);
+    let events = cluster.gpool(["events", &id]).ok();
+    assert!(events.contains("did not start by ") && !events.contains("by gpool"), "{events}");
     cluster.kill();
     cluster.up();
     cluster.until_is(&id, "pending");

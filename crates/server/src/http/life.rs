@@ -175,7 +175,8 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             told
         }
         Journaled::Event(Event::Requested { caller, command, .. }) => {
-            let by = Some(caller.owner.user.to_string());
+            let is_server = matches!(command, Command::ReportLate { .. });
+            let by = (!is_server).then(|| caller.owner.user.to_string());
             let asked = asked(id, command);
             let told = asked.map(|(kind, text)| event(id, entry.time, kind, text));
             told.map(|told| JobEvent { by, ..told }).into_iter().collect()
@@ -196,39 +197,44 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             ours.filter_map(|report| reported(id, entry.time, report)).collect()
         }
         Journaled::Kept { kept } => {
-            let displaced = kept.iter().filter_map(|kept| match kept {
-                Kept::Displaced { job, how, by } if *job == id => {
-                    let how = how.as_str().replace('_', " ");
-                    Some(event(id, entry.time, "displaced", format!("stopped for {by}: {how}")))
-                }
-                Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, entry.time, kept),
-                Kept::OverLimit { job, node, memory, done } if *job == id => {
-                    Some(over_limit(id, entry.time, node, *memory, *done))
-                }
-                Kept::SetAside { job, violations } if *job == id => {
-                    let text = format!("its plan broke a rule: {}", violations.join("; "));
-                    Some(event(id, entry.time, "set_aside", text))
-                }
-                Kept::Joining { job, joins } if *joins == id => {
-                    Some(event(id, entry.time, "grows", format!("job {job} may join it")))
-                }
-                Kept::Joining { job, joins } if *job == id => {
-                    Some(event(id, entry.time, "joins", format!("waits to join job {joins}")))
-                }
-                Kept::Left { job } if *job == id => Some(event(
-                    id,
-                    entry.time,
-                    "left",
-                    "the job that it joined has ended".to_owned(),
-                )),
-                _ => None,
-            });
-            displaced.collect()
+            kept.iter().filter_map(|kept| of_kept(id, entry.time, kept)).collect()
         }
         Journaled::Event(_) => Vec::new(),
     };
     let seq = Some(entry.seq.0);
     told.into_iter().map(|told| JobEvent { seq, ..told }).collect()
+}
+
+/// The event of a change without a request.
+fn of_kept(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
+    match kept {
+        Kept::Displaced { job, how, by } if *job == id => {
+            let how = how.as_str().replace('_', " ");
+            Some(event(id, time, "displaced", format!("stopped for {by}: {how}")))
+        }
+        Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, time, kept),
+        Kept::OverLimit { job, node, memory, done } if *job == id => {
+            Some(over_limit(id, time, node, *memory, *done))
+        }
+        Kept::NearLimit { job, near } if *job == id => {
+            let text = format!("has {} left of its limit of {}", near.left, near.limit);
+            Some(event(id, time, "near_limit", text))
+        }
+        Kept::SetAside { job, violations } if *job == id => {
+            let text = format!("its plan broke a rule: {}", violations.join("; "));
+            Some(event(id, time, "set_aside", text))
+        }
+        Kept::Joining { job, joins } if *joins == id => {
+            Some(event(id, time, "grows", format!("job {job} may join it")))
+        }
+        Kept::Joining { job, joins } if *job == id => {
+            Some(event(id, time, "joins", format!("waits to join job {joins}")))
+        }
+        Kept::Left { job } if *job == id => {
+            Some(event(id, time, "left", "the job that it joined has ended".to_owned()))
+        }
+        _ => None,
+    }
 }
 
 fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {
@@ -318,6 +324,10 @@ fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
             // Omits the values: a note is private.
             let fields: Vec<&str> = patch.edits().map(|edit| edit.key).collect();
             Some(("edited", format!("changed: {}", fields.join(", "))))
+        }
+        Command::ReportLate { jobs } => {
+            let late = &jobs.iter().find(|it| it.job == id)?.late;
+            Some(("late", format!("did not start by {}, as forecast", Time(late.p90).short())))
         }
         _ => None,
     }
