@@ -6,21 +6,21 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Cluster, skip, until};
+use crate::harness::{Cluster, Gate, skip, until};
 
 /// Where `cargo xtask test` installs aiosmtpd.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mail/bin/python");
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mail/server.py");
 
-struct MailServer {
+pub struct MailServer {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
-    port: u16,
+    pub port: u16,
 }
 
 impl MailServer {
     /// Starts one with a certificate, its key and a password, or without all of them.
-    fn start(secured: &[&str]) -> Option<Self> {
+    pub fn start(secured: &[&str]) -> Option<Self> {
         if !Path::new(PYTHON).exists() {
             assert!(std::env::var_os("CI").is_none(), "{PYTHON} is missing");
             skip("aiosmtpd is missing; cargo xtask test installs it");
@@ -34,7 +34,7 @@ impl MailServer {
         Some(Self { child, lines, port })
     }
 
-    fn message(&mut self) -> Value {
+    pub fn message(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 }
@@ -82,6 +82,22 @@ fn mail_goes_to_the_server_of_the_settings() {
     until("it is taken", || {
         (cluster.client().status().unwrap().notifications.taken == 1).then_some(())
     });
+}
+
+#[test]
+fn a_warning_before_a_time_limit_comes_by_mail() {
+    let Some(mut server) = MailServer::start(&[]) else { return };
+    let cluster = cluster(&format!("mail_server = \"smtp://localhost:{}\"", server.port), &[]);
+    let gate = Gate::new(&cluster, "gate");
+    let flags = ["--time", "20s", "--notify", "near_limit@mailto:ana@example.org"];
+    let id = cluster.sh(&flags, &gate.line());
+    let message = server.message();
+    let text = message["text"].as_str().unwrap();
+    for words in ["left of 20s", &format!("gpool extend {id} +30m")] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    gate.open();
+    cluster.until_ended(&id);
 }
 
 #[test]
