@@ -21,6 +21,7 @@ mod reservations;
 mod silence;
 pub mod socket;
 mod stream;
+mod subscriptions;
 mod transport;
 mod tunnel;
 mod vigil;

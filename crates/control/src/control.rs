@@ -31,6 +31,7 @@ mod sessions;
 mod set_aside;
 mod settle;
 pub(crate) mod submit;
+mod subscriptions;
 mod upkeep;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -377,6 +378,9 @@ impl Control {
             Command::SetUserCaps { user, caps } => self.set_user_caps(caller, user, caps),
             Command::SetOverspent { all } => self.set_overspent(caller, all),
             Command::ReportLate { jobs } => self.report_late(caller, jobs),
+            Command::Subscribe { payer, rules } => self.subscribe(caller, payer, rules),
+            Command::ReportSpending { all } => self.report_spending(caller, all),
+            Command::ReportDigests { all } => self.report_digests(caller, all),
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
             Command::LabelNodes { nodes, change } => self.label_nodes(caller, &nodes, &change),

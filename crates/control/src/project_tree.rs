@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::budget::Payer;
+use gpool_model::refusal::Permitted;
 use gpool_model::{
     Amount, Caller, JobTerms, Millis, Project, ProjectName, ProjectWarning, Refusal, ResourceKind,
 };
@@ -83,6 +85,27 @@ pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectNa
     projects
         .get(name)
         .is_some_and(|project| upwards(projects, project).any(|it| has_admin(it, caller)))
+}
+
+/// Checks that a user may see or change the notifications and the digest of a project or user: the
+/// user itself, admins of the project or of one above it, and admins of the server.
+///
+/// # Errors
+/// They may not do `what`, or there is no such project.
+pub fn check_payer(
+    projects: &Projects,
+    caller: &Caller,
+    payer: &Payer,
+    what: String,
+) -> Result<(), Refusal> {
+    let (may, by) = match payer {
+        Payer::Project(name) if !projects.contains_key(name) => {
+            return Err(absent(projects, name));
+        }
+        Payer::Project(name) => (is_admin_of(projects, caller, name), Permitted::AdminOfProject),
+        Payer::User(name) => (caller.owner.user == *name, Permitted::Admin),
+    };
+    if may || caller.admin { Ok(()) } else { Err(Refusal::NotPermitted { what, by }) }
 }
 
 /// Whether a user may submit to a project; the nearest project with a list of members decides.

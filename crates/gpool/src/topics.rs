@@ -381,17 +381,19 @@ Jobs     have the caller's environment and the variables of -e; with --clean-env
     },
     Topic {
         name: "notifications",
-        about: "webhooks and mail about jobs",
+        about: "webhooks and mail about jobs, projects and users",
         text: "
 gpool submit --notify done,fail@https://host/path -- program
 gpool submit --notify fail@mailto:ana@example.org -- program
 gpool notify JOB start,end@https://host/path    replace those of a job
 gpool notify JOB none                           remove them
+gpool notify --project NLP budget,digest@mailto:ana@example.org
+gpool notify --user digest@mailto:ana@example.org
 gpool notify                                    list unsent messages
 gpool notify --secret                           print the signing key
 
 Events   start, done, fail, timeout, cancel, hold; end is done, fail or cancel;
-         all is any of them
+         all is any of them; of projects and users: budget, digest
 Delivery POST with a JSON body, repeated for a day until the answer is 2xx; a
          repeated message has the same id
 Address  http, https, slack+https or mailto; addresses inside the server's

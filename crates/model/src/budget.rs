@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ProjectName, is_plain_name};
 use crate::price::Money;
+use crate::unit::Timestamp;
 
 /// The project or user that a budget limits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -20,12 +21,45 @@ pub enum Payer {
     User(Arc<str>),
 }
 
+impl Payer {
+    /// Its kind: `project` or `user`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Project(_) => "project",
+            Self::User(_) => "user",
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Project(name) => name.as_str(),
+            Self::User(name) => name,
+        }
+    }
+
+    /// Its key in the store: `project:nlp`, `user:ana`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}:{}", self.kind(), self.name())
+    }
+
+    /// The payer with this key.
+    #[must_use]
+    pub fn of_key(key: &str) -> Option<Self> {
+        match key.split_once(':')? {
+            ("project", name) => Some(Self::Project(ProjectName::new(name))),
+            ("user", name) => Some(Self::User(Arc::from(name))),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Payer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Project(name) => write!(f, "project {name}"),
-            Self::User(name) => write!(f, "user {name}"),
-        }
+        write!(f, "{} {}", self.kind(), self.name())
     }
 }
 
@@ -166,4 +200,58 @@ pub struct Overspent {
     pub budget: Money,
     /// The currency.
     pub currency: Arc<str>,
+}
+
+/// A part of a budget that is reported once it is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetStep {
+    /// 80 % of it.
+    Most,
+    /// All of it.
+    All,
+}
+
+impl BudgetStep {
+    /// The highest step that this cost has reached.
+    #[must_use]
+    pub fn of(spent: Money, budget: Money) -> Option<Self> {
+        let (spent, budget) = (u128::from(spent.get()), u128::from(budget.get()));
+        if spent >= budget {
+            return Some(Self::All);
+        }
+        (spent * 100 >= budget * u128::from(Self::Most.percent())).then_some(Self::Most)
+    }
+
+    /// The part of the budget in percent.
+    #[must_use]
+    pub fn percent(self) -> u8 {
+        match self {
+            Self::Most => 80,
+            Self::All => 100,
+        }
+    }
+}
+
+/// The cost of a project or user in a month, and the budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MonthSpending {
+    /// The project or user.
+    pub payer: Payer,
+    /// The start of the month, in UTC.
+    pub month: Timestamp,
+    /// The cost up to now.
+    pub spent: Money,
+    /// The budget.
+    pub budget: Money,
+    /// The currency.
+    pub currency: Arc<str>,
+}
+
+impl MonthSpending {
+    /// The highest step of the budget that the cost has reached.
+    #[must_use]
+    pub fn step(&self) -> Option<BudgetStep> {
+        BudgetStep::of(self.spent, self.budget)
+    }
 }

@@ -179,6 +179,24 @@ pub enum Command {
         /// The jobs.
         jobs: Vec<crate::notify::LateJob>,
     },
+    /// Set the addresses that get messages about a project or user; none removes them.
+    Subscribe {
+        /// The project or user.
+        payer: crate::budget::Payer,
+        /// The addresses with their events.
+        rules: Vec<crate::notify::NotifyRule>,
+    },
+    /// Report costs that have reached a step of a budget, or no longer reach it; the server itself
+    /// asks for this.
+    ReportSpending {
+        /// The costs.
+        all: Vec<crate::budget::MonthSpending>,
+    },
+    /// Report the week of projects and users; the server itself asks for this.
+    ReportDigests {
+        /// The digests.
+        all: Vec<crate::payer_news::Digest>,
+    },
     /// Create, change and delete projects.
     ChangeProjects(ProjectsAsk),
     /// Set how the scheduler chooses whole devices.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Order;
+use crate::budget::Payer;
 use crate::command::Reply;
 use crate::id::{
     Incarnation, JobId, NodeName, ProjectName, RequestId, ReservationName, Revision, Seq, Term,
@@ -140,6 +141,16 @@ pub enum Change {
     Told {
         /// The job.
         job: JobId,
+        /// The receiver, without parts that may be secret.
+        origin: Arc<str>,
+        /// Why the server gave up; `None` if it was delivered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given_up: Option<Arc<str>>,
+    },
+    /// A notification about a project or user was delivered, or will not be sent again.
+    ToldOfPayer {
+        /// The project or user.
+        payer: Payer,
         /// The receiver, without parts that may be secret.
         origin: Arc<str>,
         /// Why the server gave up; `None` if it was delivered.

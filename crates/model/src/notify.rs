@@ -1,4 +1,5 @@
-//! Notifications about jobs, and the outbox of messages that wait to be sent. Nothing here sends.
+//! Notifications about jobs, projects and users, and the outbox of messages that wait to be sent.
+//! Nothing here sends.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,9 +12,10 @@ use crate::job::end::Usage;
 use crate::job::owner::Owner;
 use crate::job::state::JobState;
 use crate::over_limit::OverMemory;
+use crate::payer_news::PayerNews;
 use crate::unit::{Millis, Timestamp};
 
-/// An event of a job that can trigger a notification.
+/// An event of a job, project or user that can trigger a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyOn {
@@ -37,10 +39,14 @@ pub enum NotifyOn {
     NearLimit,
     /// It did not start by its first forecast.
     Late,
+    /// The cost of a project or user reached a step of the budget of the month.
+    Budget,
+    /// A week of a project or user is over.
+    Digest,
 }
 
 impl NotifyOn {
-    /// Every event with its name, in the order of a job's life.
+    /// Every event of a job with its name, in the order of a job's life.
     pub const ALL: [(&'static str, Self); 10] = [
         ("hold", Self::Hold),
         ("late", Self::Late),
@@ -54,6 +60,10 @@ impl NotifyOn {
         ("cancel", Self::Cancel),
     ];
 
+    /// Every event of a project or user with its name.
+    pub const OF_PAYERS: [(&'static str, Self); 2] =
+        [("budget", Self::Budget), ("digest", Self::Digest)];
+
     /// Whether a job that enters this state triggers the notification.
     #[must_use]
     pub fn is_met_by(self, state: JobState) -> bool {
@@ -66,14 +76,19 @@ impl NotifyOn {
             Self::Timeout => state == JobState::TimedOut,
             Self::Cancel => state == JobState::Cancelled,
             Self::Hold => state == JobState::Held,
-            Self::Idle | Self::OverLimit | Self::NearLimit | Self::Late => false,
+            Self::Idle
+            | Self::OverLimit
+            | Self::NearLimit
+            | Self::Late
+            | Self::Budget
+            | Self::Digest => false,
         }
     }
 
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, on)| *on == self);
+        let found = Self::ALL.iter().chain(&Self::OF_PAYERS).find(|(_, on)| *on == self);
         found.map_or("", |(word, _)| word)
     }
 }
@@ -84,7 +99,7 @@ impl fmt::Display for NotifyOn {
     }
 }
 
-/// An address for notifications about a job.
+/// An address for notifications about a job, project or user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NotifyRule {
     /// The events that trigger a notification.
@@ -126,26 +141,119 @@ pub fn host_of(url: &str) -> String {
 
 /// A message of the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredDelivery", into = "StoredDelivery")]
 pub struct Delivery {
     /// The ID of the message, the same each time it is sent.
     pub id: DeliveryId,
     /// The address.
     pub url: Arc<str>,
     /// Whether an admin named the address.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_admin: bool,
     /// The content.
-    pub news: JobNews,
+    pub news: News,
     /// The number of failed attempts.
     pub n_attempts: u32,
     /// Why the last attempt failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Arc<str>>,
     /// The next attempt, or, once given up, the time of that.
     pub due: Timestamp,
     /// The server gave up: it is not sent again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
+}
+
+/// The content of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The news about a job.
+    Job(Box<JobNews>),
+    /// The news about a project or user.
+    Payer(Box<PayerNews>),
+}
+
+impl News {
+    /// The user that the message counts for, and with whose key it is signed.
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        match self {
+            Self::Job(news) => &news.owner,
+            Self::Payer(news) => &news.owner,
+        }
+    }
+
+    /// The time of the event.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Job(news) => news.at,
+            Self::Payer(news) => news.at,
+        }
+    }
+
+    /// The job, if the news is about one.
+    #[must_use]
+    pub fn job(&self) -> Option<&JobNews> {
+        match self {
+            Self::Job(news) => Some(news),
+            Self::Payer(_) => None,
+        }
+    }
+}
+
+impl From<JobNews> for News {
+    fn from(news: JobNews) -> Self {
+        Self::Job(Box::new(news))
+    }
+}
+
+impl From<PayerNews> for News {
+    fn from(news: PayerNews) -> Self {
+        Self::Payer(Box::new(news))
+    }
+}
+
+/// The record of a message. The news about a job stands where it stood when there was no other.
+#[derive(Clone, Serialize, Deserialize)]
+struct StoredDelivery {
+    id: DeliveryId,
+    url: Arc<str>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    by_admin: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    news: Option<Box<JobNews>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payer_news: Option<Box<PayerNews>>,
+    n_attempts: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<Arc<str>>,
+    due: Timestamp,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    given_up: bool,
+}
+
+impl TryFrom<StoredDelivery> for Delivery {
+    type Error = &'static str;
+
+    fn try_from(stored: StoredDelivery) -> Result<Self, Self::Error> {
+        let StoredDelivery { id, url, by_admin, news, payer_news, .. } = stored;
+        let news = match (news, payer_news) {
+            (Some(news), None) => News::Job(news),
+            (None, Some(news)) => News::Payer(news),
+            (None, None) | (Some(_), Some(_)) => return Err("a message has one content"),
+        };
+        let StoredDelivery { n_attempts, why, due, given_up, .. } = stored;
+        Ok(Self { id, url, by_admin, news, n_attempts, why, due, given_up })
+    }
+}
+
+impl From<Delivery> for StoredDelivery {
+    fn from(delivery: Delivery) -> Self {
+        let Delivery { id, url, by_admin, news, n_attempts, why, due, given_up } = delivery;
+        let (news, payer_news) = match news {
+            News::Job(news) => (Some(news), None),
+            News::Payer(news) => (None, Some(news)),
+        };
+        Self { id, url, by_admin, news, payer_news, n_attempts, why, due, given_up }
+    }
 }
 
 /// The ID of a message, for its receiver.
@@ -168,10 +276,10 @@ impl Delivery {
         Millis::from_hours(6),
     ];
 
-    /// The user that owns the job.
+    /// The user that owns the job, or that set the subscription.
     #[must_use]
     pub fn uid(&self) -> u32 {
-        self.news.owner.uid
+        self.news.owner().uid
     }
 
     /// The receiver, without parts that may be secret.
@@ -180,12 +288,17 @@ impl Delivery {
         origin_of(&self.url)
     }
 
-    /// The ID of the message to the `nth` address of a job.
+    /// The ID of the message to the `nth` address of a job or subscription.
     #[must_use]
-    pub fn id_of(news: &JobNews, nth: usize) -> DeliveryId {
-        let JobNews { job, attempt, at, .. } = news;
-        let what = news.what();
-        Arc::from(format!("msg_{job}_{attempt}_{what}_{}_{nth}", at.get()))
+    pub fn id_of(news: &News, nth: usize) -> DeliveryId {
+        let about = match news {
+            News::Job(news) => {
+                let JobNews { job, attempt, at, .. } = &**news;
+                format!("{job}_{attempt}_{}_{}", news.what(), at.get())
+            }
+            News::Payer(news) => news.id(),
+        };
+        Arc::from(format!("msg_{about}_{nth}"))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::prediction::PastRuns;
 use crate::project::Project;
 use crate::reservation::Reservation;
+use crate::subscription::Subscription;
 use crate::unit::Timestamp;
 use crate::used::Used;
 
@@ -43,11 +44,13 @@ pub enum RecordKind {
     Delivery,
     /// [`Used`] by `uid:project`.
     Used,
+    /// [`Subscription`] by `project:name` or `user:name`.
+    Subscription,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cluster,
         Self::Policy,
         Self::Project,
@@ -59,6 +62,7 @@ impl RecordKind {
         Self::PastRuns,
         Self::Delivery,
         Self::Used,
+        Self::Subscription,
     ];
 
     /// Its name in the store.
@@ -76,6 +80,7 @@ impl RecordKind {
             Self::PastRuns => "past_runs",
             Self::Delivery => "delivery",
             Self::Used => "used",
+            Self::Subscription => "subscription",
         }
     }
 }
@@ -137,6 +142,8 @@ pub enum Record {
     Delivery(Box<Delivery>),
     /// See [`RecordKind::Used`].
     Used(Used),
+    /// See [`RecordKind::Subscription`].
+    Subscription(Box<Subscription>),
 }
 
 impl Record {
@@ -155,6 +162,7 @@ impl Record {
             Self::PastRuns(runs) => (RecordKind::PastRuns, runs.like.key()),
             Self::Delivery(delivery) => (RecordKind::Delivery, delivery.id.to_string()),
             Self::Used(used) => (RecordKind::Used, used.key()),
+            Self::Subscription(it) => (RecordKind::Subscription, it.key()),
         };
         RecordKey { kind, key }
     }

@@ -30,6 +30,8 @@ pub enum Permitted {
     Owner,
     /// Admins of the server, or of a project above the one in the request.
     ProjectAdmin,
+    /// Admins of the server, of the project in the request, or of a project above it.
+    AdminOfProject,
     /// Admins of the server.
     Admin,
 }

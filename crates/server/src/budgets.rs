@@ -1,97 +1,79 @@
-//! Compares the cost of this month with the budgets, and tells the state machine which are used up.
+//! Compares the cost of this month with the budgets, and tells the state machine which are used up,
+//! and which subscriptions have news.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpool_control::project_tree;
 use gpool_history::{Dimension, Report, Span};
-use gpool_model::budget::{OverBudget, Overspent, Payer};
-use gpool_model::{Command, Money, Policy, Project, ProjectName, Refusal};
+use gpool_model::budget::{BudgetStep, MonthSpending, OverBudget, Overspent, Payer};
+use gpool_model::subscription::Subscription;
+use gpool_model::{Command, Money, NotifyOn, Policy, Project, ProjectName, Refusal};
 use gpool_wire::Time;
-use tokio::time::MissedTickBehavior;
 
 use crate::clock::now;
 use crate::handle::{CoreHandle, server_itself};
 use crate::usage::cost::{self, Priced};
 use crate::usage::{UsageHistory, minute_of};
 
-/// Pause between two comparisons: the history has one more minute then.
-const PAUSE: Duration = Duration::from_secs(60);
+/// Projects by name.
+pub(crate) type Projects = BTreeMap<ProjectName, Project>;
 
-type Projects = BTreeMap<ProjectName, Project>;
-
-/// A budget and the cost of this month.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spending {
-    /// Its project or user.
-    pub payer: Payer,
-    /// The budget.
-    pub budget: Money,
-    /// The cost of this month.
-    pub spent: Money,
-}
-
-impl Spending {
-    /// Whether the budget is used up.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.spent >= self.budget
-    }
-}
-
-/// Compares every minute, until the server stops.
-pub(crate) async fn keep(handle: CoreHandle) {
-    let mut timer = tokio::time::interval(PAUSE);
-    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        timer.tick().await;
-        match compare(&handle).await {
-            Ok(()) => {}
-            Err(Refusal::ShuttingDown) => return,
-            Err(refusal) => tracing::warn!(?refusal, "can't compare costs with budgets"),
-        }
-    }
-}
-
-/// Compares the cost of this month with the budgets, and reports the budgets that are used up.
+/// Compares the cost of this month with the budgets, and reports the budgets that are used up, and
+/// the news for subscriptions.
 ///
 /// # Errors
 /// The history cannot be read, or the server is stopping.
 pub(crate) async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
     let look = |view: &crate::View<'_>| {
         let policy = view.world.policy();
-        let is_asked = policy.over_budget == OverBudget::Hold || !policy.overspent.is_empty();
-        is_asked.then(|| (policy.clone(), view.world.projects().clone()))
+        let wants = view.world.subscriptions().values().filter(|it| it.wants(NotifyOn::Budget));
+        let subscriptions: Vec<Subscription> = wants.cloned().collect();
+        let is_asked = policy.over_budget == OverBudget::Hold
+            || !policy.overspent.is_empty()
+            || !(subscriptions.is_empty() || policy.budgets.is_none());
+        is_asked.then(|| (policy.clone(), view.world.projects().clone(), subscriptions))
     };
-    let Some((policy, projects)) = handle.query(look).await? else { return Ok(()) };
+    let Some((policy, projects, subscriptions)) = handle.query(look).await? else {
+        return Ok(());
+    };
     let admin = server_itself(handle);
     let known = Arc::clone(&policy.overspent);
+    let over_budget = policy.over_budget;
+    // A history that can't be read holds no jobs for ever.
+    let is_needed = over_budget == OverBudget::Hold || !subscriptions.is_empty();
     let shared = Arc::clone(&handle.shared);
-    let read = move || match policy.over_budget {
-        OverBudget::Warn => Ok(Vec::new()),
-        OverBudget::Hold => {
-            let rows = spending(&shared.usage, &policy, &projects)?;
-            let over = rows.into_iter().filter(Spending::is_over).map(|it| Overspent {
-                payer: it.payer,
-                spent: it.spent,
-                budget: it.budget,
-                currency: Arc::from(policy.prices.currency.as_str()),
-            });
-            Ok(over.collect::<Vec<_>>())
-        }
+    let read = move || match is_needed {
+        true => spending(&shared.usage, &policy, &projects),
+        false => Ok(Vec::new()),
     };
-    let all = handle.beside(admin.owner.uid, read).await?;
+    let rows = handle.beside(admin.owner.uid, read).await?;
+    let is_over =
+        |it: &&MonthSpending| over_budget == OverBudget::Hold && it.step() == Some(BudgetStep::All);
+    let over = rows.iter().filter(is_over).map(|it| Overspent {
+        payer: it.payer.clone(),
+        spent: it.spent,
+        budget: it.budget,
+        currency: Arc::clone(&it.currency),
+    });
+    let over: Vec<Overspent> = over.collect();
     // The cost grows all the time; only the budgets matter.
     let budgets = |all: &[Overspent]| -> BTreeSet<(Payer, Money)> {
         all.iter().map(|it| (it.payer.clone(), it.budget)).collect()
     };
-    if budgets(&all) != budgets(&known) {
-        for it in &all {
+    if budgets(&over) != budgets(&known) {
+        for it in &over {
             let Overspent { payer, spent, budget, .. } = it;
             tracing::warn!(%payer, %spent, %budget, "a budget is used up");
         }
-        handle.command(admin, Command::SetOverspent { all }).await?;
+        handle.command(admin.clone(), Command::SetOverspent { all: over }).await?;
+    }
+    let is_news = |row: &MonthSpending| {
+        subscriptions.iter().any(|it| it.payer == row.payer && it.after(row).is_some())
+    };
+    let news: Vec<MonthSpending> = rows.into_iter().filter(is_news).collect();
+    if !news.is_empty() {
+        handle.command(admin, Command::ReportSpending { all: news }).await?;
     }
     Ok(())
 }
@@ -104,8 +86,9 @@ pub fn spending(
     store: &UsageHistory,
     policy: &Policy,
     projects: &Projects,
-) -> Result<Vec<Spending>, Refusal> {
-    let (start, now) = (Time(now()).month_start(), now());
+) -> Result<Vec<MonthSpending>, Refusal> {
+    let now = now();
+    let start = Time(now).month_start();
     let span = Span { from: minute_of(start.0), to: minute_of(now).after(1) };
     let mut spent = BTreeMap::<Payer, f64>::new();
     for by in [Dimension::Project, Dimension::User] {
@@ -127,15 +110,18 @@ pub fn spending(
     }
     let mut payers: BTreeSet<Payer> = policy.budgets.of.keys().cloned().collect();
     payers.extend(spent.keys().cloned());
+    let currency: Arc<str> = Arc::from(policy.prices.currency.as_str());
     let row = |payer: Payer| {
         let budget = policy.budgets.budget_of(&payer)?;
         let spent = money(spent.get(&payer).copied().unwrap_or(0.0));
-        Some(Spending { payer, budget, spent })
+        let currency = Arc::clone(&currency);
+        Some(MonthSpending { payer, month: start.0, spent, budget, currency })
     };
     Ok(payers.into_iter().filter_map(row).collect())
 }
 
+/// An amount of millionths of a currency.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
-fn money(millionths: f64) -> Money {
+pub(crate) fn money(millionths: f64) -> Money {
     Money::from_millionths(millionths.round() as u64)
 }

@@ -348,7 +348,7 @@ impl Names {
             }
             Record::Used(it) => Kept::Used(it),
             // Nothing is decided by them.
-            Record::Idempotency(_) | Record::Delivery(_) => return None,
+            Record::Idempotency(_) | Record::Delivery(_) | Record::Subscription(_) => return None,
         })
     }
 

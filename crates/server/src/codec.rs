@@ -154,6 +154,7 @@ pub fn decode(row: &store::Record) -> Result<Record, DecodeError> {
         RecordKind::PastRuns => Record::PastRuns(body(row)?),
         RecordKind::Delivery => Record::Delivery(body(row)?),
         RecordKind::Used => Record::Used(body(row)?),
+        RecordKind::Subscription => Record::Subscription(body(row)?),
     })
 }
 

@@ -147,6 +147,11 @@ fn of_command(command: &Command) -> String {
         }
         Command::SetOverspent { all } => format!("{} budgets are used up", all.len()),
         Command::ReportLate { jobs } => format!("{} jobs missed their forecasts", jobs.len()),
+        Command::Subscribe { payer, rules } => {
+            format!("{} addresses for notifications of {payer}", rules.len())
+        }
+        Command::ReportSpending { all } => format!("{} costs against budgets", all.len()),
+        Command::ReportDigests { all } => format!("{} digests", all.len()),
         Command::SetDeviceStrategy { strategy } => format!("device strategy {strategy:?}"),
     }
 }

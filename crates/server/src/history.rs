@@ -99,7 +99,8 @@ impl History {
                 | Record::Reservation(_)
                 | Record::PastRuns(_)
                 | Record::Delivery(_)
-                | Record::Used(_) => {}
+                | Record::Used(_)
+                | Record::Subscription(_) => {}
             }
         }
         let mut read = Read::default();

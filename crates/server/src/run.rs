@@ -287,7 +287,7 @@ async fn serve(
     let files = tokio::spawn(crate::environments::look_after(handle.clone()));
     let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
-    let budgets = tokio::spawn(crate::budgets::keep(handle.clone()));
+    let budgets = tokio::spawn(crate::subscriptions::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
     // The memory of the loaded records is no longer needed.
     (config.give_back_memory)();

@@ -7,6 +7,7 @@ pub mod hosts;
 pub mod idle;
 pub mod minutes;
 pub mod nodes;
+pub(crate) mod wasted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

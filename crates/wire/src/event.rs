@@ -71,6 +71,15 @@ pub enum EventKind {
         /// Why the server gave up. `null` if the message was delivered.
         given_up: Option<String>,
     },
+    /// The server delivered a message about a project or user, or gave up.
+    PayerNotified {
+        /// The project or user: `project nlp`, `user ana`.
+        payer: String,
+        /// Address without its path.
+        to: String,
+        /// Why the server gave up. `null` if the message was delivered.
+        given_up: Option<String>,
+    },
     /// A project was created, changed or deleted.
     ProjectChanged {
         /// Name of the project.
@@ -112,6 +121,11 @@ impl<'de> Deserialize<'de> for Event {
                 to: take(fields, "to")?,
                 given_up: take(fields, "given_up")?,
             },
+            "payer_notified" => EventKind::PayerNotified {
+                payer: take(fields, "payer")?,
+                to: take(fields, "to")?,
+                given_up: take(fields, "given_up")?,
+            },
             "project_changed" => EventKind::ProjectChanged { project: take(fields, "project")? },
             "reservation_changed" => {
                 EventKind::ReservationChanged { reservation: take(fields, "reservation")? }
@@ -150,6 +164,11 @@ impl Event {
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
             Change::Told { job, origin, given_up } => EventKind::Notified {
                 job: job.to_string(),
+                to: origin.to_string(),
+                given_up: given_up.as_deref().map(str::to_owned),
+            },
+            Change::ToldOfPayer { payer, origin, given_up } => EventKind::PayerNotified {
+                payer: payer.to_string(),
                 to: origin.to_string(),
                 given_up: given_up.as_deref().map(str::to_owned),
             },

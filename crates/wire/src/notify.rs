@@ -1,22 +1,18 @@
-//! Notifications about jobs to users' own programs: rules, messages, and the outbox in the API.
+//! Notifications to users' own programs: rules, and the outbox in the API.
 //! docs/using/notifications.md describes the signatures. The server sends the messages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpool_model::Refusal;
 use gpool_model::escape::{is_unprintable, repeated};
-use gpool_model::job::JobState;
-use gpool_model::notify::{Delivery, JobNews, Late, NotifyOn, NotifyRule, origin_of};
-use gpool_model::{Refusal, Timestamp};
+use gpool_model::notify::{Delivery, News, NotifyOn, NotifyRule, origin_of};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::Usage;
 use crate::json::nearest;
-use crate::node_use::NodeUse;
-use crate::schema;
+use crate::message::kind;
 use crate::time::Time;
-use crate::time::seconds;
 
 /// Maximum number of characters in an address.
 const URL_MAX: usize = 2048;
@@ -36,12 +32,74 @@ pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
 /// The header with the signatures of the message.
 pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
-/// Reads rules: `done,fail@https://host/path`. Merges rules for the same address; `none` returns no
-/// rules.
+/// The kinds of objects that notifications are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Jobs,
+    Payers,
+}
+
+impl Of {
+    fn events(self) -> &'static [(&'static str, NotifyOn)] {
+        match self {
+            Self::Jobs => &NotifyOn::ALL,
+            Self::Payers => &NotifyOn::OF_PAYERS,
+        }
+    }
+
+    /// Words that stand for several events.
+    fn groups(self) -> &'static [&'static str] {
+        match self {
+            Self::Jobs => &["end", "all"],
+            Self::Payers => &["all"],
+        }
+    }
+
+    /// Valid events, for examples.
+    fn example(self) -> &'static str {
+        match self {
+            Self::Jobs => "done,fail",
+            Self::Payers => "budget,digest",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Jobs => "of jobs",
+            Self::Payers => "of projects and users",
+        }
+    }
+}
+
+/// Reads rules of a job: `done,fail@https://host/path`. Merges rules for the same address; `none`
+/// returns no rules.
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with the error and a valid example.
 pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
+    read(Of::Jobs, written)
+}
+
+/// Reads rules of a project or user: `budget,digest@https://host/path`, as [`rules`].
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the error and a valid example.
+pub fn payer_rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
+    read(Of::Payers, written)
+}
+
+/// Whether a text begins with an event of projects and users, as a rule does and hardly a name.
+#[must_use]
+pub fn is_payer_rule(text: &str) -> bool {
+    let events = text.split('@').next().unwrap_or_default();
+    let is_event = |word: &str| {
+        let mut known = NotifyOn::OF_PAYERS.iter().chain(&NotifyOn::ALL).map(|(word, _)| *word);
+        known.any(|it| it == word) || word == "all"
+    };
+    text == NOBODY || text.contains(':') || events.split(',').any(is_event)
+}
+
+fn read(of: Of, written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     if written.iter().any(|rule| rule == NOBODY) {
         return match written.len() {
             1 => Ok(Vec::new()),
@@ -50,7 +108,7 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     }
     let mut rules: Vec<NotifyRule> = Vec::new();
     for text in written {
-        let rule = rule(text)?;
+        let rule = rule(of, text)?;
         match rules.iter_mut().find(|known| known.url == rule.url) {
             Some(known) => known.on.extend(rule.on),
             None => rules.push(rule),
@@ -63,35 +121,39 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     Ok(rules)
 }
 
-fn rule(text: &str) -> Result<NotifyRule, Refusal> {
+fn rule(of: Of, text: &str) -> Result<NotifyRule, Refusal> {
     let (events, url) = text.split_once('@').ok_or_else(|| {
-        let why = format!("{:?} has no address; write done,fail@https://host/path", repeated(text));
-        invalid(&why)
+        let (text, example) = (repeated(text), of.example());
+        invalid(&format!("{text:?} has no address; write {example}@https://host/path"))
     })?;
     let mut on = BTreeSet::new();
     for word in events.split(',').map(str::trim) {
-        on.extend(events_of(word)?);
+        on.extend(events_of(of, word)?);
     }
     check_url(url)?;
     Ok(NotifyRule { on, url: Arc::from(url), by_admin: false })
 }
 
 /// Returns the events that a word stands for.
-fn events_of(word: &str) -> Result<Vec<NotifyOn>, Refusal> {
-    let all = NotifyOn::ALL;
+fn events_of(of: Of, word: &str) -> Result<Vec<NotifyOn>, Refusal> {
+    let all = of.events();
     match word {
-        "all" => return Ok(all.map(|(_, on)| on).to_vec()),
-        "end" => return Ok(vec![NotifyOn::Done, NotifyOn::Fail, NotifyOn::Cancel]),
+        "all" => return Ok(all.iter().map(|(_, on)| *on).collect()),
+        "end" if of == Of::Jobs => {
+            return Ok(vec![NotifyOn::Done, NotifyOn::Fail, NotifyOn::Cancel]);
+        }
         _ => {}
     }
     if let Some((_, on)) = all.iter().find(|(known, _)| *known == word) {
         return Ok(vec![*on]);
     }
-    let words: Vec<&str> = all.iter().map(|(word, _)| *word).chain(["end", "all"]).collect();
-    let near = nearest(word, words.iter().copied()).unwrap_or("done");
+    let words = all.iter().map(|(word, _)| word).chain(of.groups()).copied();
+    let words: Vec<&str> = words.collect();
+    let near = nearest(word, words.iter().copied()).unwrap_or(of.example());
     Err(invalid(&format!(
-        "{:?} is not an event for notifications; these are {}; write {near}@https://host/path",
+        "{:?} is not an event {}; these are {}; write {near}@https://host/path",
         repeated(word),
+        of.name(),
         words.join(", ")
     )))
 }
@@ -179,167 +241,20 @@ pub fn shown(rule: &NotifyRule) -> String {
     format!("{}@{origin}{rest}", words.join(","))
 }
 
-/// The body of a notification request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Message {
-    /// Always `gpool/v1`.
-    #[serde(rename = "apiVersion")]
-    pub api_version: String,
-    /// ID of the message, as in the header `webhook-id`. All attempts to send it use the same ID.
-    pub id: String,
-    /// Type of the message: `job.` and the new state of the job, or an event in place of it, for
-    /// example `job.idle`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Time of the event.
-    pub timestamp: Time,
-    /// Number of the attempt to send the message, from 1.
-    pub attempt: u32,
-    /// The job.
-    pub data: MessageJob,
-}
-
-/// A job in a message. It contains no command, environment or paths.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct MessageJob {
-    /// ID of the job.
-    pub id: String,
-    /// Name of the job.
-    pub name: String,
-    /// User that owns the job.
-    pub user: String,
-    /// Project that is charged.
-    pub project: String,
-    /// New state of the job.
-    #[schema(schema_with = schema::job_state)]
-    pub state: JobState,
-    /// Number of the job's attempt, from 1.
-    pub attempt: u32,
-    /// Requested GPUs.
-    pub gpus: String,
-    /// Nodes of the job's tasks.
-    pub nodes: Vec<String>,
-    /// Time of submission.
-    pub submitted_at: Time,
-    /// Time at which the job started.
-    pub started_at: Option<Time>,
-    /// Time at which the job ended.
-    pub ended_at: Option<Time>,
-    /// Run time in seconds.
-    pub ran_s: Option<f64>,
-    /// Exit code, or 128 + the number of the signal that ended the job.
-    pub exit_code: Option<i32>,
-    /// What the job used, if it has run and ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// The use of its GPUs on each node, if it has ended and the use was recorded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_use: Vec<NodeUse>,
-    /// Time since which the job has not used its GPUs, in a `job.idle` message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_since: Option<Time>,
-    /// GPU memory of one device that the job used, in bytes, in a `job.over_limit` message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_memory_used: Option<u64>,
-    /// GPU memory of that device that the job may use, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_memory_limit: Option<u64>,
-    /// Time limit in seconds, in a `job.near_limit` message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_limit_s: Option<f64>,
-    /// Time left until the limit in seconds, in a `job.near_limit` message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time_left_s: Option<f64>,
-    /// The forecast that the job missed, in a `job.late` message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late: Option<MessageLate>,
-}
-
-/// A forecast that a pending job missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct MessageLate {
-    /// Time at which the forecast was made.
-    pub forecast_at: Time,
-    /// 90th percentile of the start in that forecast.
-    pub forecast_p90: Time,
-    /// Why the job waits now. May change.
-    pub reason: Option<String>,
-    /// Median of the start in the present forecast.
-    pub new_p50: Option<Time>,
-    /// 90th percentile of the start in the present forecast.
-    pub new_p90: Option<Time>,
-}
-
-impl From<&Late> for MessageLate {
-    fn from(late: &Late) -> Self {
-        Self {
-            forecast_at: Time(late.made_at),
-            forecast_p90: Time(late.p90),
-            reason: late.reason.as_deref().map(str::to_owned),
-            new_p50: late.new_p50.map(Time),
-            new_p90: late.new_p90.map(Time),
-        }
-    }
-}
-
-impl From<&Delivery> for Message {
-    fn from(delivery: &Delivery) -> Self {
-        let news = &delivery.news;
-        Self {
-            api_version: crate::API_VERSION.to_owned(),
-            id: delivery.id.to_string(),
-            kind: kind(news),
-            timestamp: news.at.into(),
-            attempt: delivery.n_attempts.saturating_add(1),
-            data: MessageJob::from(news),
-        }
-    }
-}
-
-fn kind(news: &JobNews) -> String {
-    format!("job.{}", news.what())
-}
-
-impl From<&JobNews> for MessageJob {
-    fn from(news: &JobNews) -> Self {
-        let ran = |start: Timestamp| news.ended_at.map(|end| seconds(end.since(start)));
-        Self {
-            id: news.job.to_string(),
-            name: news.name.to_string(),
-            user: news.owner.user.to_string(),
-            project: news.project.to_string(),
-            state: news.state,
-            attempt: news.attempt.0,
-            gpus: news.gpus.to_string(),
-            nodes: news.nodes.iter().map(ToString::to_string).collect(),
-            submitted_at: news.submitted_at.into(),
-            started_at: news.started_at.map(Time),
-            ended_at: news.ended_at.map(Time),
-            ran_s: news.started_at.and_then(ran),
-            exit_code: news.exit_code,
-            usage: news.usage.map(Usage::from),
-            gpu_use: Vec::new(),
-            idle_since: news.idle_since.map(Time),
-            gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
-            gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),
-            time_limit_s: news.near_limit.map(|near| seconds(near.limit)),
-            time_left_s: news.near_limit.map(|near| seconds(near.left)),
-            late: news.late.as_deref().map(MessageLate::from),
-        }
-    }
-}
-
 /// A message in the outbox: waiting to be sent, or recently given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Notification {
     /// ID of the message.
     pub id: String,
-    /// ID of the job.
+    /// ID of the job; empty if the message is about a project or user.
     pub job: String,
-    /// User that owns the job.
+    /// The project or user that the message is about: `project nlp`. Absent if it is about a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
+    /// User that owns the job, or that set the address.
     pub user: String,
     /// Type of the message: `job.` and the new state of the job, or an event in place of it, for
-    /// example `job.idle`.
+    /// example `job.idle`; `budget.reached`; `digest.weekly`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time of the event.
@@ -360,12 +275,17 @@ impl From<&Delivery> for Notification {
     fn from(delivery: &Delivery) -> Self {
         let news = &delivery.news;
         let due = Time(delivery.due);
+        let payer = match news {
+            News::Job(_) => None,
+            News::Payer(news) => Some(news.payer.to_string()),
+        };
         Self {
             id: delivery.id.to_string(),
-            job: news.job.to_string(),
-            user: news.owner.user.to_string(),
+            job: news.job().map(|news| news.job.to_string()).unwrap_or_default(),
+            payer,
+            user: news.owner().user.to_string(),
             kind: kind(news),
-            at: news.at.into(),
+            at: news.at().into(),
             to: delivery.origin().to_owned(),
             n_attempts: delivery.n_attempts,
             why: delivery.why.as_deref().map(str::to_owned),

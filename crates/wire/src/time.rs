@@ -104,3 +104,10 @@ pub fn seconds(span: Millis) -> f64 {
 pub fn gpu_hours(time: GpuTime) -> f64 {
     time.get() as f64 / GpuTime::HOUR.get() as f64
 }
+
+/// Returns seconds as a span, to the millisecond; negative ones as none.
+#[must_use]
+pub fn span_of(seconds: f64) -> Millis {
+    let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Millis::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}

@@ -56,14 +56,14 @@ impl Outbox {
         if delivery.given_up {
             self.given_up.insert((delivery.due, delivery.id.clone()));
         } else {
-            *self.n_by_uid.entry(delivery.news.owner.uid).or_default() += 1;
+            *self.n_by_uid.entry(delivery.uid()).or_default() += 1;
         }
         self.deliveries.insert(delivery.id.clone(), delivery);
     }
 
     pub(crate) fn remove(&mut self, id: &str) -> Option<Delivery> {
         let delivery = self.deliveries.remove(id)?;
-        let uid = delivery.news.owner.uid;
+        let uid = delivery.uid();
         if delivery.given_up {
             self.given_up.remove(&(delivery.due, delivery.id.clone()));
         } else if let Some(n) = self.n_by_uid.get_mut(&uid) {

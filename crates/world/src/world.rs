@@ -8,6 +8,7 @@ pub(crate) mod evictable;
 pub(crate) mod excerpt;
 mod gangs;
 pub(crate) mod index;
+mod messages;
 pub(crate) mod parts;
 pub(crate) mod projects;
 mod requests;
@@ -40,6 +41,7 @@ use crate::row::{JobRow, NodeIx, ShapeIx};
 use crate::world::arrays::Elements;
 use crate::world::asks::Asks;
 use crate::world::gangs::Gangs;
+use crate::world::messages::Subscriptions;
 use crate::world::projects::Holdings;
 use crate::world::reservations::Alarms;
 use crate::world::users::UserRow;
@@ -135,6 +137,7 @@ pub struct World {
     pub(crate) requests_by_age: BTreeSet<(Timestamp, String)>,
     pub(crate) requests_of: BTreeMap<u32, BTreeSet<(Timestamp, String)>>,
     pub(crate) outbox: Outbox,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) changed: BTreeSet<RecordKey>,
     /// Grows with each change; shows whether an event changed anything.
     pub(crate) n_changes: u64,
@@ -190,6 +193,7 @@ impl World {
             requests_by_age: BTreeSet::new(),
             requests_of: BTreeMap::new(),
             outbox: Outbox::default(),
+            subscriptions: Subscriptions::new(),
             changed: BTreeSet::new(),
             n_changes: 0,
             ended: Vec::new(),
@@ -225,7 +229,8 @@ impl World {
                 | Record::Reservation(_)
                 | Record::PastRuns(_)
                 | Record::Delivery(_)
-                | Record::Used(_) => others.push(record),
+                | Record::Used(_)
+                | Record::Subscription(_) => others.push(record),
             }
         }
         let mut world = Self::new(policy.ok_or(LoadError::NoPolicy)?);
@@ -239,6 +244,7 @@ impl World {
                 Record::PastRuns(runs) => world.past.put(runs),
                 Record::Delivery(delivery) => world.outbox.put(*delivery),
                 Record::Used(used) => world.put_used(&used),
+                Record::Subscription(it) => world.put_subscription(*it),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
             }
         }
@@ -475,12 +481,6 @@ impl World {
     #[must_use]
     pub fn request(&self, key: &str) -> Option<&IdempotencyRecord> {
         self.requests.get(key)
-    }
-
-    /// The messages that are still to be sent, and the last messages that were given up.
-    #[must_use]
-    pub fn outbox(&self) -> &Outbox {
-        &self.outbox
     }
 
     /// How many times a record was changed since this world was made.

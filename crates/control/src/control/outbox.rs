@@ -1,7 +1,7 @@
-//! The outbox: the messages about jobs, when each is sent again, and when it is given up. A message
-//! is committed together with the change that it reports, and leaves the outbox in another commit,
-//! so that none is lost. A message that was delivered just before a crash is sent twice, with the
-//! same ID.
+//! The outbox: the messages about jobs, projects and users, when each is sent again, and when it is
+//! given up. A message is committed together with the change that it reports, and leaves the outbox
+//! in another commit, so that none is lost. A message that was delivered just before a crash is
+//! sent twice, with the same ID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gpool_model::effect::Change;
 use gpool_model::job::{ExitStatus, JobState};
 use gpool_model::notify::{
-    Delivery, DeliveryId, JobNews, Late, NearLimit, Sent, host_of, origin_of,
+    Delivery, DeliveryId, JobNews, Late, NearLimit, News, Sent, host_of, origin_of,
 };
 use gpool_model::over_limit::OverMemory;
 use gpool_model::{Caller, Effect, Job, JobSpec, NotifyRule, Phase, Timestamp};
@@ -142,51 +142,62 @@ impl Control {
 
     /// Puts messages about a job's new state into the outbox.
     pub(crate) fn tell(&mut self, spec: &JobSpec, job: &Job, state: JobState) {
-        self.tell_news(spec, job, &self.news(spec, job, state));
+        let news = self.news(spec, job, state);
+        self.tell_news(job, news);
     }
 
     /// Puts messages about a job that does not use its GPUs into the outbox.
     pub(crate) fn tell_idle(&mut self, spec: &JobSpec, job: &Job, since: Timestamp) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, &JobNews { idle_since: Some(since), ..news });
+        self.tell_news(job, JobNews { idle_since: Some(since), ..news });
     }
 
     /// Puts messages about a job that uses more GPU memory than its limit into the outbox.
     pub(crate) fn tell_over(&mut self, spec: &JobSpec, job: &Job, memory: OverMemory) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, &JobNews { over_memory: Some(memory), ..news });
+        self.tell_news(job, JobNews { over_memory: Some(memory), ..news });
     }
 
     /// Puts messages about a job near its time limit into the outbox.
     pub(crate) fn tell_near_limit(&mut self, spec: &JobSpec, job: &Job, near: NearLimit) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, &JobNews { near_limit: Some(near), ..news });
+        self.tell_news(job, JobNews { near_limit: Some(near), ..news });
     }
 
     /// Puts messages about a job that missed its forecast into the outbox.
     pub(crate) fn tell_late(&mut self, spec: &JobSpec, job: &Job, late: Late) {
         let news = self.news(spec, job, job.phase.state());
-        self.tell_news(spec, job, &JobNews { late: Some(Box::new(late)), ..news });
+        self.tell_news(job, JobNews { late: Some(Box::new(late)), ..news });
     }
 
-    fn tell_news(&mut self, spec: &JobSpec, job: &Job, news: &JobNews) {
+    fn tell_news(&mut self, job: &Job, news: JobNews) {
         // An array sends one message, when all of it has ended.
         if job.notify.is_empty() || job.id.element.is_some() {
             return;
         }
-        let is_met = |rule: &NotifyRule| match news.instead() {
+        let (instead, state) = (news.instead(), news.state);
+        let is_met = |rule: &NotifyRule| match instead {
             Some(on) => rule.on.contains(&on),
-            None => rule.is_met_by(news.state),
+            None => rule.is_met_by(state),
         };
-        for (nth, rule) in job.notify.iter().enumerate().filter(|(_, it)| is_met(it)) {
+        self.post_news(&job.notify, is_met, &news.into());
+    }
+
+    /// Puts a message into the outbox for each address whose rule is met.
+    pub(crate) fn post_news(
+        &mut self,
+        rules: &[NotifyRule],
+        is_met: impl Fn(&NotifyRule) -> bool,
+        news: &News,
+    ) {
+        for (nth, rule) in rules.iter().enumerate().filter(|(_, it)| is_met(it)) {
             let outbox = self.world.outbox();
             if outbox.n_waiting() >= Self::OUTBOX_MAX
-                || outbox.n_waiting_of(spec.owner.uid) >= Self::OUTBOX_OF_USER_MAX
+                || outbox.n_waiting_of(news.owner().uid) >= Self::OUTBOX_OF_USER_MAX
             {
-                let origin = Arc::from(origin_of(&rule.url));
                 let why = Arc::from("too many messages are waiting to be sent");
                 self.count_deliveries(|counts| counts.n_dropped += 1);
-                self.publish(Change::Told { job: job.id, origin, given_up: Some(why) });
+                self.publish(told(news, origin_of(&rule.url), Some(why)));
                 continue;
             }
             let delivery = Delivery {
@@ -249,11 +260,7 @@ impl Control {
                 self.couriers.forget(&delivery);
                 self.world.remove_delivery(id);
                 self.count_deliveries(|counts| counts.n_taken += 1);
-                self.publish(Change::Told {
-                    job: delivery.news.job,
-                    origin: Arc::from(delivery.origin()),
-                    given_up: None,
-                });
+                self.publish(told(&delivery.news, delivery.origin(), None));
             }
             Sent::Failed { why } => self.try_later(delivery, why),
             Sent::Unanswered { why } => {
@@ -294,11 +301,7 @@ impl Control {
 
     fn give_up(&mut self, mut delivery: Delivery) {
         self.count_deliveries(|counts| counts.n_given_up += 1);
-        self.publish(Change::Told {
-            job: delivery.news.job,
-            origin: Arc::from(delivery.origin()),
-            given_up: delivery.why.clone(),
-        });
+        self.publish(told(&delivery.news, delivery.origin(), delivery.why.clone()));
         delivery.due = self.now;
         delivery.given_up = true;
         self.world.put_delivery(delivery);
@@ -323,6 +326,15 @@ impl Control {
                 None => self.couriers.came_back(&id),
             }
         }
+    }
+}
+
+/// The change for watchers when a message was delivered, or is not sent again.
+fn told(news: &News, origin: &str, given_up: Option<Arc<str>>) -> Change {
+    let origin = Arc::from(origin);
+    match news {
+        News::Job(news) => Change::Told { job: news.job, origin, given_up },
+        News::Payer(news) => Change::ToldOfPayer { payer: news.payer.clone(), origin, given_up },
     }
 }
 

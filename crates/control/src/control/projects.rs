@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::budget::Payer;
 use gpool_model::effect::Change;
 use gpool_model::reason::Bound;
 use gpool_model::refusal::Permitted;
@@ -43,7 +44,10 @@ impl Control {
             for difference in &differences {
                 match &difference.after {
                     Some(project) => self.world.put_project(project.clone()),
-                    None => drop(self.world.remove_project(&difference.name)),
+                    None => {
+                        self.world.remove_project(&difference.name);
+                        self.world.remove_subscription(&Payer::Project(difference.name.clone()));
+                    }
                 }
                 self.publish(Change::ProjectChanged { project: difference.name.clone() });
             }

@@ -22,3 +22,4 @@ mod restore;
 mod sessions;
 mod set_aside;
 mod submit;
+mod subscriptions;

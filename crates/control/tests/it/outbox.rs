@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::job::JobState;
-use gpool_model::notify::{Delivery, Late, LateJob, Sent};
+use gpool_model::notify::{Delivery, JobNews, Late, LateJob, Sent};
 use gpool_model::{
     Command, Event, JobId, JobPatch, JobVerb, LimitChange, Millis, NewJob, NotifyOn, NotifyRule,
     Phase, Record, Timestamp, Version,
@@ -39,8 +39,12 @@ fn deliveries(harness: &Harness) -> Vec<Delivery> {
     harness.records.values().filter_map(delivery).collect()
 }
 
+fn news(delivery: &Delivery) -> &JobNews {
+    delivery.news.job().expect("it is about a job")
+}
+
 fn states(sent: &[Delivery]) -> Vec<JobState> {
-    sent.iter().map(|delivery| delivery.news.state).collect()
+    sent.iter().map(|delivery| news(delivery).state).collect()
 }
 
 fn answer(harness: &mut Harness, delivery: &Delivery, sent: Sent) {
@@ -67,7 +71,7 @@ fn only_requested_messages_are_sent() {
     harness.exited(quiet, 3);
     let sent = std::mem::take(&mut harness.sent);
     assert_eq!(states(&sent), [JobState::Running, JobState::Failed]);
-    let news = &sent[1].news;
+    let news = news(&sent[1]);
     assert_eq!((news.job, news.exit_code, &*news.owner.user), (id, Some(3), "ana"));
     assert!(news.started_at.is_some() && news.ended_at.is_some() && !news.nodes.is_empty());
     for delivery in &sent {
@@ -309,9 +313,9 @@ fn nine_tenths_of_a_time_limit_are_reported_once() {
     assert_eq!(harness.sent, [], "not before its mark is durable");
     harness.catch_up();
     let sent = harness.sent.pop().expect("it left");
-    let near = sent.news.near_limit.expect("it is the news");
+    let near = news(&sent).near_limit.expect("it is the news");
     assert_eq!((near.limit, near.left), (Millis::from_mins(10), Millis::from_mins(1)));
-    assert_eq!((sent.news.job, sent.news.what()), (id, "near_limit"));
+    assert_eq!((news(&sent).job, news(&sent).what()), (id, "near_limit"));
     answer(&mut harness, &sent, Sent::Taken);
     harness.restart();
     pass_until(&mut harness, at.after(Millis::from_secs(10)));
@@ -345,7 +349,7 @@ fn a_new_time_limit_or_attempt_is_reported_again() {
     pass(&mut harness, Millis::from_mins(17));
     assert_eq!(harness.sent.len(), 1);
     pass(&mut harness, Millis::from_mins(18));
-    let left = |delivery: &Delivery| delivery.news.near_limit.map(|near| near.left);
+    let left = |delivery: &Delivery| news(delivery).near_limit.map(|near| near.left);
     assert_eq!(harness.sent.iter().filter_map(left).next_back(), Some(Millis::from_mins(2)));
     harness.command(&ana(), Command::on(vec![id], JobVerb::Requeue { hold: false })).expect("hers");
     let end = crate::harness::end(harness.now, None, true);
@@ -353,7 +357,7 @@ fn a_new_time_limit_or_attempt_is_reported_again() {
     harness.started(id);
     let began = harness.now;
     pass_until(&mut harness, began.after(Millis::from_mins(18)));
-    let attempts: Vec<u32> = deliveries(&harness).iter().map(|it| it.news.attempt.0).collect();
+    let attempts: Vec<u32> = deliveries(&harness).iter().map(|it| news(it).attempt.0).collect();
     assert_eq!(attempts, [1, 1, 2]);
 }
 
@@ -379,7 +383,7 @@ fn a_missed_forecast_is_reported_once_for_each_job() {
     assert_eq!(harness.sent, [], "an edit makes a forecast void");
     report_late(&mut harness, id, Version(1));
     let sent = harness.sent.pop().expect("it left");
-    assert_eq!((sent.news.job, sent.news.what()), (id, "late"));
+    assert_eq!((news(&sent).job, news(&sent).what()), (id, "late"));
     answer(&mut harness, &sent, Sent::Taken);
     report_late(&mut harness, id, Version(1));
     harness.restart();

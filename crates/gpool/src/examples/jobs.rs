@@ -193,8 +193,14 @@ pub(super) const JOBS: &Table = &[
                 "gpool notify 1842 done,fail@https://example.org/hook",
                 "Send events to a web address",
             ),
-            ("gpool notify 1842 fail@mailto:ana@example.org", "Send a mail if the job fails"),
-            ("gpool notify 1842 none", "Send nothing"),
+            (
+                "gpool notify --project nlp budget,digest@mailto:pi@example.org",
+                "Send the budget's state and a weekly digest of a project",
+            ),
+            (
+                "gpool notify --user digest@mailto:ana@example.org",
+                "Send a weekly digest of your own use",
+            ),
             ("gpool notify", "List notifications that could not be sent"),
         ],
     ),
@@ -235,6 +241,13 @@ pub(super) const JOBS: &Table = &[
         &[
             ("gpool budget", "Budgets of projects and users, and their cost this month"),
             ("gpool budget --filter state=over,holds", "Only those that are used up"),
+        ],
+    ),
+    (
+        "digest",
+        &[
+            ("gpool digest", "Your use of GPUs in the last week"),
+            ("gpool digest --project nlp", "That of a project and the projects below it"),
         ],
     ),
     (

@@ -38,6 +38,12 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
         EventKind::Notified { job, to, given_up: Some(why) } => {
             format!("notification of job {job} to {to} failed: {why}")
         }
+        EventKind::PayerNotified { payer, to, given_up: None } => {
+            format!("notification of {payer} sent to {to}")
+        }
+        EventKind::PayerNotified { payer, to, given_up: Some(why) } => {
+            format!("notification of {payer} to {to} failed: {why}")
+        }
         EventKind::Resync => "some events were missed".to_owned(),
         EventKind::Other => return None,
     };

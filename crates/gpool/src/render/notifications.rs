@@ -16,7 +16,11 @@ pub const NOTIFICATIONS: Noun<Notification> = Noun {
 
 const COLUMNS: &[Column<Notification>] = &[
     Column { name: "id", head: "ID", cell: |message, _| Cell::new(&message.id) },
-    Column { name: "job", head: "JOB", cell: |message, _| Cell::new(&message.job) },
+    Column {
+        name: "job",
+        head: "JOB",
+        cell: |message, _| Cell::new(message.payer.as_ref().unwrap_or(&message.job)),
+    },
     Column { name: "user", head: "USER", cell: |message, _| Cell::new(&message.user) },
     Column {
         name: "event",

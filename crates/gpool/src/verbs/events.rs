@@ -72,6 +72,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         EventKind::NodeChanged { .. }
         | EventKind::ReservationChanged { .. }
         | EventKind::ProjectChanged { .. }
+        | EventKind::PayerNotified { .. }
         | EventKind::Other => false,
     };
     let mut n_left = args.limit.unwrap_or(u64::MAX);

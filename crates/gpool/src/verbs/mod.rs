@@ -10,6 +10,7 @@ pub mod context;
 pub mod cost;
 pub mod debug;
 pub mod demo;
+pub mod digest;
 pub mod doctor;
 pub mod down;
 pub mod drain;
@@ -187,6 +188,9 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| cost::run(&args, line.session);
     Show "budget": budget::BudgetArgs, "Show budgets with the cost of this month",
         |args, line| budget::run(&args, line.session);
+    Show "digest": digest::DigestArgs,
+        "Show the use of GPUs by a project or user in the last week",
+        |args, line| digest::run(args, line.session);
     Show "waste": waste::WasteArgs, "List jobs by the GPU time that they do not use",
         |args, line| waste::run(&args, line.session);
     Show "report": report::ReportArgs, "Compare the usage of jobs with their request",
@@ -219,7 +223,7 @@ pub static VERBS: &[Verb] = verbs! {
     Control "note": note::NoteArgs, "Set the note of jobs",
         |args, line| note::run(args, line.session);
     Control "notify": notify::NotifyArgs,
-        "Set the notifications of jobs, or list unsent ones",
+        "Set notifications of jobs, projects or users; list unsent ones",
         |args, line| notify::run(&args, line.session);
     Administer "policy": policy::PolicyArgs, "Show or change the settings of the scheduler",
         |args, line| policy::run(args, line.session);

@@ -340,6 +340,7 @@ fn watch_until_ended(
             | EventKind::NodeChanged { .. }
             | EventKind::ReservationChanged { .. }
             | EventKind::ProjectChanged { .. }
+            | EventKind::PayerNotified { .. }
             | EventKind::Notified { .. }
             | EventKind::Other => false,
         };

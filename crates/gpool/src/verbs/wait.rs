@@ -167,6 +167,7 @@ impl Waiting<'_> {
                 | EventKind::NodeChanged { .. }
                 | EventKind::ReservationChanged { .. }
                 | EventKind::ProjectChanged { .. }
+                | EventKind::PayerNotified { .. }
                 | EventKind::Notified { .. }
                 | EventKind::Other => {}
             }

@@ -12,11 +12,34 @@ use crate::harness::{Cluster, Gate, skip, until_so};
 const HOUR_MS: u64 = 3_600_000;
 
 /// The clock that the server, its agent and its shepherds see.
-struct Clock(PathBuf);
+pub struct Clock(PathBuf);
 
 impl Clock {
+    /// Gives a cluster that has not started a clock of its own; `None` without libfaketime.
+    pub fn of(cluster: &mut Cluster) -> Option<Self> {
+        let Some(library) = library() else {
+            skip("libfaketime is not installed");
+            return None;
+        };
+        let clock = Self(cluster.path("clock"));
+        clock.set("+0");
+        let file = clock.0.display().to_string();
+        let library = library.display().to_string();
+        for (name, value) in [
+            ("LD_PRELOAD", library.as_str()),
+            ("FAKETIME_TIMESTAMP_FILE", &file),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("FAKETIME_DISABLE_SHM", "1"),
+            ("NO_FAKE_STAT", "1"),
+        ] {
+            cluster.variables.push((name.to_owned(), value.to_owned()));
+        }
+        Some(clock)
+    }
+
     /// Sets the offset in libfaketime's notation: `+1h`, `-1h`, `+0 x2`.
-    fn set(&self, how: &str) {
+    pub fn set(&self, how: &str) {
         let draft = self.0.with_extension("draft");
         std::fs::write(&draft, format!("{how}\n")).unwrap();
         std::fs::rename(draft, &self.0).unwrap();
@@ -32,25 +55,8 @@ fn library() -> Option<PathBuf> {
 }
 
 fn cluster(devices: &str) -> Option<(Cluster, Clock)> {
-    let Some(library) = library() else {
-        skip("libfaketime is not installed");
-        return None;
-    };
     let mut cluster = Cluster::unstarted(&["--devices", devices]);
-    let clock = Clock(cluster.path("clock"));
-    clock.set("+0");
-    let file = clock.0.display().to_string();
-    let library = library.display().to_string();
-    for (name, value) in [
-        ("LD_PRELOAD", library.as_str()),
-        ("FAKETIME_TIMESTAMP_FILE", &file),
-        ("FAKETIME_NO_CACHE", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ("FAKETIME_DISABLE_SHM", "1"),
-        ("NO_FAKE_STAT", "1"),
-    ] {
-        cluster.variables.push((name.to_owned(), value.to_owned()));
-    }
+    let clock = Clock::of(&mut cluster)?;
     cluster.up();
     Some((cluster, clock))
 }

@@ -90,6 +90,7 @@ mod steps;
 mod store;
 mod strangers;
 mod submit;
+mod subscriptions;
 mod summary;
 mod telemetry;
 mod top;

@@ -32,6 +32,7 @@ fn body_of(route: &Route, job: &str) -> Value {
     let last = route.path.rsplit('/').next().unwrap();
     let by_path = route.path.contains("{id}");
     match (route.method, last) {
+        ("PATCH", "subscription") => json!({"notify": ["digest@https://example.org/x"]}),
         ("PATCH", "policies") => json!({"device_strategy": "pack"}),
         ("PATCH", _) if route.path.contains("/projects/") => json!({"gpus": 2}),
         ("POST", "projects") => json!({"name": "red"}),
@@ -59,7 +60,9 @@ fn body_of(route: &Route, job: &str) -> Value {
 
 /// The status of one cell of the table.
 fn status_of(cluster: &Cluster, who: Who, route: &Route, job: &str) -> u16 {
-    let mut path = route.path.replace("{id}", job).replace("{name}", "lab1");
+    // The owner is also the user of the routes of a user.
+    let path = route.path.replace("/users/{name}/", &format!("/users/{SOMEBODY}/"));
+    let mut path = path.replace("{id}", job).replace("{name}", "lab1");
     if path.contains("{token}") {
         let made = Who::Owner.http(cluster).post("/api/v1/tokens", &json!({"scope": "user"}));
         path = path.replace("{token}", made.json()["id"].as_str().unwrap());
@@ -141,13 +144,16 @@ fn each_route_follows_the_table_for_each_caller() {
             n_cells += 1;
             match (route.role, who) {
                 // No project has that name, and others are not revealed.
-                (Role::ProjectAdmin, Who::Stranger | Who::Owner)
+                (Role::ProjectAdmin | Role::AdminOfProject, Who::Stranger | Who::Owner)
                     if route.path.contains("{name}") =>
                 {
                     assert_eq!(status, 404, "{who:?} {route:?}");
                 }
                 (Role::Owner, Who::Stranger)
-                | (Role::Admin | Role::ProjectAdmin, Who::Stranger | Who::Owner) => {
+                | (
+                    Role::Admin | Role::ProjectAdmin | Role::AdminOfProject,
+                    Who::Stranger | Who::Owner,
+                ) => {
                     assert_eq!(status, 403, "{who:?} {route:?}");
                     assert_eq!(cluster.job(&job).version, before, "{who:?} {route:?}");
                 }
@@ -208,6 +214,17 @@ fn an_admin_of_a_project_by_group_uses_the_routes_for_its_admins_and_no_other() 
     }
     // Six verbs, each for one job and for several, and the change of a job.
     assert_eq!(n_allowed, 13);
+    for route in ROUTES.iter().filter(|route| route.role == Role::AdminOfProject) {
+        let path = route.path.replace("{name}", "default");
+        let body = if route.method == "GET" { Value::Null } else { body_of(route, &keeper) };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        for (uid, status) in [(NOBODY, 200), (SOMEBODY, 403)] {
+            let kind = [("Content-Type", "application/json")];
+            let http = Http::of_user(&cluster, uid);
+            let answer = http.send(route.method, &path, &kind, body.as_bytes());
+            assert_eq!(answer.status, status, "{route:?} {answer:?}");
+        }
+    }
 }
 
 #[test]

@@ -115,10 +115,16 @@ pub(crate) async fn record(
     let object = object_of(row.path, request.uri().path());
     // Streams only use a job; of other verbs the answer has the state.
     let is_looked_at = matches!(method, "PATCH" | "DELETE") && row.role != Role::Everybody;
-    let target = object.as_ref().filter(|_| is_looked_at).map(|it| format!("{API_PREFIX}/{it}"));
+    // The paths of addresses for messages may be secrets, and what is looked at lacks them.
+    let is_secret = row.path.ends_with("/subscription");
+    let target = match is_secret {
+        true => Some(request.uri().path().to_owned()),
+        false => object.as_ref().filter(|_| is_looked_at).map(|it| format!("{API_PREFIX}/{it}")),
+    };
     let before = scribe.look(&asker, target.as_deref()).await;
     let said = Arc::new(Mutex::new(Vec::new()));
-    let request = if kind == Kind::Cluster { listened(request, said.clone()) } else { request };
+    let is_heard = kind == Kind::Cluster && !is_secret;
+    let request = if is_heard { listened(request, said.clone()) } else { request };
     let response = next.run(request).await;
     if !response.status().is_success() && response.status().as_u16() != 101 {
         return response;

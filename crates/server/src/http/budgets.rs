@@ -3,15 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_model::Money;
-use gpool_model::budget::Payer;
+use gpool_model::budget::{BudgetStep, MonthSpending, Payer};
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::{List, Time};
 
 use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
-use crate::budgets::{Spending, spending};
-use crate::clock::now;
+use crate::budgets::spending;
 
 /// Returns the budgets of projects and users with the cost of this month.
 #[utoipa::path(
@@ -31,22 +30,18 @@ pub(crate) async fn list(
     let read = move || {
         let rows = spending(&handle.shared.usage, &policy, &projects)?;
         let holds = |payer: &Payer| policy.overspent.iter().any(|it| it.payer == *payer);
-        let row = |it: Spending| {
-            let (kind, name) = match &it.payer {
-                Payer::Project(name) => ("project", name.to_string()),
-                Payer::User(name) => ("user", name.to_string()),
-            };
-            let state = match holds(&it.payer) {
-                true => "holds",
-                false if it.is_over() => "over",
-                false if it.spent.get() >= it.budget.get() / 5 * 4 => "warn",
-                false => "ok",
+        let row = |it: MonthSpending| {
+            let state = match it.step() {
+                _ if holds(&it.payer) => "holds",
+                Some(BudgetStep::All) => "over",
+                Some(BudgetStep::Most) => "warn",
+                None => "ok",
             };
             BudgetRow {
-                kind: kind.to_owned(),
-                name,
-                since: Time(now()).month_start(),
-                currency: policy.prices.currency.clone(),
+                kind: it.payer.kind().to_owned(),
+                name: it.payer.name().to_owned(),
+                since: Time(it.month),
+                currency: it.currency.to_string(),
                 budget: units(it.budget),
                 spent: units(it.spent),
                 state: state.to_owned(),

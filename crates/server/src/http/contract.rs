@@ -183,6 +183,12 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/tokens", r#"{"name": "laptop", "scope": "user", "expires": "90d"}"#),
     ("PATCH", "/network-users/{name}", r#"{"user": "ana"}"#),
     ("PATCH", "/users/{name}", r#"{"gpus": 2, "running_jobs": null}"#),
+    (
+        "PATCH",
+        "/projects/{name}/subscription",
+        r#"{"notify": ["budget,digest@mailto:pi@example.org"]}"#,
+    ),
+    ("PATCH", "/users/{name}/subscription", r#"{"notify": ["digest@https://example.org/hook"]}"#),
 ];
 
 /// Lines of a bulk submission.

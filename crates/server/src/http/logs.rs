@@ -291,7 +291,8 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
                 change:
                     Change::NodeChanged { .. }
                     | Change::ReservationChanged { .. }
-                    | Change::ProjectChanged { .. },
+                    | Change::ProjectChanged { .. }
+                    | Change::ToldOfPayer { .. },
                 ..
             }) => {}
             Ok(_) | Err(RecvError::Lagged(_)) => return,

@@ -51,6 +51,7 @@ pub mod routes;
 mod simulate;
 mod simulated;
 mod submit;
+mod subscriptions;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
 mod tokens;
@@ -164,8 +165,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(policy::get, policy::change))
         .routes(routes!(users::get, users::limit))
         .routes(routes!(events::stream))
-        .routes(routes!(notify::list))
-        .routes(routes!(notify::secret))
+        .merge(notify::routes())
         .routes(routes!(audit::list))
         .routes(routes!(authority::get))
         .routes(routes!(tokens::me))

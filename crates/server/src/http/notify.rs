@@ -1,4 +1,4 @@
-//! Messages about jobs that are still to be sent or were given up, and the key that signs them.
+//! Messages that are still to be sent or were given up, and the key that signs them.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,13 +6,26 @@ use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Response};
 use gpool_model::notify::Delivery;
 use gpool_wire::{Document, List, Notification, NotifySecret};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
+use super::{Api, subscriptions};
 
-/// Lists messages about your jobs that wait to be sent or failed recently, the oldest first. Admins
-/// see the messages of all users.
+/// Returns the routes of notifications, with their documentation.
+pub(crate) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(secret))
+        .routes(routes!(subscriptions::of_project, subscriptions::set_of_project))
+        .routes(routes!(subscriptions::of_user, subscriptions::set_of_user))
+        .routes(routes!(subscriptions::digest_of_project))
+        .routes(routes!(subscriptions::digest_of_user))
+}
+
+/// Lists messages about your jobs, and from subscriptions that you set, that wait to be sent or
+/// failed recently, the oldest first. Admins see the messages of all users.
 #[utoipa::path(
     get, path = "/notifications", operation_id = "notifications_list",
     responses((status = 200, description = "Messages", body = List<Notification>))
@@ -24,8 +37,8 @@ pub(crate) async fn list(
     let all =
         |view: &crate::View<'_>| -> Vec<Delivery> { view.world.outbox().all().cloned().collect() };
     let mut found = api.handle.query(all).await?;
-    found.retain(|delivery| asker.may_see(delivery.news.owner.uid));
-    found.sort_by(|one, other| (one.news.at, &one.id).cmp(&(other.news.at, &other.id)));
+    found.retain(|delivery| asker.may_see(delivery.uid()));
+    found.sort_by(|one, other| (one.news.at(), &one.id).cmp(&(other.news.at(), &other.id)));
     Ok(Json(List::new(found.iter().map(Notification::from).collect())))
 }
 

@@ -10,10 +10,12 @@ use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
 pub enum Role {
     /// All users that can connect to the socket. The answer omits private data of other users.
     Everybody,
-    /// The owner of the job or token, and admins.
+    /// The owner of the job or token, or the user in the request, and admins.
     Owner,
     /// Admins of a project above the one in the request, and server admins.
     ProjectAdmin,
+    /// Admins of the project in the request or of one above it, and server admins.
+    AdminOfProject,
     /// Admins: root, and the user that runs the server.
     Admin,
 }
@@ -48,7 +50,7 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
     let least = match (method.as_bytes(), role) {
         (_, Role::Admin) => Scope::Admin,
         (b"GET", _) => Scope::Viewer,
-        (_, Role::ProjectAdmin) => Scope::ProjectAdmin,
+        (_, Role::ProjectAdmin | Role::AdminOfProject) => Scope::ProjectAdmin,
         (_, Role::Everybody | Role::Owner) => Scope::User,
     };
     Route { method, path, role, least: Least::Scope(least), task: "" }
@@ -120,12 +122,18 @@ const FIXED: &[Route] = &[
     route("POST", "/api/v1/projects/apply", Role::ProjectAdmin),
     route("GET", "/api/v1/projects/{name}", Role::Everybody),
     route("PATCH", "/api/v1/projects/{name}", Role::ProjectAdmin),
+    route("GET", "/api/v1/projects/{name}/subscription", Role::AdminOfProject),
+    route("PATCH", "/api/v1/projects/{name}/subscription", Role::AdminOfProject),
+    route("GET", "/api/v1/projects/{name}/digest", Role::AdminOfProject),
     route("DELETE", "/api/v1/projects/{name}", Role::ProjectAdmin),
     route("GET", "/api/v1/quota", Role::Everybody),
     route("GET", "/api/v1/policies", Role::Everybody),
     admin("PATCH", "/api/v1/policies", "change the policy"),
     route("GET", "/api/v1/users/{name}", Role::Everybody),
     admin("PATCH", "/api/v1/users/{name}", "set limits of users"),
+    route("GET", "/api/v1/users/{name}/subscription", Role::Owner),
+    route("PATCH", "/api/v1/users/{name}/subscription", Role::Owner),
+    route("GET", "/api/v1/users/{name}/digest", Role::Owner),
     route("GET", "/api/v1/events", Role::Everybody),
     route("GET", "/api/v1/notifications", Role::Everybody),
     needs(Least::Scope(Scope::User), route("GET", "/api/v1/notifications/secret", Role::Everybody)),

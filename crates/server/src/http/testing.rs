@@ -241,6 +241,14 @@ impl Server {
     pub async fn compare_budgets(&self) -> Result<(), gpool_model::Refusal> {
         crate::budgets::compare(&self.handle).await
     }
+
+    /// Sends the digests of weeks that ended before a time, in UTC.
+    ///
+    /// # Errors
+    /// If the server is stopping, or the history cannot be read.
+    pub async fn report_digests(&self, now: Timestamp) -> Result<(), gpool_model::Refusal> {
+        crate::digest::report(&self.handle, now, &jiff::tz::TimeZone::UTC).await
+    }
 }
 
 impl Drop for Server {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::{GpuTime, JobId, Outcome, Phase, Refusal, Timestamp};
+use gpool_model::{Outcome, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_wire::waste::{IdleParts, WasteParams, WasteRow};
 use gpool_wire::{List, Problem, Time};
@@ -18,14 +18,13 @@ use super::{Api, jobs, listing, simulate};
 use crate::clock::now;
 use crate::codec;
 use crate::fault::internal;
-use crate::handle::{Age, CoreHandle};
+use crate::handle::Age;
 use crate::usage::idle::{self, Ended};
+use crate::usage::wasted::{self, Wasted, largest};
 use crate::view::View;
 
 /// Rows without a limit.
 const ROWS: u32 = 20;
-/// The utilization of this many running jobs is read: those with the most GPU time.
-const RUNNING_MAX: usize = 500;
 /// The end of this many running jobs is simulated.
 const SIMULATED_MAX: usize = 5;
 /// Ended jobs that are read at once, and the bytes of their records.
@@ -33,22 +32,6 @@ const PAGE: u32 = 1_000;
 const PAGE_BYTES: usize = 4 << 20;
 /// Ended jobs that are read, newest first.
 const READ_MAX: usize = 200_000;
-
-/// A job with its GPU time and the part of it without running kernels.
-#[derive(Debug, Clone, Copy)]
-struct Wasted {
-    job: JobId,
-    utilization: f64,
-    idle: f64,
-}
-
-impl Wasted {
-    fn new(job: JobId, time: GpuTime, utilization: f64) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "it only sorts the list")]
-        let idle = time.get() as f64 * (1.0 - utilization);
-        Self { job, utilization, idle }
-    }
-}
 
 /// Returns jobs by the GPU time that they held without running kernels, most first. Jobs
 /// without measured utilization are absent.
@@ -76,10 +59,12 @@ pub(crate) async fn list(
     let n_rows = listing::limit(Some(params.limit.unwrap_or(ROWS)))?;
     let since = params.since.map_or_else(|| before(now(), WEEK), |time| time.0);
     let uid = asker.caller.owner.uid;
+    let running =
+        |view: &View<'_>| wasted::running(view.world.jobs().values().map(|row| &**row), view.now);
     let running = api.handle.look(uid, Age::New, running).await?;
     let handle = api.handle.clone();
     let read = move || {
-        let mut all = measured(&handle, running)?;
+        let mut all = wasted::measured(&handle.shared.usage, running)?;
         all.extend(ended(&handle.open_reader()?, since, n_rows)?);
         largest(&mut all, n_rows);
         Ok::<_, Refusal>(all)
@@ -136,35 +121,6 @@ async fn idle_parts(
     api.handle.beside(uid, read).await
 }
 
-/// The running jobs with the most GPU time: that, and when each one started.
-fn running(view: &View<'_>) -> Vec<(JobId, GpuTime, Timestamp)> {
-    let mut all: Vec<_> = view
-        .world
-        .jobs()
-        .values()
-        .filter(|row| !row.job.phase.allocations().is_empty())
-        .filter_map(|row| Some((row.job.id, row.job.attained(view.now), row.job.started_at()?)))
-        .collect();
-    all.sort_by_key(|(job, time, _)| (std::cmp::Reverse(*time), *job));
-    all.truncate(RUNNING_MAX);
-    all
-}
-
-/// The mean utilization of running jobs, from the recorded minutes.
-fn measured(
-    handle: &CoreHandle,
-    running: Vec<(JobId, GpuTime, Timestamp)>,
-) -> Result<Vec<Wasted>, Refusal> {
-    let Some(first) = running.iter().map(|(_, _, started)| *started).min() else {
-        return Ok(Vec::new());
-    };
-    let ids: Vec<String> = running.iter().map(|(job, _, _)| job.to_string()).collect();
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let means = handle.shared.usage.utilization_of_jobs(&ids, first, now())?;
-    let rows = running.into_iter().zip(means);
-    Ok(rows.filter_map(|((job, time, _), mean)| Some(Wasted::new(job, time, mean?))).collect())
-}
-
 /// The ended jobs with the most idle GPU time.
 fn ended(reader: &Reader, since: Timestamp, n_rows: usize) -> Result<Vec<Wasted>, Refusal> {
     let mut filter = ArchiveFilter {
@@ -180,21 +136,10 @@ fn ended(reader: &Reader, since: Timestamp, n_rows: usize) -> Result<Vec<Wasted>
         filter.before = Some(last.job);
         n_read += rows.len();
         for row in &rows {
-            let ended = codec::decode_ended(row).map_err(internal)?;
-            let Phase::Ended(end) = &ended.job.phase else { continue };
-            let Some(gpu) = end.usage.gpu.filter(|gpu| !gpu.measured.is_zero()) else { continue };
-            let time = ended.job.array.as_ref().map_or_else(|| (&**end).into(), |it| it.totals);
-            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-            let utilization = gpu.busy.get() as f64 / gpu.measured.get() as f64;
-            all.push(Wasted::new(ended.job.id, time.gpu_time, utilization.min(1.0)));
+            all.extend(Wasted::of_ended(&codec::decode_ended(row).map_err(internal)?));
         }
         largest(&mut all, n_rows);
     }
-}
-
-fn largest(all: &mut Vec<Wasted>, n_rows: usize) {
-    all.sort_by(|one, other| other.idle.total_cmp(&one.idle).then(one.job.cmp(&other.job)));
-    all.truncate(n_rows);
 }
 
 /// Adds the jobs that would start now if each of the first running jobs ended.

@@ -1,16 +1,17 @@
-//! Mail about jobs, handed to a mail server or to the sendmail of the server's machine. A user
-//! chooses the address and the name of the job; the rest of a message is the server's.
+//! Mail, handed to a mail server or to the sendmail of the server's machine. A user chooses the
+//! address and the name of the job; the rest of a message is the server's.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpool_model::notify::{Delivery, Sent};
-use gpool_model::{Bytes, Millis};
-use gpool_wire::NodeUse;
+use gpool_model::Bytes;
+use gpool_model::notify::{Delivery, News, Sent};
 use gpool_wire::live_usage::io;
-use gpool_wire::notify::{MessageJob, is_mail_address};
+use gpool_wire::notify::is_mail_address;
+use gpool_wire::time::span_of;
+use gpool_wire::{MessageData, MessageJob, NodeUse};
 use lettre::Message;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MessageBuilder};
@@ -92,7 +93,7 @@ impl MailSettings {
         }
     }
 
-    /// Writes the mail about a job to an address.
+    /// Writes the mail to an address.
     ///
     /// # Errors
     /// An address is invalid.
@@ -102,7 +103,7 @@ impl MailSettings {
         gpu_use: Vec<NodeUse>,
         to: &str,
     ) -> Result<Message, Box<dyn std::error::Error>> {
-        let job = MessageJob { gpu_use, ..MessageJob::from(&delivery.news) };
+        let (subject, text) = letter(&delivery.news, gpu_use);
         let (from, host) = self.from();
         let header = |name, value: &str| HeaderValue::new(name, value.to_owned());
         // RFC 3834: programs that answer mail leave this one alone.
@@ -110,13 +111,13 @@ impl MailSettings {
         MessageBuilder::new()
             .from(Mailbox::new(Some("gpool".to_owned()), from.parse()?))
             .to(Mailbox::new(None, to.parse()?))
-            .subject(subject(&job))
+            .subject(subject)
             // The same however often it is sent.
             .message_id(Some(format!("<{}@{host}>", delivery.id)))
             .raw_header(automatic)
             .header(ContentType::TEXT_PLAIN)
             .header(ContentTransferEncoding::QuotedPrintable)
-            .body(body(&job))
+            .body(text)
             .map_err(Into::into)
     }
 
@@ -160,6 +161,29 @@ async fn hand_over(program: &Path, message: &Message) -> Result<(), String> {
     }
 }
 
+/// The subject and the text of a mail.
+fn letter(news: &News, gpu_use: Vec<NodeUse>) -> (String, String) {
+    match MessageData::from(news) {
+        MessageData::Job(job) => {
+            let job = MessageJob { gpu_use, ..*job };
+            (subject(&job), body(&job))
+        }
+        MessageData::Budget(budget) => {
+            let headline = budget.headline();
+            (format!("gpool: {headline}"), format!("{headline}\n\ngpool budget\n"))
+        }
+        MessageData::Digest(digest) => {
+            let subject = format!("gpool: {}", digest.headline());
+            let name = line(&digest.name);
+            let command = match digest.kind.as_str() {
+                "project" => format!("gpool digest --project {name}"),
+                _ => format!("gpool digest --user {name}"),
+            };
+            (subject, format!("{}\n{command}\ngpool waste\n", digest.text()))
+        }
+    }
+}
+
 fn state(job: &MessageJob) -> String {
     let idle = job.idle_since.map(|since| format!(", idle: no GPU use since {since}"));
     let over = job.gpu_memory_used.zip(job.gpu_memory_limit).map(|(used, limit)| {
@@ -167,16 +191,11 @@ fn state(job: &MessageJob) -> String {
         format!(", uses {used} of a GPU, its limit is {limit}")
     });
     let near = job.time_left_s.zip(job.time_limit_s);
-    let near = near.map(|(left, limit)| format!(", {} left of {}", span(left), span(limit)));
+    let near = near.map(|(left, limit)| format!(", {} left of {}", span_of(left), span_of(limit)));
     let late = job.late.as_ref();
     let late = late.map(|it| format!(", not started by {} as forecast", it.forecast_p90));
     let news = idle.or(over).or(near).or(late).unwrap_or_default();
     format!("{}{news}", job.state.as_str().replace('_', " "))
-}
-
-fn span(seconds: f64) -> Millis {
-    let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    Millis::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The command that answers the news, if there is one.

@@ -12,8 +12,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gpool_model::notify::{Delivery, JobNews, Sent};
-use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, MessageJob, SIGNATURE_HEADER, TIMESTAMP_HEADER};
-use gpool_wire::{Message, NodeUse};
+use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use gpool_wire::{Message, MessageData, NodeUse};
 use ureq::Agent;
 use ureq::config::Config;
 use ureq::tls::{RootCerts, TlsConfig};
@@ -103,7 +103,8 @@ impl Post {
             let answer = answer.clone();
             move || {
                 fail::fail_point!("server-post-before");
-                let gpu_use = gpu_use(&usage, &delivery.news);
+                let news = delivery.news.job();
+                let gpu_use = news.map(|news| gpu_use(&usage, news)).unwrap_or_default();
                 let sent = match delivery.url.strip_prefix(MAILTO) {
                     Some(to) => mail.send(&delivery, gpu_use, to, Self::PATIENCE),
                     None => post(&agent, &keys, &delivery, gpu_use),
@@ -150,17 +151,18 @@ fn gpu_use(usage: &UsageHistory, news: &JobNews) -> Vec<NodeUse> {
 
 fn post(agent: &Agent, keys: &Keys, delivery: &Delivery, gpu_use: Vec<NodeUse>) -> Sent {
     let (url, body) = match delivery.url.strip_prefix(CHAT) {
-        Some(url) => (url, chat_text(&MessageJob::from(&delivery.news))),
+        Some(url) => (url, chat_text(&MessageData::from(&delivery.news))),
         None => {
             let mut message = Message::from(delivery);
-            message.data.gpu_use = gpu_use;
+            if let MessageData::Job(job) = &mut message.data {
+                job.gpu_use = gpu_use;
+            }
             let body = serde_json::to_vec(&message);
             (&*delivery.url, body.expect("messages are plain data"))
         }
     };
     let timestamp = (now().get() / 1000).to_string();
-    let uid = delivery.news.owner.uid;
-    let signature = keys.sign(uid, &delivery.id, &timestamp, &body);
+    let signature = keys.sign(delivery.uid(), &delivery.id, &timestamp, &body);
     let answer = agent
         .post(url)
         .header("content-type", "application/json")
@@ -186,12 +188,17 @@ fn post(agent: &Agent, keys: &Keys, delivery: &Delivery, gpu_use: Vec<NodeUse>) 
 ///
 /// Source: Slack, "Sending messages using incoming webhooks" and "Formatting text": these three
 /// characters are escaped, so that a job's name mentions no group.
-fn chat_text(job: &MessageJob) -> Vec<u8> {
-    let text = mail::subject(job);
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let text = format!("{text} · {} · project {} · {} GPUs", job.user, job.project, job.gpus);
-    let advice = mail::advice(job).map(|it| format!(" · {it}")).unwrap_or_default();
-    let text = format!("{text}{advice}");
+pub fn chat_text(data: &MessageData) -> Vec<u8> {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = match data {
+        MessageData::Job(job) => {
+            let text = escaped(&mail::subject(job));
+            let advice = mail::advice(job).map(|it| format!(" · {it}")).unwrap_or_default();
+            format!("{text} · {} · project {} · {} GPUs{advice}", job.user, job.project, job.gpus)
+        }
+        MessageData::Budget(budget) => escaped(&format!("gpool: {}", budget.headline())),
+        MessageData::Digest(digest) => escaped(&format!("gpool: {}", digest.headline())),
+    };
     serde_json::json!({ "text": text }).to_string().into_bytes()
 }
 

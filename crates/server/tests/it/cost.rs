@@ -16,7 +16,7 @@ fn start() -> Minute {
     Minute::new(29_000_040 / 60 * 60)
 }
 
-fn use_of<'a>(job: &'a str, model: &'a str, node: &'a str) -> Use<'a> {
+pub fn use_of<'a>(job: &'a str, model: &'a str, node: &'a str) -> Use<'a> {
     Use {
         project: "vision",
         user: "ana",
@@ -35,7 +35,7 @@ fn use_of<'a>(job: &'a str, model: &'a str, node: &'a str) -> Use<'a> {
 }
 
 /// Writes GPU time into the store of a state folder, one list for each hour.
-fn write(state: &std::path::Path, start: Minute, hours: &[&[Use<'_>]]) {
+pub fn write(state: &std::path::Path, start: Minute, hours: &[&[Use<'_>]]) {
     let path = state.join("usage").join("history.db");
     let (mut history, _) = History::open(&path, Settings::default()).unwrap();
     for (ix, uses) in (0..).zip(hours) {

@@ -42,6 +42,7 @@ mod run;
 mod shapes;
 mod sign;
 mod streams;
+mod subscriptions;
 mod table;
 mod usage;
 mod usage_of_jobs;

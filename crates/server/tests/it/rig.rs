@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use gpool_client::Client;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::device::{DeviceDetail, DeviceSample};
-use gpool_model::job::{ExitStatus, Usage};
+use gpool_model::job::{ExitStatus, GpuUsage, Usage};
 use gpool_model::node::NodeFacts;
-use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Resources, TaskId};
+use gpool_model::unit::{Bytes, MilliCpu, Millis};
+use gpool_model::{
+    Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Resources, TaskId, Timestamp,
+};
 use gpool_server::http::testing::{NODE, Patience, Server, Work, now};
 use gpool_server::{Limits, Telemetry, View};
 use tokio::net::{TcpListener, UnixListener};
@@ -143,6 +145,11 @@ impl Rig {
         self.runtime.block_on(self.server.compare_budgets()).unwrap();
     }
 
+    /// Sends the digests of weeks that ended before a time.
+    pub fn report_digests(&self, now: Timestamp) {
+        self.runtime.block_on(self.server.report_digests(now)).unwrap();
+    }
+
     /// Reads on behalf of a user.
     pub fn push_read(&self, uid: u32, work: Work) {
         self.server.push_read(uid, work);
@@ -221,8 +228,12 @@ fn pretend(order: Order, report: &dyn Fn(Report)) {
             let task = run.task();
             let generation = run.generation;
             let tell = |is| report(Report::Task(TaskReport { task, generation, is }));
+            let program = run.spec.command.first().map_or("", String::as_str);
+            if program == "waste" {
+                return tell(wasted());
+            }
             tell(TaskIs::Running { pid: 1, started_at: now() });
-            if run.spec.command.first().is_some_and(|program| program == "true") {
+            if program == "true" {
                 tell(ended(ExitStatus::Code(0), false));
             }
         }
@@ -238,6 +249,25 @@ fn pretend(order: Order, report: &dyn Fn(Report)) {
             let _: TaskId = task;
         }
     }
+}
+
+/// The end of a task that failed after two hours, and used a fifth of its GPU.
+fn wasted() -> TaskIs {
+    let started_at = Timestamp::new(now().get() - 2 * 3_600_000);
+    let gpu = GpuUsage {
+        memory_peak: Bytes::from_gib(4),
+        memory_limit: Bytes::from_gib(80),
+        busy: Millis::from_mins(24),
+        measured: Millis::from_mins(120),
+    };
+    TaskIs::Ended(TaskEnd {
+        started_at: Some(started_at),
+        ended_at: now(),
+        exit: Some(ExitStatus::Code(3)),
+        cause: None,
+        stopped: false,
+        usage: Usage { gpu: Some(gpu), ..Usage::default() },
+    })
 }
 
 fn inventory() -> Report {

@@ -186,7 +186,10 @@ impl<'a> Step<'a> {
             | Record::Reservation(_)
             | Record::Used(_)
             | Record::PastRuns(_) => true,
-            Record::Cluster(_) | Record::Idempotency(_) | Record::Delivery(_) => false,
+            Record::Cluster(_)
+            | Record::Idempotency(_)
+            | Record::Delivery(_)
+            | Record::Subscription(_) => false,
         };
         let is_of_job = |key: &RecordKey| matches!(key.kind, RecordKind::Job | RecordKind::JobSpec);
         let mut changed = commit.into_iter().flat_map(|commit| &commit.records);

@@ -35,7 +35,8 @@ pub(crate) fn rules(user: u64) -> Vec<NotifyRule> {
 }
 
 fn news(delivery: &Delivery) -> News {
-    (delivery.news.job, delivery.news.attempt, delivery.news.state)
+    let news = delivery.news.job().expect("simulated users subscribe to no project or user");
+    (news.job, news.attempt, news.state)
 }
 
 impl Sim {

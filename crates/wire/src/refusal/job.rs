@@ -14,6 +14,8 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
                 .because("only the job's owner and admins may"),
             Permitted::ProjectAdmin => problem(format!("you may not {what}"))
                 .because("only admins of the server, or of a project above it, may"),
+            Permitted::AdminOfProject => problem(format!("you may not {what}"))
+                .because("only admins of the server, of the project, or of one above it, may"),
             Permitted::Admin => problem(format!("only an admin may {what}"))
                 .because("admins are root and the user that runs the server"),
         },

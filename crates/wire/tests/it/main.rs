@@ -9,6 +9,7 @@ mod fields;
 mod frame;
 mod gang;
 mod misfit;
+mod notify;
 mod project;
 mod project_shown;
 mod project_words;

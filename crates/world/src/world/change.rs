@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gpool_model::notify::Delivery;
+use gpool_model::budget::Payer;
 use gpool_model::record::{ClusterRecord, EndedJob, Record, RecordChange, RecordKey, RecordKind};
 use gpool_model::{
     DeviceUuid, GpuAmount, Job, JobEnd, JobId, JobSpec, Likeness, MilliGpu, Millis, Node, NodeName,
@@ -202,19 +202,6 @@ impl World {
         }
     }
 
-    /// Adds a message to the outbox, or replaces its state.
-    pub fn put_delivery(&mut self, delivery: Delivery) {
-        self.mark(Record::Delivery(Box::new(delivery.clone())).key());
-        self.outbox.put(delivery);
-    }
-
-    /// Removes a message from the outbox.
-    pub fn remove_delivery(&mut self, id: &str) -> Option<Delivery> {
-        let delivery = self.outbox.remove(id)?;
-        self.mark(Record::Delivery(Box::new(delivery.clone())).key());
-        Some(delivery)
-    }
-
     /// Takes the next revision and all changes since the last one: each changed record once, in the
     /// order of the keys, and the jobs that ended, in order. `None` if nothing changed.
     pub fn take_changes(&mut self) -> Option<(Revision, Vec<RecordChange>, Vec<EndedJob>)> {
@@ -256,6 +243,8 @@ impl World {
         let deliveries = self.outbox.all().cloned();
         records.extend(deliveries.map(|delivery| Record::Delivery(Box::new(delivery))));
         records.extend(self.all_used().map(Record::Used));
+        let subscriptions = self.subscriptions.values().cloned();
+        records.extend(subscriptions.map(|it| Record::Subscription(Box::new(it))));
         records.sort_by_key(Record::key);
         records
     }
@@ -283,6 +272,10 @@ impl World {
                 found.cloned().map(|it| Record::Reservation(Box::new(it)))
             }
             RecordKind::Used => self.used_by_key(&key.key).map(Record::Used),
+            RecordKind::Subscription => {
+                let found = Payer::of_key(&key.key).and_then(|it| self.subscriptions.get(&it));
+                found.cloned().map(|it| Record::Subscription(Box::new(it)))
+            }
             RecordKind::PastRuns => {
                 let like = Likeness::of_key(&key.key);
                 like.and_then(|like| self.past.runs(&like)).cloned().map(Record::PastRuns)

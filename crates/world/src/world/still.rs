@@ -8,7 +8,7 @@ use crate::world::World;
 
 impl World {
     /// Returns a copy of the world as it is now. It leaves out what no reader uses: answered
-    /// requests, messages on their way, and changes that are not committed yet.
+    /// requests, subscriptions and messages on their way, and changes that are not committed yet.
     #[must_use]
     pub fn still(&self) -> Self {
         Self {
@@ -53,6 +53,7 @@ impl World {
             requests_by_age: BTreeSet::new(),
             requests_of: BTreeMap::new(),
             outbox: Outbox::default(),
+            subscriptions: BTreeMap::new(),
             changed: BTreeSet::new(),
             n_changes: self.n_changes,
             ended: Vec::new(),

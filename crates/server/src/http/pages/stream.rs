@@ -106,6 +106,7 @@ impl Watch {
             }
             EventKind::NodeChanged { .. }
             | EventKind::ProjectChanged { .. }
+            | EventKind::PayerNotified { .. }
             | EventKind::ReservationChanged { .. }
             | EventKind::Resync
             | EventKind::Other => false,
