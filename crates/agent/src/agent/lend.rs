@@ -66,6 +66,8 @@ pub(super) struct Seat {
     pub place: usize,
     pub tenant: Tenant,
     granted: Bytes,
+    /// The memory that its processes count.
+    counted: Bytes,
     /// The memory that its wish needs, not rounded.
     needed: Bytes,
 }
@@ -169,7 +171,9 @@ impl Keeper {
             loans.extend(kept.loan(seat, decision));
             let mut facts = self.seen.facts();
             let granted = facts.granted.entry(seat.task).or_default();
-            granted.insert(device.clone(), decision.grant.bytes);
+            // What it counts above a lower grant is called back, and that has its own deadline.
+            let called = decision.called.map_or(Bytes::ZERO, |_| seat.counted);
+            granted.insert(device.clone(), decision.grant.bytes.max(called));
             drop(facts);
             self.act(device, seat, decision, beneficiary);
             let late = asked.get(&seat.task).filter(|it| decision.is_late && !it.is_late);
@@ -295,7 +299,7 @@ impl Keeper {
             is_leaving: kept.presence != Presence::Here,
             departs: kept.departs.is_some(),
         };
-        Some(Seat { task, place, tenant, granted, needed })
+        Some(Seat { task, place, tenant, granted, counted, needed })
     }
 }
 
