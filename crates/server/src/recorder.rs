@@ -49,7 +49,7 @@ pub async fn keep(handle: CoreHandle) {
         (readings, look.jobs) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
-        handle.shared.lives.tally.looked(passed, &look.devices);
+        handle.shared.lives.tally.looked(passed, &look);
         let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(0);
         let Some(minute) = minutes.add(this_minute(), passed_ms, &look) else { continue };
         let shared = Arc::clone(&handle.shared);
@@ -117,7 +117,8 @@ pub(crate) async fn look(handle: &CoreHandle) -> Result<(Look, Vec<Running>), Re
             }
         }
         let (waiting, guaranteed) = (waiting(view.world), guaranteed(view.world));
-        let look = Look { devices, waiting, guaranteed, jobs: Vec::new() };
+        let prices = view.world.policy().prices.clone();
+        let look = Look { devices, waiting, guaranteed, jobs: Vec::new(), prices };
         (look, running(view.world))
     };
     handle.look(uid, Age::New, all).await

@@ -353,6 +353,19 @@ pub const PANELS: &[Panel] = &[
             "{{project}} {{kind}}",
         )],
     ),
+    rare(
+        panel(
+            Project,
+            "Cost of GPU time an hour",
+            "short",
+            &[(
+                "3600 * sum by (project, currency) \
+                 (rate(gpool_cost_total{project=~\"$project\"}[$__rate_interval]))",
+                "{{project}} {{currency}}",
+            )],
+        ),
+        "no GPU has a price",
+    ),
     panel(
         Project,
         "Waiting time, 9 of 10 jobs",

@@ -5,6 +5,7 @@ use gpool_wire::Time;
 use gpool_wire::job_metrics::JobMetrics;
 
 use crate::harness::{Cluster, until, until_so};
+use crate::http::Http;
 
 const LINE: &str = r#"{"gpool": {"metrics": {"loss": 0.31, "lr": 1e-5}, "step": 120}}"#;
 
@@ -99,4 +100,25 @@ fn a_gpu_has_each_second_of_the_last_minutes() {
         (known.len() >= 4 && known.last() == Some(&0.75)).then_some(history.step_s)
     });
     assert_eq!(seen, 1, "long before the first minute is recorded");
+}
+
+#[test]
+fn gpu_time_and_its_cost_are_counted() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    cluster.gpool(["policy", "set", "prices=currency=EUR,gpu=1,model.h100=2.5"]).ok();
+    let id = cluster.sh(&["--gpus", "1"], "sleep 1000");
+    cluster.until_is(&id, "running");
+    let http = Http::new(&cluster);
+    let sum = |text: &str, name: &str| -> Option<f64> {
+        text.lines().find(|line| line.starts_with(name))?.rsplit_once(' ')?.1.parse().ok()
+    };
+    let counted = until("its GPU time is counted", || {
+        let text = http.get("/metrics").body;
+        let held = sum(&text, "gpool_gpu_held_seconds_total{")?;
+        Some((held, sum(&text, "gpool_cost_total{")?, text))
+    });
+    let (held, cost, text) = counted;
+    assert!((cost * 3600.0 - held * 2.5).abs() < 1e-6, "{text}");
+    let labels = r#"{project="default",model="H100-80G",currency="EUR"}"#;
+    assert!(text.contains(&format!("gpool_cost_total{labels}")), "{text}");
 }

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_model::Money;
 use gpool_model::budget::{BudgetStep, MonthSpending, Payer};
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::{List, Time};
@@ -11,6 +10,7 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
 use crate::budgets::spending;
+use crate::usage::cost::units;
 
 /// Returns the budgets of projects and users with the cost of this month.
 #[utoipa::path(
@@ -51,9 +51,4 @@ pub(crate) async fn list(
     };
     let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "money for people")]
-fn units(money: Money) -> f64 {
-    money.get() as f64 / 1e6
 }

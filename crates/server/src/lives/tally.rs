@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 
 use super::Passage;
 use super::settings::Detail;
-use crate::usage::minutes::Seen;
+use crate::usage::cost::units;
+use crate::usage::minutes::Look;
 
 /// Labels of a metric.
 pub(crate) type Labels = Vec<(&'static str, String)>;
@@ -23,6 +24,8 @@ pub(crate) type Sum = Counter<f64, AtomicU64>;
 
 /// Projects with labels of their own; the sum of all others is `other`.
 const PROJECTS_MOST: usize = 100;
+/// Seconds of an hour.
+const HOUR: f64 = 3600.0;
 
 /// The counters.
 pub(crate) struct Tally {
@@ -42,6 +45,7 @@ pub(crate) struct Tally {
     held: Family<Labels, Sum>,
     busy: Family<Labels, Sum>,
     idle: Family<Labels, Sum>,
+    cost: Family<Labels, Sum>,
 }
 
 impl Tally {
@@ -68,6 +72,7 @@ impl Tally {
             held: Family::default(),
             busy: Family::default(),
             idle: Family::default(),
+            cost: Family::default(),
         }
     }
 
@@ -145,15 +150,21 @@ impl Tally {
         self.steps.observe(took.as_secs_f64());
     }
 
-    /// Adds the GPU time of a look at the devices.
-    pub fn looked(&self, passed: Duration, seen: &[Seen]) {
-        for device in seen {
+    /// Adds the GPU time of a look at the devices, and its cost at the present prices.
+    pub fn looked(&self, passed: Duration, look: &Look) {
+        let Look { devices, prices, .. } = look;
+        for device in devices {
             for held in device.held.iter().filter(|held| held.job.is_some()) {
                 let part = f64::from(u32::try_from(held.milli).unwrap_or(1000)) / 1000.0;
                 let time = passed.as_secs_f64() * part;
                 let project = ("project", self.project(&held.project));
                 let labels = vec![project.clone(), ("model", device.model.clone())];
                 self.held.get_or_create(&labels).inc_by(time);
+                if let Some(price) = prices.of(&device.node, &device.pool, &device.model) {
+                    let currency = ("currency", prices.currency.clone());
+                    let labels = [&labels[..], &[currency]].concat();
+                    self.cost.get_or_create(&labels).inc_by(units(price) * time / HOUR);
+                }
                 let Some(percent) = held.busy_percent else { continue };
                 let busy = time * f64::from(percent.min(100)) / 100.0;
                 self.busy.get_or_create(&labels).inc_by(busy);
@@ -180,6 +191,7 @@ impl Tally {
             ("gpool_gpu_held_seconds", "GPU time of jobs", &self.held),
             ("gpool_gpu_busy_seconds", "GPU time of jobs with a running kernel", &self.busy),
             ("gpool_gpu_idle_held_seconds", "GPU time of jobs without a kernel", &self.idle),
+            ("gpool_cost", "Cost of the GPU time of jobs, without energy", &self.cost),
         ];
         for (name, help, family) in sums {
             page.register(name, help, family.clone());

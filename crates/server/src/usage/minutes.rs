@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
+use gpool_model::Prices;
 use gpool_model::device::DeviceSample;
 use gpool_wire::recent::METRICS_MAX;
 
@@ -20,6 +21,8 @@ pub struct Look {
     pub guaranteed: Vec<(String, u64)>,
     /// The jobs that were read or reported metrics.
     pub jobs: Vec<JobSeen>,
+    /// The present prices.
+    pub prices: Prices,
 }
 
 /// A job since the look before.
