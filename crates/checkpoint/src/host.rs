@@ -114,6 +114,10 @@ impl Machine for Host<'_> {
     }
 
     fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
+        // From now on calls that the checkpoint interrupted can begin new work.
+        if let Some(ledger) = &self.ledger {
+            ledger.set_empty(false);
+        }
         let deadline = self.plan.deadlines.copy(process.bytes());
         let call = Call::Restore { pid: process.pid, pairs: pairs.to_vec() };
         self.call(process, call, deadline).map(drop)
@@ -188,6 +192,12 @@ impl Machine for Host<'_> {
             }
         }
         Ok(())
+    }
+
+    fn emptied(&mut self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.set_empty(true);
+        }
     }
 
     fn open_gate(&mut self) {

@@ -95,6 +95,9 @@ pub trait Machine {
     /// If that takes too long, or a process that runs on uses its GPU.
     fn close_gate(&mut self) -> Result<(), String>;
 
+    /// Notes for the gate that all processes are checkpointed.
+    fn emptied(&mut self);
+
     /// Opens the gate.
     fn open_gate(&mut self);
 

@@ -100,10 +100,9 @@ fn attempt(
             checkpoint(machine, process)?;
         }
         let new = await_free(machine, plan, held)?;
-        match new.is_empty() {
-            true if plan.runs_on => return Ok(()),
-            true => return freeze(machine, held),
-            false => {}
+        if new.is_empty() {
+            machine.emptied();
+            return if plan.runs_on { Ok(()) } else { freeze(machine, held) };
         }
         held.extend(new);
         machine.found(held);

@@ -214,6 +214,7 @@ fn undo(machine: &mut dyn Machine, plan: &Plan, held: &mut [Held], why: String) 
             "{why}; its GPU memory could not be saved again: {error}"
         ));
     }
+    machine.emptied();
     machine.note_devices(&plan.home());
     if !plan.runs_on {
         // A process that is not stopped waits at its next GPU call.

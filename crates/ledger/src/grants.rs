@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::layout::{
-    self, DEVICES_MAX, GATE_PAUSING, GATE_RELEASED, GRANTS_MAGIC, Grants, VERSION,
+    self, DEVICES_MAX, GATE_EMPTY, GATE_PAUSING, GATE_RELEASED, GRANTS_MAGIC, Grants, VERSION,
 };
 
 /// The limits of a job on a device, in bytes.
@@ -31,7 +31,7 @@ pub struct Share {
 pub enum Gate {
     /// None.
     Open,
-    /// Synchronisations: they crash in a process that the driver has checkpointed.
+    /// Synchronisations and queries: they crash in a process that the driver has checkpointed.
     Pausing,
     /// All work. The first call asks for the devices ([`crate::Wish::Return`]).
     Released,
@@ -173,8 +173,22 @@ impl Mapped {
 
     /// Sets the gate, and wakes the threads that wait at it.
     pub(crate) fn set_gate(&self, gate: Gate) {
+        self.page().gate.store(gate.bits(), SeqCst);
+        self.wake();
+    }
+
+    /// Says whether all work of the processes has ended, until the gate is set again.
+    pub(crate) fn set_empty(&self, is_empty: bool) {
+        let word = &self.page().gate;
+        match is_empty {
+            true => word.fetch_or(GATE_EMPTY, SeqCst),
+            false => word.fetch_and(!GATE_EMPTY, SeqCst),
+        };
+        self.wake();
+    }
+
+    fn wake(&self) {
         let word: &AtomicU32 = &self.page().gate;
-        word.store(gate.bits(), SeqCst);
         let all = libc::c_int::MAX;
         // SAFETY: a wake-up at a mapped word; it changes no memory.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, all) };

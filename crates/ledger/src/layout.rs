@@ -39,10 +39,13 @@ pub const DEVICES_MAX: usize = 16;
 /// The most processes of a job that use CUDA at the same time.
 pub const SLOTS_MAX: usize = 128;
 
-/// A bit of [`Grants::gate`]: synchronisations wait.
+/// A bit of [`Grants::gate`]: synchronisations and queries wait.
 pub const GATE_PAUSING: u32 = 1;
 /// A bit of [`Grants::gate`]: the devices are released, and all work waits.
 pub const GATE_RELEASED: u32 = 2;
+/// A bit of [`Grants::gate`], beside one of the others: the driver has checkpointed all processes,
+/// so all of their work on the devices has ended, and queries succeed.
+pub const GATE_EMPTY: u32 = 4;
 
 /// A bit of [`Slot::flags`]: memory was exported to or imported from another process.
 pub const FLAG_SHARED_MEMORY: u32 = 1;
@@ -114,7 +117,7 @@ pub struct Slot {
     pub identity: AtomicU64,
     /// `FLAG_…` bits.
     pub flags: AtomicU32,
-    /// Synchronisations that run. The driver may not lock the process meanwhile.
+    /// Synchronisations and queries that run. The driver may not lock the process meanwhile.
     pub in_flight: AtomicU32,
     /// Threads that wait at the gate.
     pub waiting: AtomicU32,

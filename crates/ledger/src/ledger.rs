@@ -203,8 +203,14 @@ impl Ledger {
         self.grants.set_gate(gate);
     }
 
-    /// Waits until no live process is in a synchronisation. With a gate that is not open, none can
-    /// begin after that. Returns whether it is so before the deadline.
+    /// Says whether the driver has checkpointed all processes. Queries then succeed at a gate that
+    /// is not open, since all work has ended; otherwise they wait. [`Self::set_gate`] resets it.
+    pub fn set_empty(&self, is_empty: bool) {
+        self.grants.set_empty(is_empty);
+    }
+
+    /// Waits until no live process is in a synchronisation or query. With a gate that is not open,
+    /// none can begin after that. Returns whether it is so before the deadline.
     ///
     /// # Errors
     /// If the job damaged the file.

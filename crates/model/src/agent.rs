@@ -163,8 +163,8 @@ pub struct TaskOrder {
     /// The pool that its node is in.
     #[serde(default = "PoolName::usual")]
     pub pool: PoolName,
-    /// Whether its GPU calls go through a gate, so that its devices can be released while it is
-    /// idle.
+    /// Whether its GPU calls go through a gate, so that it survives pauses, and its devices can be
+    /// released while it is idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_gate: bool,
     /// The job, as others on its devices see it, if it has shares.

@@ -158,6 +158,21 @@ extern "C" fn cuStreamSynchronize_ptsz(stream: usize) -> Code {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cuStreamQuery(_stream: usize) -> Code {
+    synchronize("cuStreamQuery", |_, _| Ok(()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamQuery_ptsz(stream: usize) -> Code {
+    cuStreamQuery(stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventQuery(_event: usize) -> Code {
+    synchronize("cuEventQuery", |_, _| Ok(()))
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cuStreamCreate(stream: Option<&mut u64>, _flags: u32) -> Code {
     call("cuStreamCreate", |session, _| give(stream, session.memory.handle()))
 }

@@ -28,6 +28,8 @@ pub struct Fake {
     pub facts: Facts,
     pub gate: Option<Gate>,
     pub is_gate_open: bool,
+    /// Whether the gate knows that all processes are checkpointed.
+    pub is_empty: bool,
     pub is_busy: bool,
     pub is_frozen: bool,
     pub can_freeze: bool,
@@ -69,6 +71,7 @@ impl Fake {
             facts: Facts::default(),
             gate: Some(Gate::default()),
             is_gate_open: true,
+            is_empty: false,
             is_busy: false,
             is_frozen: false,
             can_freeze: true,
@@ -231,8 +234,15 @@ impl Machine for Fake {
         }
     }
 
+    fn emptied(&mut self) {
+        assert!(!self.is_gate_open, "work could begin");
+        assert!(self.states().iter().all(|state| *state == ProcessState::Checkpointed));
+        self.is_empty = true;
+    }
+
     fn open_gate(&mut self) {
         self.is_gate_open = true;
+        self.is_empty = false;
     }
 
     fn freeze(&mut self) -> bool {

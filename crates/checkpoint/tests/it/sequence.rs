@@ -31,7 +31,7 @@ fn all_are_locked_then_checkpointed_then_stopped() {
     let made: Vec<&String> =
         fake.calls.iter().filter(|call| steps.contains(&call.as_str())).collect();
     assert_eq!(made, steps);
-    assert_eq!((fake.is_frozen, fake.is_gate_open), (true, false));
+    assert_eq!((fake.is_frozen, fake.is_gate_open, fake.is_empty), (true, false, true));
     resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
     assert!(is_as_before(&fake));
 }
@@ -43,7 +43,7 @@ fn processes_that_run_on_are_not_stopped_and_need_a_gate() {
         let plan = |aim, held| Plan { runs_on: true, is_risk_accepted: true, ..plan(aim, held) };
         let held = pause(&mut fake, &plan(Aim::Pause, vec![])).unwrap();
         assert_eq!((held.len(), fake.is_frozen, fake.is_gate_open), (pids.len(), false, false));
-        assert!(fake.states().iter().all(|state| *state == Checkpointed));
+        assert!(fake.states().iter().all(|state| *state == Checkpointed) && fake.is_empty);
         resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
         assert!(is_as_before(&fake));
         // Nothing would tell that they need the device again.
@@ -211,7 +211,10 @@ fn not_moved(fake: &mut Fake, plan: &Plan) -> (String, Vec<Held>) {
 /// Whether a task is paused, with its processes stopped.
 fn is_paused(fake: &Fake) -> bool {
     let states = fake.states();
-    states.iter().all(|it| *it == Checkpointed) && fake.is_frozen && !fake.is_gate_open
+    states.iter().all(|it| *it == Checkpointed)
+        && fake.is_frozen
+        && !fake.is_gate_open
+        && fake.is_empty
 }
 
 #[test]

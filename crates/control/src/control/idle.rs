@@ -7,7 +7,9 @@ use gpool_model::event::Kept;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::kind::OnIdle;
 use gpool_model::node::IdleTask;
-use gpool_model::{Job, JobId, JobKind, JobSpec, NodeName, PauseCause, Phase, PoolName, Timestamp};
+use gpool_model::{
+    Exit, Job, JobId, JobKind, JobSpec, NodeName, PauseCause, Phase, PoolName, Timestamp,
+};
 
 use crate::control::Control;
 
@@ -93,11 +95,13 @@ impl Control {
         self.unsaid.push(Kept::Idle { job: id, since: Some(since), done, why: None });
     }
 
-    /// Whether the GPU calls of a job that starts in a pool go through a gate.
+    /// Whether the GPU calls of a job that starts in a pool go through a gate: drivers crash
+    /// programs that synchronise with a GPU or query it during a pause.
     pub(crate) fn needs_gate(&self, spec: &JobSpec, pool: &PoolName) -> bool {
-        self.world.policy().of_pool(Some(pool)).idle == OnIdle::Release
+        let is_released = self.world.policy().of_pool(Some(pool)).idle == OnIdle::Release
             && spec.idle_after().is_some()
-            && spec.yields().is_none()
+            && spec.yields().is_none();
+        is_released || spec.life.exits.contains(&Exit::Pause)
     }
 
     /// Why the devices of an idle job can't be released; `None` if that can be tried.

@@ -189,6 +189,25 @@ fn compile(program: &Path) -> bool {
 }
 
 #[test]
+fn a_job_that_looks_at_its_stream_survives_a_pause() {
+    let Some(mut rig) = Rig::new("580.95.05") else { return };
+    rig.edit(|state| state.cuda.crash_on_sync = true);
+    let mut program = rig.start_with(&PAUSABLE, "");
+    let id = program.id.clone();
+    rig.pause(&id);
+    rig.edit(|state| state.hang = ["cuCheckpointProcessRestore".to_owned()].into());
+    rig.cluster.gpool(["resume", &id]).ok();
+    until("the restore has begun", || rig.helper(&id, "restore"));
+    // Its processes run, and its memory is not there yet.
+    rig.send(&mut program, "query");
+    let is_read = || rustix::io::ioctl_fionread(&program.commands).unwrap() == 0;
+    until_so("it makes the call", is_read);
+    rig.edit(|state| state.hang.clear());
+    assert_eq!(rig.answer(&program), "0");
+    assert!(rig.has_text(&mut program));
+}
+
+#[test]
 fn a_paused_job_frees_its_gpu_and_keeps_its_content() {
     let Some(mut rig) = Rig::new("580.95.05") else { return };
     let mut program = rig.start(&PAUSABLE);

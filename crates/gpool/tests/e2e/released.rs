@@ -92,6 +92,20 @@ fn a_call_during_the_release_is_answered() {
 }
 
 #[test]
+fn queries_do_not_bring_the_gpu_back() {
+    let Some(mut rig) = rig() else { return };
+    rig.edit(|state| state.cuda.crash_on_sync = true);
+    let mut program = notebook(&mut rig);
+    let id = program.id.clone();
+    until_released(&rig, &id);
+    for command in ["query", "query-event"] {
+        assert_eq!(rig.ask(&mut program, command), "0", "all of its work has ended");
+    }
+    assert!(rig.cluster.job(&id).freed);
+    assert!(rig.has_text(&mut program), "it comes back for work");
+}
+
+#[test]
 fn a_released_job_can_be_resumed_and_cancelled_by_hand() {
     let Some(mut rig) = rig() else { return };
     let mut program = notebook(&mut rig);

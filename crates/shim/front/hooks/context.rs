@@ -1,4 +1,4 @@
-//! Contexts and synchronisations. The agent knows the size of a context from the driver.
+//! Contexts, synchronisations and queries. The agent knows the size of a context from the driver.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -17,7 +17,7 @@ type Create4 = unsafe extern "C" fn(*mut u64, usize, u32, i32) -> u32;
 type Destroy = unsafe extern "C" fn(u64) -> u32;
 type Release = unsafe extern "C" fn(i32) -> u32;
 type Synchronize = unsafe extern "C" fn() -> u32;
-type SynchronizeOne = unsafe extern "C" fn(usize) -> u32;
+type WithOne = unsafe extern "C" fn(usize) -> u32;
 
 /// A bit of a process's contexts: it has one on a device without limit.
 const UNLIMITED: u32 = 1 << 31;
@@ -122,8 +122,14 @@ pub unsafe extern "C" fn synchronize() -> u32 {
     gate::synchronize(|| call())
 }
 
+/// A query of a stream or an event.
+pub unsafe extern "C" fn query<const IX: usize>(which: usize) -> u32 {
+    let Some(call) = function::<WithOne>(IX) else { return SUCCESS };
+    gate::query(|| call(which))
+}
+
 /// A synchronisation of one stream or one context.
 pub unsafe extern "C" fn synchronize_one<const IX: usize>(which: usize) -> u32 {
-    let Some(call) = function::<SynchronizeOne>(IX) else { return SUCCESS };
+    let Some(call) = function::<WithOne>(IX) else { return SUCCESS };
     gate::synchronize(|| call(which))
 }

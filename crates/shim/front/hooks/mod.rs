@@ -88,6 +88,9 @@ fn find_rest(ix: usize) -> Option<usize> {
         ix::cuStreamSynchronize_ptsz => {
             context::synchronize_one::<{ ix::cuStreamSynchronize_ptsz }> as *const ()
         }
+        ix::cuStreamQuery => context::query::<{ ix::cuStreamQuery }> as *const (),
+        ix::cuStreamQuery_ptsz => context::query::<{ ix::cuStreamQuery_ptsz }> as *const (),
+        ix::cuEventQuery => context::query::<{ ix::cuEventQuery }> as *const (),
         ix::cuIpcGetMemHandle => share::ipc_get as *const (),
         ix::cuIpcOpenMemHandle => share::ipc_open::<{ ix::cuIpcOpenMemHandle }> as *const (),
         ix::cuIpcOpenMemHandle_v2 => share::ipc_open::<{ ix::cuIpcOpenMemHandle_v2 }> as *const (),

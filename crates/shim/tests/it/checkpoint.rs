@@ -275,6 +275,49 @@ fn the_gate_keeps_synchronisations_out_of_a_paused_process() {
 }
 
 #[test]
+fn queries_in_a_paused_process_are_answered_without_the_driver() {
+    for command in ["query", "query-event"] {
+        for has_gate in [false, true] {
+            let machine = Machine::new().cuda(Cuda { crash_on_sync: true, ..Cuda::default() });
+            let ledger = machine.ledger(4 * GIB, 4 * GIB);
+            let caller = Caller::new(&machine);
+            let Some((mut program, address)) = writer(&machine) else { return };
+            let pid = program.pid();
+            assert_eq!(program.code(command), OK);
+            if has_gate {
+                ledger.set_gate(Gate::Released);
+            }
+            caller.pause(pid);
+            program.send(command);
+            if !has_gate {
+                assert!(!program.end(), "the driver crashed");
+                continue;
+            }
+            // Until the driver has checkpointed all, work may still run.
+            until("it waits", || waits_for_a_word(pid));
+            ledger.set_empty(true);
+            assert_eq!(program.line(), "0");
+            assert_eq!(program.code(command), OK);
+            assert_eq!(ledger.n_waiting().unwrap(), 0, "a query does not need the device");
+            // During the restore, calls that were interrupted may begin work.
+            ledger.set_empty(false);
+            program.send(command);
+            until("it waits again", || waits_for_a_word(pid));
+            assert_eq!((caller.restore(pid, &[]), caller.unlock(pid)), (0, 0));
+            ledger.set_gate(Gate::Open);
+            assert_eq!(program.line(), "0");
+            assert!(keeps(&mut program, address));
+        }
+    }
+}
+
+/// Whether the first thread of a process is in the system call `futex`.
+fn waits_for_a_word(pid: u32) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    call.starts_with("202 ")
+}
+
+#[test]
 fn both_stubs_report_live_processes_only() {
     let machine = Machine::new();
     let Some((program, _)) = writer(&machine) else { return };

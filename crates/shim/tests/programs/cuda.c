@@ -206,6 +206,10 @@ static void execute_rest(const char *word, u64 a, u64 b, const char *text) {
         printf("%d\n", code);
     } else if (!strcmp(word, "synchronize")) {
         printf("%d\n", CALL("cuStreamSynchronize", "cuStreamSynchronize", (u64), 0));
+    } else if (!strcmp(word, "query")) {
+        printf("%d\n", CALL("cuStreamQuery", "cuStreamQuery", (u64), 0));
+    } else if (!strcmp(word, "query-event")) {
+        printf("%d\n", CALL("cuEventQuery", "cuEventQuery", (u64), 1));
     } else if (!strcmp(word, "synchronize-apart")) {
         pthread_create(&thread, NULL, synchronize, NULL);
         pthread_detach(thread);
