@@ -51,6 +51,12 @@ impl Allocation {
         matches!(self.state, AllocationState::Releasing { .. } | AllocationState::Pausing)
     }
 
+    /// Whether its task is about to be paused.
+    #[must_use]
+    pub fn is_pausing(&self) -> bool {
+        matches!(self.state, AllocationState::Pausing)
+    }
+
     /// Whether its task is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {

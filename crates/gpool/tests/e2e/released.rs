@@ -86,6 +86,8 @@ fn a_call_during_the_release_is_answered() {
     let id = program.id.clone();
     rig.edit(|state| state.hang = [CHECKPOINT.to_owned()].into());
     until("the checkpoint has begun", || rig.helper(&id, "checkpoint"));
+    let job = rig.cluster.job(&id);
+    assert_eq!((job.reasons[0].code.as_str(), job.freed), ("pausing", false));
     rig.read_text(&mut program);
     rig.edit(|state| state.hang.clear());
     assert_eq!(rig.answer(&program), "0 kept");

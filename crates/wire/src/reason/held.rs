@@ -25,6 +25,11 @@ pub(super) const ABOUT: &[About] = &[
         "create it, or submit the job again with another one",
     ),
     about(
+        "pausing",
+        "It is being paused. With GPU memory, the driver copies that to host memory first.",
+        "wait; gpool events JOB shows when it is paused",
+    ),
+    about(
         "released",
         "It did not use its GPUs, and they were released. Its processes run on.",
         "its next GPU call, or gpool resume JOB, brings it back in queue order",
@@ -46,6 +51,10 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     Some(match reason {
         R::HeldByUser { since } => (
             "It is held until its user releases it".to_owned(),
+            vec![("since", json!(Time(*since)))],
+        ),
+        R::Pausing { since } => (
+            "It is being paused, and its GPUs are not free yet".to_owned(),
             vec![("since", json!(Time(*since)))],
         ),
         R::Released { since } => (

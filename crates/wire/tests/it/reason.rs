@@ -9,7 +9,7 @@ use gpool_wire::reason::{all, reason_text};
 
 /// The model's source. The test reads all codes from it: a reason has fields, so there is no
 /// list of values.
-const MODEL: &str = include_str!("../../../model/src/reason.rs");
+const MODEL: &str = include_str!("../../../model/src/reason/code.rs");
 
 #[test]
 fn every_code_says_what_it_means_once() {
