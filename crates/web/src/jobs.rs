@@ -55,7 +55,7 @@ pub fn style(state: JobState) -> &'static str {
 fn row(job: &Job, now: Time) -> Row {
     let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
     let gpus = match &job.array {
-        Some(array) => format!("{} ×{}", job.gpus, array.n_elements),
+        Some(array) => format!("{} each of {} elements", job.gpus, array.n_elements),
         None => job.gpus.clone(),
     };
     Row {
