@@ -46,6 +46,9 @@ fn idle_gpus_are_lent_and_reclaimed_for_their_owner() {
     assert_eq!(row("blue")["lends"][0]["gpus"], 2.0, "{quota}");
     let table = cluster.gpool(["quota"]).ok();
     assert!(table.contains("borrows 2 from blue") && table.contains("lends 2 to red"), "{table}");
+    let metrics = Http::new(&cluster).get("/metrics").body;
+    let all_of_its_share = "gpool_project_weighted_share{project=\"red\",department=\"false\"} 1";
+    assert!(metrics.contains(all_of_its_share), "{metrics}");
     // The owner's job starts: the job that loses the least work is evicted, queued again, and shows
     // the beneficiary.
     let owner = cluster.sh(&in_project("blue", "1"), "sleep 1000");

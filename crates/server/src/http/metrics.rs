@@ -260,6 +260,9 @@ impl Page {
             it.limit.as_ref().and_then(finite)
         });
         each("gpool_project_share_gpus", "GPUs that the project can have now", &|it| it.share);
+        each("gpool_project_weighted_share", "Allocated GPUs divided by the share", &|it| {
+            it.share.filter(|share| *share > 0.0).map(|share| it.held / share)
+        });
         each("gpool_project_held_gpus", "Allocated GPUs of the project", &|it| Some(it.held));
         each("gpool_project_borrowed_gpus", "Allocated GPUs that the project borrows", &|it| {
             Some(it.on_loan)
