@@ -1,12 +1,15 @@
 //! Files for dcgm-exporter, the trace of a job, and the log as JSON.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Cluster, until_so};
+use crate::harness::{Cluster, is_root, skip, until, until_so};
 
 fn with_settings(devices: &str, settings: &dyn Fn(&Path) -> String) -> Cluster {
     let mut cluster = Cluster::unstarted(&["--devices", devices]);
@@ -48,6 +51,34 @@ fn the_log_can_be_json() {
         lines.iter().find(|line| line["message"] == "server started").expect("it is said");
     assert_eq!(started["level"], "INFO");
     assert!(started["term"].is_string() && started["timestamp"].is_string(), "{started}");
+}
+
+#[test]
+fn under_systemd_the_log_goes_to_the_journal() {
+    let socket = Path::new("/run/systemd/journal/socket");
+    if !is_root() || socket.exists() {
+        return skip("the socket of the journal is not this test's");
+    }
+    std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+    let journal = UnixDatagram::bind(socket).unwrap();
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let log = File::create(cluster.path("server.log")).unwrap().metadata().unwrap();
+    let stream = format!("{}:{}", log.dev(), log.ino());
+    cluster.variables.push(("JOURNAL_STREAM".to_owned(), stream));
+    cluster.up();
+    // Removed first: whatever fails below, no other test finds it.
+    std::fs::remove_file(socket).unwrap();
+    let mut entry = vec![0; 64 << 10];
+    let started = until("it is logged", || {
+        let n_bytes = journal.recv(&mut entry).unwrap();
+        let text = String::from_utf8_lossy(&entry[..n_bytes]).into_owned();
+        text.contains("server started").then_some(text)
+    });
+    // An entry has the name, length and value of each field.
+    for field in ["MESSAGE\n", "PRIORITY\n", "gpool_server::run\n", "F_TERM\n", "gpool\n"] {
+        assert!(started.contains(field), "{field}: {started:?}");
+    }
+    assert_eq!(cluster.log(), "", "nothing is written twice");
 }
 
 #[test]
