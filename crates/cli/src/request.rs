@@ -21,7 +21,7 @@ use crate::software::{self, env_file};
 use crate::{array_files, caller, errors, flags};
 
 mod brought;
-mod mail;
+pub mod mail;
 
 pub use brought::{of_brought, of_brought_script};
 
@@ -228,7 +228,7 @@ impl Request {
         if self.is_lenient {
             brought::yield_where_wanted(self, client);
         }
-        self.warnings.extend(mail::not_sent(&self.job, client));
+        self.warnings.extend(mail::not_sent(&self.job.notify, client));
         Ok(())
     }
 }

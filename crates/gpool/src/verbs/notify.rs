@@ -12,6 +12,7 @@ use gpool_cli::listing::{Listing, show};
 use gpool_cli::render::json;
 use gpool_cli::render::list::select;
 use gpool_cli::render::safe::safe;
+use gpool_cli::request::mail;
 use gpool_cli::session::Session;
 use gpool_model::ProjectName;
 use gpool_wire::notify::{is_payer_rule, payer_rules};
@@ -79,6 +80,7 @@ pub fn run(args: &NotifyArgs, session: &Session) -> Result {
             for rule in &args.rules {
                 values::notify(rule).map_err(|why| bad("EVENTS@URL", why))?;
             }
+            warn(&args.rules, session)?;
             let notify = args.rules.clone();
             let patch = JobPatch::from(JobCreate { notify, ..JobCreate::default() });
             apply(&Jobs { jobs: vec![jobs], user: None }, &patch, session)
@@ -107,6 +109,7 @@ fn of_payer(payer: &Payer, rules: &[String], session: &Session) -> Result {
         true => client.subscription(payer)?,
         false => {
             payer_rules(rules).map_err(Problem::from)?;
+            warn(rules, session)?;
             client.subscribe(payer, rules)?
         }
     };
@@ -116,6 +119,13 @@ fn of_payer(payer: &Payer, rules: &[String], session: &Session) -> Result {
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)
+}
+
+fn warn(rules: &[String], session: &Session) -> Result<()> {
+    if let Some(why) = mail::not_sent(rules, &session.client()?) {
+        session.screen.warn(&why);
+    }
+    Ok(())
 }
 
 fn page(subscription: &Subscription) -> String {

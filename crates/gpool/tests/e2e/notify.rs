@@ -302,6 +302,8 @@ fn without_sendmail_a_submission_says_so_once() {
     let cluster = with_sendmail(None);
     let ran = cluster.gpool(["submit", "--notify", "end@mailto:ana@example.org", "--", "true"]);
     assert_eq!((ran.code, ran.err.matches("can't send mail").count()), (0, 1), "{ran:?}");
+    let ran = cluster.gpool(["notify", "--user", "digest@mailto:ana@example.org"]);
+    assert!(ran.code == 0 && ran.err.contains("can't send mail"), "{ran:?}");
     until("the failure is noted", || {
         let waiting = cluster.client().notifications().unwrap().items;
         waiting
