@@ -1,8 +1,10 @@
 //! The first answers of the Overview: next start, longest wait, idle GPUs, faults.
 
+use gpool_model::JobKind;
 use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Job, Status, Time};
 
+use crate::jobs::{soon, surely};
 use crate::text::{span, state, until};
 
 /// More places than this are not named.
@@ -58,12 +60,10 @@ fn next_start(waiting: &[Job], now: Time) -> Answer {
         };
         return Answer { title, style: "soft", short: short.to_owned(), ..Answer::default() };
     };
-    let short = match until(at, now) {
-        0 => "now".to_owned(),
-        seconds => format!("in {}", span(seconds)),
-    };
     let noun = if job.gpus == "1" { "GPU" } else { "GPUs" };
-    let more = format!("of {}, {} {noun}", job.user, job.gpus);
+    let surely = surely(job, at, now).map(|it| format!(". {it}")).unwrap_or_default();
+    let more = format!("of {}, {} {noun}{surely}", job.user, job.gpus);
+    let short = soon(at, now);
     Answer { title, style: "busy", short, job: Some(job.id.clone()), name: name(job), more }
 }
 
@@ -103,8 +103,9 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
     });
     match (n, since.min_by_key(|(idle, _)| (idle.since.0, idle.job.clone()))) {
         (0, _) => {
-            let short = "no GPU".to_owned();
-            Answer { title, style: "free", short, ..Answer::default() }
+            let usual = span(JobKind::IDLE_AFTER.get() / 1000);
+            let more = format!("Idle: not used for {usual}, or the time of the job.");
+            Answer { title, style: "free", short: "no GPU".to_owned(), more, ..Answer::default() }
         }
         (n, longest) => Answer {
             title,
@@ -137,7 +138,7 @@ fn faults(gpus: &[Gpu], status: &Status) -> Answer {
     all.extend(described);
     all.extend(status.usage_fault.clone());
     let (style, short) = match all.len() {
-        0 => ("free", "nothing".to_owned()),
+        0 => ("free", "no GPU, no node".to_owned()),
         1 => ("out", "1 fault".to_owned()),
         n => ("out", format!("{n} faults")),
     };

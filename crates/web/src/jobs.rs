@@ -4,7 +4,7 @@ use askama::Template;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 
-use crate::text::{ago, places, span, until};
+use crate::text::{ago, places, roughly, span, until};
 
 /// A row of the table.
 #[derive(Debug, Clone)]
@@ -77,16 +77,25 @@ fn row(job: &Job, now: Time) -> Row {
 
 /// When a job probably starts, and by when in 9 of 10 cases.
 fn starts(job: &Job, likely: Time, now: Time) -> String {
-    let likely_s = until(likely, now);
-    let likely = match likely_s {
-        0 => "now".to_owned(),
-        seconds => format!("in {}", span(seconds)),
-    };
-    let late_s = job.eta.as_ref().and_then(|eta| eta.p90).map(|at| until(at, now));
-    match late_s.filter(|late_s| *late_s > likely_s) {
-        Some(late_s) => format!("{likely}, 90 % in {}", span(late_s)),
-        None => likely,
+    match surely(job, likely, now) {
+        Some(surely) => format!("{}, {surely}", soon(likely, now)),
+        None => soon(likely, now),
     }
+}
+
+/// When something probably happens.
+pub fn soon(likely: Time, now: Time) -> String {
+    match until(likely, now) {
+        0 => "now".to_owned(),
+        seconds => format!("in {}", roughly(seconds)),
+    }
+}
+
+/// By when a job starts in 9 of 10 cases, if that is later than the probable start.
+pub fn surely(job: &Job, likely: Time, now: Time) -> Option<String> {
+    let late_s = until(job.eta.as_ref()?.p90?, now);
+    let is_later = late_s > until(likely, now);
+    is_later.then(|| format!("90 % sure within {}", roughly(late_s)))
 }
 
 /// The run time so far with the limit, the wait so far, or when the job ended.

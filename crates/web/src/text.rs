@@ -46,6 +46,14 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
+/// An expected number of seconds: from 10 minutes on without seconds.
+pub fn roughly(seconds: u64) -> String {
+    match seconds {
+        0..600 => span(seconds),
+        _ => span(seconds - seconds % 60),
+    }
+}
+
 /// The time from `now` until `at` in seconds; 0 if it is past.
 pub fn until(at: Time, now: Time) -> u64 {
     at.0.since(now.0).get() / 1000

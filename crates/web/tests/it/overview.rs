@@ -95,13 +95,19 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     ];
     let page = page(&gpus, &waiting, &NOTHING, &status(1));
     assert!(page.contains("<b>1</b> free <span>of 5</span>"), "{page}");
-    assert_eq!(answer(&page, "Next start"), "Next start in 10 min4 train of ana, 4 GPUs");
+    assert_eq!(
+        answer(&page, "Next start"),
+        "Next start in 10 min4 train of ana, 4 GPUs. 90 % sure within 30 min"
+    );
     assert_eq!(answer(&page, "Longest wait"), "Longest wait 40 min3 train of ana");
     assert_eq!(answer(&page, "Held idle"), "Held idle 2 GPUsjob 7 of bo for 48 min");
     let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
     assert_eq!(answer(&page, "Broken"), broken);
     assert!(page.contains("in use outside gpool</span> by py of eve"), "{page}");
-    assert!(page.contains("waits 40 min") && page.contains("in 10 min, 90 % in 30 min"), "{page}");
+    assert!(
+        page.contains("waits 40 min") && page.contains("in 10 min, 90 % sure within 30 min"),
+        "{page}"
+    );
     let certain = waits("7", 20, Some(60));
     let eta = certain.eta.map(|eta| Eta { p90: eta.p50, ..eta });
     let page = self::page(&gpus, &[Job { eta, ..waits("7", 20, None) }], &NOTHING, &status(2));
@@ -112,8 +118,11 @@ fn a_busy_cluster_is_answered_at_a_glance() {
 fn a_quiet_cluster_says_so() {
     let page = page(&[gpu(0, "free", &json!({}))], &[], &NOTHING, &status(2));
     assert_eq!(answer(&page, "Next start"), "Next start nothing waits");
-    assert_eq!(answer(&page, "Held idle"), "Held idle no GPU");
-    assert_eq!(answer(&page, "Broken"), "Broken nothing");
+    assert_eq!(
+        answer(&page, "Held idle"),
+        "Held idle no GPUIdle: not used for 30 min, or the time of the job."
+    );
+    assert_eq!(answer(&page, "Broken"), "Broken no GPU, no node");
 }
 
 #[test]
