@@ -104,7 +104,7 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
     match (n, since.min_by_key(|(idle, _)| (idle.since.0, idle.job.clone()))) {
         (0, _) => {
             let usual = span(JobKind::IDLE_AFTER.get() / 1000);
-            let more = format!("Idle: not used for {usual}, or the time of the job.");
+            let more = format!("Idle: not used for {usual}, or the job's --idle-after.");
             Answer { title, style: "free", short: "no GPU".to_owned(), more, ..Answer::default() }
         }
         (n, longest) => Answer {

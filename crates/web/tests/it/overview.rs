@@ -120,7 +120,7 @@ fn a_quiet_cluster_says_so() {
     assert_eq!(answer(&page, "Next start"), "Next start nothing waits");
     assert_eq!(
         answer(&page, "Held idle"),
-        "Held idle no GPUIdle: not used for 30 min, or the time of the job."
+        "Held idle no GPUIdle: not used for 30 min, or the job&#39;s --idle-after."
     );
     assert_eq!(answer(&page, "Broken"), "Broken no GPU, no node");
 }
