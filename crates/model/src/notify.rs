@@ -171,7 +171,7 @@ pub enum News {
 }
 
 impl News {
-    /// The user that the message counts for, and with whose key it is signed.
+    /// The user that the message counts for. The key of this user signs it.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         match self {

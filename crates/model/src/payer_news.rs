@@ -141,7 +141,7 @@ pub struct WastefulJob {
     pub held: GpuTime,
     /// The part without running kernels.
     pub idle: GpuTime,
-    /// What it did not use, for people: `it used at most 10 GiB of 80 GiB of GPU memory`.
+    /// The unused part of its request: `it used at most 10 GiB of 80 GiB of GPU memory`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<Arc<str>>,
     /// The flags of a request that would have been enough.

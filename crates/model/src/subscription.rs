@@ -1,5 +1,5 @@
-//! Subscriptions: the addresses that get messages about a project or user, and what was sent last,
-//! so that each message is sent once.
+//! Subscriptions: the addresses that get messages about a project or user. Each has a note of the
+//! last messages, so that none is sent twice.
 
 use serde::{Deserialize, Serialize};
 

@@ -220,7 +220,7 @@ impl Books {
     }
 }
 
-/// What is known of the jobs of a digest.
+/// The jobs of a digest.
 #[derive(Default)]
 struct Jobs {
     n_ended: u64,

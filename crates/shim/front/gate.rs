@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use crate::driver::SUCCESS;
-use crate::layout::{GATE_EMPTY, GATE_PAUSING, GATE_RELEASED};
+use crate::layout::{GATE_EMPTY, GATE_PAUSING, GATE_RELEASED, Grants};
 use crate::{ask, kernel, page, process};
 
 /// The longest time without a look at the gate.
@@ -12,37 +12,42 @@ const PATIENCE_MS: u64 = 1000;
 /// Runs a synchronisation. A driver that has checkpointed the process would crash in it, so it
 /// does not begin while the agent pauses the job, and the agent does not pause while it runs.
 pub fn synchronize(call: impl FnOnce() -> u32) -> u32 {
+    counted(call, |_, _| {
+        wait(GATE_PAUSING);
+        None
+    })
+}
+
+/// Runs a query. Such a driver would crash here as well. Once the process is checkpointed all its
+/// work has ended, so the answer is known: programs that poll do not need their devices back.
+pub fn query(call: impl FnOnce() -> u32) -> u32 {
+    counted(call, |grants, gate| {
+        if gate & GATE_EMPTY != 0 {
+            return Some(SUCCESS);
+        }
+        kernel::wait_for_change(&grants.gate, gate, PATIENCE_MS);
+        None
+    })
+}
+
+/// Runs a call that the agent must not interrupt. At a closed gate, `closed` waits for a change, or
+/// answers in place of the driver.
+fn counted(
+    call: impl FnOnce() -> u32,
+    closed: impl Fn(&Grants, u32) -> Option<u32>,
+) -> u32 {
     let (Some(grants), Some(slot)) = (page::grants(), process::slot()) else { return call() };
     loop {
         // Counted first: either this thread sees the gate, or the agent sees the call.
         slot.in_flight.fetch_add(1, SeqCst);
-        if grants.gate.load(SeqCst) & GATE_PAUSING == 0 {
+        let gate = grants.gate.load(SeqCst);
+        if gate & GATE_PAUSING == 0 {
             break;
         }
         slot.in_flight.fetch_sub(1, SeqCst);
-        wait(GATE_PAUSING);
-    }
-    let result = call();
-    slot.in_flight.fetch_sub(1, SeqCst);
-    result
-}
-
-/// Runs a query, which a checkpointed process could not survive either. While the job has no
-/// devices all of its work has ended, so the answer is known; a program that only looks from time
-/// to time does not need them back.
-pub fn query(call: impl FnOnce() -> u32) -> u32 {
-    let (Some(grants), Some(slot)) = (page::grants(), process::slot()) else { return call() };
-    loop {
-        slot.in_flight.fetch_add(1, SeqCst);
-        let now = grants.gate.load(SeqCst);
-        if now & GATE_PAUSING == 0 {
-            break;
+        if let Some(answer) = closed(grants, gate) {
+            return answer;
         }
-        slot.in_flight.fetch_sub(1, SeqCst);
-        if now & GATE_EMPTY != 0 {
-            return SUCCESS;
-        }
-        kernel::wait_for_change(&grants.gate, now, PATIENCE_MS);
     }
     let result = call();
     slot.in_flight.fetch_sub(1, SeqCst);

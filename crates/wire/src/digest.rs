@@ -87,7 +87,7 @@ pub struct DigestJob {
     pub gpu_hours: f64,
     /// GPU hours without running kernels.
     pub idle_gpu_hours: f64,
-    /// What it did not use, for people.
+    /// The unused part of its request, for people.
     pub unused: Vec<String>,
     /// Flags of a request that would have been enough.
     pub enough: Vec<String>,
@@ -257,7 +257,9 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
 }
 
+/// An amount in units of the currency.
 #[expect(clippy::cast_precision_loss, reason = "money for people")]
-fn units(money: Money) -> f64 {
+#[must_use]
+pub fn units(money: Money) -> f64 {
     money.get() as f64 / 1e6
 }

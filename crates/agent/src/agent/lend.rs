@@ -171,7 +171,7 @@ impl Keeper {
             loans.extend(kept.loan(seat, decision));
             let mut facts = self.seen.facts();
             let granted = facts.granted.entry(seat.task).or_default();
-            // What it counts above a lower grant is called back, and that has its own deadline.
+            // Memory that is called back has a deadline of its own.
             let called = decision.called.map_or(Bytes::ZERO, |_| seat.counted);
             granted.insert(device.clone(), decision.grant.bytes.max(called));
             drop(facts);

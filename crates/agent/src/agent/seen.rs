@@ -20,8 +20,8 @@ pub(super) struct Facts {
     pub devices: BTreeMap<DeviceUuid, Figures>,
     /// Tasks that damaged their ledger.
     pub damaged: BTreeSet<TaskId>,
-    /// The memory that each task with a ledger may use on each of its devices now, with what is
-    /// being called back.
+    /// The memory that each task with a ledger may use on each of its devices now, including memory
+    /// that is called back.
     pub granted: BTreeMap<TaskId, BTreeMap<DeviceUuid, Bytes>>,
     /// Why tasks that should run are still paused.
     pub stalled: BTreeMap<TaskId, String>,
@@ -49,8 +49,8 @@ impl Facts {
         }
     }
 
-    /// The tasks that use more memory of a device than they may. With a ledger that is the grant
-    /// and what is being called back, which can be below the limit.
+    /// The tasks that use more memory of a device than they may. With a ledger, a task may use its
+    /// grant, which can be below its limit, and memory that is called back until the deadline.
     pub(super) fn overshoots(
         &self,
         device: &DeviceUuid,

@@ -183,7 +183,7 @@ impl Control {
         self.post_news(&job.notify, is_met, &news.into());
     }
 
-    /// Puts a message into the outbox for each address whose rule is met.
+    /// Puts a message into the outbox for each address with a rule that is met.
     pub(crate) fn post_news(
         &mut self,
         rules: &[NotifyRule],

@@ -37,8 +37,7 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// Sends a message about each budget of which a further step is reached, and remembers higher
-    /// budgets.
+    /// Sends a message about each budget that reached a further step, and notes raised budgets.
     pub(crate) fn report_spending(
         &mut self,
         caller: &Caller,

@@ -138,6 +138,15 @@ impl Phase {
         matches!(self, Self::Ended(_))
     }
 
+    /// Whether it is to be paused, and some of its tasks are not yet.
+    #[must_use]
+    pub fn is_pausing(&self) -> bool {
+        match self {
+            Self::Paused { allocations, .. } => allocations.iter().any(Allocation::is_pausing),
+            _ => false,
+        }
+    }
+
     /// Whether all its tasks are paused: it uses nothing but host memory.
     #[must_use]
     pub fn is_parked(&self) -> bool {

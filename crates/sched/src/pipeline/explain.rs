@@ -86,10 +86,8 @@ impl<'a> Explainer<'a> {
                 let (node, path) = (missing.node.clone(), missing.path.clone());
                 vec![Reason::PathOrImageMissing { since: *since, node, path }]
             }
-            Phase::Paused { since, allocations, .. }
-                if allocations.iter().any(Allocation::is_pausing) =>
-            {
-                vec![Reason::Pausing { since: *since }]
+            &Phase::Paused { since, .. } if row.job.phase.is_pausing() => {
+                vec![Reason::Pausing { since }]
             }
             &Phase::Held { by, since, .. } | &Phase::Paused { held: Some(by), since, .. } => {
                 vec![match by {

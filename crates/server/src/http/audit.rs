@@ -115,7 +115,8 @@ pub(crate) async fn record(
     let object = object_of(row.path, request.uri().path());
     // Streams only use a job; of other verbs the answer has the state.
     let is_looked_at = matches!(method, "PATCH" | "DELETE") && row.role != Role::Everybody;
-    // The paths of addresses for messages may be secrets, and what is looked at lacks them.
+    // The request has whole addresses, which may contain secrets; the stored ones are shown without
+    // their paths.
     let is_secret = row.path.ends_with("/subscription");
     let target = match is_secret {
         true => Some(request.uri().path().to_owned()),

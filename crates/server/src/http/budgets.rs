@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use gpool_model::budget::{BudgetStep, MonthSpending, Payer};
 use gpool_wire::budget::BudgetRow;
+use gpool_wire::digest::units;
 use gpool_wire::{List, Time};
 
 use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
 use crate::budgets::spending;
-use crate::usage::cost::units;
 
 /// Returns the budgets of projects and users with the cost of this month.
 #[utoipa::path(

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gpool_model::job::JobState;
 use gpool_model::{TakenBack, Timestamp};
+use gpool_wire::digest::units;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -14,7 +15,6 @@ use prometheus_client::registry::Registry;
 
 use super::Passage;
 use super::settings::Detail;
-use crate::usage::cost::units;
 use crate::usage::minutes::Look;
 
 /// Labels of a metric.

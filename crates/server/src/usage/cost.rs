@@ -85,11 +85,6 @@ fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// An amount in units of the currency.
-pub(crate) fn units(money: Money) -> f64 {
-    float(money.get()) / 1e6
-}
-
 /// The answer to `report` with the cost of each group, sorted by time, then by cost of the group.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_void};
 use std::time::Duration;
 
-use gpool_ledger::Gate;
+use gpool_ledger::{Gate, Ledger};
 use gpool_stub_nvml::Cuda;
 
 use crate::rig::{GIB, MIB, Machine, OK, Program, until, uuid};
@@ -248,13 +248,29 @@ fn managed_and_shared_memory_and_instances_refuse_a_checkpoint() {
     assert_eq!(caller.checkpoint(pid), NOT_SUPPORTED);
 }
 
+/// A program with a ledger, on a driver that crashes in a paused process.
+struct Crashing {
+    _machine: Machine,
+    ledger: Ledger,
+    caller: Caller,
+    program: Program,
+    address: i64,
+}
+
+fn crashing() -> Option<Crashing> {
+    let machine = Machine::new().cuda(Cuda { crash_on_sync: true, ..Cuda::default() });
+    let ledger = machine.ledger(4 * GIB, 4 * GIB);
+    let caller = Caller::new(&machine);
+    let (program, address) = writer(&machine)?;
+    Some(Crashing { _machine: machine, ledger, caller, program, address })
+}
+
 #[test]
 fn the_gate_keeps_synchronisations_out_of_a_paused_process() {
     for has_gate in [false, true] {
-        let machine = Machine::new().cuda(Cuda { crash_on_sync: true, ..Cuda::default() });
-        let ledger = machine.ledger(4 * GIB, 4 * GIB);
-        let caller = Caller::new(&machine);
-        let Some((mut program, address)) = writer(&machine) else { return };
+        let Some(Crashing { _machine, ledger, caller, mut program, address }) = crashing() else {
+            return;
+        };
         let pid = program.pid();
         if has_gate {
             ledger.set_gate(Gate::Pausing);
@@ -278,10 +294,10 @@ fn the_gate_keeps_synchronisations_out_of_a_paused_process() {
 fn queries_in_a_paused_process_are_answered_without_the_driver() {
     for command in ["query", "query-event"] {
         for has_gate in [false, true] {
-            let machine = Machine::new().cuda(Cuda { crash_on_sync: true, ..Cuda::default() });
-            let ledger = machine.ledger(4 * GIB, 4 * GIB);
-            let caller = Caller::new(&machine);
-            let Some((mut program, address)) = writer(&machine) else { return };
+            let Some(Crashing { _machine, ledger, caller, mut program, address }) = crashing()
+            else {
+                return;
+            };
             let pid = program.pid();
             assert_eq!(program.code(command), OK);
             if has_gate {
