@@ -101,6 +101,31 @@ impl Overshoot {
 }
 
 impl Device {
+    /// A healthy device without processes, of which only this is known.
+    #[must_use]
+    pub fn new(index: u32, uuid: DeviceUuid, model: String, memory: Bytes) -> Self {
+        Self {
+            index,
+            uuid,
+            model,
+            memory,
+            pci_bus: String::new(),
+            minor: None,
+            numa: None,
+            links: BTreeMap::new(),
+            mig: None,
+            instance: None,
+            health: DeviceHealth::Healthy,
+            unmanaged: Vec::new(),
+            strays: Vec::new(),
+            overshoots: Vec::new(),
+            guests: Vec::new(),
+            tells_memory: None,
+            enforced: Enforced::default(),
+            damaged: Vec::new(),
+        }
+    }
+
     /// The charge of the whole device.
     #[must_use]
     pub fn counts_as(&self) -> MilliGpu {

@@ -201,26 +201,12 @@ fn devices(
     let mut instances = Vec::new();
     for _ in 0..count {
         let position = node.devices.len();
-        node.devices.push(Device {
-            index: u32::try_from(position).unwrap_or(u32::MAX),
-            uuid: DeviceUuid::new(format!("GPU-{}-{position}", node.name)),
-            model: model.to_owned(),
+        node.devices.push(Device::new(
+            u32::try_from(position).unwrap_or(u32::MAX),
+            DeviceUuid::new(format!("GPU-{}-{position}", node.name)),
+            model.to_owned(),
             memory,
-            pci_bus: String::new(),
-            minor: None,
-            numa: None,
-            links: BTreeMap::new(),
-            mig: None,
-            instance: None,
-            health: DeviceHealth::Healthy,
-            unmanaged: Vec::new(),
-            strays: Vec::new(),
-            overshoots: Vec::new(),
-            guests: Vec::new(),
-            tells_memory: None,
-            enforced: gpool_model::enforcement::Enforced::default(),
-            damaged: Vec::new(),
-        });
+        ));
         if let (Some(layout), Some(device)) = (&layout, node.devices.last_mut()) {
             instances.extend(layout.divide(device, &node.name));
         }

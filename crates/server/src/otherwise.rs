@@ -1,14 +1,13 @@
 //! Hypothetical changes written as text: `project red guaranteed=8`, `drain n3`. Each becomes the
 //! command that a user would send, so it is refused for the same reasons.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_control::forecast::Otherwise;
 use gpool_model::pattern::short_model;
 use gpool_model::{
-    Bytes, Command, Consent, Device, DeviceHealth, DeviceUuid, Displace, DrainTarget, JobId,
-    JobPatch, JobVerb, NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
+    Bytes, Command, Consent, Device, DeviceUuid, Displace, DrainTarget, JobId, JobPatch, JobVerb,
+    NewJob, Node, NodeName, PoolName, ProjectsAsk, Refusal, Resources, parse,
 };
 use gpool_wire::{JobCreate, Problem, ProjectSettings, json};
 use serde_json::{Map, Value};
@@ -301,25 +300,13 @@ pub fn added(nodes: &[Node], nth: u32, n_devices: u32, model: &str) -> Result<No
     };
     let name = (nth..).map(|nth| NodeName::new(format!("added-{nth}")));
     let name = name.clone().find(|name| nodes.iter().all(|node| node.name != *name));
-    let device = |index: u32| Device {
-        index,
-        uuid: DeviceUuid::new(format!("GPU-added-{nth}-{index}")),
-        model: model.clone(),
-        memory,
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
+    let device = |index: u32| {
+        Device::new(
+            index,
+            DeviceUuid::new(format!("GPU-added-{nth}-{index}")),
+            model.clone(),
+            memory,
+        )
     };
     let largest = nodes.iter().max_by_key(|node| {
         let kinds = [gpool_model::ResourceKind::Cpu, gpool_model::ResourceKind::Memory];

@@ -7,8 +7,8 @@ use std::fmt;
 use gpool_model::node::Remap;
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::{
-    Bytes, Device, DeviceHealth, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy,
-    PoolName, ShareBetween,
+    Bytes, Device, DeviceUuid, MilliCpu, Node, NodeName, PlannedStarts, Policy, PoolName,
+    ShareBetween,
 };
 
 use crate::bug::Bug;
@@ -279,25 +279,13 @@ impl NodeShape {
             let model = usize::try_from(self.model).expect("few") + other;
             let (model, _, gib) = MODELS[model % MODELS.len()];
             Device {
-                index,
-                uuid: DeviceUuid::new(format!("GPU-{position}-{index}")),
-                model: model.to_owned(),
-                memory: Bytes::from_gib(gib),
-                // Devices with an address hold memory, which needs room in the host when it leaves.
                 pci_bus: if self.pauses { format!("0000:0{index}:00.0") } else { String::new() },
-                minor: None,
-                numa: None,
-                links: std::collections::BTreeMap::new(),
-                mig: None,
-                instance: None,
-                health: DeviceHealth::Healthy,
-                unmanaged: Vec::new(),
-                strays: Vec::new(),
-                overshoots: Vec::new(),
-                guests: Vec::new(),
-                tells_memory: None,
-                enforced: gpool_model::enforcement::Enforced::default(),
-                damaged: Vec::new(),
+                ..Device::new(
+                    index,
+                    DeviceUuid::new(format!("GPU-{position}-{index}")),
+                    model.to_owned(),
+                    Bytes::from_gib(gib),
+                )
             }
         });
         let small = |n: u64| u32::try_from(n).expect("few");

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use gpool_control::Control;
 use gpool_model::job::Owner;
 use gpool_model::{
-    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, MilliCpu, Node,
-    NodeName, Policy, PoolName, Record, Refusal, RequestId, Resources, Revision, Timestamp,
+    Bytes, Caller, Command, Device, DeviceUuid, Effect, Event, MilliCpu, Node, NodeName, Policy,
+    PoolName, Record, Refusal, RequestId, Resources, Revision, Timestamp,
 };
 use gpool_world::{LoadError, World};
 
@@ -159,25 +159,13 @@ fn node_name(n: u32) -> NodeName {
 
 /// Returns a node with this many devices, and more host resources than jobs ever ask for.
 pub fn node(n: u32, n_gpus: u32) -> Node {
-    let device = |index| Device {
-        index,
-        uuid: DeviceUuid::new(format!("GPU-{n:05}-{index}")),
-        model: "GPU".to_owned(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
+    let device = |index| {
+        Device::new(
+            index,
+            DeviceUuid::new(format!("GPU-{n:05}-{index}")),
+            "GPU".to_owned(),
+            Bytes::from_gib(80),
+        )
     };
     let room = Resources::none().with_cpus(MilliCpu::new(1_000_000));
     let capacity = room.with_memory(Bytes::from_gib(4096)).with_tasks(100_000);

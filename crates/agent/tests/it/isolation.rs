@@ -2,30 +2,19 @@
 
 use gpool_agent::testing::Isolation;
 use gpool_model::allocation::{Slot, SlotPart};
-use gpool_model::device::{Device, DeviceHealth, Instance, InstanceNodes};
+use gpool_model::device::{Device, Instance, InstanceNodes};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::Bytes;
 
 fn device(index: u32, minor: Option<u32>) -> Device {
     Device {
-        index,
-        uuid: DeviceUuid::new(format!("GPU-{index}")),
-        model: String::new(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
         minor,
-        numa: None,
-        links: [].into(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        damaged: Vec::new(),
-        enforced: gpool_model::enforcement::Enforced::default(),
-        tells_memory: None,
+        ..Device::new(
+            index,
+            DeviceUuid::new(format!("GPU-{index}")),
+            String::new(),
+            Bytes::from_gib(80),
+        )
     }
 }
 

@@ -226,26 +226,12 @@ pub fn end(now: Timestamp, exit: Option<ExitStatus>, stopped: bool) -> TaskEnd {
 }
 
 pub fn device(index: u32) -> Device {
-    Device {
+    Device::new(
         index,
-        uuid: DeviceUuid::new(format!("GPU-{index}")),
-        model: "NVIDIA H100-80G".to_owned(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
-    }
+        DeviceUuid::new(format!("GPU-{index}")),
+        "NVIDIA H100-80G".to_owned(),
+        Bytes::from_gib(80),
+    )
 }
 
 /// The stamp of the only agent, without the number that the report gets.

@@ -1,6 +1,5 @@
 //! One device of the driver: its handle, its fixed properties, and its faults so far.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,28 +75,19 @@ impl Card {
             Err(SourceError::Lost) => return Err(SourceError::Lost),
             Err(other) => other.health(),
         };
+        let numa = match numa_of(Path::new("/sys/bus/pci/devices"), &self.pci_bus) {
+            Some(node) => Some(node),
+            None => supported(self.device.numa_node_id())?,
+        };
+        let model = needed("nvmlDeviceGetName", self.device.name())?;
         Ok(Device {
-            index,
-            uuid,
-            model: needed("nvmlDeviceGetName", self.device.name())?,
-            memory: self.memory()?,
             pci_bus: self.pci_bus.clone(),
             minor: supported(self.device.minor_number())?,
-            numa: match numa_of(Path::new("/sys/bus/pci/devices"), &self.pci_bus) {
-                Some(node) => Some(node),
-                None => supported(self.device.numa_node_id())?,
-            },
-            links: BTreeMap::new(),
+            numa,
             mig: self.mig()?,
-            instance: None,
             health,
-            unmanaged: Vec::new(),
-            strays: Vec::new(),
-            overshoots: Vec::new(),
-            guests: Vec::new(),
-            tells_memory: None,
             enforced: Enforced { probes: self.persistence()?, ..Enforced::default() },
-            damaged: Vec::new(),
+            ..Device::new(index, uuid, model, self.memory()?)
         })
     }
 

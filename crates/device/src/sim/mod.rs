@@ -157,24 +157,9 @@ impl DeviceSource for SimSource {
             Err(error) => error.health(),
         };
         let mut whole = Device {
-            index,
-            uuid: uuid.clone(),
-            model: device.model.clone(),
-            memory: device.memory,
-            pci_bus: String::new(),
-            minor: None,
             numa: device.numa,
-            links: BTreeMap::new(),
-            mig: None,
-            instance: None,
             health,
-            unmanaged: Vec::new(),
-            strays: Vec::new(),
-            overshoots: Vec::new(),
-            guests: Vec::new(),
-            tells_memory: None,
-            enforced: gpool_model::enforcement::Enforced::default(),
-            damaged: Vec::new(),
+            ..Device::new(index, uuid.clone(), device.model.clone(), device.memory)
         };
         let instances = match &device.mig {
             Some(layout) => whole.divide(layout, |place| uuid_of_instance(uuid, place)),

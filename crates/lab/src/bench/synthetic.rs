@@ -9,9 +9,8 @@ use gpool_control::Control;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskReport};
 use gpool_model::job::{BlobId, ExitStatus, JobState, Owner, Usage};
 use gpool_model::{
-    Bytes, Caller, Command, Device, DeviceHealth, DeviceUuid, Effect, Event, GpuRequest,
-    JobRequest, MilliCpu, Millis, NewJob, NodeName, Policy, RequestId, Resources, TaskId,
-    Timestamp,
+    Bytes, Caller, Command, Device, DeviceUuid, Effect, Event, GpuRequest, JobRequest, MilliCpu,
+    Millis, NewJob, NodeName, Policy, RequestId, Resources, TaskId, Timestamp,
 };
 
 use super::failed;
@@ -228,25 +227,13 @@ fn node_name(n: u32) -> NodeName {
 }
 
 fn inventory(n: u32) -> Report {
-    let device = |index| Device {
-        index,
-        uuid: DeviceUuid::new(format!("GPU-{n:05}-{index}")),
-        model: "NVIDIA H100 80GB HBM3".to_owned(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: std::collections::BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
+    let device = |index| {
+        Device::new(
+            index,
+            DeviceUuid::new(format!("GPU-{n:05}-{index}")),
+            "NVIDIA H100 80GB HBM3".to_owned(),
+            Bytes::from_gib(80),
+        )
     };
     let room = Resources::none().with_cpus(MilliCpu::new(192_000));
     Report::Inventory {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpool_model::agent::{MoveIs, MoveReason, MoveReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::id::{DeviceUuid, Generation, Round, Term};
 use gpool_model::unit::{Bytes, MilliGpu, Timestamp};
-use gpool_model::{Device, DeviceHealth, JobSpec, Slot, SlotPart, TaskId};
+use gpool_model::{Device, JobSpec, Slot, SlotPart, TaskId};
 use gpool_node::converge::{Action, Converge, Halting, Input, Moves, Seats};
 
 use crate::converge::{end, run, task};
@@ -23,25 +23,8 @@ pub fn uuid(index: usize) -> DeviceUuid {
 }
 
 pub fn devices(number: u32) -> Vec<Device> {
-    let device = |index: u32| Device {
-        index,
-        uuid: uuid(index as usize),
-        model: "H100".to_owned(),
-        memory: Bytes::new(MEMORY),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        damaged: Vec::new(),
-        enforced: gpool_model::enforcement::Enforced::default(),
-        tells_memory: None,
+    let device = |index: u32| {
+        Device::new(index, uuid(index as usize), "H100".to_owned(), Bytes::new(MEMORY))
     };
     (0..number).map(device).collect()
 }

@@ -2,30 +2,18 @@
 //! order, then the lowest indices. Shares go to devices that are already shared, so that others
 //! stay free as a whole. Depends on no queue and on no policy but the strategy.
 
-use gpool_model::{Bytes, DeviceHealth, DeviceUuid};
+use gpool_model::{Bytes, DeviceUuid};
 use gpool_model::{Device, DeviceStrategy, GpuRequest, Link};
 use gpool_node::seating::{Seat, seat};
 
 fn devices(models: &[&str]) -> Vec<Device> {
-    let device = |(index, model): (usize, &&str)| Device {
-        index: u32::try_from(index).expect("few"),
-        uuid: DeviceUuid::new(format!("GPU-{index}")),
-        model: (*model).to_owned(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: Default::default(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
+    let device = |(index, model): (usize, &&str)| {
+        Device::new(
+            u32::try_from(index).expect("few"),
+            DeviceUuid::new(format!("GPU-{index}")),
+            (*model).to_owned(),
+            Bytes::from_gib(80),
+        )
     };
     models.iter().enumerate().map(device).collect()
 }

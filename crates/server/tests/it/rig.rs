@@ -14,9 +14,7 @@ use gpool_model::device::{DeviceDetail, DeviceSample};
 use gpool_model::job::{ExitStatus, GpuUsage, Usage};
 use gpool_model::node::NodeFacts;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
-use gpool_model::{
-    Caller, Device, DeviceHealth, DeviceUuid, NodeName, Owner, Resources, TaskId, Timestamp,
-};
+use gpool_model::{Caller, Device, DeviceUuid, NodeName, Owner, Resources, TaskId, Timestamp};
 use gpool_server::http::testing::{NODE, Patience, Server, Work, now};
 use gpool_server::{Limits, Telemetry, View};
 use tokio::net::{TcpListener, UnixListener};
@@ -289,26 +287,12 @@ fn inventory() -> Report {
 }
 
 fn device(index: u32) -> Device {
-    Device {
+    Device::new(
         index,
-        uuid: DeviceUuid::new(format!("GPU-{index}")),
-        model: "NVIDIA A100-SXM4-80GB".to_owned(),
-        memory: Bytes::from_gib(80),
-        pci_bus: String::new(),
-        minor: None,
-        numa: None,
-        links: BTreeMap::new(),
-        mig: None,
-        instance: None,
-        health: DeviceHealth::Healthy,
-        unmanaged: Vec::new(),
-        strays: Vec::new(),
-        overshoots: Vec::new(),
-        guests: Vec::new(),
-        tells_memory: None,
-        enforced: gpool_model::enforcement::Enforced::default(),
-        damaged: Vec::new(),
-    }
+        DeviceUuid::new(format!("GPU-{index}")),
+        "NVIDIA A100-SXM4-80GB".to_owned(),
+        Bytes::from_gib(80),
+    )
 }
 
 fn samples() -> BTreeMap<DeviceUuid, DeviceSample> {
