@@ -33,6 +33,7 @@ mod settle;
 pub(crate) mod submit;
 mod subscriptions;
 mod upkeep;
+mod xids;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -54,6 +54,8 @@ impl Wanted {
     /// Processes alone, for the check just before a start.
     pub const PROCESSES: Self =
         Self { usage: false, detail: false, health: false, processes: true };
+    /// Faults and errors, for the last poll of a failed task.
+    pub const ERRORS: Self = Self { usage: false, detail: true, health: true, processes: false };
     /// Everything.
     pub const ALL: Self = Self { usage: true, detail: true, health: true, processes: true };
 }

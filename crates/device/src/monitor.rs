@@ -385,10 +385,11 @@ impl Card {
         };
         let (source, uuid) = (Arc::clone(source), uuid.clone());
         self.worker.ask(asked, move || Read {
+            // First: it reads the driver's events, which the detail contains.
+            health: health.then(|| source.health(&uuid)),
             usage: usage.then(|| source.usage(&uuid)),
             detail: detail.then(|| source.detail(&uuid)),
             processes: processes.then(|| source.processes(&uuid)),
-            health: health.then(|| source.health(&uuid)),
         })
     }
 

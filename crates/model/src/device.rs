@@ -61,6 +61,10 @@ pub struct Device {
     /// driver's figures show their use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<TaskId>,
+    /// Xids that it has reported since its agent started, by number; they only grow. Those of a MIG
+    /// instance are its parent's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub xids: BTreeMap<u64, u64>,
 }
 
 /// A task on a device that it did not book.
@@ -123,6 +127,7 @@ impl Device {
             tells_memory: None,
             enforced: Enforced::default(),
             damaged: Vec::new(),
+            xids: BTreeMap::new(),
         }
     }
 
@@ -437,11 +442,4 @@ pub struct DeviceErrors {
     /// Xids since the agent started, by number, those of programs too.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub xids: BTreeMap<u64, u64>,
-}
-
-impl DeviceErrors {
-    /// Xids that a program causes: an invalid access, its end, a timeout.
-    ///
-    /// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
-    pub const XIDS_OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 }

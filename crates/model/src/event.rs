@@ -11,6 +11,7 @@ use crate::notify::{DeliveryId, NearLimit, Sent};
 use crate::over_limit::{OverLimit, OverMemory};
 use crate::plan::{Decision, PlannedStart};
 use crate::unit::Timestamp;
+use crate::xid::JobXid;
 
 /// An input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +155,13 @@ pub enum Kept {
         job: JobId,
         /// The limit and the rest of it.
         near: NearLimit,
+    },
+    /// A device reported an Xid while a job had it.
+    Xid {
+        /// The job.
+        job: JobId,
+        /// The Xid, and how often it was reported since the report before.
+        seen: JobXid,
     },
     /// A job with released GPUs made a GPU call, and waits for them.
     Returns {

@@ -70,6 +70,7 @@ pub mod subscription;
 pub mod unit;
 pub mod used;
 pub mod verb;
+pub mod xid;
 
 pub use allocation::{Allocation, AllocationState, DeviceKind, Slot, SlotPart};
 pub use array::{ArraySpec, ArrayState, ArrayValues};

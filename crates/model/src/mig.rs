@@ -150,6 +150,7 @@ impl Device {
             model: model_of(&self.model, *profile),
             memory: profile.memory(),
             links: BTreeMap::new(),
+            xids: BTreeMap::new(),
             mig: None,
             instance: Some(Box::new(Instance {
                 parent: self.index,

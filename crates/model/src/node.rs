@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Device, DeviceHealth};
+use crate::device::{Device, DeviceHealth, Guest};
 use crate::displace::Displace;
 use crate::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use crate::label::Labels;
@@ -104,6 +104,14 @@ impl Node {
     #[must_use]
     pub fn idle_since(&self, task: TaskId) -> Option<Timestamp> {
         self.facts.idle.iter().find(|idle| idle.task == task).map(|idle| idle.since)
+    }
+
+    /// The device that a task uses in place of the one that it booked; `None` if it uses the booked
+    /// one.
+    #[must_use]
+    pub fn guest_place(&self, task: TaskId, booked: &DeviceUuid) -> Option<&Device> {
+        let is_it = |guest: &Guest| guest.task == task && guest.booked == *booked;
+        self.devices.iter().find(|device| device.guests.iter().any(is_it))
     }
 
     /// Why a task of the node that should run is still paused there.

@@ -14,6 +14,7 @@ use crate::job::state::JobState;
 use crate::over_limit::OverMemory;
 use crate::payer_news::PayerNews;
 use crate::unit::{Millis, Timestamp};
+use crate::xid::JobXid;
 
 /// An event of a job, project or user that can trigger a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -338,6 +339,9 @@ pub struct JobNews {
     /// What it used, if it has run and ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The Xids that its devices reported while it had them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xids: Vec<JobXid>,
     /// Since when it has not used its GPUs, if that is the news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,

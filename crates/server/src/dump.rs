@@ -213,6 +213,10 @@ fn of_kept(kept: &Kept) -> String {
         Kept::NearLimit { job, near } => {
             format!("job {job} has {} left of its limit of {}", near.left, near.limit)
         }
+        Kept::Xid { job, seen } => {
+            let (xid, node, device) = (seen.xid, &seen.node, seen.device);
+            format!("{node}:{device} of job {job} reported Xid {xid}")
+        }
         Kept::Returns { job } => format!("job {job} needs its released GPUs"),
     }
 }

@@ -4,6 +4,7 @@
 use askama::Template;
 use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
+use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
@@ -166,6 +167,7 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
     let ago = |at: Time| format!("{} ({})", ago(at, now), at.short());
     let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
     let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
+    let xids: Vec<String> = job.xids.iter().map(JobXid::text).collect();
     let all = [
         ("User", Some(job.user.clone())),
         ("Project", Some(job.project.clone())),
@@ -182,6 +184,7 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
         ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
         ("Exit code", job.exit_code.map(|code| code.to_string())),
         ("Cause", job.cause_text.clone()),
+        ("GPU errors", Some(xids.join("; ")).filter(|it| !it.is_empty())),
         ("Directory", job.directory.clone()),
         ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
         ("Note", job.note.clone()),

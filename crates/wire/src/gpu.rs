@@ -2,15 +2,15 @@
 
 mod detail;
 mod share;
+pub mod xid;
 
 use std::collections::BTreeMap;
 
 use gpool_model::device::{
-    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Guest, Instance, Lending, Link,
-    Loan,
+    Device, DeviceHealth, DeviceProcess, DeviceSample, DeviceState, Instance, Lending, Link, Loan,
 };
 use gpool_model::enforcement::{Enforcement, Mechanism, Probe};
-use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::id::TaskId;
 use gpool_model::pattern::short_model;
 use gpool_model::{Bytes, Node, SlotPart};
 use serde::{Deserialize, Serialize};
@@ -375,14 +375,6 @@ impl GpuIdle {
         });
         idle.collect()
     }
-}
-
-/// Returns the device that a task uses in place of the one that it booked; `None` if it uses the
-/// booked one.
-#[must_use]
-pub fn guest_place<'n>(node: &'n Node, task: TaskId, booked: &DeviceUuid) -> Option<&'n Device> {
-    let is_it = |guest: &Guest| guest.task == task && guest.booked == *booked;
-    node.devices.iter().find(|device| device.guests.iter().any(is_it))
 }
 
 /// Returns the state of a device. Faults come first, then allocations, then unmanaged processes,

@@ -12,6 +12,7 @@ use crate::cost::Cost;
 use crate::course::{Attempted, RetryAsked};
 use crate::eta::Eta;
 use crate::gang::GangShown;
+use crate::gpu::xid::JobXid;
 use crate::hint::Hint;
 use crate::launch::Activate;
 use crate::live_usage::LiveUsage;
@@ -76,6 +77,9 @@ pub struct Job {
     /// Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_released: Option<String>,
+    /// Xids, the driver's error reports, of its GPUs while it had them, in all attempts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xids: Vec<JobXid>,
     /// Why the running job is paused at the moment: what it waits for on its node, such as free GPU
     /// memory. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]

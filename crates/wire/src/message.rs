@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::digest::{Digest, MessageBudget};
+use crate::gpu::xid::JobXid;
 use crate::job::Usage;
 use crate::node_use::NodeUse;
 use crate::schema;
@@ -93,6 +94,9 @@ pub struct MessageJob {
     /// The use of its GPUs on each node, if it has ended and the use was recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_use: Vec<NodeUse>,
+    /// Xids, the driver's error reports, of its GPUs while it had them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xids: Vec<JobXid>,
     /// Time since which the job has not used its GPUs, in a `job.idle` message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Time>,
@@ -183,6 +187,7 @@ impl From<&JobNews> for MessageJob {
             exit_code: news.exit_code,
             usage: news.usage.map(Usage::from),
             gpu_use: Vec::new(),
+            xids: news.xids.iter().map(JobXid::from).collect(),
             idle_since: news.idle_since.map(Time),
             gpu_memory_used: news.over_memory.map(|memory| memory.used.get()),
             gpu_memory_limit: news.over_memory.map(|memory| memory.limit.get()),

@@ -7,7 +7,6 @@ use gpool_model::id::{NodeName, TaskId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::gpu::guest_place;
 use crate::node::cores;
 
 /// The placement of one task.
@@ -43,7 +42,7 @@ impl PlacedOn {
 
     /// Replaces the devices by those that the task uses on its node.
     pub fn spread(&mut self, node: &Node, task: TaskId, slots: &[Slot]) {
-        let used = slots.iter().map(|slot| guest_place(node, task, &slot.device));
+        let used = slots.iter().map(|slot| node.guest_place(task, &slot.device));
         let used: Vec<Option<&Device>> = used.collect();
         if used.iter().all(Option::is_none) {
             return;

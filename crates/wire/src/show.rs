@@ -10,6 +10,7 @@ use crate::eta::Eta;
 use crate::exits;
 use crate::field::fields;
 use crate::gang::GangShown;
+use crate::gpu::xid::JobXid;
 use crate::job::{Job, PRIVATE, PlacedOn, Usage};
 use crate::reason::Reason;
 use crate::time::{Time, gpu_hours, seconds};
@@ -108,6 +109,7 @@ impl Job {
         let is_idle = self.idle_since.is_some();
         let not_released = job.course.not_released.as_deref().filter(|_| is_idle);
         self.not_released = not_released.map(str::to_owned);
+        self.xids = job.course.xids.iter().map(JobXid::from).collect();
         self.freed = job.phase.is_parked();
         self.started_at = started_at.map(Time);
         self.ended_at = ended.map(|end| end.ended_at.into());

@@ -14,7 +14,7 @@ use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Wanted, sort_processes,
 };
-use gpool_model::agent::{Report, Stamp, Terms};
+use gpool_model::agent::{Report, Stamp, TaskEnd, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
@@ -38,6 +38,7 @@ use crate::layout::Layout;
 use crate::message::Checkpoints;
 
 mod caps;
+mod last;
 mod moves;
 
 pub(super) use caps::{Move, Then};
@@ -77,6 +78,8 @@ enum Question {
     Move(Move),
     /// Whether no process of a task is on its devices.
     Vacated { task: TaskId, generation: Generation },
+    /// The errors of the devices of a failed task.
+    Ended { task: TaskId, devices: Vec<DeviceUuid>, end: Box<TaskEnd> },
     /// The MIG instances, after a change if there is one.
     Divide(Division),
 }
@@ -283,6 +286,9 @@ impl Asker {
                     let user = self.user_of(task);
                     self.inputs.send(Input::Vacated { task, generation, user });
                 }
+                Ok(Question::Ended { task, devices, end }) => {
+                    self.look_last(task, &devices, end);
+                }
                 Ok(Question::Divide(asked)) => {
                     let divided = self.divide(asked.change.as_ref());
                     self.report();
@@ -341,12 +347,10 @@ impl Asker {
 
     /// Polls some devices and returns those that must not be used now.
     fn check(&mut self, devices: &[DeviceUuid]) -> Vec<DeviceUuid> {
-        let time = now();
-        let question = Wanted { health: true, ..Wanted::PROCESSES };
-        let wanted = devices.iter().map(|uuid| (uuid.clone(), question)).collect();
-        let Some(monitor) = &mut self.monitor else { return devices.to_vec() };
-        let seen = monitor.look(&wanted, time, LOOK);
-        self.take(seen, time);
+        if self.monitor.is_none() {
+            return devices.to_vec();
+        }
+        self.poll(devices, Wanted { health: true, ..Wanted::PROCESSES });
         let usable = |uuid: &&DeviceUuid| {
             self.devices.iter().any(|device| {
                 device.uuid == **uuid
@@ -355,6 +359,15 @@ impl Asker {
             })
         };
         devices.iter().filter(|uuid| !usable(uuid)).cloned().collect()
+    }
+
+    /// Polls some devices for these values.
+    fn poll(&mut self, devices: &[DeviceUuid], values: Wanted) {
+        let time = now();
+        let wanted = devices.iter().map(|uuid| (uuid.clone(), values)).collect();
+        let Some(monitor) = &mut self.monitor else { return };
+        let seen = monitor.look(&wanted, time, LOOK);
+        self.take(seen, time);
     }
 
     /// A process of a task that is on one of its devices, for people.
@@ -404,6 +417,10 @@ impl Asker {
                 continue;
             };
             device.health = observation.health.clone();
+            for (xid, count) in &observation.sample.detail.errors.xids {
+                let known = device.xids.entry(*xid).or_default();
+                *known = (*known).max(*count);
+            }
             let owner = |pid| owner(pid).map(|given| given.task);
             let uses = uses(&owners, &uuid, &observation, &owner);
             meter.add((&uuid, device.memory), time, &observation.sample, &uses);

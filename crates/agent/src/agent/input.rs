@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
-use gpool_model::agent::{Order, Report};
+use gpool_model::agent::{Order, Report, TaskEnd};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_sys::{clock, proc};
 
@@ -33,6 +33,11 @@ pub(super) enum Input {
         task: TaskId,
         generation: Generation,
         user: Option<String>,
+    },
+    /// A failed task ended, and the errors of its devices are reported.
+    Ended {
+        task: TaskId,
+        end: Box<TaskEnd>,
     },
     /// Open a stream to a task.
     Open(Box<Asked>),

@@ -189,6 +189,9 @@ impl Runner {
             Input::Vacated { task, generation, user } => {
                 self.shepherds.say_now(task, &ToShepherd::Vacated { generation, user });
             }
+            Input::Ended { task, end } => {
+                self.seen.push_back(converge::Input::Ended { task, end: *end });
+            }
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
             Input::Lent(lent) => self.lend(lent),
@@ -296,7 +299,9 @@ impl Runner {
                 if let Some(shepherd) = self.shepherds.get_mut(task) {
                     shepherd.ended = true;
                 }
-                self.seen.push_back(converge::Input::Ended { task, end });
+                if let Some(end) = self.parts.devices.last_look(task, end) {
+                    self.seen.push_back(converge::Input::Ended { task, end });
+                }
             }
         }
     }

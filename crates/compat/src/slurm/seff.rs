@@ -104,6 +104,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
         let _ = writeln!(text, "Disk: {io}");
     }
     text.push_str(&gpu_lines(&report));
+    for xid in &job.xids {
+        let _ = writeln!(text, "GPU Error: {}", safe(&xid.text()));
+    }
     for hint in &report.hints {
         let flags = hint.flags.as_ref().map(|flags| format!(": {flags} would be enough"));
         let _ = writeln!(text, "Hint: {}{}", hint.text, flags.unwrap_or_default());

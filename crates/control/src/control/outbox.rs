@@ -240,6 +240,7 @@ impl Control {
             ended_at: end.map(|end| end.ended_at),
             exit_code: end.and_then(|end| end.exit).map(ExitStatus::shell_code),
             usage: end.filter(|end| end.started_at.is_some()).map(|end| end.usage),
+            xids: job.course.xids.clone(),
             idle_since: None,
             over_memory: None,
             near_limit: None,

@@ -23,3 +23,4 @@ mod sessions;
 mod set_aside;
 mod submit;
 mod subscriptions;
+mod xids;

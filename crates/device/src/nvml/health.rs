@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::device::{DeviceErrors, DeviceHealth};
+use gpool_model::device::DeviceHealth;
+use gpool_model::xid;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
@@ -95,7 +96,7 @@ impl Faults {
 /// Why an event makes its device unhealthy, if it does.
 pub fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
     match xid {
-        Some(XidError::Value(number)) if DeviceErrors::XIDS_OF_PROGRAMS.contains(number) => None,
+        Some(XidError::Value(number)) if xid::OF_PROGRAMS.contains(number) => None,
         Some(XidError::Value(number)) => Some(format!("Xid {number}")),
         Some(XidError::Unknown) => Some("an Xid without a number".into()),
         None if kind.contains(EventTypes::DOUBLE_BIT_ECC_ERROR) => {

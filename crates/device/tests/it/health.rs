@@ -2,14 +2,14 @@
 //! that wait for a replacement. Faults of programs do not count.
 
 use gpool_device::testing::judge;
-use gpool_model::device::DeviceErrors;
+use gpool_model::xid;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
 
 #[test]
 fn only_faults_of_the_device_make_it_unhealthy() {
     let xid = EventTypes::CRITICAL_XID_ERROR;
-    for number in DeviceErrors::XIDS_OF_PROGRAMS {
+    for number in xid::OF_PROGRAMS {
         assert_eq!(judge(xid, Some(&XidError::Value(number))), None, "{number}");
     }
     assert_eq!(judge(xid, Some(&XidError::Value(79))), Some("Xid 79".into()));

@@ -129,6 +129,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     if job.usage.is_some() {
         super::report::used(page, &Report::new(job.clone(), view.now));
     }
+    super::report::errors(page, job);
     super::report::metrics(page, job);
 }
 

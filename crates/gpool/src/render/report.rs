@@ -6,6 +6,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, gpu_hours_asked};
 use gpool_model::{Bytes, Millis};
 use gpool_wire::cost::Cost;
+use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics;
 use gpool_wire::live_usage::io;
 use gpool_wire::{Job, NodeUse, Report};
@@ -35,6 +36,7 @@ pub fn page(report: &Report, view: &View<'_>) -> String {
     if let (Some(part), Some(limit)) = (report.time_share, words::limit(job)) {
         page.label("time", &format!("{} of its limit of {limit}", percent(part)));
     }
+    errors(&mut page, job);
     metrics(&mut page, job);
     let hints: Vec<String> = report
         .hints
@@ -60,6 +62,12 @@ pub fn used(page: &mut Page, report: &Report) {
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
     page.label_if("disk", io(report.read_bytes, report.written_bytes).as_deref());
+}
+
+/// Adds the errors of the GPUs of a job.
+pub fn errors(page: &mut Page, job: &Job) {
+    let all: Vec<String> = job.xids.iter().map(JobXid::text).collect();
+    page.labels("GPU errors", &all);
 }
 
 /// Adds the last values of the metrics that a job reports.

@@ -100,6 +100,39 @@ fn a_failed_gpu_is_not_used_and_the_others_work() {
 const PROCESSES_SHOWN: &str = "nvmlDeviceGetComputeRunningProcesses";
 
 #[test]
+fn a_job_names_the_errors_of_its_gpus() {
+    let devices = (0..2).map(|n| Device { events: Some(Vec::new()), ..device(n) });
+    let (cluster, mut driver) = nvml::cluster_of(devices.collect());
+    let gate = Gate::new(&cluster, "gate");
+    let [fails, other] = [(); 2].map(|()| waiting(&cluster, &gate));
+    assert_eq!(cluster.devices_of(&fails), [0]);
+    // Just before its end, so that only a last look at its GPU finds it.
+    driver.state.devices[0].events = Some(vec![Event { kind: XID, data: 31 }]);
+    driver.write();
+    gate.open();
+    gate.open();
+    for id in [&fails, &other] {
+        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+    }
+    let text = "Xid 31 on lab1:0: access to an invalid address of GPU memory (usually caused by a \
+                program)";
+    let show = cluster.gpool(["show", &fails, "--json"]).json();
+    let expected = serde_json::json!([{
+        "node": "lab1", "index": 0, "xid": 31, "count": 1, "of_program": true,
+        "meaning": "access to an invalid address of GPU memory",
+    }]);
+    assert_eq!(show["items"][0]["xids"], expected, "{show}");
+    for words in [["show", &fails].as_slice(), &["report", &fails], &["shim", "seff", &fails]] {
+        let page = cluster.gpool(words).ok();
+        assert!(page.contains(text), "{words:?}: {page}");
+    }
+    let events = cluster.gpool(["events", &fails]).ok();
+    assert!(events.contains(text), "{events}");
+    let none = cluster.gpool(["show", &other, "--json"]).json();
+    assert_eq!(none["items"][0]["xids"], serde_json::Value::Null, "{none}");
+}
+
+#[test]
 fn gpus_keep_their_jobs_when_their_order_and_number_change() {
     let (mut cluster, mut driver) = nvml::cluster();
     let gate = Gate::new(&cluster, "gate");

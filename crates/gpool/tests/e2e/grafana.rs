@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use gpool::grafana::{ALERTS, PANELS, RULES};
-use gpool_model::device::DeviceErrors;
+use gpool_model::xid;
 use serde_json::Value;
 
 use crate::harness::{Cluster, skip, until, until_so};
@@ -97,7 +97,7 @@ fn alert_rules_fire_on_their_conditions() {
     let folder = cluster.path("monitoring");
     let written = cluster.gpool(["grafana", "export", "--folder", folder.to_str().unwrap()]).ok();
     assert!(written.contains("gpool-fleet.json\n") && written.contains(RULES), "{written}");
-    let programs = DeviceErrors::XIDS_OF_PROGRAMS.map(|xid| xid.to_string()).join("|");
+    let programs = xid::OF_PROGRAMS.map(|xid| xid.to_string()).join("|");
     assert!(ALERTS.iter().any(|it| it.query.contains(&programs)), "the same Xids as in the agent");
     promtool(&folder, &["check", "rules", RULES]);
     std::fs::copy(TESTS, folder.join("alerts.yml")).unwrap();

@@ -11,6 +11,7 @@ use crate::job::hold::AdminHold;
 use crate::job::state::JobState;
 use crate::rare::{Usual, is_false};
 use crate::unit::{GpuTime, Millis, Timestamp};
+use crate::xid::JobXid;
 
 /// The history of a job, besides its present phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,6 +67,10 @@ pub struct Course {
     /// Why its devices were not released when it was last idle, if they should have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_released: Option<Arc<str>>,
+    /// The Xids that its devices reported while it had them, in all attempts; at most
+    /// [`Course::XIDS_MOST`] kinds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub xids: Vec<JobXid>,
     /// The state of each task of a gang in this attempt, by rank. Empty for a job of one task (its
     /// phase has the state), and for a gang without allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -109,6 +114,7 @@ impl Usual for Course {
         late_sent: false,
         warned_limit: None,
         not_released: None,
+        xids: Vec::new(),
         tasks: Vec::new(),
         n_joiners: 0,
         admin_hold: None,
@@ -120,6 +126,8 @@ impl Course {
     pub const PAST_MOST: usize = 32;
     /// After this many node failures the job ends, because it may be the cause of them.
     pub const NODE_FAILURES_MOST: u32 = 10;
+    /// The most kinds of Xids that are stored.
+    pub const XIDS_MOST: usize = 32;
 
     /// Whether everything has its default.
     #[must_use]
@@ -133,6 +141,16 @@ impl Course {
             self.past.remove(0);
         }
         self.past.push(attempt);
+    }
+
+    /// Counts an Xid of a device.
+    pub fn count_xid(&mut self, seen: &JobXid) {
+        let kind = |it: &JobXid| (it.node.clone(), it.device, it.xid);
+        if let Some(known) = self.xids.iter_mut().find(|it| kind(it) == kind(seen)) {
+            known.count = known.count.saturating_add(seen.count);
+        } else if self.xids.len() < Self::XIDS_MOST {
+            self.xids.push(seen.clone());
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Events of a job about its use of GPUs: idle, or above its limit.
+//! Events of a job about its GPUs: it is idle, above its limit, or they report errors.
 
 use gpool_model::event::Kept;
 use gpool_model::kind::OnIdle;
 use gpool_model::over_limit::{OverLimit, OverMemory};
-use gpool_model::{JobId, NodeName, Timestamp};
+use gpool_model::{JobId, NodeName, Timestamp, xid};
+use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::{JobEvent, Time};
 use serde_json::json;
 
@@ -34,6 +35,15 @@ pub(super) fn of_idle(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEven
     let text = format!("is idle: no GPU use for {}{words}{why}", time.since(since));
     let facts = facts([("since", json!(Time(since))), ("done", json!(done))]);
     Some(JobEvent { facts, ..event(id, time, "idle", text) })
+}
+
+/// The event of an Xid of a GPU.
+pub(super) fn xid(id: JobId, time: Timestamp, seen: &xid::JobXid) -> JobEvent {
+    let seen = JobXid::from(seen);
+    JobEvent {
+        facts: facts([("xid", json!(seen))]),
+        ..event(id, time, "xid", format!("had {}", seen.text()))
+    }
 }
 
 /// The event of a job above its limit.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
-use super::gpu_use::{of_idle, over_limit};
+use super::gpu_use::{of_idle, over_limit, xid};
 use super::jobs::{self, Found};
 use crate::codec;
 use crate::fault::internal;
@@ -72,7 +72,8 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     match told.kind.as_str() {
         // All users can see place, times and queue order, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
-        | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" | "idle" | "active" => {}
+        | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" | "idle" | "active"
+        | "xid" => {}
         kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
         // The cause can contain a file name.
         "ended" => {
@@ -213,6 +214,7 @@ fn of_kept(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
             Some(event(id, time, "displaced", format!("stopped for {by}: {how}")))
         }
         Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, time, kept),
+        Kept::Xid { job, seen } if *job == id => Some(xid(id, time, seen)),
         Kept::OverLimit { job, node, memory, done } if *job == id => {
             Some(over_limit(id, time, node, *memory, *done))
         }

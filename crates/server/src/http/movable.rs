@@ -93,6 +93,6 @@ fn share_of<'a>(
     let allocation = allocations.find(|allocation| allocation.task == task)?;
     let slot = allocation.slots.iter().find(|slot| slot.device == device.uuid)?;
     let SlotPart::Share { .. } = slot.part else { return None };
-    let place = gpool_wire::gpu::guest_place(&row.node, task, &device.uuid);
+    let place = row.node.guest_place(task, &device.uuid);
     Some(Share { task, job, slot, at: &place.unwrap_or(device).uuid })
 }

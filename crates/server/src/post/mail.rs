@@ -253,6 +253,9 @@ fn body(job: &MessageJob) -> String {
     for (node, used) in NodeUse::texts(&job.gpu_use) {
         text.push_str(&format!("GPUs on {}: {used}\n", line(node)));
     }
+    for xid in &job.xids {
+        text.push_str(&format!("{}\n", line(&xid.text())));
+    }
     text.push_str(&format!("\ngpool show {0}\ngpool logs {0}\n", job.id));
     if let Some(advice) = advice(job) {
         text.push_str(&format!("{advice}\n"));

@@ -5,7 +5,10 @@ use gpool_model::budget::{BudgetStep, MonthSpending, Payer};
 use gpool_model::job::{JobState, Owner, Usage};
 use gpool_model::notify::{JobNews, Late, NearLimit, News};
 use gpool_model::payer_news::{BudgetReached, Digest, PayerEvent, PayerNews, Waits, WastefulJob};
-use gpool_model::{Attempt, Bytes, GpuTime, MilliGpu, Millis, Money, ProjectName, Timestamp};
+use gpool_model::xid::JobXid;
+use gpool_model::{
+    Attempt, Bytes, GpuTime, MilliGpu, Millis, Money, NodeName, ProjectName, Timestamp,
+};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +39,7 @@ fn news(name: &str) -> JobNews {
             read: Some(Bytes::from_gib(2)),
             ..Usage::default()
         }),
+        xids: Vec::new(),
         idle_since: None,
         over_memory: None,
         near_limit: None,
@@ -103,6 +107,16 @@ fn a_warning_before_a_time_limit_names_the_rest_and_the_command() {
     for words in ["running, 12m left of 2h00\r\n", "\r\ngpool extend 12 +30m\r\n"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn the_end_of_a_job_names_the_errors_of_its_gpus() {
+    let text = written_with(|news| {
+        let node = NodeName::new("lab1");
+        news.xids = vec![JobXid { node, device: 3, xid: 79, count: 2 }];
+    });
+    let line = "\r\nXid 79 on lab1:3, 2 times: the GPU has fallen off the bus";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The charts of a job.
 
-use gpool_model::Millis;
+use gpool_model::{Millis, NodeName};
 use gpool_web::{Frame, JobPage, csv};
+use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report, Time};
@@ -89,6 +90,20 @@ fn a_job_is_idle_only_within_its_run() {
     assert!(within(150, 190).contains("mean 42 %, idle 40 s"));
     assert!(within(30, 170).contains("mean 42 %, idle 50 s"));
     assert!(within(30, 90).contains("mean 42 %, never idle"));
+}
+
+#[test]
+fn a_job_shows_the_errors_of_its_gpus() {
+    let seen = |device: u32, xid: u64, count: u64| {
+        let node = NodeName::new("lab1");
+        JobXid::from(&gpool_model::xid::JobXid { node, device, xid, count })
+    };
+    let job = Job { xids: vec![seen(0, 79, 2), seen(1, 4000, 1)], ..Job::default() };
+    let page = page_of(job, &history(), &[], &JobMetrics::default());
+    let row = "<dt>GPU errors</dt><dd>Xid 79 on lab1:0, 2 times: the GPU has fallen off the bus \
+               (a fault of the GPU or its driver); \
+               Xid 4000 on lab1:1: see NVIDIA&#39;s Xid catalog</dd>";
+    assert!(page.contains(row), "{page}");
 }
 
 #[test]

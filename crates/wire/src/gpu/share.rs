@@ -5,7 +5,7 @@ use gpool_model::{Node, SlotPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{HeldBy, booked, guest_place};
+use super::{HeldBy, booked};
 use crate::node::cores;
 
 /// The answer of servers without the field.
@@ -69,7 +69,7 @@ impl GpuShare {
         (device, lending): (&Device, &Lending),
     ) -> Option<Self> {
         let SlotPart::Share { charge, memory, limit } = held.part else { return None };
-        let used = guest_place(node, held.task, &device.uuid);
+        let used = node.guest_place(held.task, &device.uuid);
         let device = used.unwrap_or(device);
         let over = device.overshoots.iter().find(|overshoot| overshoot.task == held.task);
         let percent = lending.compute_percent.get(&held.task);

@@ -1,0 +1,41 @@
+//! The last look at the devices of a failed task. The driver reports an Xid before the program
+//! ends because of it, but devices are polled every few seconds.
+
+use std::sync::PoisonError;
+
+use gpool_device::Wanted;
+use gpool_model::agent::TaskEnd;
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::job::ExitStatus;
+
+use super::{Asker, Devices, Question};
+use crate::agent::input::Input;
+
+impl Devices {
+    /// Has the errors of the devices of a failed task reported before its end, which comes back as
+    /// an [`Input::Ended`]. Returns the end if it need not wait.
+    pub(in crate::agent) fn last_look(&self, task: TaskId, end: TaskEnd) -> Option<TaskEnd> {
+        if end.exit == Some(ExitStatus::Code(0)) || end.stopped {
+            return Some(end);
+        }
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = owners.values().find(|given| given.task == task).map(|it| &it.seats.slots);
+        let devices: Vec<DeviceUuid> =
+            slots.into_iter().flatten().map(|slot| slot.device.clone()).collect();
+        if devices.is_empty() {
+            return Some(end);
+        }
+        // The thread outlives the agent's loop, so this send succeeds.
+        let _ = self.questions.send(Question::Ended { task, devices, end: Box::new(end) });
+        None
+    }
+}
+
+impl Asker {
+    /// Reports the errors of the devices of a failed task, then its end.
+    pub(super) fn look_last(&mut self, task: TaskId, devices: &[DeviceUuid], end: Box<TaskEnd>) {
+        self.poll(devices, Wanted::ERRORS);
+        self.report();
+        self.inputs.send(Input::Ended { task, end });
+    }
+}
