@@ -1,5 +1,6 @@
 //! Forms: verbs on jobs, and submitting a job.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
@@ -137,9 +138,9 @@ impl Pages {
         forecast: Option<&Forecast>,
         refused: &[String],
     ) -> Page {
-        let projects: List<Project> = self.ask(&visit.asks, "/api/v1/projects").await?;
-        let leaves = projects.items.into_iter().filter(|it| it.children.is_empty());
-        let projects: Vec<String> = leaves.map(|project| project.name).collect();
+        let projects: Arc<List<Project>> = self.ask(&visit.asks, "/api/v1/projects").await?;
+        let leaves = projects.items.iter().filter(|it| it.children.is_empty());
+        let projects: Vec<String> = leaves.map(|project| project.name.clone()).collect();
         let (frame, projects) = (visit.frame("/submit"), &projects[..]);
         let page = Submit { frame, asked, projects, forecast, refused, now: now() };
         Ok(html(status, page.page()))

@@ -30,8 +30,8 @@ const FOR_ALL: [&str; 2] = ["/api/v1/gpus", "/api/v1/gpus/history"];
 
 /// The user of an answer, `None` for all admins or all users, and its target.
 type Key = (Option<u32>, String);
-/// An answer as its type: a clone costs less than to read it again.
-type Answer = Box<dyn Any + Send + Sync>;
+/// An answer as its type: all who see the same use one.
+type Answer = Arc<dyn Any + Send + Sync>;
 /// When it was asked for, and the answer as soon as it is there.
 type Asked = (Instant, Arc<OnceCell<Answer>>);
 
@@ -61,9 +61,9 @@ impl Answers {
 
 impl Pages {
     /// Asks the API. Admins see the same, so they share answers.
-    pub(super) async fn ask<T>(&self, asks: &Asks, target: &str) -> Result<T, Box<Problem>>
+    pub(super) async fn ask<T>(&self, asks: &Asks, target: &str) -> Result<Arc<T>, Box<Problem>>
     where
-        T: DeserializeOwned + Clone + Send + Sync + 'static,
+        T: DeserializeOwned + Send + Sync + 'static,
     {
         let caller = &asks.0.caller;
         let path = target.split('?').next().unwrap_or_default();
@@ -73,10 +73,10 @@ impl Pages {
         let ask = async || {
             let body = self.bytes(asks, target).await?;
             let read: T = serde_json::from_slice(&body).map_err(|it| failed(it.to_string()))?;
-            Ok::<Answer, Box<Problem>>(Box::new(read))
+            Ok::<Answer, Box<Problem>>(Arc::new(read))
         };
-        let answer = answer.get_or_try_init(ask).await?.downcast_ref::<T>();
-        answer.cloned().ok_or_else(|| failed(format!("{target} is read as two types")))
+        let answer = Arc::clone(answer.get_or_try_init(ask).await?).downcast();
+        answer.map_err(|_| failed(format!("{target} is read as two types")))
     }
 
     /// Asks the API for bytes.

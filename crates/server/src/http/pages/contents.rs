@@ -1,7 +1,7 @@
 //! The pages: for each, the requests to the API, and the page of its answers.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
@@ -38,8 +38,8 @@ const RUNNING: &str = "starting,running,paused,stopping";
 impl Pages {
     pub(super) async fn overview(&self, visit: &Visit<'_>) -> Page {
         let asks = &visit.asks;
-        let status: Document<Status> = self.ask(asks, "/api/v1/status").await?;
-        let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
+        let status: Arc<Document<Status>> = self.ask(asks, "/api/v1/status").await?;
+        let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
         let running = self.some(visit, RUNNING).await?;
         let waiting = self.some(visit, WAITING).await?;
         // An hour while the server is new.
@@ -50,9 +50,9 @@ impl Pages {
             frame: visit.frame("/"),
             status: &status.body,
             gpus: &gpus.items,
-            running: &running,
-            waiting: &waiting,
-            history: &history,
+            running: &running.items,
+            waiting: &waiting.items,
+            history: &history.body,
             range,
             now: now(),
         };
@@ -64,10 +64,9 @@ impl Pages {
         &self,
         visit: &Visit<'_>,
         state: &str,
-    ) -> Result<Vec<Job>, Box<gpool_wire::Problem>> {
+    ) -> Result<Arc<List<Job>>, Box<gpool_wire::Problem>> {
         let query = written(&[("state", state), ("limit", SOME)]);
-        let jobs: List<Job> = self.ask(&visit.asks, &format!("/api/v1/jobs?{query}")).await?;
-        Ok(jobs.items)
+        self.ask(&visit.asks, &format!("/api/v1/jobs?{query}")).await
     }
 
     /// The utilization of devices in a range, to the last full minute: viewers that ask within it
@@ -78,12 +77,11 @@ impl Pages {
         since: Time,
         until: Time,
         more: &str,
-    ) -> Result<GpuHistory, Box<gpool_wire::Problem>> {
+    ) -> Result<Arc<Document<GpuHistory>>, Box<gpool_wire::Problem>> {
         let minute = |at: Time| Time(Timestamp::new(at.0.get() / 60_000 * 60_000));
         let until = Time(Timestamp::new(minute(until).0.get() + 60_000));
         let path = format!("/api/v1/gpus/history?since={}&until={until}{more}", minute(since));
-        let history: Document<GpuHistory> = self.ask(&visit.asks, &path).await?;
-        Ok(history.body)
+        self.ask(&visit.asks, &path).await
     }
 
     pub(super) async fn queue(&self, visit: &Visit<'_>) -> Page {
@@ -104,7 +102,7 @@ impl Pages {
         let own = asked.len();
         asked.extend([("limit", JOBS), ("cursor", query.get("cursor"))]);
         let path = format!("/api/v1/jobs?{}", written(&asked));
-        let jobs: List<Job> = self.ask(&visit.asks, &path).await?;
+        let jobs: Arc<List<Job>> = self.ask(&visit.asks, &path).await?;
         asked.truncate(own);
         let next = jobs.next_cursor.as_ref().map(|cursor| {
             asked.push(("cursor", cursor));
@@ -121,22 +119,22 @@ impl Pages {
             jobs: &jobs.items,
             n_jobs: jobs.total,
             next: next.as_deref(),
-            plan: plan.as_ref().map(|(running, waiting)| (&running[..], &waiting[..])),
+            plan: plan.as_ref().map(|(running, waiting)| (&running.items[..], &waiting.items[..])),
             now: now(),
         };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn projects(&self, visit: &Visit<'_>) -> Page {
-        let quota: Document<QuotaOverview> = self.ask(&visit.asks, "/api/v1/quota").await?;
+        let quota: Arc<Document<QuotaOverview>> = self.ask(&visit.asks, "/api/v1/quota").await?;
         let frame = visit.frame("/projects");
         let page = Projects { frame, quota: &quota.body, now: now() };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn nodes(&self, visit: &Visit<'_>) -> Page {
-        let nodes: List<Node> = self.ask(&visit.asks, "/api/v1/nodes").await?;
-        let gpus: List<Gpu> = self.ask(&visit.asks, "/api/v1/gpus").await?;
+        let nodes: Arc<List<Node>> = self.ask(&visit.asks, "/api/v1/nodes").await?;
+        let gpus: Arc<List<Gpu>> = self.ask(&visit.asks, "/api/v1/gpus").await?;
         let frame = visit.frame("/nodes");
         let page = Nodes { frame, nodes: &nodes.items, gpus: &gpus.items, now: now() };
         Ok(html(StatusCode::OK, page.page()))
@@ -147,7 +145,7 @@ impl Pages {
         let asked = visit.query.get("by");
         let by = PROPERTIES.into_iter().find(|it| *it == asked).unwrap_or(PROPERTIES[0]);
         let since = before(now(), hours);
-        let usage: List<UsageRow> =
+        let usage: Arc<List<UsageRow>> =
             self.ask(&visit.asks, &format!("/api/v1/usage?by={by}&since={since}")).await?;
         let (step, step_s) = if hours <= HOURS_MAX { ("hour", 3600) } else { ("day", 86_400) };
         let course = match by == PROPERTIES[0] {
@@ -171,15 +169,15 @@ impl Pages {
         let by = all.into_iter().find(|it| *it == asked).unwrap_or(all[0]);
         let since = before(now(), hours);
         let path = format!("/api/v1/cost?by={by}&since={since}&limit={JOBS}");
-        let rows: List<CostRow> = self.ask(&visit.asks, &path).await?;
-        let budgets: List<BudgetRow> = self.ask(&visit.asks, "/api/v1/budgets").await?;
+        let rows: Arc<List<CostRow>> = self.ask(&visit.asks, &path).await?;
+        let budgets: Arc<List<BudgetRow>> = self.ask(&visit.asks, "/api/v1/budgets").await?;
         let (rows, budgets) = (&rows.items[..], &budgets.items[..]);
         let page = CostPage { frame: visit.frame("/cost"), rows, budgets, by, range };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn reservations(&self, visit: &Visit<'_>) -> Page {
-        let all: List<Reservation> = self.ask(&visit.asks, "/api/v1/reservations").await?;
+        let all: Arc<List<Reservation>> = self.ask(&visit.asks, "/api/v1/reservations").await?;
         let frame = visit.frame("/reservations");
         let page = Reservations { frame, reservations: &all.items, now: now() };
         Ok(html(StatusCode::OK, page.page()))
@@ -187,9 +185,9 @@ impl Pages {
 
     pub(super) async fn admin(&self, visit: &Visit<'_>) -> Page {
         let asks = &visit.asks;
-        let status: Document<Status> = self.ask(asks, "/api/v1/status").await?;
-        let policy: Document<PolicyInfo> = self.ask(asks, "/api/v1/policies").await?;
-        let jobs: List<Job> = self.ask(asks, "/api/v1/jobs?limit=1000").await?;
+        let status: Arc<Document<Status>> = self.ask(asks, "/api/v1/status").await?;
+        let policy: Arc<Document<PolicyInfo>> = self.ask(asks, "/api/v1/policies").await?;
+        let jobs: Arc<List<Job>> = self.ask(asks, "/api/v1/jobs?limit=1000").await?;
         let mut users: BTreeSet<&str> = jobs.items.iter().map(|job| job.user.as_str()).collect();
         let own = &asks.0.caller.owner.user;
         users.insert(own);
@@ -197,7 +195,7 @@ impl Pages {
         for user in std::iter::once("all").chain(users).take(USERS_MAX) {
             // The API shows other users' limits to admins only.
             let limit = self.ask(asks, &format!("/api/v1/users/{user}")).await;
-            limits.extend(limit.map(|it: Document<UserLimits>| it.body));
+            limits.extend(limit.map(|it: Arc<Document<UserLimits>>| it.body.clone()));
         }
         let (status, policy, limits) = (&status.body, &policy.body, &limits[..]);
         let page = Admin { frame: visit.frame("/admin"), status, policy, limits };
@@ -206,15 +204,15 @@ impl Pages {
 
     pub(super) async fn docs(&self, visit: &Visit<'_>) -> Page {
         static ROUTES: OnceLock<Vec<Route>> = OnceLock::new();
-        let status: Document<Status> = self.ask(&visit.asks, "/api/v1/status").await?;
+        let status: Arc<Document<Status>> = self.ask(&visit.asks, "/api/v1/status").await?;
         let routes = ROUTES.get_or_init(|| routes(&super::super::openapi_json()));
         let page = Docs { frame: visit.frame("/docs"), socket: &status.body.socket, routes };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn wall(&self) -> Page {
-        let status: Document<Status> = self.ask(&self.nobody, "/api/v1/status").await?;
-        let gpus: List<Gpu> = self.ask(&self.nobody, "/api/v1/gpus").await?;
+        let status: Arc<Document<Status>> = self.ask(&self.nobody, "/api/v1/status").await?;
+        let gpus: Arc<List<Gpu>> = self.ask(&self.nobody, "/api/v1/gpus").await?;
         let page = Wall { gpus: &gpus.items, status: &status.body };
         Ok(html(StatusCode::OK, page.page()))
     }

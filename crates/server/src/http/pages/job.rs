@@ -1,5 +1,7 @@
 //! The page of a job, and its output as a file.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
@@ -40,9 +42,9 @@ impl Pages {
     pub(super) async fn job(&self, visit: &Visit<'_>, id: &str) -> Page {
         let path = format!("/api/v1/jobs/{}", job_id(id)?);
         let asks = &visit.asks;
-        let report: Document<Report> = self.ask(asks, &format!("{path}/report")).await?;
+        let report: Arc<Document<Report>> = self.ask(asks, &format!("{path}/report")).await?;
         let job = &report.body.job;
-        let events: List<JobEvent> = self.ask(asks, &format!("{path}/events")).await?;
+        let events: Arc<List<JobEvent>> = self.ask(asks, &format!("{path}/events")).await?;
         let (stream, elements) = (stream(visit), self.elements(visit, job, &path).await?);
         let target = format!("{path}/logs?stream={stream}&tail={LINES}");
         let output = match elements.is_some() {
@@ -50,12 +52,13 @@ impl Pages {
             false => self.end_of(&visit.asks, &target, TEXT_MAX).await,
         };
         let output = output.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
+        let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
         let history = self.of_gpus(visit, job, POINTS).await?;
-        let over_time = match job.started_at.filter(|_| job.array.is_none()) {
-            Some(_) => self.ask::<Document<_>>(asks, &format!("{path}/metrics")).await?.body,
-            None => JobMetrics::default(),
-        };
+        let over_time: Arc<Document<JobMetrics>> =
+            match job.started_at.filter(|_| job.array.is_none()) {
+                Some(_) => self.ask(asks, &format!("{path}/metrics")).await?,
+                None => Arc::new(Document::new(JobMetrics::default())),
+            };
         let page = JobPage {
             frame: visit.frame("/jobs"),
             report: &report.body,
@@ -63,9 +66,9 @@ impl Pages {
             output: output.as_deref().map_err(|problem| problem.detail.as_str()),
             stream,
             gpus: &gpus.items,
-            history: &history,
-            over_time: &over_time,
-            elements: elements.as_ref().map(|(items, next)| (&items[..], *next)),
+            history: &history.body,
+            over_time: &over_time.body,
+            elements: elements.as_ref().map(|(list, next)| (&list.items[..], *next)),
             now: now(),
         };
         Ok(html(StatusCode::OK, page.page()))
@@ -77,9 +80,10 @@ impl Pages {
         visit: &Visit<'_>,
         job: &Job,
         n_points: u32,
-    ) -> Result<GpuHistory, Box<Problem>> {
+    ) -> Result<Arc<Document<GpuHistory>>, Box<Problem>> {
         let Some(params) = GpuHistoryParams::of_job(job, now(), n_points) else {
-            return Ok(GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() });
+            let none = GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() };
+            return Ok(Arc::new(Document::new(none)));
         };
         let GpuHistoryParams { since, until, gpus, series, .. } = params;
         let (gpus, series) = (gpus.unwrap_or_default(), series.unwrap_or_default());
@@ -91,9 +95,9 @@ impl Pages {
     /// The use of a job's devices as a file.
     pub(super) async fn gpus_csv(&self, visit: &Visit<'_>, id: &str) -> Page {
         let path = format!("/api/v1/jobs/{}", job_id(id)?);
-        let job: Document<Job> = self.ask(&visit.asks, &path).await?;
+        let job: Arc<Document<Job>> = self.ask(&visit.asks, &path).await?;
         let history = self.of_gpus(visit, &job.body, POINTS_MAX).await?;
-        let response = Response::new(Body::from(csv(&history)));
+        let response = Response::new(Body::from(csv(&history.body)));
         Ok(as_file(response, "text/csv; charset=utf-8", &format!("job-{id}-gpus.csv")))
     }
 
@@ -103,17 +107,17 @@ impl Pages {
         visit: &Visit<'_>,
         job: &Job,
         path: &str,
-    ) -> Result<Option<(Vec<Job>, Option<u32>)>, Box<Problem>> {
+    ) -> Result<Option<(Arc<List<Job>>, Option<u32>)>, Box<Problem>> {
         if job.array.is_none() {
             return Ok(None);
         }
         let from: u32 = visit.query.get("from").parse().unwrap_or(0);
         let target = format!("{path}/elements?from={from}&limit={ELEMENTS}");
-        let list: List<Job> = self.ask(&visit.asks, &target).await?;
+        let list: Arc<List<Job>> = self.ask(&visit.asks, &target).await?;
         let last = list.items.last().and_then(|job| job.element.as_ref());
         let is_full = list.items.len() >= ELEMENTS as usize;
         let next = last.filter(|_| is_full).map(|element| element.index + 1);
-        Ok(Some((list.items, next)))
+        Ok(Some((list, next)))
     }
 
     /// The output of a job as a file.

@@ -1,6 +1,7 @@
 //! The page that simulates changes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use gpool_web::{Supposed, WhatIf};
@@ -38,14 +39,15 @@ impl Pages {
                 }
             }
         }
-        let gpus: List<Gpu> = self.ask(asks, "/api/v1/gpus").await?;
-        let models: BTreeSet<String> = gpus.items.into_iter().map(|gpu| gpu.model_short).collect();
+        let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
+        let models: BTreeSet<String> =
+            gpus.items.iter().map(|gpu| gpu.model_short.clone()).collect();
         let models: Vec<String> = models.into_iter().collect();
-        let projects: List<Project> = self.ask(asks, "/api/v1/projects").await?;
-        let projects: Vec<String> = projects.items.into_iter().map(|it| it.name).collect();
-        let nodes: List<Node> = self.ask(asks, "/api/v1/nodes").await?;
-        let nodes: Vec<String> = nodes.items.into_iter().map(|node| node.name).collect();
-        let policy: Document<PolicyInfo> = self.ask(asks, "/api/v1/policies").await?;
+        let projects: Arc<List<Project>> = self.ask(asks, "/api/v1/projects").await?;
+        let projects: Vec<String> = projects.items.iter().map(|it| it.name.clone()).collect();
+        let nodes: Arc<List<Node>> = self.ask(asks, "/api/v1/nodes").await?;
+        let nodes: Vec<String> = nodes.items.iter().map(|node| node.name.clone()).collect();
+        let policy: Arc<Document<PolicyInfo>> = self.ask(asks, "/api/v1/policies").await?;
         let page = WhatIf {
             frame: visit.frame("/whatif"),
             supposed: &supposed,
