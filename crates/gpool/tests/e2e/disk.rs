@@ -216,15 +216,18 @@ fn output_on_a_full_disk_affects_no_job_and_is_noted() {
     }
     cluster.up();
     let gate = Gate::new(&cluster, "gate");
+    let written = cluster.path("written");
+    let (wait, touch) = (gate.line(), format!("touch {}", written.display()));
     let line =
-        format!("echo begun; {0}; yes | head -c 3000000; {0}; echo after; exit 5", gate.line());
+        format!("echo begun; {wait}; yes | head -c 3000000; {touch}; {wait}; echo after; exit 5");
     let id = cluster.sh(&[], &line);
     until_so("it has begun", || cluster.stdout_of(&id) == "begun\n");
     let ballast = jobs.join("ballast");
     std::fs::write(&ballast, vec![0; 512 << 10]).unwrap();
     gate.open();
     // The job writes three times as much as fits, and is not delayed.
-    until_so("it is full", || rustix::fs::statvfs(&jobs).unwrap().f_bavail == 0);
+    until_so("all is written", || written.exists());
+    assert_eq!(rustix::fs::statvfs(&jobs).unwrap().f_bavail, 0, "it is full");
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     // The store has room and works.
     let held = cluster.submit(["--hold", "--", "true"]);

@@ -25,7 +25,7 @@ pub use program::program;
 pub use tty::Tty;
 
 /// Longer than any operation takes on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
