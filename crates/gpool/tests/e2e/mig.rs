@@ -1,11 +1,11 @@
 //! MIG instances that an admin creates and destroys while the server runs. The driver's library is
 //! a stub with the profiles of a real device.
 
-use gpool_stub_nvml::{Device, MigProfile, Process, STATE_FILE, State};
+use gpool_stub_nvml::{Device, Event, MigProfile, Process, STATE_FILE, State};
 use gpool_wire::{MigAsked, MigProfile as Shown};
 
-use crate::harness::{Cluster, until_so};
-use crate::nvml::{Driver, cluster_of, device};
+use crate::harness::{Cluster, Gate, until_so};
+use crate::nvml::{Driver, XID, cluster_of, device};
 
 /// A GPU with MIG mode, and one without.
 fn cluster() -> (Cluster, Driver) {
@@ -52,6 +52,29 @@ fn an_instance_is_created_used_and_destroyed() {
         cluster.client().gpus().unwrap().items.iter().all(|gpu| gpu.index < 1000)
     });
     assert_eq!(shown(&cluster, "7g.80gb").n_free, 1);
+}
+
+#[test]
+fn a_job_on_an_instance_names_the_errors_of_the_gpu() {
+    let divided = Device {
+        mig: Some(true),
+        mig_profiles: MigProfile::of_a100(),
+        events: Some(Vec::new()),
+        ..device(0)
+    };
+    let (cluster, _driver) = cluster_of(vec![divided]);
+    cluster.gpool(["mig", "create", "0", "3g.40gb"]).ok();
+    let gate = Gate::new(&cluster, "gate");
+    let line = format!("echo begun; {}; exit 5", gate.line());
+    let id = cluster.sh(&["--gpus", "3g.40gb"], &line);
+    until_so("it has begun", || cluster.stdout_of(&id) == "begun\n");
+    edit(&cluster, |state| {
+        state.devices[0].events = Some(vec![Event { kind: XID, data: 13 }]);
+    });
+    gate.open();
+    let xids = cluster.until_ended(&id).xids;
+    let seen: Vec<_> = xids.iter().map(|it| (it.index, it.xid, it.count)).collect();
+    assert_eq!(seen, [(0, 13, 1)]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The last look at the devices of a failed task. The driver reports an Xid before the program
 //! ends because of it, but devices are polled every few seconds.
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use gpool_device::Wanted;
 use gpool_model::agent::TaskEnd;
+use gpool_model::device::Device;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::ExitStatus;
 
@@ -34,7 +36,13 @@ impl Devices {
 impl Asker {
     /// Reports the errors of the devices of a failed task, then its end.
     pub(super) fn look_last(&mut self, task: TaskId, devices: &[DeviceUuid], end: Box<TaskEnd>) {
-        self.poll(devices, Wanted::ERRORS);
+        // An instance has the errors of its device.
+        let own = self.devices.iter().filter(|it| devices.contains(&it.uuid));
+        let index = |it: &Device| it.instance.as_ref().map_or(it.index, |instance| instance.parent);
+        let indexes: BTreeSet<u32> = own.map(index).collect();
+        let all = self.devices.iter().filter(|it| indexes.contains(&it.index));
+        let uuids: Vec<DeviceUuid> = all.map(|it| it.uuid.clone()).collect();
+        self.poll(&uuids, Wanted::ERRORS);
         self.report();
         self.inputs.send(Input::Ended { task, end });
     }
