@@ -292,6 +292,7 @@ def xid(it):
     job = it.start("xid", "-g 1")
     it.say("illegal access", job.ask("run('illegal')"))
     it.say("Xid counted after", until(lambda: "gpu_xid_errors_total{" in it.metrics()))
+    it.say("Xids of the job", it.job(job.id).get("xids"))
     print(it.gpool("gpus 0"))
     job.end()
 

@@ -61,8 +61,8 @@ pub struct Device {
     /// driver's figures show their use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<TaskId>,
-    /// Xids that it has reported since its agent started, by number; they only grow. Those of a MIG
-    /// instance are its parent's.
+    /// How often it has reported each Xid since its agent started, by number. Empty for a MIG
+    /// instance: the driver reports them for the parent device.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub xids: BTreeMap<u64, u64>,
 }
@@ -105,7 +105,7 @@ impl Overshoot {
 }
 
 impl Device {
-    /// A healthy device without processes, of which only this is known.
+    /// A healthy device without processes. Everything else is unknown.
     #[must_use]
     pub fn new(index: u32, uuid: DeviceUuid, model: String, memory: Bytes) -> Self {
         Self {
@@ -129,6 +129,12 @@ impl Device {
             damaged: Vec::new(),
             xids: BTreeMap::new(),
         }
+    }
+
+    /// Its index, or that of its parent device if it is a MIG instance.
+    #[must_use]
+    pub fn gpu_index(&self) -> u32 {
+        self.instance.as_ref().map_or(self.index, |instance| instance.parent)
     }
 
     /// The charge of the whole device.

@@ -150,7 +150,6 @@ impl Device {
             model: model_of(&self.model, *profile),
             memory: profile.memory(),
             links: BTreeMap::new(),
-            xids: BTreeMap::new(),
             mig: None,
             instance: Some(Box::new(Instance {
                 parent: self.index,

@@ -1,4 +1,4 @@
-//! Xids, the error reports of NVIDIA's driver, and the jobs that had the devices.
+//! Xids, the error reports of NVIDIA's driver, and those of a job.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::id::NodeName;
 /// Source: the list that NVIDIA's Kubernetes device plugin skips, and the Xid catalogue.
 pub const OF_PROGRAMS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 
-/// One kind of Xid that a device reported while a job had it.
+/// A kind of Xid that a device reported while a job had it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobXid {
     /// The node.

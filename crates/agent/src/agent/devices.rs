@@ -313,9 +313,11 @@ impl Asker {
                     self.from = format!("{} ({silent} more do not answer)", self.from);
                     self.incomplete = Some(now());
                 }
-                self.devices = inventory.devices;
+                let before = std::mem::replace(&mut self.devices, inventory.devices);
                 for device in &mut self.devices {
                     device.unmanaged = self.grace.unmanaged(&device.uuid).to_vec();
+                    let known = before.iter().find(|it| it.uuid == device.uuid);
+                    device.xids = known.map(|it| it.xids.clone()).unwrap_or_default();
                 }
             }
             Err(error) => {

@@ -34,7 +34,7 @@ pub(super) enum Input {
         generation: Generation,
         user: Option<String>,
     },
-    /// A failed task ended, and the errors of its devices are reported.
+    /// The end of a failed task, after the report of the errors of its devices.
     Ended {
         task: TaskId,
         end: Box<TaskEnd>,

@@ -44,7 +44,7 @@ impl JobFiles {
         for device in devices {
             let here = given.clone().filter(|it| it.limit_on(&device.uuid).is_some());
             // The exporter names a MIG instance by its parent.
-            let index = device.instance.as_ref().map_or(device.index, |it| it.parent);
+            let index = device.gpu_index();
             for it in here {
                 jobs.entry(index).or_default().insert(it.task.job);
             }

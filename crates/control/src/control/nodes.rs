@@ -51,7 +51,7 @@ impl Control {
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
             self.idle_changed(name, &idle);
-            // First: a job that is stopped for another reason has its errors in the message.
+            // Before the policies below: their messages list the errors of the job.
             self.xids_changed(name, &devices);
             self.over_limit_changed(name, &devices);
             self.returns(name);

@@ -10,8 +10,8 @@ use gpool_model::{Allocation, JobId, Node, NodeName, Phase};
 use crate::control::Control;
 
 impl Control {
-    /// Counts the Xids of a node since its last report for the jobs that have the devices. The last
-    /// reports of a failed task come before its end, so its own Xids count for it.
+    /// Compares the Xids of a node with those of its last report, and counts new ones for the jobs
+    /// on the device. The agent reports the Xids of a failed task before its end.
     pub(crate) fn xids_changed(&mut self, name: &NodeName, before: &[Device]) {
         let Some(row) = self.world.node(name) else { return };
         let node = &row.node;
@@ -45,11 +45,7 @@ impl Control {
                 let booked = || node.devices.iter().find(|it| it.uuid == slot.device);
                 node.guest_place(held.task, &slot.device).or_else(booked)
             });
-            let is_of_it = |it: &Device| {
-                let parent = it.instance.as_ref().map(|instance| instance.parent);
-                it.uuid == device.uuid || parent == Some(device.index)
-            };
-            held.node == node.name && places.any(is_of_it)
+            held.node == node.name && places.any(|it| it.gpu_index() == device.gpu_index())
         };
         let has_it = |phase: &Phase| {
             !matches!(phase, Phase::Paused { .. }) && phase.allocations().iter().any(is_on)

@@ -1,6 +1,5 @@
 //! One device of the driver: its handle, its fixed properties, and its faults so far.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,7 +87,6 @@ impl Card {
             mig: self.mig()?,
             health,
             enforced: Enforced { probes: self.persistence()?, ..Enforced::default() },
-            xids: self.faults().xids.clone(),
             ..Device::new(index, uuid, model, self.memory()?)
         })
     }
@@ -170,7 +168,6 @@ impl Card {
                     compute_slices,
                     nodes: None,
                 })),
-                xids: BTreeMap::new(),
                 ..device.clone()
             };
             instances.push((Self::of_instance(card, part), instance));

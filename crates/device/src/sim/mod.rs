@@ -152,14 +152,13 @@ impl DeviceSource for SimSource {
         let Some((ix, (uuid, device))) = found else {
             return Err(SourceError::Call { call: "describe", why: format!("no device {index}") });
         };
-        let (health, xids) = match self.state(ix, Query::Describe) {
-            Ok(state) => (state.health(), state.errors.xids),
-            Err(error) => (error.health(), BTreeMap::new()),
+        let health = match self.state(ix, Query::Describe) {
+            Ok(state) => state.health(),
+            Err(error) => error.health(),
         };
         let mut whole = Device {
             numa: device.numa,
             health,
-            xids,
             ..Device::new(index, uuid.clone(), device.model.clone(), device.memory)
         };
         let instances = match &device.mig {

@@ -145,8 +145,9 @@ impl Course {
 
     /// Counts an Xid of a device.
     pub fn count_xid(&mut self, seen: &JobXid) {
-        let kind = |it: &JobXid| (it.node.clone(), it.device, it.xid);
-        if let Some(known) = self.xids.iter_mut().find(|it| kind(it) == kind(seen)) {
+        let is_same =
+            |it: &&mut JobXid| (&it.node, it.device, it.xid) == (&seen.node, seen.device, seen.xid);
+        if let Some(known) = self.xids.iter_mut().find(is_same) {
             known.count = known.count.saturating_add(seen.count);
         } else if self.xids.len() < Self::XIDS_MOST {
             self.xids.push(seen.clone());

@@ -1,4 +1,4 @@
-//! Xids, the error reports of the GPU driver: what they mean, and those of a job.
+//! Meanings of Xids, the error reports of the GPU driver, and the Xids of a job.
 
 use gpool_model::xid;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ const MEANINGS: [(u64, &str); 21] = [
     (154, "the GPU needs a reset"),
 ];
 
-/// Xids of one kind that a GPU of a job reported while the job had it.
+/// A kind of Xid that a GPU reported while a job had it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobXid {
     /// Name of the node.

@@ -14,16 +14,15 @@ use super::{Asker, Devices, Question};
 use crate::agent::input::Input;
 
 impl Devices {
-    /// Has the errors of the devices of a failed task reported before its end, which comes back as
-    /// an [`Input::Ended`]. Returns the end if it need not wait.
+    /// If a task on devices has failed, asks for a report of their errors; its end then comes back
+    /// as an [`Input::Ended`]. Otherwise returns the end at once.
     pub(in crate::agent) fn last_look(&self, task: TaskId, end: TaskEnd) -> Option<TaskEnd> {
         if end.exit == Some(ExitStatus::Code(0)) || end.stopped {
             return Some(end);
         }
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let slots = owners.values().find(|given| given.task == task).map(|it| &it.seats.slots);
-        let devices: Vec<DeviceUuid> =
-            slots.into_iter().flatten().map(|slot| slot.device.clone()).collect();
+        let given = owners.values().find(|given| given.task == task);
+        let devices = given.map(|given| given.seats.devices()).unwrap_or_default();
         if devices.is_empty() {
             return Some(end);
         }
@@ -36,10 +35,9 @@ impl Devices {
 impl Asker {
     /// Reports the errors of the devices of a failed task, then its end.
     pub(super) fn look_last(&mut self, task: TaskId, devices: &[DeviceUuid], end: Box<TaskEnd>) {
-        // An instance has the errors of its device.
+        // The driver reports the errors of an instance for its parent device.
         let own = self.devices.iter().filter(|it| devices.contains(&it.uuid));
-        let index = |it: &Device| it.instance.as_ref().map_or(it.index, |instance| instance.parent);
-        let indexes: BTreeSet<u32> = own.map(index).collect();
+        let indexes: BTreeSet<u32> = own.map(Device::gpu_index).collect();
         let all = self.devices.iter().filter(|it| indexes.contains(&it.index));
         let uuids: Vec<DeviceUuid> = all.map(|it| it.uuid.clone()).collect();
         self.poll(&uuids, Wanted::ERRORS);

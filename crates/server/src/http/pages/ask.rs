@@ -30,7 +30,7 @@ const FOR_ALL: [&str; 2] = ["/api/v1/gpus", "/api/v1/gpus/history"];
 
 /// The user of an answer, `None` for all admins or all users, and its target.
 type Key = (Option<u32>, String);
-/// An answer as its type: all who see the same use one.
+/// A deserialized answer. Viewers that see the same share it.
 type Answer = Arc<dyn Any + Send + Sync>;
 /// When it was asked for, and the answer as soon as it is there.
 type Asked = (Instant, Arc<OnceCell<Answer>>);
