@@ -110,7 +110,8 @@ fn messages_to_hosts_that_never_answer_delay_no_other_user() {
     until_so("the other user's message arrives", || quick.got().len() == 1);
     // Sequentially, 600 connections of 10 seconds each would come first.
     assert!(silent.n_made() < n_before + 40, "{} then {}", n_before, silent.n_made());
-    assert_eq!(waiting(), 600, "none of the others was answered");
+    // It leaves the outbox once its answer has come; none of the others was answered.
+    until_so("only the others wait", || waiting() == 600);
 }
 
 #[test]
