@@ -86,8 +86,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     };
     let picked =
         picked("sreport", options.format.as_deref().unwrap_or(of.fields()), report::FIELDS)?;
-    let lines = lines(&client, of, &options, (start, end), capacity)?;
-    let total = capacity.map_or(0.0, |it| it.reported);
+    let lines = lines(&client, of, &options, (start, end), capacity.as_ref())?;
+    let total = capacity.as_ref().map_or(0.0, |it| it.reported);
     let mut shown = String::new();
     if !said.has("noheader") {
         let length = end.0.since(start.0).get() / 1000;
@@ -198,11 +198,18 @@ fn range(options: &Options, session: &Session) -> Result<(Time, Time)> {
     Ok((start, end))
 }
 
-fn usage(client: &Client, by: &str, (start, end): (Time, Time)) -> Result<Vec<UsageRow>> {
+/// GPU time by the properties `by`, in rows of an hour or of the whole range.
+fn usage(
+    client: &Client,
+    by: &str,
+    (start, end): (Time, Time),
+    step: Option<&str>,
+) -> Result<Vec<UsageRow>> {
     // The last minute of a range belongs to it.
     let until = Time(Timestamp::new(end.0.get().saturating_sub(1)));
     let (since, until) = (Some(start), Some(until));
-    let asked = UsageParams { by: Some(by.to_owned()), since, until, step: None, limit: None };
+    let step = step.map(str::to_owned);
+    let asked = UsageParams { by: Some(by.to_owned()), since, until, step, limit: None };
     Ok(client.usage(&asked)?)
 }
 
@@ -218,13 +225,13 @@ fn lines(
     of: Of,
     options: &Options,
     range: (Time, Time),
-    capacity: Option<Capacity>,
+    capacity: Option<&Capacity>,
 ) -> Result<Vec<Line>> {
-    if of == Of::Cluster {
-        let rows = usage(client, "kind", range)?;
-        return Ok(vec![report::cluster(&rows, capacity.unwrap_or_default())]);
+    if let (Of::Cluster, Some(capacity)) = (of, capacity) {
+        let rows = usage(client, "kind", range, Some("hour"))?;
+        return Ok(vec![report::cluster(&rows, capacity)]);
     }
-    let mut rows = usage(client, "project,user", range)?;
+    let mut rows = usage(client, "project,user", range, None)?;
     let is_wanted = |wanted: &[String], name: Option<&String>| {
         wanted.is_empty() || name.is_some_and(|name| wanted.contains(name))
     };

@@ -9,6 +9,9 @@ use gpool_wire::{QuotaRow, catalogue};
 
 use super::table::Field;
 
+/// Seconds of an hour.
+const HOUR: u64 = 3600;
+
 /// A report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
@@ -212,12 +215,14 @@ impl Unit {
 }
 
 /// The time of all GPUs, in seconds of one.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Capacity {
     /// From the first record of each GPU on.
     pub reported: f64,
     /// The part without records.
     pub down: f64,
+    /// The part with records, by hour since 1970.
+    pub by_hour: BTreeMap<u64, f64>,
 }
 
 impl Capacity {
@@ -227,24 +232,44 @@ impl Capacity {
         let lasts = history.gpus.iter().map(|gpu| gpu.allocated.iter().rposition(Option::is_some));
         // The last minutes are not recorded yet.
         let n_points = lasts.flatten().max().map_or(0, |last| last + 1);
+        let step = history.step_s as f64;
         let mut sum = Self::default();
         for gpu in &history.gpus {
-            let points = gpu.allocated.iter().take(n_points).skip_while(|point| point.is_none());
-            let points: Vec<bool> = points.map(Option::is_some).collect();
-            let n_down = points.iter().filter(|is_known| !**is_known).count();
-            let step = history.step_s as f64;
-            sum.reported += points.len() as f64 * step;
-            sum.down += n_down as f64 * step;
+            let points = gpu.allocated.iter().take(n_points).zip(0..);
+            for (point, nth) in points.skip_while(|(point, _)| point.is_none()) {
+                sum.reported += step;
+                match point {
+                    Some(_) => sum.know(history.start.0.get() / 1000, history.step_s, nth),
+                    None => sum.down += step,
+                }
+            }
         }
         sum
     }
+
+    /// Adds the nth point of a history, which may be longer than an hour.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn know(&mut self, start: u64, step: u64, nth: u64) {
+        let (mut from, end) = (start + nth * step, start + (nth + 1) * step);
+        while from < end {
+            let hour = from / HOUR;
+            let to = end.min((hour + 1) * HOUR);
+            *self.by_hour.entry(hour).or_default() += (to - from) as f64;
+            from = to;
+        }
+    }
 }
 
-/// The line of the cluster, from GPU time by kind.
-pub fn cluster(rows: &[UsageRow], capacity: Capacity) -> Line {
+/// The line of the cluster, from GPU time by hour and kind.
+pub fn cluster(rows: &[UsageRow], capacity: &Capacity) -> Line {
     let mut line = Line::default();
     let mut down = capacity.down;
+    // By hour: in use, and waited for.
+    let mut by_hour = BTreeMap::<u64, (f64, f64)>::new();
     for row in rows {
+        let (used, waited) = by_hour.entry(row.start.0.get() / 1000 / HOUR).or_default();
+        *used += seconds(row.gpu_hours);
+        *waited += seconds(row.waited_gpu_hours);
         match row.kind.as_deref() {
             Some("unmanaged") => down += seconds(row.gpu_hours),
             _ => line.add(row),
@@ -252,7 +277,11 @@ pub fn cluster(rows: &[UsageRow], capacity: Capacity) -> Line {
     }
     let rest = (capacity.reported - line.used - down).max(0.0);
     // As Slurm counts it: idle resources while jobs wait for them.
-    let planned = rows.iter().map(|row| seconds(row.waited_gpu_hours)).sum::<f64>().min(rest);
+    let planned = by_hour.iter().map(|(hour, (used, waited))| {
+        let known = capacity.by_hour.get(hour).copied().unwrap_or(0.0);
+        waited.min((known - used).max(0.0))
+    });
+    let planned = planned.sum::<f64>().min(rest);
     let idle = rest - planned;
     line.cluster = Some(Cluster { down, idle, planned, reported: capacity.reported });
     line

@@ -1,6 +1,9 @@
 //! `sreport`: GPU time of the cluster, of accounts and of users.
 
+use std::collections::BTreeMap;
+
 use gpool_compat::testing::sreport::{self, Capacity, Cell, Line, Unit};
+use gpool_model::Timestamp;
 use gpool_wire::usage::{GpuHistory, GpuPoints, UsageRow};
 use gpool_wire::{QuotaOverview, QuotaRow, Time};
 
@@ -99,29 +102,42 @@ fn the_cluster_divides_its_time_completely() {
     let gpus = vec![point(&[0, 1, 1, 1, 1, 0]), point(&[0, 0, 1, 0, 1, 0])];
     let history = GpuHistory { start: Time::default(), step_s: 3600, gpus };
     let capacity = Capacity::of(&history);
-    assert_eq!(capacity, Capacity { reported: 7.0 * 3600.0, down: 3600.0 });
-    let kind = |kind: &str, gpu_hours: f64, waited_gpu_hours: f64| UsageRow {
+    let known = [(1, 3600.0), (2, 7200.0), (3, 3600.0), (4, 7200.0)];
+    let by_hour: BTreeMap<u64, f64> = known.into();
+    assert_eq!(capacity, Capacity { reported: 7.0 * 3600.0, down: 3600.0, by_hour });
+    let row = |hour: u64, kind: &str, gpu_hours: f64, waited_gpu_hours: f64| UsageRow {
+        start: Time(Timestamp::new(hour * 3_600_000)),
         kind: Some(kind.to_owned()),
         gpu_hours,
         waited_gpu_hours,
         ..UsageRow::default()
     };
     let line = sreport::cluster(
-        &[kind("train", 2.0, 0.5), kind("unmanaged", 1.0, 0.0), kind("data", 0.5, 0.25)],
-        capacity,
+        &[
+            row(2, "train", 1.5, 0.25),
+            row(2, "unmanaged", 0.25, 0.0),
+            // What waits in an hour is planned up to the idle time of that hour.
+            row(3, "train", 0.5, 9.0),
+            row(4, "unmanaged", 0.75, 0.0),
+            row(4, "data", 0.5, 0.25),
+        ],
+        &capacity,
     );
     let text = |unit: &str| {
         let unit = Unit::read(unit).unwrap();
         let cells = [Cell::Used, Cell::Down, Cell::Idle, Cell::Planned, Cell::Reported];
         cells.map(|cell| line.text(cell, unit, capacity.reported)).join(" ")
     };
-    assert_eq!(text("minutes"), "150 120 105 45 420");
-    assert_eq!(text("percent"), "35.71% 28.57% 25.00% 10.71% 100.00%");
+    assert_eq!(text("minutes"), "150 120 90 60 420");
+    assert_eq!(text("percent"), "35.71% 28.57% 21.43% 14.29% 100.00%");
     assert_eq!(text("hourp").split(' ').next_back(), Some("7(100.00%)"));
-    // Jobs that wait for more than is idle do not make it larger.
-    let line = sreport::cluster(&[kind("train", 2.0, 100.0)], capacity);
+    // A point of three hours belongs to each of them.
+    let gpus = vec![point(&[1])];
+    let history = GpuHistory { start: Time::default(), step_s: 3 * 3600, gpus };
+    let capacity = Capacity::of(&history);
+    let line = sreport::cluster(&[row(0, "train", 1.0, 2.0), row(2, "train", 0.0, 2.0)], &capacity);
     let cluster = line.cluster.unwrap();
-    assert_eq!((cluster.planned, cluster.idle), (4.0 * 3600.0, 0.0));
+    assert_eq!((cluster.planned, cluster.idle), (3600.0, 3600.0));
 }
 
 #[test]
