@@ -103,7 +103,7 @@ fn a_browser_above_the_limit_of_all_is_answered_and_not_left_waiting() {
 fn a_log_of_five_gigabytes_opens_at_its_end_in_little_memory() {
     let cluster = Cluster::new("none");
     let job = cluster.sh(&[], "echo first; sleep 1000");
-    cluster.until_is(&job, "running");
+    until_so("its log exists", || cluster.gpool(["logs", &job]).out == "first\n");
     let file = File::options().write(true).open(stdout_file(&cluster, &job)).unwrap();
     // It is sparse: it takes no disk space.
     let lines: String = (0..300).map(|n| format!("line {n} is near the end\n")).collect();
