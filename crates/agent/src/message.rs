@@ -40,6 +40,9 @@ pub(crate) struct Launch {
     pub trace: Option<String>,
     /// The task's memory on its smallest device.
     pub gpu_memory: Option<GpuMemory>,
+    /// The task's memory on each of its devices.
+    #[serde(default)]
+    pub memory: Vec<DeviceMemory>,
     /// The cap of the task's device memory.
     #[serde(default)]
     pub cap: Option<Cap>,

@@ -70,8 +70,9 @@ pub fn unsure(error: Error) -> Failure {
 pub fn note_wait(client: &Client, job: &Job, session: &Session) {
     let view = session.view();
     let Some(note) = waits(job, &view) else { return };
-    // A failure here does not matter: the job is submitted.
-    let why = client.why_briefly(&job.id).ok();
+    // A failure here does not matter: the job is submitted. A held job has no forecast.
+    let is_held = job.state == JobState::Held;
+    let why = (!is_held).then(|| client.why_briefly(&job.id).ok()).flatten();
     let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
     let id = &job.id;
     let note = match (eta, missing.filter(|_| job.deadline.is_some())) {
@@ -110,7 +111,8 @@ pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
         }
     };
     let mut text = text;
-    if let Some(eta) = forecast.eta.as_ref().filter(|_| !forecast.starts) {
+    let is_held = forecast.reasons.iter().any(|it| it.code == "over_budget");
+    if let Some(eta) = forecast.eta.as_ref().filter(|_| !forecast.starts && !is_held) {
         text.push_str(&format!("{}\n", likely(eta, &session.view())));
     }
     text.push_str(&delays(&forecast, session));
@@ -144,7 +146,12 @@ fn delays(forecast: &Forecast, session: &Session) -> String {
 pub fn waits(job: &Job, view: &View<'_>) -> Option<String> {
     let id = &job.id;
     let text = match job.state {
-        JobState::Held => format!("job {id} is held. gpool release {id}"),
+        JobState::Held => match job.reasons.first().filter(|it| it.code != "held_by_user") {
+            None => format!("job {id} is held. gpool release {id}"),
+            Some(first) => {
+                format!("{}. gpool why {id}", reason::of_job(id, first, &job.user, view))
+            }
+        },
         JobState::Waiting | JobState::Pending => {
             let why = reason::of_job(id, job.reasons.first()?, &job.user, view);
             format!("{why}. gpool why {id}")

@@ -114,7 +114,10 @@ fn request(flags: JobFlags) -> Result<Request> {
     };
     let gpus = flags.asked.0.gpus.clone();
     let mut job = JobCreate {
-        gpus: gpus.map_or_else(|| gpus_of_variable(&flags.env), |gpus| Ok(Some(gpus)))?,
+        gpus: match gpus {
+            Some(gpus) => Some(gpus),
+            None => gpus_of_variable(&variables, !flags.clean_env && !flags.lenient)?,
+        },
         directory,
         activate: software.activate,
         setup: software.setup,
@@ -150,21 +153,25 @@ fn request(flags: JobFlags) -> Result<Request> {
     })
 }
 
-/// The number of GPUs from Valohai's variable, if `-e` sets it; an inherited variable requests
-/// none.
-fn gpus_of_variable(variables: &[Variable]) -> Result<Option<String>> {
+/// The number of GPUs from Valohai's variable: from `-e` or a file, else, if the job inherits the
+/// shell's variables, from there. In a job the variable is the number of GPUs that it has, and
+/// requests none.
+fn gpus_of_variable(variables: &[Variable], inherits: bool) -> Result<Option<String>> {
     const NAME: &str = "VH_GPUS";
-    let Some(variable) = variables.iter().rev().find(|variable| variable.name == NAME) else {
-        return Ok(None);
+    let exported = || std::env::var(NAME).ok().filter(|value| !value.is_empty());
+    let is_in_job = || std::env::var_os("GPOOL_JOB_ID").is_some();
+    let (value, way) = match variables.iter().rev().find(|variable| variable.name == NAME) {
+        Some(variable) => (variable.value.clone().or_else(exported), "-e "),
+        None if inherits && !is_in_job() => (exported(), ""),
+        None => return Ok(None),
     };
-    let value = variable.value.clone().or_else(|| std::env::var(NAME).ok());
     let Some(value) = value else { return Ok(None) };
     match value.parse::<u32>() {
         Ok(_) if GpuRequest::parse(&value).is_ok() => Ok(Some(value)),
         _ => {
             let shown: String = value.chars().take(32).collect();
-            let what = format!("-e {NAME}={shown:?} is not a number of GPUs");
-            Err(Failure::new(catalogue::INVALID, what).tip(format!("-e {NAME}=2")))
+            let what = format!("{way}{NAME}={shown:?} is not a number of GPUs");
+            Err(Failure::new(catalogue::INVALID, what).tip(format!("{way}{NAME}=2")))
         }
     }
 }

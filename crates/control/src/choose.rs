@@ -1,6 +1,6 @@
 //! Chooses the devices of a reservation by number. Leaves out unusable devices and devices that
 //! other reservations have for a part of the same time, then prefers the devices with the least
-//! work in the way.
+//! work in the way, and among equal ones those where guests lose least.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +19,8 @@ struct Candidate {
     /// The position in the request's list of models that the device matches.
     rank: usize,
     node: NodeName,
+    /// The work that guests lose when they leave it.
+    lost: u64,
     index: u32,
     device: DeviceUuid,
 }
@@ -102,6 +104,7 @@ fn candidates(
                 is_in_the_way: is_in_the_way(world, of, row, device_ix, (now, begins)),
                 rank,
                 node: name.clone(),
+                lost: world.lost_by_guests(row, device_ix),
                 index: device.index,
                 device: device.uuid.clone(),
             });

@@ -81,7 +81,8 @@ pub(crate) fn has_admin(project: &Project, caller: &Caller) -> bool {
 }
 
 /// Whether a user is an admin of a project, or of one above it.
-pub(crate) fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
+#[must_use]
+pub fn is_admin_of(projects: &Projects, caller: &Caller, name: &ProjectName) -> bool {
     projects
         .get(name)
         .is_some_and(|project| upwards(projects, project).any(|it| has_admin(it, caller)))
@@ -166,7 +167,7 @@ pub fn warnings(world: &World, projects: &Projects) -> Vec<ProjectWarning> {
             }
         }
         let promised = promised(&mut projects.values().filter(|it| it.parent.is_none()));
-        let capacity = world.capacity().counted_as(kind);
+        let capacity = world.installed().counted_as(kind);
         if kind.is_part_of_gpus() && !world.gpu_classes().any(|class| class.counts_as(kind)) {
             let of = projects.values().filter(|it| it.quotas.get(kind).is_some());
             warnings.extend(of.map(|it| {

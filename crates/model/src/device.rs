@@ -329,10 +329,12 @@ pub enum DeviceState {
     Free,
     /// A job uses it.
     Busy,
-    /// It is allocated to a job that does not use it.
+    /// It is allocated, and none of its jobs uses it.
     HeldIdle,
     /// Processes that gpool did not start use it.
     Unmanaged,
+    /// An admin has excluded it from new jobs.
+    NotAllowed,
     /// An admin has drained it.
     Drained,
     /// It is divided into MIG instances, which are allocated in its place.

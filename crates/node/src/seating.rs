@@ -1,6 +1,9 @@
-//! Chooses the devices of a task on a node: one model and fast links first, then the strategy's
-//! order, then the lowest indices. Shares go to devices that are already shared, so that others
-//! stay free as a whole. Depends on no queue and on no policy but the strategy.
+//! Chooses the devices of a task on a node: one model, the smallest MIG instances and fast links
+//! first, then devices that no guest has to leave, then the strategy's order, then the lowest
+//! indices. Shares go to devices that are already shared, so that others stay free as a whole.
+//! Depends on no queue and on no policy but the strategy.
+
+use std::cmp::Reverse;
 
 use gpool_model::{Bytes, Device, DeviceStrategy, GpuRequest, Link, Share};
 
@@ -15,6 +18,16 @@ pub struct Seat<'a> {
     pub is_busy: bool,
     /// The memory that is left for shares now; zero if no share is allowed.
     pub room: Bytes,
+    /// The work that jobs lose that booked other devices and leave this one for a new job, in
+    /// thousandths of a device times milliseconds.
+    pub lost: u64,
+}
+
+impl Seat<'_> {
+    /// The charge of a MIG instance: a small one leaves the larger ones to jobs that need them.
+    fn size(&self) -> u64 {
+        self.device.instance.as_ref().map_or(0, |_| self.device.counts_as().get())
+    }
 }
 
 /// If there are more sets than this, not all are compared: 8 of 16 devices are 12,870 sets.
@@ -23,10 +36,10 @@ const SETS_MAX: u64 = 20_000;
 /// Chooses devices of one node for a request: positions in `seats`, ascending. `None` if it does
 /// not fit. Only [`DeviceStrategy::Random`] uses `seed`.
 ///
-/// Preferred, in this order: earlier models of the request; devices of one model; for two or more
-/// devices, the set with the best total link rank; the strategy's order; the lowest positions. For
-/// shares, after the model: shared devices, the fullest first; then free ones in the strategy's
-/// order.
+/// Preferred, in this order: earlier models of the request; devices of one model; the smallest MIG
+/// instances; for two or more devices, the set with the best total link rank; the least work that
+/// guests lose; the strategy's order; the lowest positions. For shares, after the model: shared
+/// devices, the fullest first; then free ones, those where guests lose least first.
 #[must_use]
 pub fn seat(
     seats: &[Seat<'_>],
@@ -38,7 +51,8 @@ pub fn seat(
     if n_devices == 0 {
         return Some(Vec::new());
     }
-    let order = ranked(seats, strategy, seed);
+    let mut order = ranked(seats, strategy, seed);
+    order.sort_by_key(|ix| (seats[*ix].size(), seats[*ix].lost));
     let n_ranks = request.models.len().max(1);
     let ranks = ranks(seats, request);
     if let Some(share) = request.share() {
@@ -110,7 +124,7 @@ fn seat_shares(
     };
     let candidates = order.iter().copied().filter(has_room);
     let (free, mut chosen): (Vec<_>, Vec<_>) = candidates.partition(|ix| seats[*ix].is_free);
-    chosen.sort_by_key(|ix| (seats[*ix].room, *ix));
+    chosen.sort_by_key(|ix| (seats[*ix].room, seats[*ix].lost, *ix));
     chosen.extend(free);
     if chosen.len() < n_devices {
         return None;
@@ -140,7 +154,7 @@ fn ranked(seats: &[Seat<'_>], strategy: DeviceStrategy, seed: u64) -> Vec<usize>
         DeviceStrategy::Sequential => {}
         DeviceStrategy::Random => shuffle(&mut order, seed),
         DeviceStrategy::Pack => {
-            order.sort_by_key(|ix| (std::cmp::Reverse(nearness_to_busy(*ix)), *ix));
+            order.sort_by_key(|ix| (Reverse(nearness_to_busy(*ix)), *ix));
         }
         DeviceStrategy::Spread => order.sort_by_key(|ix| (nearness_to_busy(*ix), *ix)),
     }
@@ -160,6 +174,7 @@ fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Ve
     let ranks: Vec<u64> =
         candidates.iter().flat_map(|a| candidates.iter().map(move |b| between(a, b))).collect();
     let rank = |a: usize, b: usize| ranks[a * n + b];
+    let lost = |at: usize| seats[candidates[at]].lost;
     let all_equal = {
         let mut pairs = (0..n).flat_map(|b| (0..b).map(move |a| (a, b)));
         match pairs.next() {
@@ -174,20 +189,26 @@ fn best_linked(seats: &[Seat<'_>], candidates: &[usize], n_devices: usize) -> Ve
         return first();
     }
     let best = if n_sets(n, n_devices) <= SETS_MAX {
-        best_of_all(n, n_devices, &rank)
+        best_of_all(n, n_devices, &rank, &lost)
     } else {
         best_grown(n, n_devices, &rank)
     };
     best.into_iter().map(|ix| candidates[ix]).collect()
 }
 
-/// The best set of `n_chosen` positions out of `n`; among equals, the lexicographically first.
-fn best_of_all(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> Vec<usize> {
-    let total = |set: &[usize]| -> u64 {
-        (0..set.len())
-            .flat_map(|b| (0..b).map(move |a| (a, b)))
-            .map(|(a, b)| rank(set[a], set[b]))
-            .sum()
+/// The best set of `n_chosen` positions out of `n`: the best linked, then the one where
+/// guests lose least; among equals, the lexicographically first.
+fn best_of_all(
+    n: usize,
+    n_chosen: usize,
+    rank: &dyn Fn(usize, usize) -> u64,
+    lost: &dyn Fn(usize) -> u64,
+) -> Vec<usize> {
+    let total = |set: &[usize]| -> (u64, Reverse<u64>) {
+        let pairs = (0..set.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let links = pairs.map(|(a, b)| rank(set[a], set[b])).sum();
+        let lost = set.iter().map(|at| lost(*at)).fold(0, u64::saturating_add);
+        (links, Reverse(lost))
     };
     let mut set: Vec<usize> = (0..n_chosen).collect();
     let mut best = set.clone();
@@ -226,7 +247,7 @@ fn best_grown(n: usize, n_chosen: usize, rank: &dyn Fn(usize, usize) -> u64) -> 
             let gain = |ix: usize| -> u64 { set.iter().map(|other| rank(*other, ix)).sum() };
             let next = (0..n)
                 .filter(|ix| !set.contains(ix))
-                .max_by_key(|ix| (gain(*ix), std::cmp::Reverse(*ix)))
+                .max_by_key(|ix| (gain(*ix), Reverse(*ix)))
                 .expect("fewer are chosen than there are");
             total += gain(next);
             set.push(next);

@@ -76,9 +76,10 @@ const PLACEMENTS_MAX: usize = 4096;
 const EXTRA_MAX: usize = 2;
 
 /// The positions of the devices on which the pieces should be, by piece. Preferred, in this order:
-/// the fewest moves; the greatest smallest part of its limit that a piece can reach before it meets
-/// a neighbour's request, then the second smallest and so on; the fewest pieces that are not on the
-/// device that they booked; the lowest positions.
+/// the fewest moves; the least memory that moves, now and back home later; the greatest smallest
+/// part of its limit that a piece can reach before it meets a neighbour's request, then the second
+/// smallest and so on; the fewest pieces that are not on the device that they booked; the lowest
+/// positions.
 ///
 /// `None` if a piece would have to move and can't.
 #[must_use]
@@ -102,8 +103,8 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
             let mut search = Search { spaces, pieces, best: &mut best };
             search.place(&moving, &mut start(pieces, &moving));
         }
-        if let Some((_, _, places)) = best {
-            return Some(places);
+        if let Some(best) = best {
+            return Some(best.places);
         }
     }
     home(spaces, pieces)
@@ -181,12 +182,29 @@ fn has_room(spaces: &[Space<'_>], pieces: &[Piece], places: &[Option<usize>], ix
 /// A part of a limit, as a fraction.
 type Reach = (u64, u64);
 
+/// A placement of all pieces.
+struct Placement {
+    /// The requests of the pieces that move, twice if a piece leaves the device that it booked.
+    moved: Bytes,
+    /// What each piece reaches, the smallest first.
+    reaches: Vec<Reach>,
+    n_guests: usize,
+    places: Vec<usize>,
+}
+
+impl Placement {
+    fn is_better(&self, than: &Self) -> bool {
+        let fewer_guests = || self.n_guests.cmp(&than.n_guests);
+        let order = self.moved.cmp(&than.moved);
+        order.then_with(|| further(&than.reaches, &self.reaches)).then_with(fewer_guests).is_lt()
+    }
+}
+
 struct Search<'a> {
     spaces: &'a [Space<'a>],
     pieces: &'a [Piece],
-    /// The best placement so far, with what its pieces reach, the smallest first, and how many are
-    /// guests.
-    best: &'a mut Option<(Vec<Reach>, usize, Vec<usize>)>,
+    /// The best placement so far.
+    best: &'a mut Option<Placement>,
 }
 
 impl Search<'_> {
@@ -211,14 +229,23 @@ impl Search<'_> {
             return;
         }
         let placed: Vec<usize> = places.iter().copied().flatten().collect();
-        let reaches = reaches(self.spaces, self.pieces, &placed);
-        let n_guests = self.pieces.iter().zip(&placed).filter(|(it, at)| it.booked != **at).count();
+        let moves = |(it, at): &(&Piece, &usize)| it.at.is_some_and(|from| from != **at);
+        let moving = self.pieces.iter().zip(&placed).filter(moves);
+        // A piece that leaves the device that it booked will have to come back.
+        let cost = |it: &Piece, request: Bytes| match it.at == Some(it.booked) {
+            true => request.saturating_add(request),
+            false => request,
+        };
+        let moved = moving.filter_map(|(it, _)| Some(cost(it, it.share?.0)));
+        let found = Placement {
+            moved: moved.fold(Bytes::ZERO, Bytes::saturating_add),
+            reaches: reaches(self.spaces, self.pieces, &placed),
+            n_guests: self.pieces.iter().zip(&placed).filter(|(it, at)| it.booked != **at).count(),
+            places: placed,
+        };
         // The first of equal placements has the lowest positions.
-        let is_better = self.best.as_ref().is_none_or(|(best, guests, _)| {
-            further(&reaches, best).then_with(|| guests.cmp(&n_guests)).is_gt()
-        });
-        if is_better {
-            *self.best = Some((reaches, n_guests, placed));
+        if self.best.as_ref().is_none_or(|best| found.is_better(best)) {
+            *self.best = Some(found);
         }
     }
 }

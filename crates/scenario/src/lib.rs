@@ -14,8 +14,10 @@
 //! job  e  1       held by admin
 //! job  k  1       pending  on lab[1-2]  not-on lab3  where rack=3|ssd
 //! job  f  1       waiting  begin 3h  deadline 8h  limit 1h
+//! job  s  0.5     running lab1[0]
 //! job  g  1       pending  array 0-9%2  ended failed:0/succeeded:2
 //! element  g 1    running lab1[1] 5m
+//! guest    s      lab1[2]
 //! cap      all  running 2  gpus 4
 //! reserve  r1  lab1[0,1]  for uid 1001  in 2h  long 4h  every 7d
 //! drain    lab1[2]  by 3h  requeue
@@ -29,11 +31,11 @@
 //! again). With the suffix `-paused`, a stopping or requeuing job holds only the resources of a
 //! paused one.
 //!
-//! A line describes a policy, a node, devices of a node that are linked or not usable, jobs, a
-//! reservation or drain, the caps of users, earlier run times of one kind of jobs, or the quotas of
-//! a project. Omitted values have defaults: a node has plenty of cores and memory, a job requests
-//! none. Lines that start with `#` are comments. An unknown word is refused with its line and
-//! column.
+//! A line describes a policy, a node, devices of a node that are linked or not usable, jobs, a job
+//! that is on a device that it did not book, a reservation or drain, the caps of users, earlier run
+//! times of one kind of jobs, or the quotas of a project. Omitted values have defaults: a node has
+//! plenty of cores and memory, a job requests none. Lines that start with `#` are comments. An
+//! unknown word is refused with its line and column.
 
 #![forbid(unsafe_code)]
 
@@ -45,6 +47,7 @@ mod chosen;
 mod gang;
 #[cfg(feature = "generate")]
 mod generate;
+mod guest;
 mod nodes;
 mod parse;
 mod past;

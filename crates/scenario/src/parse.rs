@@ -46,6 +46,7 @@ impl Situation {
                 Some("link") => reader.link(&mut words)?,
                 Some("job") => reader.job(&mut words)?,
                 Some("element") => reader.element(&mut words)?,
+                Some("guest") => reader.guest(&mut words)?,
                 Some("reserve") => reader.reserve(&mut words)?,
                 Some("past") => reader.past(&mut words)?,
                 Some("used") => reader.used(&mut words)?,
@@ -53,8 +54,8 @@ impl Situation {
                 Some("drain") => reader.drain(&mut words)?,
                 Some("cap") => reader.cap(&mut words)?,
                 Some(word) => {
-                    let known = "policy, node, gpu, link, project, job, element, reserve, drain, \
-                         cap, past or used";
+                    let known = "policy, node, gpu, link, project, job, element, guest, reserve, \
+                         drain, cap, past or used";
                     return Err(words.unknown(word, known));
                 }
             }

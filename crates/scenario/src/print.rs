@@ -13,6 +13,7 @@ use gpool_model::{
 use crate::amount::{bytes, span};
 use crate::caps::caps;
 use crate::gang::gang_text;
+use crate::guest::guests;
 use crate::nodes::{memory_of, numbers, profile_of};
 use crate::past::{like, past};
 use crate::policy::policy;
@@ -44,6 +45,7 @@ impl fmt::Display for Situation {
             last_id = spec.id.number.0;
             writeln!(f)?;
         }
+        guests(f, &self.nodes)?;
         self.projects_by_age().into_iter().try_for_each(|it| project(f, it))?;
         self.reservations.iter().try_for_each(|it| reservation(f, self, it))?;
         self.past_of_jobs().try_for_each(|runs| past(f, runs))?;

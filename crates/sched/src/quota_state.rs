@@ -126,7 +126,7 @@ impl Projects {
                     (true, false) => Some((Bound::Guaranteed, account.held_for_good)),
                     (true, true) => None,
                 };
-                let more = guarantee.map(|(bound, held)| (bound, held, account.guaranteed));
+                let more = guarantee.map(|(bound, held)| (bound, held, account.for_good()));
                 for (bound, held, most) in bounds.into_iter().chain(more) {
                     if let Some(most) = most.finite().filter(|most| held + asked > *most) {
                         return Some((row, at, (bound, held, most)));
@@ -213,7 +213,7 @@ impl Projects {
     /// has examined earlier ones. A user with an escalated first job counts with
     /// [`ESCALATED_TIMES`] the share.
     pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {
-        let is_used_up = |it: &Account| it.guaranteed.finite().is_some_and(|most| it.held >= most);
+        let is_used_up = |it: &Account| it.for_good().finite().is_some_and(|most| it.held >= most);
         // A model or pool of GPUs without a guarantee has no guarantee to use up.
         let counts = |(it, kind): &(&Account, &ResourceKind)| {
             it.guaranteed > Amount::NOTHING || !kind.is_part_of_gpus()

@@ -13,7 +13,7 @@ use crate::quota_state::{GPUS, Projects, in_devices};
 pub struct ProjectShare {
     /// Its name.
     pub project: ProjectName,
-    /// Its covered guarantee, limit, share and usage of GPUs.
+    /// Its covered guarantees, limit, share and usage of GPUs.
     pub account: Account,
     /// The same of GPU models and pools that any quota names.
     pub parts: Vec<(ResourceKind, Account)>,
@@ -69,7 +69,7 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
     };
     let mut shares: Vec<ProjectShare> = projects.tree.rows().map(share).collect();
     let leaves: Vec<Row> = projects.leaves().collect();
-    let safe = |row: &Row| account(*row).guaranteed;
+    let safe = |row: &Row| account(*row).for_good();
     // Capacity that no project is guaranteed is lent first.
     let guaranteed = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
     let total = projects.totals[GPUS];

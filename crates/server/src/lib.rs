@@ -30,6 +30,7 @@ mod limits;
 mod link;
 mod live;
 mod lives;
+mod lost;
 mod mig_auto;
 mod older;
 mod otherwise;

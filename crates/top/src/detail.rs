@@ -143,6 +143,9 @@ impl Top {
         text.extend(gpu.unmanaged.iter().map(|it| format!("{beside}{}", process(it))));
         text.extend(gpu.strays.iter().map(|it| format!("not booked here: {}", process(it))));
         text.extend(gpu.health_why.iter().map(|why| safe(why).into_owned()));
+        text.extend(
+            (!gpu.allowed).then(|| "not allowed for new jobs (gpu_not_allowed)".to_owned()),
+        );
         text.extend(gpu.drain.iter().map(|drain| format!("drained: {}", safe(&drain.reason))));
         let detail = &gpu.detail;
         let part =

@@ -3,10 +3,12 @@
 use gpool_model::{Device, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow, World};
 
-use crate::tally::{Holding, NodeTally, Presence, capacity, has_all, milli_of, unusable};
+use crate::tally::{
+    Holding, NodeTally, Presence, capacity, has_all, is_allowed, milli_of, unusable,
+};
 use crate::violation::Violation;
 
-/// The world's total counts each usable GPU by its size.
+/// The world's totals count each usable GPU, and each one for jobs, by its size.
 pub(crate) fn check_capacity(world: &World, found: &mut Vec<Violation>) {
     let open = world.nodes().iter().map(|row| &row.node).filter(|node| node.takes_work());
     let usable = open.flat_map(|node| {
@@ -14,10 +16,22 @@ pub(crate) fn check_capacity(world: &World, found: &mut Vec<Violation>) {
         devices.filter(|device| unusable(node, device).is_none())
     });
     let expected: u64 = usable.map(milli_of).sum();
-    let counted = world.capacity().get(&ResourceKind::Gpu);
-    if counted != expected {
-        let about = format!("{counted} thousandths of GPUs, counted {expected}");
-        found.push(Violation::WrongIndexEntry { index: "capacity", about });
+    let all = world
+        .nodes()
+        .iter()
+        .flat_map(|row| row.node.devices.iter().zip(std::iter::repeat(&row.node)));
+    let installed = all.filter(|(it, node)| {
+        is_allowed(node, it) && !it.mig.as_ref().is_some_and(|mig| mig.enabled)
+    });
+    let installed: u64 = installed.map(|(it, _)| milli_of(it)).sum();
+    for (index, counted, expected) in
+        [("capacity", world.capacity(), expected), ("installed", world.installed(), installed)]
+    {
+        let counted = counted.get(&ResourceKind::Gpu);
+        if counted != expected {
+            let about = format!("{counted} thousandths of GPUs, counted {expected}");
+            found.push(Violation::WrongIndexEntry { index, about });
+        }
     }
 }
 

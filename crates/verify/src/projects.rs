@@ -31,6 +31,8 @@ pub(crate) struct Projects {
     /// limit.
     bounds: (Option<Bound>, Option<Bound>),
     guarantees: Guarantees,
+    /// The guarantees for jobs that can't be evicted.
+    promises: Guarantees,
 }
 
 /// Whether projects are bounded: by fair shares or by limits.
@@ -54,6 +56,11 @@ pub(crate) fn are_shared(world: &World, policy: &Policy) -> bool {
 }
 
 impl Projects {
+    fn empty() -> Self {
+        let promises = Guarantees::of_installed();
+        Self { promises, ..Self::default() }
+    }
+
     /// Counts all jobs, or none where projects do not share the cluster.
     pub fn of(world: &World, policy: &Policy) -> Self {
         let bounds = match (are_shared(world, policy), policy.lend) {
@@ -61,7 +68,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::empty() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -83,7 +90,7 @@ impl Projects {
             (true, true) => (None, Some(Bound::Guaranteed)),
             (true, false) => (Some(Bound::GuaranteedOnly), Some(Bound::GuaranteedOnly)),
         };
-        let mut projects = Self { kinds: kinds(world), bounds, ..Self::default() };
+        let mut projects = Self { kinds: kinds(world), bounds, ..Self::empty() };
         if !are_bounded(world, policy) {
             return projects;
         }
@@ -199,7 +206,7 @@ impl Projects {
     ) -> Option<u64> {
         match bound {
             Bound::Limit => world.projects().get(name)?.quotas.get(kind)?.limit.finite(),
-            Bound::Guaranteed | Bound::GuaranteedOnly => self.kept(world, name, kind),
+            Bound::Guaranteed | Bound::GuaranteedOnly => self.promises.kept(world, name, kind),
         }
     }
 

@@ -318,8 +318,7 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
     if !device.unmanaged.is_empty() {
         return Some(Unusable::Unmanaged);
     }
-    if node.allowed.as_ref().is_some_and(|it| !with_parent(node, device).any(|id| it.contains(id)))
-    {
+    if !is_allowed(node, device) {
         return Some(Unusable::NotAllowed);
     }
     if node.drain.is_some() || drain_of(node, device).is_some() {
@@ -329,6 +328,12 @@ pub(crate) fn unusable(node: &Node, device: &Device) -> Option<Unusable> {
         return Some(Unusable::Divided);
     }
     device.guests.iter().any(|guest| guest.is_stuck).then_some(Unusable::Guest)
+}
+
+/// Whether an admin allows new jobs on a device, or on the device that it is cut from.
+pub(crate) fn is_allowed(node: &Node, device: &Device) -> bool {
+    let allowed = node.allowed.as_ref();
+    allowed.is_none_or(|it| with_parent(node, device).any(|id| it.contains(id)))
 }
 
 /// A device, and the device that it is cut from.

@@ -157,6 +157,7 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         format!("by {name}{user}")
     });
     let drain = gpu.drain.as_ref().map(|drain| format!("drained: {}", drain.reason));
+    let closed = (!gpu.allowed).then(|| "not allowed for new jobs (gpu_not_allowed)".to_owned());
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
         model: gpu.model_short.clone(),
@@ -169,6 +170,7 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
             .into_iter()
             .chain(errors)
             .chain(outside)
+            .chain(closed)
             .chain(drain)
             .collect::<Vec<_>>()
             .join("; "),

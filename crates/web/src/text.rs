@@ -10,6 +10,7 @@ pub fn state(state: DeviceState) -> &'static str {
         DeviceState::Busy => "busy",
         DeviceState::HeldIdle => "held idle",
         DeviceState::Unmanaged => "in use outside gpool",
+        DeviceState::NotAllowed => "not allowed",
         DeviceState::Drained => "drained",
         DeviceState::Divided => "divided (MIG)",
         DeviceState::Unhealthy => "unhealthy",
@@ -25,7 +26,8 @@ pub fn style(state: DeviceState) -> &'static str {
         DeviceState::Busy | DeviceState::Divided => "busy",
         DeviceState::HeldIdle => "idle",
         DeviceState::Unmanaged => "unmanaged",
-        DeviceState::Drained
+        DeviceState::NotAllowed
+        | DeviceState::Drained
         | DeviceState::Unhealthy
         | DeviceState::Lost
         | DeviceState::Unknown => "out",

@@ -95,7 +95,8 @@ pub struct Gpu {
     /// Jobs that use the device although they booked another one. They leave it when a job gets it.
     #[serde(default)]
     pub guests: Vec<GpuGuest>,
-    /// Running jobs on the device that do not use their GPUs.
+    /// Running jobs on the device that do not use their GPUs. The state is `held_idle` if these are
+    /// all its jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<GpuIdle>,
     /// Jobs that booked a share of the device. Empty if the device is free, or one job uses all of
@@ -297,9 +298,11 @@ impl Gpu {
     ) -> Self {
         let Kept { allowed, drain, reservations } = kept;
         let first = held.by.first();
-        let is_given = allowed && drain.is_none();
-        let state = state_of(device, is_given, first.is_some());
-        let is_usable = is_given && matches!(state, DeviceState::Free | DeviceState::Busy);
+        let tasks: Vec<TaskId> = held.by.iter().map(|held| held.task).collect();
+        let state = state_of(node, device, &tasks);
+        let is_usable = allowed
+            && drain.is_none()
+            && matches!(state, DeviceState::Free | DeviceState::Busy | DeviceState::HeldIdle);
         let share = |by| GpuShare::of(by, node, (device, &held.lending));
         Self {
             node: node.name.to_string(),
@@ -377,18 +380,25 @@ impl GpuIdle {
     }
 }
 
-/// Returns the state of a device. Faults come first, then allocations, then unmanaged processes,
-/// then whether new jobs may use it.
+/// Returns the state of a device of a node that these tasks hold. Faults come first, then
+/// allocations, then unmanaged processes, then whether new jobs may use it. It is held idle if no
+/// task on it is in use, guests included.
 #[must_use]
-pub fn state_of(device: &Device, allowed: bool, held: bool) -> DeviceState {
+pub fn state_of(node: &Node, device: &Device, holders: &[TaskId]) -> DeviceState {
+    let is_held = !holders.is_empty();
+    let mut here = holders.iter().copied().chain(device.guests.iter().map(|guest| guest.task));
     match &device.health {
         DeviceHealth::Lost => DeviceState::Lost,
         DeviceHealth::Unknown { .. } => DeviceState::Unknown,
         DeviceHealth::Unhealthy { .. } => DeviceState::Unhealthy,
-        DeviceHealth::Healthy if held || device.has_stuck_guest() => DeviceState::Busy,
+        DeviceHealth::Healthy if is_held && here.all(|task| node.idle_since(task).is_some()) => {
+            DeviceState::HeldIdle
+        }
+        DeviceHealth::Healthy if is_held || device.has_stuck_guest() => DeviceState::Busy,
         DeviceHealth::Healthy if !device.unmanaged.is_empty() => DeviceState::Unmanaged,
         DeviceHealth::Healthy if device.is_divided() => DeviceState::Divided,
-        DeviceHealth::Healthy if !allowed => DeviceState::Drained,
+        DeviceHealth::Healthy if !node.allows(&device.uuid) => DeviceState::NotAllowed,
+        DeviceHealth::Healthy if node.drain_of(&device.uuid).is_some() => DeviceState::Drained,
         DeviceHealth::Healthy => DeviceState::Free,
     }
 }

@@ -38,6 +38,9 @@ pub struct Node {
     pub n_gpus: u32,
     /// Number of free devices.
     pub n_gpus_free: u32,
+    /// Number of devices without a job that are excluded from new jobs (`gpu_not_allowed`).
+    #[serde(default)]
+    pub n_gpus_closed: u32,
     /// CPU cores that jobs can reserve.
     pub cpus: f64,
     /// Reserved CPU cores.
@@ -57,6 +60,8 @@ pub struct Node {
 pub struct InUse {
     /// Number of free devices.
     pub n_gpus_free: u32,
+    /// See [`Node::n_gpus_closed`].
+    pub n_gpus_closed: u32,
     /// Total host resources of the running tasks.
     pub booked: gpool_model::Resources,
     /// See [`Node::reservations`].
@@ -82,6 +87,7 @@ impl Node {
             reservations: in_use.reservations.clone(),
             n_gpus: u32::try_from(given.count()).unwrap_or(u32::MAX),
             n_gpus_free: in_use.n_gpus_free,
+            n_gpus_closed: in_use.n_gpus_closed,
             cpus: cores(node.capacity.get(&ResourceKind::Cpu)),
             cpus_used: cores(in_use.booked.get(&ResourceKind::Cpu)),
             memory: node.capacity.get(&ResourceKind::Memory),

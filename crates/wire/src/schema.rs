@@ -53,11 +53,12 @@ pub fn device_strategy() -> Object {
 }
 
 /// Every state of a device, in the order of the API's counts.
-pub const DEVICE_STATES: [DeviceState; 9] = [
+pub const DEVICE_STATES: [DeviceState; 10] = [
     DeviceState::Free,
     DeviceState::Busy,
     DeviceState::HeldIdle,
     DeviceState::Unmanaged,
+    DeviceState::NotAllowed,
     DeviceState::Drained,
     DeviceState::Divided,
     DeviceState::Unhealthy,
@@ -73,6 +74,7 @@ pub fn device_state_word(state: DeviceState) -> &'static str {
         DeviceState::Busy => "busy",
         DeviceState::HeldIdle => "held_idle",
         DeviceState::Unmanaged => "unmanaged",
+        DeviceState::NotAllowed => "not_allowed",
         DeviceState::Drained => "drained",
         DeviceState::Divided => "divided",
         DeviceState::Unhealthy => "unhealthy",

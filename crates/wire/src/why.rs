@@ -24,6 +24,10 @@ pub struct Why {
     /// Number of further dependencies that the reasons do not contain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
+    /// GPUs that can't be used now, with the reason of each, if the job waits for capacity and
+    /// projects are guaranteed more GPUs than the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
     /// Usable capacity on each node.
     pub nodes: Vec<WhyNode>,
     /// Forecast start. `null` if no known event lets the job start.
@@ -52,6 +56,7 @@ impl Why {
             as_of,
             reasons: Vec::new(),
             n_more_reasons: 0,
+            lost: None,
             nodes: Vec::new(),
             eta: None,
             eta_missing: None,

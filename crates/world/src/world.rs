@@ -7,6 +7,7 @@ mod enough;
 pub(crate) mod evictable;
 pub(crate) mod excerpt;
 mod gangs;
+mod guests;
 pub(crate) mod index;
 mod messages;
 pub(crate) mod parts;

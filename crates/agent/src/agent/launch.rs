@@ -14,7 +14,7 @@ use super::AgentConfig;
 use super::given::{Given, limits_of};
 use super::lend::Lent;
 use super::runner::Runner;
-use crate::message::{Element, GpuMemory, Launch, ToShepherd, line};
+use crate::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
 
 /// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
@@ -102,9 +102,11 @@ impl Runner {
         let of_device = |slot: &Slot| {
             let memory = *self.memory.get(&slot.device)?;
             let (request, limit) = (slot.part.memory_of(memory), slot.part.limit_of(memory));
-            Some(GpuMemory { request, limit })
+            Some(DeviceMemory { device: slot.device.clone(), request, limit })
         };
-        let memory = order.allocation.slots.iter().filter_map(of_device);
+        let memory: Vec<DeviceMemory> =
+            order.allocation.slots.iter().filter_map(of_device).collect();
+        let least = memory.iter().map(|it| GpuMemory { request: it.request, limit: it.limit });
         let cap = self.parts.shares.give(order, &|uuid| self.memory.get(uuid).copied());
         let launch = Launch {
             order: order.clone(),
@@ -116,7 +118,8 @@ impl Runner {
             output_limit: config.output_limit,
             api: config.api_socket.clone(),
             trace: config.trace_context.map(|of| of(order.task().job, spec)),
-            gpu_memory: memory.min_by_key(|it| (it.request, it.limit)),
+            gpu_memory: least.min_by_key(|it| (it.request, it.limit)),
+            memory,
             cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
             pausing: self.parts.devices.checkpoints(),
             element: self.element(order)?,

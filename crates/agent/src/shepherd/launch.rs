@@ -67,6 +67,9 @@ impl Shepherd {
             }
         };
         give(&folder, owner, 0o700)?;
+        if !self.launch.memory.is_empty() {
+            self.show_memory(&self.launch.memory);
+        }
         let switched_to =
             owner.filter(|(uid, _)| *uid != 0).and_then(|(uid, _)| user::account(uid));
         let surroundings = Surroundings {

@@ -99,12 +99,17 @@ fn optional(text: Option<impl AsRef<str>>) -> Cell {
 fn state(gpu: &Gpu) -> Cell {
     let word = device_state(gpu.state);
     let kept: Vec<&str> = active(gpu).map(|it| it.name.as_str()).collect();
-    let text = match kept.as_slice() {
+    let closed = (!gpu.allowed && gpu.state != DeviceState::NotAllowed).then_some(NOT_ALLOWED);
+    let notes: Vec<&str> = closed.into_iter().chain(kept).collect();
+    let text = match notes.as_slice() {
         [] => word.to_owned(),
-        kept => format!("{word} ({})", kept.join(", ")),
+        notes => format!("{word} ({})", notes.join(", ")),
     };
     Cell::new(&text).styled(Style::of_device(gpu.state))
 }
+
+/// The word for a device that is excluded from new jobs.
+const NOT_ALLOWED: &str = "not allowed";
 
 /// The reservations that hold the device now.
 fn active(gpu: &Gpu) -> impl Iterator<Item = &ReservedHere> {
@@ -113,7 +118,10 @@ fn active(gpu: &Gpu) -> impl Iterator<Item = &ReservedHere> {
 
 /// Whether the list hides the device's utilization, so that neighbours look alike.
 fn is_quiet(gpu: &Gpu) -> bool {
-    matches!(gpu.state, DeviceState::Free | DeviceState::Drained | DeviceState::Divided)
+    matches!(
+        gpu.state,
+        DeviceState::Free | DeviceState::NotAllowed | DeviceState::Drained | DeviceState::Divided
+    ) && gpu.guests.is_empty()
 }
 
 #[expect(
@@ -188,7 +196,9 @@ fn free_in(row: &GpuRow) -> String {
     match (row.gpu.state, row.job_left) {
         (DeviceState::Free, _) => String::new(),
         (DeviceState::Busy | DeviceState::HeldIdle, Some(left)) => format!("{left} (limit)"),
-        (DeviceState::Drained | DeviceState::Divided, _) => NOTHING.to_owned(),
+        (DeviceState::NotAllowed | DeviceState::Drained | DeviceState::Divided, _) => {
+            NOTHING.to_owned()
+        }
         _ => "unknown".to_owned(),
     }
 }
@@ -199,6 +209,7 @@ fn why(gpu: &Gpu) -> String {
         (None, Some(process)) => {
             format!("pid {} {}", process.pid, process.name.as_deref().unwrap_or_default())
         }
+        (None, None) if !gpu.allowed => "gpu_not_allowed".to_owned(),
         (None, None) => gpu.drain.as_ref().map(|it| it.reason.clone()).unwrap_or_default(),
     }
 }
@@ -214,7 +225,7 @@ pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> 
     gpus.into_iter().map(row).collect()
 }
 
-/// The rows with equal neighbours merged that are free, drained or divided.
+/// The rows with equal neighbours merged that no job uses: free, not allowed, drained or divided.
 #[must_use]
 pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
     let mut folded: Vec<GpuRow> = Vec::with_capacity(rows.len());
@@ -222,6 +233,7 @@ pub fn folded(rows: Vec<GpuRow>) -> Vec<GpuRow> {
         let before = folded.last_mut().filter(|before| {
             let (a, b) = (&before.gpu, &row.gpu);
             is_quiet(a)
+                && is_quiet(b)
                 && a.state == b.state
                 && active(a).eq(active(b))
                 && (&a.node, &a.model_short) == (&b.node, &b.model_short)
@@ -246,6 +258,7 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         DeviceState::Busy,
         DeviceState::HeldIdle,
         DeviceState::Unmanaged,
+        DeviceState::NotAllowed,
         DeviceState::Drained,
         DeviceState::Divided,
         DeviceState::Unhealthy,
@@ -259,10 +272,17 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         n => Some(format!("{n} {}", device_state(state))),
     };
     let parts = states.into_iter().filter_map(part);
+    let n_closed = gpus.iter().filter(|row| {
+        matches!(row.gpu.state, DeviceState::Busy | DeviceState::HeldIdle) && !row.gpu.allowed
+    });
+    let closed = match n_closed.count() {
+        0 => None,
+        n => Some(format!("{n} in use and not allowed for new jobs")),
+    };
     let beside = gpus.iter().filter_map(|row| beside(&row.gpu));
     let over = gpus.iter().flat_map(|row| over(&row.gpu));
     let loans = gpus.iter().flat_map(|row| loans(&row.gpu));
-    parts.chain(beside).chain(over).chain(loans).collect::<Vec<_>>().join(" · ")
+    parts.chain(closed).chain(beside).chain(over).chain(loans).collect::<Vec<_>>().join(" · ")
 }
 
 /// The jobs that use more of a device than their limit, or do not count their memory any more.
@@ -367,7 +387,7 @@ pub fn page(gpu: &Gpu, view: &View<'_>) -> String {
     page.label("enforced", &format!("{}, shares {}", levels.whole, levels.share));
     page.label_if("fault", gpu.health_why.as_deref());
     if !gpu.allowed {
-        page.label("allowed", "no: closed for new jobs (gpool gpus allow all)");
+        page.label("allowed", "no: gpu_not_allowed (an admin allows it: gpool gpus allow all)");
     }
     if let Some(drain) = &gpu.drain {
         let by = drain.by.map(|by| format!(" by {}", view.clock.full(by))).unwrap_or_default();
@@ -461,6 +481,7 @@ pub fn device_state(state: DeviceState) -> &'static str {
         DeviceState::Busy => "busy",
         DeviceState::HeldIdle => "held idle",
         DeviceState::Unmanaged => "unmanaged",
+        DeviceState::NotAllowed => NOT_ALLOWED,
         DeviceState::Drained => "drained",
         DeviceState::Divided => "divided",
         DeviceState::Unhealthy => "unhealthy",

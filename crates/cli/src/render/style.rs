@@ -56,7 +56,10 @@ impl Style {
     pub fn of_device(state: DeviceState) -> Self {
         match state {
             DeviceState::Busy => Self::Good,
-            DeviceState::HeldIdle | DeviceState::Unmanaged | DeviceState::Drained => Self::Warn,
+            DeviceState::HeldIdle
+            | DeviceState::Unmanaged
+            | DeviceState::NotAllowed
+            | DeviceState::Drained => Self::Warn,
             DeviceState::Unhealthy | DeviceState::Lost | DeviceState::Unknown => Self::Bad,
             DeviceState::Free | DeviceState::Divided => Self::Plain,
         }

@@ -62,14 +62,15 @@ pub fn run(words: &[String], session: &Session) -> Result {
 /// gflow's word for the state of a GPU, and the reason.
 fn state(gpu: &Gpu) -> (&'static str, String) {
     if let Some(job) = &gpu.job {
-        return ("allocated", job.clone());
+        let closed = if gpu.allowed { "" } else { " (gpu_not_allowed)" };
+        return ("allocated", format!("{job}{closed}"));
     }
     if let Some(process) = gpu.unmanaged.first() {
         return ("allocated", format!("(unmanaged(pid={}))", process.pid));
     }
     match gpu.state {
-        DeviceState::Free if gpu.allowed => ("idle", String::new()),
-        DeviceState::Free => ("allocated", "(not allowed)".to_owned()),
+        DeviceState::Free => ("idle", String::new()),
+        DeviceState::NotAllowed => ("allocated", "(gpu_not_allowed)".to_owned()),
         other => {
             let why = gpu.health_why.clone();
             (

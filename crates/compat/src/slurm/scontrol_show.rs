@@ -265,6 +265,8 @@ fn of_node(node: &Node, gpus: &[Gpu], session: &Session) -> Record {
     if let Some(drain) = &node.drain {
         let since = session.screen.clock.plain(drain.since);
         record.line(&[("Reason", format!("{} [{}@{since}]", drain.reason, drain.who))]);
+    } else if node.n_gpus_closed > 0 {
+        record.line(&[("Reason", "gpu_not_allowed".to_owned())]);
     }
     record
 }

@@ -175,12 +175,13 @@ fn by_names(names: &str) -> Result<String> {
 }
 
 fn state(node: &Node) -> &'static str {
-    let n_busy = node.n_gpus.saturating_sub(node.n_gpus_free);
+    let n_busy = node.n_gpus.saturating_sub(node.n_gpus_free).saturating_sub(node.n_gpus_closed);
     match () {
         () if !node.connected => "down*",
         () if node.drain.is_some() && node.tasks_used > 0 => "drng",
         () if node.drain.is_some() => "drain",
-        () if node.n_gpus > 0 && node.n_gpus_free == 0 => "alloc",
+        () if node.n_gpus > 0 && node.n_gpus_closed == node.n_gpus => "drain",
+        () if n_busy > 0 && node.n_gpus_free == 0 => "alloc",
         () if n_busy > 0 || node.tasks_used > 0 => "mix",
         () => "idle",
     }
@@ -295,7 +296,8 @@ fn cell(letter: char, group: &Group<'_>) -> Option<String> {
         USED_MEMORY => (first.memory_used >> 20).to_string(),
         'E' => {
             let reason = first.drain.as_ref().map(|drain| safe(&drain.reason).into_owned());
-            reason.unwrap_or_else(|| "none".to_owned())
+            let closed = (first.n_gpus_closed > 0).then(|| "gpu_not_allowed".to_owned());
+            reason.or(closed).unwrap_or_else(|| "none".to_owned())
         }
         'f' => "(null)".to_owned(),
         _ => return None,

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use gpool_model::budget::{Budgets, Payer};
 use gpool_model::policy_text::PolicyError;
 use gpool_model::{Caller, Policy, Refusal, Reply};
 
 use crate::control::Control;
 use crate::control::nodes::admin;
+use crate::project_tree;
 
 impl Control {
     /// Changes settings of a preset, or of the present policy: all of them or none.
@@ -39,6 +41,7 @@ impl Control {
         for (key, value) in set {
             policy.set(key, value).map_err(invalid)?;
         }
+        self.check_payers(&policy.budgets, &before.budgets)?;
         policy.note_prices(before, self.now);
         policy.overspent = Arc::clone(&before.overspent);
         policy.align_pools();
@@ -46,5 +49,19 @@ impl Control {
             self.world.put_policy(policy.clone());
         }
         Ok(Reply::Policy(Box::new(policy)))
+    }
+
+    /// Refuses a new budget of a project that does not exist: it would limit nothing.
+    fn check_payers(&self, budgets: &Budgets, before: &Budgets) -> Result<(), Refusal> {
+        let is_new = |payer: &&Payer| !before.of.contains_key(*payer);
+        for payer in budgets.of.keys().filter(is_new) {
+            if let Payer::Project(name) = payer
+                && !self.world.projects().contains_key(name)
+                && self.world.project_row(name).is_none()
+            {
+                return Err(project_tree::absent(self.world.projects(), name));
+            }
+        }
+        Ok(())
     }
 }

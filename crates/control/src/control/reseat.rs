@@ -49,7 +49,8 @@ impl Control {
 
     /// Books devices for a paused task; the other tasks of its job keep theirs. Devices that no
     /// other paused job wants are preferred; for a share, then those with room for all that it may
-    /// use, then those that are shared already, the fullest first.
+    /// use, then those that are shared already, the fullest first; then those where guests lose
+    /// least.
     fn reseat_one(
         &self,
         allocation: &mut Allocation,
@@ -81,7 +82,10 @@ impl Control {
             let others = (0..row.devices.len()).filter(is_other).filter(|at| takes(*at, slot));
             let others = others.filter(|at| self.is_enforced(allocation.task.job, row, *at));
             let home_is_free = home.is_some_and(|at| takes(at, slot));
-            let other = others.min_by_key(|at| target.preference(*at, slot.part, wanted));
+            let preference = |at: &usize| {
+                (target.preference(*at, slot.part, wanted), self.world.lost_by_guests(row, *at))
+            };
+            let other = others.min_by_key(|at| (preference(at), row.node.devices[*at].index));
             let Some(device) = other.filter(|_| !home_is_free).or(home) else { return };
             chosen.push(device);
         }
@@ -154,17 +158,14 @@ impl Target<'_> {
         at: usize,
         part: SlotPart,
         wanted: &BTreeSet<DeviceUuid>,
-    ) -> (bool, bool, bool, Bytes, u32) {
-        let device = &self.row.node.devices[at];
-        let is_wanted = wanted.contains(&device.uuid);
+    ) -> (bool, bool, bool, Bytes) {
+        let is_wanted = wanted.contains(&self.row.node.devices[at].uuid);
         match part {
             SlotPart::Share { limit, .. } => {
                 let room = self.row.free_memory(at);
-                (is_wanted, room < limit, self.row.is_whole(at), room, device.index)
+                (is_wanted, room < limit, self.row.is_whole(at), room)
             }
-            SlotPart::Whole | SlotPart::Instance { .. } => {
-                (is_wanted, false, false, Bytes::ZERO, device.index)
-            }
+            SlotPart::Whole | SlotPart::Instance { .. } => (is_wanted, false, false, Bytes::ZERO),
         }
     }
 }

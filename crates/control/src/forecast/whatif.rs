@@ -7,8 +7,8 @@ use std::sync::Arc;
 use gpool_model::pattern::short_model;
 use gpool_model::policy::{Caps, UserCap};
 use gpool_model::{
-    DeviceHealth, Eta, GpuAmount, GpuRequest, JobId, JobSpec, MilliCpu, Millis, Node, Phase,
-    ProjectName, Timestamp, WhatIf,
+    DeviceHealth, Eta, GpuAmount, GpuRequest, Holder, JobId, JobSpec, MilliCpu, Millis, Node,
+    Phase, ProjectName, Timestamp, WhatIf,
 };
 use gpool_world::JobRow;
 
@@ -26,6 +26,25 @@ pub struct Whose {
     pub uid: u32,
     /// Whether the caller may act for others.
     pub admin: bool,
+    /// Whether the caller is an admin of the job's project.
+    pub leads: bool,
+}
+
+impl Whose {
+    /// Whether the caller may change a job.
+    fn may_change(self, row: &JobRow) -> bool {
+        self.admin || self.leads || row.spec.owner.uid == self.uid
+    }
+
+    /// Whether the caller may let a held job start: not against the admin or budget that holds it.
+    fn may_start(self, row: &JobRow) -> bool {
+        match row.job.holder() {
+            _ if self.admin => true,
+            Some(Holder::Budget) => false,
+            Some(Holder::Admin) => self.leads && !row.job.is_held_by_server_admin(),
+            _ => self.may_change(row),
+        }
+    }
 }
 
 /// The result of one change.
@@ -145,11 +164,15 @@ fn attempt(
 fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
     let mut all = Vec::new();
     let spec = &row.spec;
-    if matches!(row.job.phase, Phase::Held { .. }) {
-        return vec![WhatIf::Release];
-    }
+    let if_may = |what| if whose.may_start(row) { vec![what] } else { Vec::new() };
     match &row.job.phase {
-        Phase::Paused { held: Some(_), .. } => return vec![WhatIf::Resume],
+        Phase::Held { .. } => return if_may(WhatIf::Release),
+        Phase::Paused { held: Some(_), .. } => return if_may(WhatIf::Resume),
+        _ if !whose.may_change(row) => {
+            all.extend(ends(part, row, whose));
+            all.extend(devices(part, &spec.gpus));
+            return all;
+        }
         // A paused job resumes where it is, so its request can't be edited.
         Phase::Paused { .. } => {
             all.extend(priority(part, row, whose));

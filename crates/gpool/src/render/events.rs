@@ -98,7 +98,10 @@ fn trouble(gpu: &Gpu) -> String {
         return format!("job {} uses more of its memory than its limit of {limit}", share.job);
     }
     match gpu.state {
-        DeviceState::Drained => device_state(gpu.state).to_owned(),
+        DeviceState::Drained | DeviceState::NotAllowed => device_state(gpu.state).to_owned(),
+        DeviceState::Busy | DeviceState::HeldIdle if !gpu.allowed => {
+            "not allowed for new jobs".to_owned()
+        }
         _ => String::new(),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
 use gpool_cli::render::reason::sentence;
+use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, count, indexes};
 use gpool_model::job::JobState;
@@ -103,6 +104,9 @@ fn waiting(why: &Why, view: &View<'_>) -> String {
         (false, Some(_)) => page.line("It does not continue because"),
     }
     reasons(&mut page, why, view);
+    if let Some(lost) = &why.lost {
+        wrapped(&mut page, INDENT, &format!("{}.", safe(lost)));
+    }
     start::expected(&mut page, why, view);
     if let Some(place) = why.place.as_ref().filter(|it| it.n_ahead > 0 && !is_ahead(why)) {
         label(&mut page, "Queue", &format!("{}.", ahead(place, view)));

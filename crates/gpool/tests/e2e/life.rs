@@ -3,7 +3,7 @@
 use gpool_wire::Job;
 use rustix::process::Signal;
 
-use crate::harness::{Cluster, until, until_so};
+use crate::harness::{Cluster, Ran, Running, until, until_so};
 
 fn until_attempt(cluster: &Cluster, id: &str, attempt: u32) -> Job {
     until(&format!("job {id} is in attempt {attempt}"), || {
@@ -221,6 +221,18 @@ fn the_valohai_variable_requests_gpus_if_no_flag_does() {
     let asked = |flags: &[&str]| cluster.job(&cluster.sh(flags, "true")).gpus;
     assert_eq!(asked(&["-e", "VH_GPUS=2"]), "2");
     assert_eq!(asked(&["-e", "VH_GPUS=2", "--gpus", "1"]), "1");
+    let exported = |args: &[&str], value: &str| {
+        let mut command = cluster.command();
+        command.env("VH_GPUS", value).args(["submit", "--hold"]).args(args).args(["--", "true"]);
+        Running::start(&mut command, None).end()
+    };
+    let asked_of = |output: Ran| cluster.job(output.ok().trim()).gpus;
+    assert_eq!(asked_of(exported(&[], "2")), "2");
+    assert_eq!(asked_of(exported(&["-e", "VH_GPUS=1"], "2")), "1");
+    assert_eq!(asked_of(exported(&["--gpus", "1"], "2")), "1");
+    assert_eq!(asked_of(exported(&["--clean-env"], "2")), "0");
+    assert_eq!(asked_of(exported(&[], "")), "0");
+    exported(&[], "many").refused(2, &["VH_GPUS"]);
     let bad = cluster.gpool(["submit", "-e", "VH_GPUS=many", "--", "true"]);
     bad.refused(2, &["VH_GPUS"]);
 }

@@ -63,6 +63,25 @@ fn two_notebooks_burst_until_a_job_needs_a_gpu() {
 }
 
 #[test]
+fn jobs_of_one_gpu_leave_a_guest_alone_while_other_gpus_are_free() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let [_, second] = notebooks(&cluster);
+    let is_guest = || places(&cluster, &second) == (vec![1], Some(vec![0]));
+    until_so("the server knows the guest", || cluster.gpu(1).guests.len() == 1);
+    for gpu in [2, 3] {
+        let whole = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
+        cluster.until_is(&whole, "running");
+        assert_eq!(places(&cluster, &whole).0, [gpu]);
+        assert!(is_guest());
+    }
+    assert!(cluster.client().metrics().unwrap().contains("gpool_jobs_moved_total 0"));
+    let last = cluster.sh(&["--gpus", "1"], "exec sleep 1000");
+    cluster.until_is(&last, "running");
+    assert_eq!(places(&cluster, &last).0, [1]);
+    assert_eq!(places(&cluster, &second), (vec![0], None));
+}
+
+#[test]
 fn guests_are_found_again_after_a_crash() {
     let mut cluster = Cluster::new("sim:2xH100-80G");
     let [_, second] = notebooks(&cluster);

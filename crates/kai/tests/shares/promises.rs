@@ -321,7 +321,7 @@ fn happen(tree: &Tree, at: &[usize], division: &mut Division, happening: &Happen
         Happening::Used(ix, usage) => {
             division.set_usage(tree, tree.row(at[ix.index(at.len())]), *usage);
         }
-        Happening::Total(total) => division.set_total(tree, *total),
+        Happening::Total(total) => division.set_total(tree, *total, *total),
     }
 }
 
@@ -353,8 +353,8 @@ proptest! {
         // A change of the total recomputes everything.
         let total = kept.total();
         let mut anew = kept.clone();
-        anew.set_total(&tree, total + 1);
-        anew.set_total(&tree, total);
+        anew.set_total(&tree, total + 1, total + 1);
+        anew.set_total(&tree, total, total);
         anew.divide(&tree, &mut buffers);
         prop_assert_eq!(kept.claimants(), anew.claimants());
     }

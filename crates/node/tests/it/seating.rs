@@ -40,6 +40,7 @@ fn chosen(
             is_free: !busy.contains(&ix),
             is_busy: busy.contains(&ix),
             room: if busy.contains(&ix) { Bytes::ZERO } else { device.memory },
+            lost: 0,
         })
         .collect();
     seat(&seats, &GpuRequest::parse(request).expect("valid"), strategy, seed)
@@ -53,6 +54,7 @@ fn shared(devices: &[Device], room: &[u32], request: &str) -> Option<Vec<usize>>
         is_free: *gib == 80,
         is_busy: *gib < 80,
         room: Bytes::from_gib(*gib),
+        lost: 0,
     };
     let seats: Vec<Seat<'_>> = devices.iter().zip(room).map(seat_of).collect();
     let request = GpuRequest::parse(request).expect("valid");

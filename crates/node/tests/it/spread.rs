@@ -41,6 +41,17 @@ fn two_notebooks_burst_on_two_devices_until_one_is_needed() {
 }
 
 #[test]
+fn the_piece_with_the_least_memory_makes_room() {
+    // Three pieces are on the second device, which two of them did not book, and its own grew.
+    let pieces = |first, second| {
+        let guest = |task, request| share(task, 0, Some(1), request, 80);
+        [guest(0, first), guest(1, second), share(2, 1, Some(1), 40, 80)]
+    };
+    assert_eq!(spread(&[DEVICE; 2], &pieces(30, 20)), Some(vec![1, 0, 1]));
+    assert_eq!(spread(&[DEVICE; 2], &pieces(20, 30)), Some(vec![0, 1, 1]));
+}
+
+#[test]
 fn shares_without_room_to_grow_stay_packed() {
     // The limit is the request: it reaches its limit anywhere, and the lowest position wins.
     let pieces = [share(0, 0, Some(0), 40, 40), share(1, 0, None, 40, 40)];

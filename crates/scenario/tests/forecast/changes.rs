@@ -105,7 +105,7 @@ fn a_reservation_may_name_a_removed_device() {
     assert!(made.unknown.contains(&c), "no node has two any more: {made:?}");
     // The proposals name no missing device, and do not panic.
     let base = forecast::estimate(&before, b, 100, &Learnt::default());
-    let whose = forecast::Whose { uid: 1000, admin: true };
+    let whose = forecast::Whose { uid: 1000, admin: true, leads: false };
     let all = forecast::alternatives(&before, b, whose, &base, 100, &Learnt::default());
     assert!(all.iter().any(|tried| tried.what.code() == "ended" && tried.helps), "{all:?}");
     let in_vain = all.iter().find(|tried| tried.what.code() == "without_reservation");

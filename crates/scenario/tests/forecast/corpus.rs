@@ -55,7 +55,7 @@ fn checked(row: &Row) -> String {
     let part = Part::of(&cluster.snapshot(), 200, Some(job));
     let learnt = Learnt::default();
     let base = forecast::estimate(&part, job, N_STARTS, &learnt);
-    let whose = Whose { uid: 1000, admin: true };
+    let whose = Whose { uid: 1000, admin: true, leads: false };
     let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &learnt);
     let situation = Situation::of(&cluster.snapshot());
     let lengths: BTreeMap<JobId, Millis> =
@@ -97,7 +97,7 @@ fn changes_that_the_user_can_not_make_are_not_proposed() {
     let job = id_of(cluster.snapshot().world, "x");
     let part = Part::of(&cluster.snapshot(), 200, Some(job));
     let base = forecast::estimate(&part, job, N_STARTS, &Learnt::default());
-    let whose = Whose { uid: 1002, admin: false };
+    let whose = Whose { uid: 1002, admin: false, leads: false };
     let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &Learnt::default());
     assert!(all.iter().all(|tried| !matches!(tried.what.code(), "ended" | "priority")), "{all:?}");
     assert!(all.iter().any(|tried| tried.what.code() == "gpus"), "{all:?}");

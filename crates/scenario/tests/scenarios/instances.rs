@@ -33,6 +33,35 @@ fn the_lowest_index_is_given_first() {
     ");
 }
 
+/// Which instance do I get if I do not name a size?
+#[test]
+fn a_request_without_a_size_gets_the_smallest_instance_that_fits() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100/3g.40gb+1g.10gb+1g.10gb
+        node lab2  1 x h100/1g.10gb
+        job  a  mig:1      pending
+        job  b  mig:2      pending
+        job  c  mig:1      pending
+    "), @r"
+    start a lab2[1000]
+    start c lab1[1001]
+    start b lab1[1000,1002]
+    ");
+}
+
+/// Do the nodes of a gang get the smallest instances too?
+#[test]
+fn all_nodes_of_a_gang_get_the_smallest_instances() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100/3g.40gb+1g.10gb
+        node lab2  1 x h100/3g.40gb+1g.10gb
+        node lab3  1 x h100/3g.40gb
+        job  a  mig:1  nodes 2 each 1  pending
+    "), @r"
+    start a lab1[1001] lab2[1001]
+    ");
+}
+
 /// Can one job have two instances?
 #[test]
 fn several_instances_of_a_node_are_given_together() {

@@ -10,6 +10,7 @@ mod drained;
 mod exclusive;
 mod exits;
 mod gangs;
+mod guests;
 mod instances;
 mod las;
 mod limits;

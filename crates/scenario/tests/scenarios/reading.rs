@@ -14,7 +14,7 @@ fn unknown_words_are_refused_with_line_and_column() {
         (
             "frob",
             "1:1 unknown word \"frob\", expected policy, node, gpu, link, project, job, element, \
-             reserve, drain, cap, past or used",
+             guest, reserve, drain, cap, past or used",
         ),
         (
             "node a  1 x h100\nnode b  fast",
@@ -117,6 +117,8 @@ job j4  40G..:2  pending 10m  waited 5m  submitted 1h  had 2.5  attempt 2
 job j7  1  waiting 1s  after j1,fail:j2,end:j4  id 7
 job j8  1  held by admin 3d
 job j9  1  waiting  begin 3h  pool batch
+job j10  0.5:1  running lab1[2]
+guest j10 lab1[0]
 project red  gpus 4  limit 8  cpus 64  cpus-limit 96.5  mem-limit 256G  priority 1
 project blue  gpus unlimited  cpus unlimited  mem 512M  mem-limit 1000000B
 used 12.5  uid 1001

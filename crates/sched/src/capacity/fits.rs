@@ -29,6 +29,38 @@ impl Departures<'_> {
     }
 }
 
+/// Disadvantages of devices that a job would get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Drawbacks {
+    /// The charge of MIG instances: a smaller one would do.
+    pub size: u64,
+    /// The work that guests lose that have to leave, in thousandths of a device times milliseconds.
+    pub lost: u64,
+}
+
+impl Drawbacks {
+    pub fn of(node: &NodeCapacity<'_>, placed: &Placed) -> Self {
+        let devices = &node.row.node.devices;
+        let size = |ix: &usize| {
+            devices[*ix].instance.as_ref().map_or(0, |_| devices[*ix].counts_as().get())
+        };
+        let lost = placed.devices.iter().map(|ix| node.lost_by_guests(*ix));
+        Self {
+            size: placed.devices.iter().map(size).sum(),
+            lost: lost.fold(0, u64::saturating_add),
+        }
+    }
+}
+
+impl std::iter::Sum for Drawbacks {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, it| Self {
+            size: sum.size + it.size,
+            lost: sum.lost.saturating_add(it.lost),
+        })
+    }
+}
+
 /// One node for one demand at one time, without the holds there.
 pub(crate) struct Candidate<'a, 'b> {
     /// Position of the node in the capacity.
@@ -120,6 +152,16 @@ impl<'a, 'b> Candidate<'a, 'b> {
         (n_fitting >= n_devices).then(n_opened)
     }
 
+    /// The disadvantages of the devices that the demand would get once these jobs have left.
+    pub fn drawbacks(&self, departures: Departures<'_>) -> Drawbacks {
+        let of_instances = self.demand.gpus().is_of_instances();
+        if !of_instances && !self.node.has_guests() {
+            return Drawbacks::default();
+        }
+        let placed = self.place(departures);
+        placed.map_or_else(Drawbacks::default, |placed| Drawbacks::of(self.node, &placed))
+    }
+
     /// The node's devices once these jobs have left.
     fn seats(&self, departures: Departures<'_>) -> Vec<Seat<'a>> {
         let Demand { model, .. } = self.demand;
@@ -146,12 +188,13 @@ impl<'a, 'b> Candidate<'a, 'b> {
         let freed = Some(departures.freed());
         let is_open = is_open && node.stranger(ix, self.demand.fit(), freed).is_none();
         let room = Bytes::new(u64::try_from(memory.max(0)).unwrap_or(0));
+        let lost = node.lost_by_guests(ix);
         match departures {
             Departures::Leaving(_) => {
                 // A device that a job has as a whole is shared only once that job has left.
                 let takes_shares = row.is_whole(ix) || row.is_shared(ix) || is_free;
                 let room = if is_open && takes_shares { room } else { Bytes::ZERO };
-                Seat { device, is_free, is_busy: !is_free && node.is_busy(ix), room }
+                Seat { device, is_free, is_busy: !is_free && node.is_busy(ix), room, lost }
             }
             Departures::Expected(_) => {
                 let has_room = match self.demand.share() {
@@ -159,7 +202,7 @@ impl<'a, 'b> Candidate<'a, 'b> {
                     Some(share) => is_open && share.memory_of(device.memory) <= room,
                 };
                 let room = if has_room { device.memory } else { Bytes::ZERO };
-                Seat { device, is_free: has_room, is_busy: false, room }
+                Seat { device, is_free: has_room, is_busy: false, room, lost }
             }
         }
     }

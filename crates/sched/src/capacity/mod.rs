@@ -23,7 +23,7 @@ pub(crate) use bookings::Bookings;
 pub(crate) use cluster::Capacity;
 pub(crate) use demand::{Demand, n_devices_on_node, seed};
 pub(crate) use departures::{Departure, DeviceUse, Freed, Held};
-pub(crate) use fits::{Candidate, Departures};
+pub(crate) use fits::{Candidate, Departures, Drawbacks};
 pub(crate) use holds::{Holds, reserved_for_others};
 pub(crate) use host_resources::HostResources;
 pub(crate) use node::{ModelRanks, NodeCapacity};

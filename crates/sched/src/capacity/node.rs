@@ -131,6 +131,16 @@ impl<'a> NodeCapacity<'a> {
         !self.row.devices[device_ix].holders.is_empty() || self.booked.contains_key(&device_ix)
     }
 
+    /// Whether jobs are on devices of the node that they did not book.
+    pub fn has_guests(&self) -> bool {
+        self.row.node.devices.iter().any(|device| !device.guests.is_empty())
+    }
+
+    /// The work that the guests of a device lose when a job gets it.
+    pub fn lost_by_guests(&self, device_ix: usize) -> u64 {
+        self.world.lost_by_guests(self.row, device_ix)
+    }
+
     /// Bytes of a device's memory that a share may have now.
     pub fn free_for_share(&self, device_ix: usize) -> Bytes {
         if unusable(self.row, device_ix).is_some() {

@@ -40,8 +40,12 @@ impl Ask {
 pub struct Division {
     method: Method,
     total: u64,
+    /// The capacity with that of devices that can't be used at the moment.
+    installed: u64,
     // By row of the tree, all of them.
     claimants: Vec<Claimant>,
+    // The part of each guarantee that the installed capacity covers.
+    promised: Vec<Amount>,
     // The guarantee of each as configured; of a department without one, the sum of its children's.
     written: Vec<Amount>,
     // The request of each; of a department, the claims of its children. Wide enough for every sum.
@@ -75,6 +79,8 @@ impl Division {
         let mut division = Self {
             method,
             total: total.min(Amount::MOST),
+            installed: total.min(Amount::MOST),
+            promised: vec![Amount::NOTHING; tree.len()],
             claimants: vec![empty; tree.len()],
             written: vec![Amount::NOTHING; tree.len()],
             asked: vec![0; tree.len()],
@@ -99,13 +105,11 @@ impl Division {
 
     /// Computes the part of each guarantee that the capacity covers, and the claims.
     fn settle(&mut self, tree: &Tree) {
-        let total = Amount::counted(self.total);
-        self.scale(tree, None, total, true);
-        for row in tree.departments() {
-            let safe = self.claimants[row.ix()].safe;
-            let cap = if safe.is_unlimited() { total } else { safe };
-            self.scale(tree, Some(*row), cap, safe.is_unlimited());
+        self.scale_all(tree, self.installed);
+        for (promised, it) in self.promised.iter_mut().zip(&self.claimants) {
+            *promised = it.safe;
         }
+        self.scale_all(tree, self.total);
         for row in tree.rows().rev() {
             if !tree.is_leaf(row) {
                 let children = self.claimants[tree.children(Some(row))].iter();
@@ -117,6 +121,17 @@ impl Division {
             if tree.is_leaf(row) {
                 self.claimants[row.ix()].kept = self.kept(row);
             }
+        }
+    }
+
+    /// Computes the part of each guarantee that a capacity covers.
+    fn scale_all(&mut self, tree: &Tree, capacity: u64) {
+        let total = Amount::counted(capacity);
+        self.scale(tree, None, total, true);
+        for row in tree.departments() {
+            let safe = self.claimants[row.ix()].safe;
+            let cap = if safe.is_unlimited() { total } else { safe };
+            self.scale(tree, Some(*row), cap, safe.is_unlimited());
         }
     }
 
@@ -176,11 +191,11 @@ impl Division {
         it.claim.min(safe - safe % it.step)
     }
 
-    /// Sets the capacity.
-    pub fn set_total(&mut self, tree: &Tree, total: u64) {
-        let total = total.min(Amount::MOST);
-        if self.total != total {
-            self.total = total;
+    /// Sets the capacity, and the capacity with that of devices that can't be used at the moment.
+    pub fn set_total(&mut self, tree: &Tree, total: u64, installed: u64) {
+        let (total, installed) = (total.min(Amount::MOST), installed.min(Amount::MOST));
+        if (self.total, self.installed) != (total, installed) {
+            (self.total, self.installed) = (total, installed);
             self.settle(tree);
             self.stale.fill(true);
             self.tops_stale = true;
@@ -280,6 +295,12 @@ impl Division {
     #[must_use]
     pub fn claimants(&self) -> &[Claimant] {
         &self.claimants
+    }
+
+    /// Returns the part of each guarantee that the installed capacity covers, by row.
+    #[must_use]
+    pub fn promised(&self) -> &[Amount] {
+        &self.promised
     }
 
     /// Returns the capacity.

@@ -9,8 +9,12 @@ use super::tree::{Row, Tree};
 /// The account of one project for one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// The part of its guarantee that the capacity covers.
+    /// The part of its guarantee that the present capacity covers, whatever others request: work
+    /// within it is never reclaimed.
     pub guaranteed: Amount,
+    /// The part of its guarantee that the installed capacity covers. GPUs that can't be used for a
+    /// while do not reduce it: jobs that can't be evicted may use it wherever GPUs are left.
+    pub promised: Amount,
     /// Its limit.
     pub limit: Amount,
     /// Its share in this cycle.
@@ -25,11 +29,18 @@ impl Account {
     /// No guarantee, no usage, no limit.
     pub const EMPTY: Self = Self {
         guaranteed: Amount::NOTHING,
+        promised: Amount::NOTHING,
         limit: Amount::UNLIMITED,
         share: Amount::NOTHING,
         held: 0,
         held_for_good: 0,
     };
+
+    /// The most that jobs may use that can't be evicted.
+    #[must_use]
+    pub fn for_good(&self) -> Amount {
+        self.guaranteed.max(self.promised)
+    }
 
     /// The most that is its own: the larger of its guarantee and its share. Usage beyond it is over
     /// quota.
@@ -97,6 +108,12 @@ impl Ledger {
             it.limit = claimant.limit;
             it.share = Amount::counted(claimant.share);
         }
+    }
+
+    /// Sets the guarantees of one kind that the installed capacity covers.
+    pub fn promise(&mut self, kind: usize, promised: &[Amount]) {
+        let accounts = self.accounts.iter_mut().skip(kind).step_by(self.n_kinds.max(1));
+        accounts.zip(promised).for_each(|(it, promised)| it.promised = *promised);
     }
 
     /// Adds usage, by kind, to a leaf and all projects above it.

@@ -10,7 +10,8 @@
 //!    department would cost a child within its own guarantee.
 //! 3. Between two projects without any entitlement, neither reclaims.
 //! 4. A piece is not reclaimed if its project could reclaim it back at once.
-//! 5. Guarantees count as far as the capacity covers them.
+//! 5. Guarantees count as far as the capacity covers them; for jobs that can't be evicted, as far
+//!    as the installed capacity does.
 
 use std::collections::BTreeMap;
 
@@ -135,7 +136,7 @@ fn within_guarantee(
 ) -> Result<(), Denied> {
     for (kind, amount) in judged(reclaimer) {
         let account = ledger.account(project, kind);
-        if !account.guaranteed.allows(account.held_for_good + amount) {
+        if !account.for_good().allows(account.held_for_good + amount) {
             return Err(Denied::OverGuaranteed { project, kind });
         }
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use gpool_model::{Millis, Timestamp};
 
-use crate::capacity::{Bookings, Demand, Freed, Placed, View, n_missing, put, times_on};
+use crate::capacity::{Bookings, Demand, Drawbacks, Freed, Placed, View, n_missing, put, times_on};
 use crate::victims::{Backoff, Evictable, Evictions, Input, Solution, Test, VictimNode};
 
 /// After this many searches without a result, a cycle searches no more: each reads many nodes.
@@ -272,7 +272,8 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
             stuck.map_or(Ok(()), |it| Err(Some(it.job)))
         };
         let (victims, placed) = node.fewest(&draft.victims, all, &|_| true, &mut judge)?;
-        let lost = victims.iter().map(|it| it.order.lost).fold(0, u64::saturating_add);
+        let drawbacks = Drawbacks::of(&input.view.capacity.nodes[node_pos], &placed);
+        let lost = victims.iter().map(|it| it.order.lost).fold(drawbacks.lost, u64::saturating_add);
         Some(((victims.len(), lost), Draft { placed: vec![placed], victims, bookings }))
     }
 }

@@ -8,8 +8,8 @@ use gpool_model::{Millis, Placement, Policy, Reason, Shape};
 use gpool_world::{FitIx, Snapshot, World};
 
 use crate::capacity::{
-    Candidate, Capacity, Demand, Departures, Freed, Holds, ModelRanks, Placed, Timeline, View,
-    most_times, share_out,
+    Candidate, Capacity, Demand, Departures, Drawbacks, Freed, Holds, ModelRanks, Placed, Timeline,
+    View, most_times, share_out,
 };
 use crate::fit_reason;
 use crate::fragmentation::{Fragmentation, Look};
@@ -129,8 +129,9 @@ pub fn would_place(
 /// The earliest model of the request that all tasks can have comes first. A job of one node goes
 /// where, by `look`, the remaining capacity fits most expected jobs, and of such nodes where it
 /// delays the node's last end least. Shares go where they open the fewest devices. Then the nodes
-/// with the fewest free devices come first, so that large jobs find whole nodes, then the lower
-/// names. Tasks that may share nodes get as few nodes as possible.
+/// with the fewest free devices come first, so that large jobs find whole nodes, then those where
+/// guests lose least, then the lower names. The smallest MIG instances come before all of this.
+/// Tasks that may share nodes get as few nodes as possible.
 fn find_placement(
     view: View<'_, '_>,
     demand: Demand<'_>,
@@ -259,8 +260,9 @@ impl<'a, 'b> Search<'a, 'b, '_> {
         Some(self.least_lengthened(look, worth, n_opened, candidate))
     }
 
-    /// The first of the nodes with an equal score where the job delays the last end least: large
-    /// jobs need nodes that become empty. `found` is one of them.
+    /// The first of the nodes with an equal score that has the smallest MIG instances, then where
+    /// the job delays the last end least, because large jobs need nodes that become empty, then
+    /// where guests lose least. `found` is one of them.
     fn least_lengthened(
         &self,
         look: &mut Look<'_>,
@@ -269,11 +271,13 @@ impl<'a, 'b> Search<'a, 'b, '_> {
         found: Candidate<'a, 'b>,
     ) -> Candidate<'a, 'b> {
         let nodes = &self.view.capacity.nodes;
-        let mut best = (look.lengthens(&nodes[found.node_pos]), found);
+        let key = |lengthens, Drawbacks { size, lost }| (size, lengthens, lost);
+        let lengthens = look.lengthens(&nodes[found.node_pos]);
+        let mut best = (key(lengthens, drawbacks(&found)), found);
         let mut n_looks = 0;
         for node_pos in self.nodes() {
             let node = &nodes[node_pos];
-            if best.0 == Millis::ZERO || n_looks == ALIKE_MAX {
+            if best.0 == key(Millis::ZERO, Drawbacks::default()) || n_looks == ALIKE_MAX {
                 break;
             }
             if node_pos == best.1.node_pos || look.known(node) != Some(worth) {
@@ -281,11 +285,12 @@ impl<'a, 'b> Search<'a, 'b, '_> {
             }
             n_looks += 1;
             let lengthens = look.lengthens(node);
-            if lengthens < best.0
+            if key(lengthens, Drawbacks::default()) < best.0
                 && let Some((_, candidate)) =
                     self.fits_on(node_pos, 1).filter(|(n, _)| *n == n_opened)
             {
-                best = (lengthens, candidate);
+                let found = (key(lengthens, drawbacks(&candidate)), candidate);
+                best = if found.0 < best.0 { found } else { best };
             }
         }
         best.1
@@ -294,32 +299,46 @@ impl<'a, 'b> Search<'a, 'b, '_> {
     /// The first of the nodes on which the fewest devices are opened.
     fn fewest_opened(&self) -> Option<Vec<Candidate<'a, 'b>>> {
         let n_nodes = usize::try_from(self.demand.n_units()).unwrap_or(usize::MAX);
-        let fitting = self.nodes().filter_map(|node_pos| self.fits_on(node_pos, 1));
-        let mut fitting: Vec<(usize, Candidate<'a, 'b>)> = match self.demand.share() {
-            None => fitting.take(n_nodes).collect(),
-            Some(_) => fitting.collect(),
-        };
+        let is_of_parts = self.demand.share().is_some() || self.demand.gpus().is_of_instances();
+        let mut n_perfect = 0;
+        let mut fitting = Vec::new();
+        for node_pos in self.nodes() {
+            let Some((n_opened, candidate)) = self.fits_on(node_pos, 1) else { continue };
+            let Drawbacks { size, lost } = drawbacks(&candidate);
+            let n_free = self.view.capacity.nodes[node_pos].n_free;
+            fitting.push(((n_opened, size, n_free, lost), candidate));
+            // Nodes with fewer free devices come first, so no later one is better.
+            n_perfect += usize::from(!is_of_parts && lost == 0);
+            if n_perfect >= n_nodes {
+                break;
+            }
+        }
         if fitting.len() < n_nodes {
             return None;
         }
-        fitting.sort_by_key(|(n_opened, _)| *n_opened);
+        fitting.sort_by_key(|(key, _)| *key);
         fitting.truncate(n_nodes);
         Some(fitting.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
     /// Nodes for tasks that may share nodes: the nodes with most room, of these the nodes on which
-    /// the fewest devices are opened, then the first.
+    /// the fewest devices are opened, then those with the fewest drawbacks, then the first.
     fn fewest_nodes(&self) -> Option<Vec<Candidate<'a, 'b>>> {
         let fitting = self.nodes().filter_map(|node_pos| {
             let most = self.view.capacity.most_on(self.demand.fit(), node_pos);
             let times = most_times(most, |times| self.fits_on(node_pos, times).is_some());
-            let (n_opened, _) = self.fits_on(node_pos, times).filter(|_| times > 0)?;
-            Some((n_opened, (node_pos, times)))
+            let (n_opened, candidate) = self.fits_on(node_pos, times).filter(|_| times > 0)?;
+            Some(((n_opened, drawbacks(&candidate)), (node_pos, times)))
         });
-        let mut fitting: Vec<(usize, (usize, u32))> = fitting.collect();
-        fitting.sort_by_key(|(n_opened, _)| *n_opened);
+        let mut fitting: Vec<((usize, Drawbacks), (usize, u32))> = fitting.collect();
+        fitting.sort_by_key(|(key, _)| *key);
         let fitting: Vec<(usize, u32)> = fitting.into_iter().map(|(_, units)| units).collect();
         let chosen = share_out(self.demand.n_units(), &fitting)?.into_iter();
         chosen.map(|(node_pos, times)| Some(self.fits_on(node_pos, times)?.1)).collect()
     }
+}
+
+/// The disadvantages of the devices that a job would get at once.
+fn drawbacks(candidate: &Candidate<'_, '_>) -> Drawbacks {
+    candidate.drawbacks(Departures::Leaving(&Freed::default()))
 }

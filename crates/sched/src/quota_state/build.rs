@@ -281,7 +281,7 @@ impl Projects {
         let n_kinds = divisions.len();
         for (at, division) in divisions.iter_mut().enumerate() {
             let total = self.totals[at];
-            division.set_total(&self.tree, total);
+            division.set_total(&self.tree, total, world.installed().counted_as(&self.kinds[at]));
             if self.feedback(&self.kinds[at]) != Feedback::NONE {
                 let all = used::always(MilliGpu::new(total), policy.use_half_life);
                 let rows = self.tree.rows();
@@ -295,6 +295,7 @@ impl Projects {
             }
             division.divide(&self.tree, &mut buffers);
             self.ledger.take_over(at, division.claimants());
+            self.ledger.promise(at, division.promised());
             for (row, limit) in self.tree.rows().zip(&self.bounds[at]) {
                 let account = *self.ledger.account(row, at);
                 self.ledger.set(row, at, Account { limit: *limit, ..account });

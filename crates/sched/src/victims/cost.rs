@@ -6,6 +6,7 @@ use gpool_model::Timestamp;
 use gpool_model::attained::Level;
 
 use super::evictable::Evictable;
+use crate::capacity::Drawbacks;
 use crate::fairshare::Ratio;
 use crate::quota_state::GPUS;
 
@@ -23,6 +24,8 @@ pub(crate) struct Cost {
     saturation: Reverse<Ratio>,
     gpus: u64,
     priority: i32,
+    /// Work that has to run again, and the work of guests that stand still while they leave the
+    /// devices of the demand.
     lost: u64,
     n_jobs: usize,
     node_pos: usize,
@@ -36,8 +39,14 @@ impl Cost {
     }
 }
 
-/// Returns the cost of these victims for a demand with that charge, by kind.
-pub(crate) fn cost(victims: &[&Evictable], charge: &[u64], node_pos: usize) -> Cost {
+/// Returns the cost of these victims for a demand with that charge, by kind, on devices with these
+/// drawbacks.
+pub(crate) fn cost(
+    victims: &[&Evictable],
+    charge: &[u64],
+    drawbacks: Drawbacks,
+    node_pos: usize,
+) -> Cost {
     let gpus: u64 = victims.iter().map(|it| it.amounts[GPUS]).sum();
     let orders = || victims.iter().map(|it| it.order);
     Cost {
@@ -47,7 +56,7 @@ pub(crate) fn cost(victims: &[&Evictable], charge: &[u64], node_pos: usize) -> C
         saturation: orders().map(|it| it.saturation).max().expect("there is a victim"),
         gpus,
         priority: orders().map(|it| it.priority).max().unwrap_or(0),
-        lost: orders().map(|it| it.lost).fold(0, u64::saturating_add),
+        lost: orders().map(|it| it.lost).fold(drawbacks.lost, u64::saturating_add),
         n_jobs: victims.len(),
         node_pos,
     }

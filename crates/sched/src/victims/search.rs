@@ -8,7 +8,7 @@ use super::cost::{Cost, cost};
 use super::evictable::{ByNode, Evictable};
 use super::evictions::{Evictions, Input, Solution};
 use super::node::VictimNode;
-use crate::capacity::{Placed, most_times, n_missing, put, share_out, times_on};
+use crate::capacity::{Drawbacks, Placed, most_times, n_missing, put, share_out, times_on};
 
 /// Whether these jobs may leave together. An error names one that may not, if the others may.
 pub(crate) type Judge<'j> = dyn FnMut(&[&Evictable]) -> Result<(), Option<JobId>> + 'j;
@@ -53,7 +53,7 @@ impl Search<'_, '_, '_> {
             let together = search.on_one(gone, judge);
             let price = |it: &Solution| {
                 let more: Vec<&Evictable> = it.victims.iter().skip(gone.len()).collect();
-                search.cost(&more, it.placed[0].node_pos)
+                search.cost(&more, &it.placed)
             };
             together.into_iter().chain(spread).min_by(|one, other| price(one).cmp(&price(other)))
         })
@@ -116,8 +116,10 @@ impl Search<'_, '_, '_> {
         Some(Solution { placed, victims })
     }
 
-    fn cost(&self, victims: &[&Evictable], node_pos: usize) -> Cost {
-        cost(victims, self.input.charge, node_pos)
+    fn cost(&self, victims: &[&Evictable], placed: &[Placed]) -> Cost {
+        let nodes = &self.input.view.capacity.nodes;
+        let drawbacks = placed.iter().map(|it| Drawbacks::of(&nodes[it.node_pos], it));
+        cost(victims, self.input.charge, drawbacks.sum(), placed[0].node_pos)
     }
 
     /// Whether a node may have enough devices with those of all these jobs: computed from counters.
@@ -149,7 +151,7 @@ impl Search<'_, '_, '_> {
             |it: &&Evictable| (self.may_go)(it) && !self.evictions.has(it.job) && !goes(it);
         let all = all.iter().filter(may_go).collect();
         let (victims, placed) = node.fewest(victims, all, self.is_enough, judge)?;
-        let cost = self.cost(&victims.iter().collect::<Vec<_>>(), node_pos);
+        let cost = self.cost(&victims.iter().collect::<Vec<_>>(), std::slice::from_ref(&placed));
         Some(Choice { cost, placed, victims })
     }
 }

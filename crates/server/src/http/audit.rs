@@ -39,6 +39,7 @@ const BY_THEMSELVES: &[&str] = &[
     "cpus_used",
     "memory_used",
     "tasks_used",
+    "n_gpus_closed",
     "n_gpus_free",
     "term",
     "hints",

@@ -216,10 +216,13 @@ pub(crate) async fn node(
 }
 
 fn shown(view: &View<'_>, row: &NodeRow) -> Node {
-    let free =
-        (0..row.devices.len()).filter(|ix| state_at(row, *ix) == gpool_model::DeviceState::Free);
+    let n_in = |state| {
+        let all = (0..row.devices.len()).filter(|ix| state_at(row, *ix) == state);
+        u32::try_from(all.count()).unwrap_or(u32::MAX)
+    };
     let in_use = InUse {
-        n_gpus_free: u32::try_from(free.count()).unwrap_or(u32::MAX),
+        n_gpus_free: n_in(gpool_model::DeviceState::Free),
+        n_gpus_closed: n_in(gpool_model::DeviceState::NotAllowed),
         reservations: reserved_here(view, |it| it.what.touches(&row.node.name)),
         booked: row.node.capacity.checked_sub(&row.free_now()).unwrap_or_default(),
     };
@@ -228,8 +231,7 @@ fn shown(view: &View<'_>, row: &NodeRow) -> Node {
 
 pub(crate) fn state_at(row: &NodeRow, device_ix: usize) -> gpool_model::DeviceState {
     let device = &row.node.devices[device_ix];
-    let held = !row.devices[device_ix].holders.is_empty();
-    gpool_wire::gpu::state_of(device, row.node.gives(&device.uuid), held)
+    gpool_wire::gpu::state_of(&row.node, device, &row.devices[device_ix].holders)
 }
 
 /// Returns the name and version of the server.

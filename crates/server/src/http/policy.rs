@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Moved, Part};
+use gpool_model::budget::{Budgets, Payer};
 use gpool_model::enforcement::Mechanism;
 use gpool_model::kind::OnIdle;
 use gpool_model::node::Node;
@@ -52,6 +53,7 @@ pub(crate) async fn change(
         let word = schema::device_strategy_word(strategy).to_owned();
         set.push(("device_strategy".to_owned(), word));
     }
+    check_users(&api, &set).await?;
     let dry_run = patch.dry_run;
     let command = Command::SetPolicy { preset: patch.preset, set, dry_run };
     let Reply::Policy(policy) = api.handle.command(asker.caller.clone(), command).await? else {
@@ -63,6 +65,28 @@ pub(crate) async fn change(
         info.starts = starts(&api, *policy).await?;
     }
     Ok(Json(Document::new(info)))
+}
+
+/// Refuses a new budget of a user that does not exist: it would limit nothing. Users of the network
+/// may not have signed in yet.
+async fn check_users(api: &Api, set: &[(String, String)]) -> Result<(), ApiError> {
+    let budgets = set.iter().filter(|(key, _)| key == "budgets");
+    let budgets = budgets.filter_map(|(_, text)| text.parse::<Budgets>().ok());
+    let known = api.handle.query(|view| view.world.policy().budgets.of.clone()).await?;
+    let payers: Vec<Payer> = budgets.flat_map(|it| it.of.into_keys()).collect();
+    for payer in payers.iter().filter(|payer| !known.contains_key(payer)) {
+        if let Payer::User(name) = payer
+            && !name.contains('@')
+            && (api.handle.info().find_user)(name).is_none()
+        {
+            let why = format!(
+                "there is no user {name:?}, so its budget would limit nothing; a network user has \
+                 an @: ana@lab.org"
+            );
+            return Err(Refusal::Invalid { field: "budgets".to_owned(), why }.into());
+        }
+    }
+    Ok(())
 }
 
 /// A policy with notes about the settings that do not work in this cluster.

@@ -287,7 +287,13 @@ pub(crate) fn overview(view: &View<'_>) -> QuotaOverview {
         gpus: gpus(world.capacity().get(&ResourceKind::Gpu)),
         shared: !shares.is_empty(),
         returns: returns(world),
-        warnings: warnings.iter().map(project_words::warning).collect(),
+        warnings: warnings
+            .iter()
+            .map(project_words::warning)
+            .chain(crate::lost::shortfall(world).map(|lost| {
+                format!("{lost}; projects together are guaranteed more GPUs than the others")
+            }))
+            .collect(),
     }
 }
 
@@ -414,7 +420,7 @@ impl<'a> Parts<'a> {
             let account = share.and_then(|share| share.parts.iter().find(|(part, _)| part == kind));
             let account = account.filter(|_| is_promised).map(|(_, account)| account);
             let said = it.quotas.get(kind).and_then(|it| it.guaranteed);
-            let guaranteed = said.or_else(|| account.map(|account| account.guaranteed));
+            let guaranteed = said.or_else(|| account.map(|account| account.for_good()));
             let limit = it.quota(kind).limit;
             is_shown.then(|| QuotaPart {
                 model,
@@ -441,7 +447,7 @@ fn row(
     let account = share.map(|share| share.account);
     let held = account.map_or(facts.held, |account| account.held);
     let on_loan = account
-        .and_then(|account| account.guaranteed.finite())
+        .and_then(|account| account.for_good().finite())
         .map_or(0, |guaranteed| held.saturating_sub(guaranteed));
     let lent = |all: &[Loan]| -> Vec<QuotaLoan> {
         let loan = |it: &Loan| QuotaLoan {

@@ -297,7 +297,7 @@ fn shares(world: &World, now: Timestamp) -> BTreeMap<ProjectName, SimulatedShare
         let row = |share: gpool_sched::ProjectShare| {
             let account = share.account;
             let shown = SimulatedShare {
-                guaranteed: account.guaranteed.finite().map(gpus),
+                guaranteed: account.for_good().finite().map(gpus),
                 share: account.share.finite().map(gpus),
                 held: gpus(account.held),
             };

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_control::forecast::{self, Estimate, Learnt, Part, Source, Tried, Whose};
+use gpool_control::project_tree;
 use gpool_model::node::Remap;
 use gpool_model::{Holder, JobId, NodeName, PauseCause, Phase, Reason, SlotPart, Timestamp};
 use gpool_sched::Explainer;
@@ -19,6 +20,7 @@ use super::jobs::{self, Found};
 use super::{Api, life, why_nodes};
 use crate::elements;
 use crate::handle::Age;
+use crate::lost;
 use crate::view::View;
 
 /// Maximum number of earlier jobs in the queue for simulating alternatives; a longer queue would
@@ -64,14 +66,16 @@ pub(crate) async fn get(
 ) -> Result<Json<Document<Why>>, ApiError> {
     let id = job_id(&id)?;
     let now = crate::clock::now();
-    let whose = Whose { uid: asker.caller.owner.uid, admin: asker.caller.admin };
+    let caller = asker.caller.clone();
     let uid = asker.caller.owner.uid;
     let learnt = api.handle.learnt();
     // Runs outside the core: a job can have very many jobs before it.
     let look = move |view: &View<'_>| {
         let mut explained = explained(view, id)?;
         let part = explained.part.take();
-        let id = explained.found.job.id;
+        let (id, project) = (explained.found.job.id, &explained.found.spec.project);
+        let leads = project_tree::is_admin_of(view.world.projects(), &caller, project);
+        let whose = Whose { uid, admin: caller.admin, leads };
         Some((explained, part.map(|part| try_all(part, id, whose, alternatives, &learnt))))
     };
     let Some((explained, tried)) = api.handle.look(uid, Age::New, look).await? else {
@@ -81,7 +85,7 @@ pub(crate) async fn get(
         let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
         return Ok(Json(Document::new(why)));
     };
-    let Explained { mut found, reasons, nodes, place, .. } = explained;
+    let Explained { mut found, reasons, lost, nodes, place, .. } = explained;
     let is_seen = asker.may_see(found.spec.owner.uid);
     let shown = |it: gpool_wire::Reason| if is_seen { it } else { it.for_stranger() };
     let reasons = reasons.into_iter().map(shown).collect();
@@ -90,7 +94,7 @@ pub(crate) async fn get(
     let id = found.job.id;
     found.eta = api.handle.eta_of(&found.job);
     let why = Why::of(empty_of(&found, &asker, now), Time(now));
-    let mut why = Why { reasons, n_more_reasons, nodes, place, ..why };
+    let mut why = Why { reasons, n_more_reasons, lost, nodes, place, ..why };
     if !waits {
         why.life = life::of(&api, &found, is_seen).await?;
     }
@@ -121,6 +125,7 @@ fn waits(phase: &Phase) -> bool {
 struct Explained {
     found: Found,
     reasons: Vec<gpool_wire::Reason>,
+    lost: Option<String>,
     nodes: Vec<gpool_wire::WhyNode>,
     place: Option<Place>,
     /// Excerpt of the state to simulate, for a waiting job.
@@ -182,7 +187,9 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let found = Found::waiting(row, (decisive, n_more_reasons));
     let shared = jobs::shared_nodes(view, row);
     let found = Found { planned_at, elements, nodes: shared, ..found };
-    Some(Explained { found, reasons, nodes, place, part })
+    let waits_for_gpus = row.job.phase.waits_for_room_since().is_some() && !row.spec.gpus.is_none();
+    let lost = waits_for_gpus.then(|| lost::of_project(view.world, &row.spec.project)).flatten();
+    Some(Explained { found, reasons, lost, nodes, place, part })
 }
 
 /// Why a paused job can't resume on another GPU of a node, if one is free.
@@ -237,6 +244,8 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
     let TriedAll { part, estimate, alternatives } = tried;
     let as_of = part.now;
     why.eta = match estimate.eta {
+        // Only a user or an admin can let it start.
+        _ if matches!(found.job.phase, Phase::Held { .. }) => None,
         Some(eta) => Some(Eta::new(eta, as_of)),
         None if estimate.is_out_of_reach => found.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
         None => None,

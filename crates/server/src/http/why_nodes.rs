@@ -49,7 +49,7 @@ fn device(
         reserved: kept_by.map(reserved),
         index: device.index,
         model: gpool_model::pattern::short_model(&device.model),
-        state: state_of(device, node.node.gives(&device.uuid), holder.is_some()),
+        state: state_of(&node.node, device, &node.devices[device_ix].holders),
         matches: is_here && !spec.gpus.is_none() && spec.gpus.rank_of(device).is_some(),
         job: holder.map(|job| job.to_string()),
         user: user.or_else(stranger),

@@ -107,6 +107,8 @@ pub(crate) fn is_evictable(row: &JobRow) -> bool {
 /// Effective guarantees; each level of the tree is computed on first use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Guarantees {
+    /// Whether they count as far as the installed capacity covers them, and not the present one.
+    pub of_installed: bool,
     levels: RefCell<BTreeMap<(Option<ProjectName>, ResourceKind), Level>>,
     /// The remainder of each part of the GPUs, for projects that set no quota for it.
     left: RefCell<BTreeMap<ResourceKind, BTreeMap<ProjectName, u64>>>,
@@ -133,6 +135,11 @@ impl Level {
 }
 
 impl Guarantees {
+    /// Guarantees as far as the installed capacity covers them.
+    pub fn of_installed() -> Self {
+        Self { of_installed: true, ..Self::default() }
+    }
+
     /// Returns a project's effective guarantee of a kind; `None` without a bound. Where siblings
     /// are guaranteed more than they share, each gets a proportional part.
     pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
@@ -155,7 +162,8 @@ impl Guarantees {
         let siblings = world.projects().values().filter(|it| it.parent.as_ref() == parent);
         let all: Vec<Option<u64>> =
             siblings.map(|it| self.bounded(world, it, kind).finite()).collect();
-        let cap = u128::from(above.unwrap_or_else(|| world.capacity().counted_as(kind)));
+        let capacity = if self.of_installed { world.installed() } else { world.capacity() };
+        let cap = u128::from(above.unwrap_or_else(|| capacity.counted_as(kind)));
         let sum = all.iter().flatten().map(|it| u128::from(*it)).sum();
         let mut level = Level { cap, is_open: above.is_none(), sum, rest: 0 };
         let kept: u128 = all.iter().flatten().map(|it| level.part(*it)).sum();

@@ -163,7 +163,7 @@ impl World {
             it.quota(kind).limit.cut(all.unwrap_or(0))
         };
         let mut left = BTreeMap::new();
-        let tops = self.capacity().counted_as(kind);
+        let tops = self.installed().counted_as(kind);
         let owners = self.projects().values().filter(|it| below.contains_key(&Some(&it.name)));
         let owners = owners.filter_map(|it| Some((Some(&it.name), said(it)?.finite()?)));
         for (owner, cap) in owners.chain([(None, tops)]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpool_model::job::StopCause;
 use gpool_model::{
-    Allocation, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
+    Allocation, Device, Exit, InUse, JobId, MilliGpu, Node, Phase, Project, ProjectName, Record,
     ResourceKind, Resources,
 };
 
@@ -61,6 +61,8 @@ pub(crate) struct Holdings {
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
     /// What nodes that take work have and may give, held or not.
     pub capacity: Resources,
+    /// What all nodes have for jobs, usable at the moment or not.
+    pub installed: Resources,
 }
 
 impl Holdings {
@@ -130,6 +132,12 @@ impl World {
     #[must_use]
     pub fn capacity(&self) -> &Resources {
         &self.holdings.capacity
+    }
+
+    /// What all nodes have for jobs, usable at the moment or not: guarantees are meant for it.
+    #[must_use]
+    pub fn installed(&self) -> &Resources {
+        &self.holdings.installed
     }
 
     pub(crate) fn project_ix(&mut self, name: &ProjectName) -> ProjectIx {
@@ -206,6 +214,7 @@ impl World {
     /// Adds a node to the capacity.
     pub(crate) fn count_capacity(&mut self, node: &Node) {
         add(&mut self.holdings.capacity, &usable(node));
+        add(&mut self.holdings.installed, &installed(node));
         for class in classes(node) {
             *self.holdings.classes.entry(class).or_default() += 1;
         }
@@ -213,6 +222,7 @@ impl World {
 
     pub(crate) fn uncount_capacity(&mut self, node: &Node) {
         subtract(&mut self.holdings.capacity, &usable(node));
+        subtract(&mut self.holdings.installed, &installed(node));
         for class in classes(node) {
             if let Some(n_devices) = self.holdings.classes.get_mut(&class) {
                 *n_devices -= 1;
@@ -329,12 +339,22 @@ fn usable(node: &Node) -> Resources {
     if !node.takes_work() {
         return Resources::none();
     }
-    let mut usable = node.capacity.clone();
-    for device in node.devices.iter().filter(|device| node.may_give(device)) {
+    with_devices(node, |device| node.may_give(device))
+}
+
+/// Returns what a node has for jobs, usable at the moment or not.
+fn installed(node: &Node) -> Resources {
+    with_devices(node, |device| node.allows(&device.uuid) && !device.is_divided())
+}
+
+/// The resources of a node with the devices that pass a test.
+fn with_devices(node: &Node, test: impl Fn(&Device) -> bool) -> Resources {
+    let mut sum = node.capacity.clone();
+    for device in node.devices.iter().filter(|device| test(device)) {
         let pool = ResourceKind::GpuPool(node.pool.clone());
         for kind in [ResourceKind::Gpu, ResourceKind::GpuModel(device.model.clone()), pool] {
-            usable.add(kind, device.counts_as().get());
+            sum.add(kind, device.counts_as().get());
         }
     }
-    usable
+    sum
 }
