@@ -13,6 +13,7 @@ mod grow;
 mod hold;
 mod hold_missing;
 mod idle;
+mod in_the_way;
 mod jobs;
 mod judge;
 mod late;

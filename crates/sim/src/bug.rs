@@ -3,8 +3,8 @@
 //! state machine and the real agent, as a wrong implementation of them would.
 
 use gpool_model::{
-    AllocationState, Amount, GpuRequest, JobId, MilliGpu, Phase, PoolName, Record, ResourceKind,
-    Share,
+    Allocation, AllocationState, Amount, GpuRequest, JobId, MilliGpu, Phase, PoolName, Record,
+    ResourceKind, Share, TaskId,
 };
 
 macro_rules! bugs {
@@ -119,6 +119,8 @@ bugs! {
     TakenForNobody;
     /// A job starts on the devices of its victims at once, and the victims stay.
     VictimStays;
+    /// After a restart, a share that waits for its victims also waits for the other shares.
+    OthersAwaited;
     /// A task starts on the devices that the server booked, not on those that its node chose.
     LaunchBooked;
     /// A new agent takes each task to be where it is booked.
@@ -191,7 +193,7 @@ impl Bug {
 
     /// Whether it matters only where jobs share devices.
     pub(crate) fn is_of_shares(self) -> bool {
-        self >= Self::LaunchBooked && self <= Self::KeepTooLittle
+        self >= Self::OthersAwaited && self <= Self::KeepTooLittle
     }
 
     /// Whether it matters only where shares change their size and tasks are paused.
@@ -206,6 +208,33 @@ impl Bug {
 }
 
 impl Bug {
+    /// Changes the records that a restart reads, where that needs more than one of them.
+    pub(crate) fn spoil(self, records: &mut [&mut Record]) {
+        if self != Self::OthersAwaited {
+            return;
+        }
+        let shares = records.iter().filter_map(|record| match record {
+            Record::Job(job) => Some(job.phase.allocations()),
+            _ => None,
+        });
+        let shares = shares.flatten().filter(|it| it.state == AllocationState::Running);
+        let shares: Vec<Allocation> = shares.cloned().collect();
+        for record in records.iter_mut() {
+            let Record::Job(job) = record else { continue };
+            for claim in job.phase.allocations_mut() {
+                let is_beside = |it: &&Allocation| {
+                    let mut slots = it.slots.iter();
+                    slots.any(|own| claim.slots.iter().any(|slot| slot.device == own.device))
+                };
+                let beside: Vec<TaskId> =
+                    shares.iter().filter(is_beside).map(|it| it.task).collect();
+                if let AllocationState::Claimed { after } = &mut claim.state {
+                    after.extend(beside);
+                }
+            }
+        }
+    }
+
     /// Whether a record survives a restart; it may be changed by it.
     pub(crate) fn keeps(self, record: &mut Record) -> bool {
         match (self, record) {

@@ -6,6 +6,7 @@
 #![deny(clippy::float_arithmetic)]
 
 mod arrays;
+mod claims;
 mod conserve;
 mod course;
 mod decisions;
@@ -20,6 +21,7 @@ mod reserved;
 mod shape;
 mod state;
 mod tally;
+mod unusable;
 mod users;
 mod violation;
 
@@ -28,7 +30,8 @@ use std::collections::BTreeSet;
 use gpool_model::{Decision, NodeName, Plan, Policy, Reason, Shape};
 use gpool_world::Snapshot;
 
-pub use violation::{Unusable, Violation};
+pub use unusable::Unusable;
+pub use violation::Violation;
 
 use plan_state::State;
 use projects::Projects;

@@ -36,6 +36,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     check_capacity(world, &mut found);
     check_counts(world, &mut found);
     check_leaving(world, &mut found);
+    crate::claims::check(world, &mut found);
     check_queue(snapshot, &mut found);
     check_dependents(world, &mut found);
     crate::users::check_index(world, &mut found);

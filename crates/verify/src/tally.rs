@@ -14,7 +14,7 @@ use gpool_world::{JobRow, NodeRow, World};
 
 use crate::arrays::row_of;
 use crate::job::with_plain;
-use crate::violation::Unusable;
+use crate::unusable::Unusable;
 
 /// What tasks hold on the selected nodes.
 #[derive(Debug, Clone)]

@@ -7,28 +7,7 @@ use gpool_model::{
 };
 use thiserror::Error;
 
-/// Why a device may not be given to new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Unusable {
-    /// It is faulty or lost, or does not answer.
-    #[error("unhealthy")]
-    Unhealthy,
-    /// A process that gpool did not start uses it.
-    #[error("in use outside gpool")]
-    Unmanaged,
-    /// An admin has excluded it from new work.
-    #[error("closed for new jobs")]
-    NotAllowed,
-    /// An admin drains it or its node.
-    #[error("drained")]
-    Drained,
-    /// It is divided into MIG instances.
-    #[error("divided into MIG instances")]
-    Divided,
-    /// A job that booked another device is on it, and can't move.
-    #[error("in use by a job that can't move")]
-    Guest,
-}
+use crate::unusable::Unusable;
 
 /// One broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -274,6 +253,12 @@ pub enum Violation {
         /// The sum of the shares.
         booked: Bytes,
     },
+    /// A job waits for a task to leave its claimed devices, and the task stays.
+    #[error("job {0} claims devices and waits for task {1}, which does not leave")]
+    ClaimBehindOther(JobId, TaskId),
+    /// A job does not start although no task that it waits for is left.
+    #[error("job {0} claims devices, waits for no task, and does not start")]
+    ClaimUnused(JobId),
     /// Two jobs share a device, and one of them does not accept the other.
     #[error("jobs {1} and {2} may not share device {0}")]
     MayNotShare(DeviceUuid, JobId, JobId),

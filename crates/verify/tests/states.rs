@@ -88,6 +88,15 @@ fn a_claim_may_stand_on_what_is_being_left() {
     job.phase = Phase::Starting { allocations: vec![claim], since: Situation::NOW };
     world.put_job(job.clone());
     assert_eq!(violations(&world), vec![]);
+    // Job 1 stays, and a job that waits for nothing has to start.
+    for (after, expected) in [
+        (vec![task(1), task(2)], Violation::ClaimBehindOther(id(3), task(1))),
+        (vec![task(4)], Violation::ClaimUnused(id(3))),
+    ] {
+        job.phase.allocations_mut()[0].state = AllocationState::Claimed { after };
+        world.put_job(job.clone());
+        assert_eq!(violations(&world), [expected]);
+    }
     // Once the job is placed it may not.
     if let Phase::Starting { allocations, .. } = &mut job.phase {
         allocations[0].state = AllocationState::Placed;

@@ -420,19 +420,12 @@ impl World {
         self.claimants.iter().copied()
     }
 
-    /// Whether a task holds or claims anything on a node.
+    /// Whether a task holds anything that other jobs get once it has left or paused.
     #[must_use]
-    pub fn is_here(&self, node: &NodeName, task: TaskId) -> bool {
-        self.node(node).is_some_and(|row| row.here.contains(&task))
-    }
-
-    /// Whether a task holds anything on a node that other jobs get once it has left or paused.
-    #[must_use]
-    pub fn is_in_the_way(&self, node: &NodeName, task: TaskId) -> bool {
+    pub fn is_in_the_way(&self, task: TaskId) -> bool {
         let row = self.jobs.get(&task.job);
-        let held = row.into_iter().flat_map(|row| row.job.phase.allocations());
-        let mut own = held.filter(|it| it.task == task && it.node == *node);
-        self.is_here(node, task) && own.any(|it| !it.is_paused())
+        let mut held = row.into_iter().flat_map(|row| row.job.phase.allocations());
+        held.any(|it| it.task == task && !it.is_paused())
     }
 
     /// Predicts how long a job runs; `None` until a job like it has run.

@@ -1,6 +1,6 @@
 //! Evictions and claims. An evicted job is ordered to leave, and the beneficiary claims the freed
-//! devices. A claim waits for all jobs that are still on its devices, for whatever reason they
-//! leave. When they have left, the job starts like any other.
+//! devices. A claim waits for the tasks in its way ([`Control::in_the_way`]), for whatever reason
+//! they leave. When they have left, the job starts like any other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use gpool_model::agent::{Order, TaskOrder};
 use gpool_model::job::StopCause;
 use gpool_model::{
     Allocation, AllocationState, Exit, JobId, NodeName, PauseCause, Phase, Placement, PoolName,
-    Sharer, TakenBack, TaskId,
+    Sharer, TakenBack,
 };
 use gpool_world::JobRow;
 
@@ -37,21 +37,8 @@ impl Control {
         }
     }
 
-    /// Returns the tasks that a claim on a placement waits for: all tasks on its devices, and the
-    /// leaving tasks on the node.
-    pub(crate) fn in_the_way(&self, placement: &Placement, leaving: &[JobId]) -> Vec<TaskId> {
-        let Some(row) = self.world.node(&placement.node) else { return Vec::new() };
-        let devices = placement.slots.iter().filter_map(|slot| {
-            let mut all = row.node.devices.iter();
-            all.position(|device| device.uuid == slot.device)
-        });
-        let on_devices = devices.flat_map(|ix| row.devices[ix].holders.iter().copied());
-        let leaving = row.here.iter().copied().filter(|task| leaving.contains(&task.job));
-        on_devices.chain(leaving).collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    /// Starts the jobs that have their claimed devices to themselves, once the agents there have
-    /// reported: the server sends no orders to an agent before that.
+    /// Starts the jobs that can have what they claim, once the agents there have reported: the
+    /// server sends no orders to an agent before that.
     pub(crate) fn come_into_claims(&mut self) {
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
@@ -64,10 +51,15 @@ impl Control {
             };
             let mut is_changed = false;
             for allocation in allocations.iter_mut() {
+                let (node, slots) = (allocation.node.clone(), allocation.slots.clone());
                 let AllocationState::Claimed { after } = &mut allocation.state else { continue };
-                let n_before = after.len();
-                after.retain(|task| self.world.is_in_the_way(&allocation.node, *task));
-                is_changed |= after.len() < n_before;
+                let before = after.clone();
+                after.retain(|task| self.world.is_in_the_way(*task));
+                if after.is_empty() {
+                    // Another claim may have taken the room.
+                    *after = self.in_the_way(id, &Placement { node, slots }, BTreeSet::new());
+                }
+                is_changed |= *after != before;
             }
             let waits = |it: &Allocation| match &it.state {
                 AllocationState::Claimed { after } => {

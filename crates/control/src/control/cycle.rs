@@ -178,25 +178,24 @@ impl Control {
             job.waited = Millis::ZERO;
             job.course.forgiven = job.course.attained;
         }
+        let afters = self.claims_after(id, placements, leaving);
+        let is_claim = afters.iter().any(|after| !after.is_empty());
         let allocations: Vec<Allocation> = (0u32..)
-            .zip(placements)
-            .map(|(rank, placement)| Allocation {
+            .zip(placements.iter().zip(afters))
+            .map(|(rank, (placement, after))| Allocation {
                 task: TaskId { job: id, attempt, rank },
                 node: placement.node.clone(),
                 slots: placement.slots.clone(),
                 resources: spec.resources(&placement.slots),
-                state: match leaving.is_empty() {
-                    true => AllocationState::Placed,
-                    false => {
-                        let after = self.in_the_way(placement, leaving);
-                        AllocationState::Claimed { after }
-                    }
+                state: match is_claim {
+                    true => AllocationState::Claimed { after },
+                    false => AllocationState::Placed,
                 },
             })
             .collect();
         job.phase = Phase::Starting { allocations: allocations.clone(), since: self.now };
         self.put_job(job);
-        if leaving.is_empty() {
+        if !is_claim {
             self.order_start(id, allocations);
         }
     }

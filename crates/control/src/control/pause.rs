@@ -10,7 +10,7 @@ use gpool_model::job::StopCause;
 use gpool_model::pause::pause_memory;
 use gpool_model::{
     Allocation, AllocationState, Bytes, Caller, DeviceKind, DeviceUuid, Exit, Generation, Job,
-    JobId, JobVerb, NodeName, PauseCause, Phase, Refusal, ResourceKind, Slot, TaskId,
+    JobId, JobVerb, NodeName, PauseCause, Phase, Placement, Refusal, ResourceKind, Slot, TaskId,
 };
 
 use crate::control::Control;
@@ -190,16 +190,14 @@ impl Control {
         let row = self.world.job(id).expect("a verified plan resumes jobs that are there");
         let (spec, mut job) = (Arc::clone(&row.spec), row.job.clone());
         let Phase::Paused { allocations, .. } = &mut job.phase else { return };
-        if leaving.is_empty() {
+        let placement =
+            |it: &Allocation| Placement { node: it.node.clone(), slots: it.slots.clone() };
+        let placements: Vec<Placement> = allocations.iter().map(placement).collect();
+        let afters = self.claims_after(id, &placements, leaving);
+        if afters.iter().all(Vec::is_empty) {
             return self.go_on_now(id);
         }
-        for allocation in allocations.iter_mut() {
-            let placement = gpool_model::Placement {
-                node: allocation.node.clone(),
-                slots: allocation.slots.clone(),
-            };
-            let mut after = self.in_the_way(&placement, leaving);
-            after.retain(|task| task.job != id);
+        for (allocation, after) in allocations.iter_mut().zip(afters) {
             // Its GPU memory stays in host memory until it has its devices.
             let host_bytes = allocation.resources.get(&ResourceKind::PauseMemory);
             allocation.resources = spec.resources(&allocation.slots);

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod budget;
+mod claims;
 mod durable;
 mod exits;
 mod gangs;

@@ -80,7 +80,7 @@ impl Harness {
         self.say(id, TaskIs::Ended(end));
     }
 
-    fn why(&self, id: JobId) -> Vec<Reason> {
+    pub fn why(&self, id: JobId) -> Vec<Reason> {
         let world = self.control.world();
         let snapshot = gpool_world::Snapshot { world, now: self.now };
         let explainer = gpool_sched::Explainer::new(snapshot, world.policy());

@@ -30,6 +30,29 @@ fn shares_are_packed_and_whole_devices_stay_free() {
 }
 
 #[test]
+fn a_share_takes_the_part_of_its_victim_beside_another_job() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let stays = cluster.sh(&["--gpus", "0.5"], "sleep 1000");
+    cluster.until_is(&stays, "running");
+    let leave = cluster.work().join("leave");
+    let until_told = format!("trap '' TERM; until [ -e {} ]; do sleep 0.01; done", leave.display());
+    let victim = cluster.sh(&["-g", "0.5", "--preemptible", "--grace", "5m"], &until_told);
+    cluster.until_is(&victim, "running");
+    let winner = cluster.sh(&["-g", "0.5", "--priority", "10"], "sleep 1000");
+    cluster.until_is(&winner, "starting");
+    let why = cluster.why(&winner);
+    let awaits = |id: &str| why.contains(&format!("when job {id} of"));
+    assert!(awaits(&victim) && !awaits(&stays), "{why}");
+    std::fs::write(&leave, "").unwrap();
+    cluster.until_is(&winner, "running");
+    cluster.until_is(&victim, "pending");
+    cluster.until_is(&stays, "running");
+    let gpu = cluster.gpu(0);
+    let shares: Vec<_> = gpu.shares.iter().map(|it| it.job.as_str()).collect();
+    assert_eq!(shares, [stays.as_str(), winner.as_str()]);
+}
+
+#[test]
 fn a_share_shows_whether_its_node_can_move_it() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let id = cluster.sh(&["--gpus", "0.5"], "sleep 1000");

@@ -85,6 +85,8 @@ impl Sim {
         if let Some(bug) = self.bug {
             records.retain_mut(|record| bug.keeps(record));
             self.store.records.retain(|_, record| bug.keeps(record));
+            bug.spoil(&mut records.iter_mut().collect::<Vec<_>>());
+            bug.spoil(&mut self.store.records.values_mut().collect::<Vec<_>>());
         }
         let revision = self.store.revision;
         match World::load(revision, records.clone()) {
