@@ -12,6 +12,7 @@ mod course;
 mod decisions;
 mod job;
 mod ledger;
+mod needless;
 mod order;
 mod plan_state;
 mod planned;
@@ -61,6 +62,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     let users = Users::as_indexed(snapshot.world, policy);
     decisions::check_quotas(snapshot, policy, plan, users, &mut found);
     let projects = Projects::as_indexed(snapshot.world, policy, plan);
+    needless::check(snapshot, policy, plan, &projects, &mut found);
     projects::check(snapshot, policy, plan, projects, &mut found);
     found
 }
@@ -81,6 +83,7 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
     let projects = Projects::of(snapshot.world, policy);
     let most = projects.most(snapshot, plan);
     let least = projects.least(snapshot, plan);
+    needless::check(snapshot, policy, plan, &projects, &mut found);
     projects::check(snapshot, policy, plan, projects, &mut found);
     let quota_waits: BTreeSet<&Shape> = (plan.waits.iter())
         .filter(|wait| matches!(wait.reason, Reason::QuotaProject { .. }))

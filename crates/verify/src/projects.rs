@@ -218,6 +218,22 @@ impl Projects {
         })
     }
 
+    /// Whether no bound is exceeded with this job, which is counted already, and its project borrows
+    /// nothing.
+    pub fn allow_with(&self, world: &World, job: JobId) -> bool {
+        let Some(row) = row_of(world, job) else { return false };
+        let own = &row.spec.project;
+        let is_within = |name: &ProjectName, bound| {
+            self.kinds.iter().all(|kind| {
+                let most = self.bound(world, name, kind, bound);
+                most.is_none_or(|most| self.held(name, kind, bound) <= most)
+            })
+        };
+        let mut above = upwards(world, own).into_iter();
+        above.all(|name| is_within(&name, Bound::Limit) && is_within(&name, Bound::Guaranteed))
+            && is_within(own, Bound::GuaranteedOnly)
+    }
+
     /// Returns the first bound that a job would exceed with any choice of GPUs.
     pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
         self.exceeded_by(world, row, &asked(row))

@@ -237,3 +237,20 @@ fn one_victim_that_frees_enough_is_better_than_several() {
     claim a lab2[0] lab2[1] lab2[2]
     ");
 }
+
+/// Both GPUs of a node are about to be free, and my two tasks fit there: is a job evicted elsewhere?
+#[test]
+fn tasks_wait_for_jobs_that_are_leaving_already() {
+    assert_snapshot!(answer("
+        policy preset priority
+        node lab1  2 x h100
+        node lab2  1 x h100
+        job  r  1  stopping lab1[0]
+        job  s  1  stopping lab1[1]
+        job  t  1  running lab2[0] 1h  preemptible
+        job  a  1 tasks 2  pending  priority 5
+    "), @"
+    plan  a lab1[0] lab1[1] in 10s by limit
+    wait  a tasks_not_free need 2 free 0 of 3
+    ");
+}

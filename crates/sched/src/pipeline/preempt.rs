@@ -295,9 +295,13 @@ fn solve(search: Search<'_, '_, '_>, may_have: &Test<'_>) -> Option<Solution> {
     let found = search.solve(&[], &mut |_| Ok(()));
     let is_enough = |found: &Solution| may_have(&found.victims.iter().collect::<Vec<_>>());
     found.filter(is_enough).or_else(|| {
+        // The quota allows it: no victims help, or it waits for jobs that are leaving already.
+        if may_have(&[]) {
+            return None;
+        }
         let all = in_order(search.all, search.may_go);
         let gone = fewest_that(all, may_have, &mut |_| Ok(()))?;
-        search.solve(&gone, &mut |_| Ok(()))
+        Some(search.solve(&gone, &mut |_| Ok(()))?.without_needless(may_have))
     })
 }
 

@@ -122,7 +122,8 @@ impl Reclaiming {
                     // Victims that make room may be enough for the limit too.
                     (true, None) => search.solve(&[], &mut judge).or_else(|| {
                         let victims = fewest_that(below, &may_have, &mut judge)?;
-                        search.solve(&victims, &mut judge)
+                        let found = search.solve(&victims, &mut judge)?;
+                        Some(found.without_needless(&may_have))
                     }),
                 }
             }

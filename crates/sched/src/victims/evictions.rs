@@ -7,6 +7,7 @@ use gpool_world::Snapshot;
 
 use super::backoff::Backoff;
 use super::evictable::Evictable;
+use super::search::Test;
 use crate::capacity::{Capacity, Demand, DeviceUse, Placed, View};
 use crate::fairshare::Row;
 use crate::quota_state::Projects;
@@ -44,6 +45,22 @@ impl Input<'_, '_> {
 pub(crate) struct Solution {
     pub placed: Vec<Placed>,
     pub victims: Vec<Evictable>,
+}
+
+impl Solution {
+    /// Leaves out victims on other nodes that were chosen for the quota, where those that make room
+    /// are enough for it.
+    pub fn without_needless(mut self, may_have: &Test<'_>) -> Self {
+        for at in (0..self.victims.len()).rev() {
+            let is_near = |it: &Placed| self.victims[at].held.contains_key(&it.node_pos);
+            let others = self.victims.iter().enumerate().filter(|(ix, _)| *ix != at);
+            let others: Vec<&Evictable> = others.map(|(_, it)| it).collect();
+            if !self.placed.iter().any(is_near) && may_have(&others) {
+                self.victims.remove(at);
+            }
+        }
+        self
+    }
 }
 
 /// The evictions of a cycle.
