@@ -17,7 +17,7 @@ use crate::job::{ran, taken_by, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
     BESIDE, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
-    may_share, on_node, unusable,
+    may_share, on_node, pause_memory_of, take_memory, unusable,
 };
 
 /// A stretch of time; without an end it lasts for ever.
@@ -130,6 +130,13 @@ impl<'a> Course<'a> {
 
     /// Ends the allocations of jobs that leave for a job that starts.
     pub fn take_back_for(&mut self, snapshot: &Snapshot<'_>, plan: &Plan, beneficiary: JobId) {
+        let resumes = |it: &Decision| {
+            matches!(it, Decision::Resume { job, after, .. }
+                if *job == beneficiary && after.is_empty())
+        };
+        if plan.decisions.iter().any(resumes) {
+            snapshot.world.job(beneficiary).into_iter().for_each(|row| self.resume(row));
+        }
         for decision in &plan.decisions {
             let Decision::Evict { job, beneficiary: whose, exit, .. } = decision else { continue };
             let Some(row) = snapshot.world.job(*job).filter(|_| *whose == beneficiary) else {
@@ -164,6 +171,17 @@ impl<'a> Course<'a> {
                 alone: None,
                 when,
             }));
+        }
+    }
+
+    /// The GPU memory of a job that resumes leaves host memory.
+    fn resume(&mut self, row: &JobRow) {
+        for (node, all) in &mut self.held {
+            let own = all.iter_mut().filter(|it| it.job == row.job.id && it.alone.is_none());
+            let here = row.job.phase.allocations().iter().filter(|it| it.node == **node);
+            for (held, allocation) in own.zip(here) {
+                take_memory(&mut held.resources, pause_memory_of(allocation));
+            }
         }
     }
 

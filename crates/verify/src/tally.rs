@@ -286,6 +286,17 @@ pub(crate) fn add_memory(sum: &mut Resources, bytes: Bytes) {
     sum.set(ResourceKind::Memory, memory);
 }
 
+/// Takes host memory away.
+pub(crate) fn take_memory(sum: &mut Resources, bytes: Bytes) {
+    let memory = sum.get(&ResourceKind::Memory).saturating_sub(bytes.get());
+    sum.set(ResourceKind::Memory, memory);
+}
+
+/// The host memory that the GPU memory of a paused task takes.
+pub(crate) fn pause_memory_of(allocation: &Allocation) -> Bytes {
+    Bytes::new(allocation.resources.get(&ResourceKind::PauseMemory))
+}
+
 /// Whether a node is in the requested pool and passes the node filter, where these are given.
 pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFilter>) -> bool {
     let is_chosen = |nodes: &NodeFilter| {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use gpool_model::plan::Fit;
 use gpool_model::{Decision, Device, GpuRequest, JobId, NodeName, Placement};
-use gpool_world::{NodeIx, World};
+use gpool_world::{JobRow, NodeIx, World};
 
+use super::host_resources::HostResources;
 use super::node::{ModelRanks, NodeCapacity};
 use super::placed::Placed;
 
@@ -107,6 +108,16 @@ impl<'a> Capacity<'a> {
     pub fn placements(&self, placed: &[Placed], fit: &Fit) -> Vec<Placement> {
         let node = |it: &Placed| &self.nodes[it.node_pos].row.node;
         placed.iter().flat_map(|it| it.placements(fit, node(it))).collect()
+    }
+
+    /// Frees the host memory that a paused job needs no longer once it resumes.
+    pub fn resume(&mut self, world: &World, row: &JobRow) {
+        for allocation in row.job.phase.allocations() {
+            if let Some(node_pos) = self.position(world, &allocation.node) {
+                let node = &mut self.nodes[node_pos];
+                node.free = node.free.more(HostResources::until_resumed(allocation));
+            }
+        }
     }
 
     /// Books the part of a node that a job gets.

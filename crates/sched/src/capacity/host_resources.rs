@@ -75,6 +75,11 @@ impl HostResources {
         Self::new(0, &kept, plain).with_memory(pause_memory(node, spec, allocation).get())
     }
 
+    /// Returns the host memory that the GPU memory of a paused task takes until it resumes.
+    pub fn until_resumed(allocation: &Allocation) -> Self {
+        Self::default().with_memory(allocation.resources.get(&ResourceKind::PauseMemory))
+    }
+
     fn with_memory(mut self, bytes: u64) -> Self {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.0[MEMORY] = self.0[MEMORY].saturating_add(bytes);

@@ -274,6 +274,7 @@ impl<'a> Cycle<'a, '_> {
             after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
         }
         let fit = &shape.fit;
+        let resumes = !fit.at.is_empty() && after.is_empty();
         self.plan.decisions.push(match fit.at.is_empty() {
             true => {
                 let placements = self.cluster.capacity.placements(&placed, fit);
@@ -281,10 +282,13 @@ impl<'a> Cycle<'a, '_> {
             }
             false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },
         });
-        let Cluster { capacity, timeline, .. } = &mut self.cluster;
+        let Cluster { capacity, timeline, snapshot, .. } = &mut self.cluster;
         for placed in &placed {
             capacity.book(job, placed, fit);
             timeline.start(capacity, job, row, shape, placed);
+        }
+        if resumes {
+            capacity.resume(snapshot.world, row);
         }
     }
 
