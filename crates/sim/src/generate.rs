@@ -101,6 +101,7 @@ impl Generator {
             Kind::Grow | Kind::Surge => any(&|m| !sim.machines[m].growing().is_empty()),
             Kind::Shrink => any(&|m| !sim.machines[m].shrinking().is_empty()),
             Kind::FailRestore => any(&|m| !sim.machines[m].paused().is_empty()),
+            Kind::Idle => any(&|m| !sim.machines[m].may_be_idle().is_empty()),
             Kind::KillShepherd => any(&|m| has_shepherd(sim, m)),
             Kind::StartServer => !has_server,
             Kind::Unreserve => has_world(sim, |world| !world.reservations().is_empty()),
@@ -258,6 +259,9 @@ impl Generator {
             Kind::Shrink => {
                 let node = self.node(sim, |m| !sim.machines[m].shrinking().is_empty());
                 vec![node, self.pick(), signed(self.shares.between(5, 100))]
+            }
+            Kind::Idle => {
+                vec![self.node(sim, |m| !sim.machines[m].may_be_idle().is_empty()), self.any()]
             }
             Kind::FailRestore => {
                 vec![self.node(sim, |m| !sim.machines[m].paused().is_empty()), self.any()]

@@ -188,6 +188,8 @@ kinds! {
     FailStep "fail-step" ["node" "pick"] Fault 2000;
     /// A paused task can't resume on other devices, the next time that it should.
     FailRestore "fail-restore" ["node" "pick"] Fault 400;
+    /// A program does not use its devices for a while, or needs them again.
+    Idle "idle" ["node" "pick"] Work 40;
     /// A program uses all that it was granted, just before that becomes less.
     Surge "surge" ["node" "pick"] Fault 400;
     /// A task's program cannot be started.
@@ -229,7 +231,7 @@ impl Kind {
 
     /// Returns whether it happens only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
-        matches!(self, Self::Resize | Self::Pause | Self::Resume | Self::FailRestore)
+        matches!(self, Self::Resize | Self::Pause | Self::Resume | Self::FailRestore | Self::Idle)
     }
 
     /// Returns whether it matters only where there are projects.

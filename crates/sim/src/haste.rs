@@ -21,7 +21,7 @@ pub(crate) fn haste(sim: &Sim, kind: Kind, weight: u64) -> u64 {
         Kind::Pass if any(&|it| it.pauses && it.is_calling()) => weight * 8,
         Kind::Step if any(&|it| it.pauses) => weight * 4,
         // A task is paused twice.
-        Kind::Pause if any(&is_away) => weight * 20,
+        Kind::Pause | Kind::Idle if any(&is_away) => weight * 20,
         // A task is about to resume on other devices.
         Kind::FailRestore if any(&is_about_to_move) => weight * 20,
         // A share grows where guests are.

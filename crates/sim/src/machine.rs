@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::device::Guest;
 use gpool_model::job::ExitStatus;
+use gpool_model::node::{IdleTask, NodeFacts};
 use gpool_model::{
     Bytes, Device, DeviceHealth, DeviceProcess, DeviceUuid, Generation, Incarnation, Millis, Node,
     Slot, TaskId, Timestamp,
@@ -56,7 +57,8 @@ pub(crate) enum Told {
     Detach,
     /// Come to these devices.
     Attach(Vec<DeviceUuid>),
-    Pause(Generation),
+    /// Pause; the flag lets the program run on, without its devices.
+    Pause(Generation, bool),
     /// Go on, on these devices.
     Resume(Generation, Vec<DeviceUuid>),
     /// Pause, because a loan was called.
@@ -103,6 +105,8 @@ pub(crate) struct Claim {
     pub order: Option<Box<TaskOrder>>,
     pub has_shepherd: bool,
     pub started: Option<(u32, Timestamp)>,
+    /// Since when it has not used its devices.
+    pub idle_since: Option<Timestamp>,
     /// Why it is ending, and when it is killed.
     pub ending: Option<(Why, u64)>,
     /// When its program was started, by true time.
@@ -338,6 +342,31 @@ impl Machine {
     pub fn paused(&self) -> Vec<TaskId> {
         let paused = self.claims.iter().filter(|(_, it)| it.is_alive() && it.paused_at.is_some());
         paused.map(|(task, _)| *task).collect()
+    }
+
+    /// What an agent reports of its node.
+    pub fn facts(&self) -> NodeFacts {
+        let mut facts = self.node.facts.clone();
+        for (task, claim) in self.claims.iter().filter(|(_, claim)| claim.is_running()) {
+            match claim.idle_since {
+                Some(since) if claim.paused_at.is_none() => {
+                    facts.idle.push(IdleTask { task: *task, since, has_gate: true });
+                }
+                None if claim.is_paused() => facts.returning.push(*task),
+                _ => {}
+            }
+        }
+        facts
+    }
+
+    /// Returns the tasks of jobs that are released when they do not use their devices.
+    pub fn may_be_idle(&self) -> Vec<TaskId> {
+        let may = |claim: &Claim| {
+            let spec = claim.order.as_ref().map(|order| &order.spec);
+            claim.is_running() && spec.is_some_and(|spec| spec.idle_after().is_some())
+        };
+        let all = self.claims.iter().filter(|(_, claim)| self.pauses && may(claim));
+        all.map(|(task, _)| *task).collect()
     }
 
     /// The memory that a task may have on a device of its own now. While its agent lets it be

@@ -45,8 +45,14 @@ pub fn totals(totals: &Totals) {
         totals.guests, totals.moves, totals.pauses, totals.moves_failed, totals.loans, totals.calls
     );
     println!(
-        "sizes changed {}; paused for loans {}; resumed {}, of these elsewhere {}",
-        totals.resizes, totals.vacated, totals.resumes, totals.remaps
+        "sizes changed {}; paused for loans {}; idle {}; orders to pause that failed {}; resumed \
+         {}, of these elsewhere {}",
+        totals.resizes,
+        totals.vacated,
+        totals.idle,
+        totals.pauses_refused,
+        totals.resumes,
+        totals.remaps
     );
     println!(
         "killed: servers {}, agents {}, shepherds {}; machines restarted {}; commits failed {}",

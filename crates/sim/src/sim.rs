@@ -124,8 +124,12 @@ pub struct Totals {
     pub moves: u64,
     /// Tasks that were paused.
     pub pauses: u64,
+    /// Orders to pause a task that failed, or found it away from its devices.
+    pub pauses_refused: u64,
     /// Tasks that were paused for their loans.
     pub vacated: u64,
+    /// Tasks with unused devices.
+    pub idle: u64,
     /// Paused tasks that went on.
     pub resumes: u64,
     /// Paused tasks that went on elsewhere.
@@ -171,7 +175,9 @@ impl Totals {
             (&mut self.guests, other.guests),
             (&mut self.moves, other.moves),
             (&mut self.pauses, other.pauses),
+            (&mut self.pauses_refused, other.pauses_refused),
             (&mut self.vacated, other.vacated),
+            (&mut self.idle, other.idle),
             (&mut self.resumes, other.resumes),
             (&mut self.remaps, other.remaps),
             (&mut self.shares_remapped, other.shares_remapped),
@@ -367,6 +373,7 @@ impl Sim {
             Kind::Shrink => self.shrink(m, pick(), what.count("percent")),
             Kind::Surge => self.surge(m, pick()),
             Kind::FailRestore => self.fix(m, pick()),
+            Kind::Idle => self.idle(m, pick()),
             Kind::Exit => self.exit(m, pick(), what.number("code")),
             Kind::FailStart => self.fail_start(m, pick()),
             Kind::KillShepherd => self.kill_shepherd(m, pick()),

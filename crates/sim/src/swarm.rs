@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use gpool_model::kind::OnIdle;
 use gpool_model::node::Remap;
 use gpool_model::resource::{ResourceKind, Resources};
 use gpool_model::{
@@ -305,7 +306,7 @@ impl NodeShape {
 
 /// The policy that every run begins with, or what a planted bug makes of it.
 pub(crate) fn policy(bug: Option<Bug>) -> Policy {
-    let usual = Policy { user_priority_max: PRIORITY_MAX, ..Policy::fair() };
+    let usual = Policy { user_priority_max: PRIORITY_MAX, idle: OnIdle::Release, ..Policy::fair() };
     match bug {
         Some(Bug::StartsUnplanned) => Policy { planned_starts: PlannedStarts::AtMost(0), ..usual },
         Some(Bug::SharesIgnored) => Policy { share_between: ShareBetween::Nobody, ..usual },

@@ -14,8 +14,8 @@ use crate::bug::Bug;
 use crate::machine::{Agent, Claim, Forked, Told, Why};
 use crate::network::{Said, Sent, set_term};
 use crate::nodes::{Answer, Question};
-use crate::sim::Sim;
 use crate::sim::moves::found;
+use crate::sim::{Sim, picked};
 
 impl Sim {
     /// After how long an agent that has heard nothing says again what the node is.
@@ -218,7 +218,9 @@ impl Sim {
             Action::Change { task, generation, terms } => {
                 seen.extend(self.change(m, task, generation, &terms));
             }
-            Action::Pause { task, generation, .. } => self.tell(m, task, Told::Pause(generation)),
+            Action::Pause { task, generation, runs_on } => {
+                self.tell(m, task, Told::Pause(generation, runs_on));
+            }
             Action::Resume { task, generation, devices, .. } => {
                 self.note_presence(m, task, Presence::Resuming);
                 self.tell(m, task, Told::Resume(generation, devices));
@@ -442,9 +444,20 @@ impl Sim {
             capacity: machine.node.capacity.clone(),
             devices: agent.said.clone(),
             boot_id: format!("boot-{boot}"),
-            facts: Box::new(machine.node.facts.clone()),
+            facts: Box::new(machine.facts()),
         };
         self.say(m, report);
+    }
+
+    /// A program does not use its devices any more, or needs them again; its agent reports that.
+    pub(crate) fn idle(&mut self, m: usize, pick: u64) {
+        let machine = &mut self.machines[m];
+        let now = machine.clock(self.now);
+        let task = picked(&machine.may_be_idle(), pick);
+        let Some(claim) = task.and_then(|task| machine.claims.get_mut(&task)) else { return };
+        claim.idle_since = if claim.idle_since.is_some() { None } else { Some(now) };
+        self.totals.idle += u64::from(claim.idle_since.is_some());
+        self.say_inventory(m);
     }
 
     fn say(&mut self, m: usize, mut report: Report) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gpool_model::array::{ArrayEnds, ArraySpec};
 use gpool_model::command::RequestKey;
 use gpool_model::job::{BlobId, DependencyKind, JobState, Owner};
+use gpool_model::kind::Habits;
 use gpool_model::life::{Life, Retry, RetryOn};
 use gpool_model::record::EndedJob;
 use gpool_model::{
@@ -440,6 +441,11 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                 }),
                 preemptible: what.is("preemptible").then_some(true),
                 exits: exits(what).into(),
+                habits: Habits {
+                    idle_after: what.is("pauses").then_some(Millis::from_mins(30)),
+                    ..Habits::default()
+                }
+                .into(),
                 ..Life::default()
             },
             allow_unsatisfiable: true,

@@ -86,7 +86,9 @@ impl Sim {
                 }
                 self.go_on(m, task);
             }
-            Told::Pause(generation) => self.pause(m, task, generation, fails),
+            Told::Pause(generation, runs_on) => {
+                self.pause(m, task, (generation, runs_on), fails);
+            }
             Told::Resume(generation, devices) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
@@ -102,17 +104,37 @@ impl Sim {
         }
     }
 
-    fn pause(&mut self, m: usize, task: TaskId, generation: Generation, fails: bool) {
+    fn pause(
+        &mut self,
+        m: usize,
+        task: TaskId,
+        (generation, runs_on): (Generation, bool),
+        fails: bool,
+    ) {
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
-        let halted = claim.halted.map(|(generation, _)| generation).unwrap_or_default();
+        let (halted, was_paused) = claim.halted.unwrap_or_default();
         if generation < halted || claim.ending.is_some() {
             return;
         }
-        if fails && claim.paused_at.is_none() {
-            self.note_presence(m, task, Presence::Here);
-            let halting = Halting::NotPaused { why: "the driver refused".to_owned() };
-            return self.answer(m, task, Input::Halted { task, generation, halting });
+        let not_paused = Halting::NotPaused { why: "the driver refused".to_owned() };
+        let is_away = claim.by_node || claim.is_detached || claim.comes_to.is_some();
+        if runs_on && is_away {
+            claim.halted = Some((generation, was_paused));
+            self.totals.pauses_refused += 1;
+            return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
         }
+        if fails && claim.is_restoring {
+            // The order waits until the memory is back.
+            claim.is_resuming = false;
+            self.come_back(m, task);
+        }
+        let claim = &self.machines[m].claims[&task];
+        if fails && claim.paused_at.is_none() {
+            self.totals.pauses_refused += 1;
+            self.note_presence(m, task, Presence::Here);
+            return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
+        }
+        let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         claim.halted = Some((generation, true));
         self.totals.pauses += 1;
         self.stop_use(m, task);
