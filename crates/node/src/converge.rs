@@ -239,8 +239,10 @@ impl Converge {
     }
 
     /// New terms never launch a task. Their generation counts only once it is noted in the claim.
+    /// The server repeats terms that have no room yet.
     fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<Action> {
         match self.tasks.get(&task) {
+            Some(_) if !self.places.may_grow(task, terms) => Vec::new(),
             Some(known) if known.goes_on() && generation > known.generation => {
                 let mut actions = match self.places.is_waiting(task) {
                     true => self.changed(task, generation),

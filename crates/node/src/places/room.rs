@@ -1,5 +1,6 @@
 //! The memory of devices that is left for tasks.
 
+use gpool_model::agent::Terms;
 use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 use gpool_model::{Device, Slot, SlotPart};
@@ -29,6 +30,29 @@ impl Places {
     pub(super) fn is_share(&self, task: TaskId) -> bool {
         let mut slots = self.tasks.get(&task).into_iter().flat_map(|placed| &placed.seats.slots);
         slots.any(|slot| matches!(slot.part, SlotPart::Share { .. }))
+    }
+
+    /// Whether the devices that are booked for a running task have room for its new parts. The
+    /// server may give it the room of another share before that one has shrunk here. Guests do not
+    /// count: they leave.
+    pub fn may_grow(&self, task: TaskId, terms: &Terms) -> bool {
+        let is_present = |placed: &Placed| {
+            matches!(placed.state, State::Coming | State::Attaching | State::Running)
+        };
+        let Some(own) = self.tasks.get(&task).filter(|it| is_present(it)) else { return true };
+        let parts = own.seats.booked.iter().zip(own.seats.slots.iter().zip(&terms.parts));
+        parts.into_iter().all(|(booked, (slot, part))| {
+            let Some(device) = self.devices.iter().find(|it| it.uuid == *booked) else {
+                return true;
+            };
+            let others = self.tasks.iter().filter(|(other, it)| **other != task && is_present(it));
+            let others = others.flat_map(|(_, it)| it.seats.booked.iter().zip(&it.seats.slots));
+            let here = others.filter(|(on, _)| *on == booked);
+            let size = |part: SlotPart| part.memory_of(device.memory);
+            let taken =
+                here.map(|(_, slot)| size(slot.part)).fold(size(*part), Bytes::saturating_add);
+            size(*part) <= size(slot.part) || taken <= device.memory
+        })
     }
 
     /// The memory on a device of other tasks that left it and have not come to another one yet.

@@ -2,7 +2,7 @@
 
 use gpool_model::agent::{MoveIs, MoveReason, Order, Terms};
 use gpool_model::id::{Generation, Term};
-use gpool_node::converge::{Input, Moves};
+use gpool_node::converge::{Action, Input, Moves};
 
 use super::{Machine, share};
 use crate::converge::task;
@@ -52,5 +52,32 @@ fn a_share_waits_until_another_one_has_shrunk_for_it() {
         }));
         node.settle();
         assert_eq!(node.places(), [(1, vec![0]), (2, vec![0])], "{how:?}");
+    }
+}
+
+/// The server counts on the order to shrink, which may be lost and repeated after the one to grow.
+#[test]
+fn a_share_grows_once_another_one_has_shrunk_for_it() {
+    for how in [Moves::No, Moves::Freely] {
+        let mut node = Machine::with(1, how);
+        for number in [1, 2] {
+            node.run(number, vec![share(0, 40, 40)]);
+            node.start();
+        }
+        let change = |number: u64, size: u64| {
+            Input::Order(Order::Change {
+                term: Term(1),
+                task: task(number),
+                generation: Generation(2),
+                terms: Terms { limit: None, parts: vec![share(0, size, size).part] },
+            })
+        };
+        let mut is_changed = |number, size| {
+            let actions = node.converge.clone().step(change(number, size));
+            node.step(change(number, size));
+            actions.iter().any(|it| matches!(it, Action::Change { .. }))
+        };
+        let changed = [(2, 60), (1, 20), (2, 60)].map(|(number, size)| is_changed(number, size));
+        assert_eq!(changed, [false, true, true], "{how:?}");
     }
 }
