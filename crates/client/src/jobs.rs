@@ -8,8 +8,8 @@ use gpool_wire::array::Retried;
 use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::why::Forecast;
 use gpool_wire::{
-    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch, JobVerb,
-    List, Report, Time, Totals, Why, verb,
+    BulkAnswer, Document, IDEMPOTENCY_KEY, Job, JobChanged, JobCreate, JobEvent, JobPatch,
+    JobScript, JobVerb, List, Report, Time, Totals, Why, verb,
 };
 
 use crate::call::{Call, Client, escaped, of_job};
@@ -158,6 +158,14 @@ impl Client {
     /// See [`Error`].
     pub fn life(&self, id: &str) -> Result<List<JobEvent>, Error> {
         self.ask(&Call::get(&of_job(id, "/events")))
+    }
+
+    /// The script of a job, as it was submitted.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn script(&self, id: &str) -> Result<JobScript, Error> {
+        self.ask(&Call::get(&of_job(id, "/script")))
     }
 
     /// When a job will likely start, without changes that would let it start sooner.

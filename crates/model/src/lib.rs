@@ -119,7 +119,7 @@ pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
 pub use request::edit::JobPatch;
-pub use request::job::{JobRequest, Standing};
+pub use request::job::{JobRequest, Origin, Standing};
 pub use reservation::{Reservation, Reserved, Whom, Window};
 pub use reserve::{
     Affected, Consent, DeviceRef, DrainOutcome, DrainTarget, NewReservation, ReservationPatch,

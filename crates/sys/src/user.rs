@@ -54,7 +54,9 @@ pub fn groups(account: &Account) -> Vec<Vec<u8>> {
     gids.into_iter().filter_map(group_name).collect()
 }
 
-fn group_name(gid: u32) -> Option<Vec<u8>> {
+/// Returns the name of a group; `None` if it is unknown or the name service does not answer.
+#[must_use]
+pub fn group_name(gid: u32) -> Option<Vec<u8>> {
     let mut buffer = vec![0 as libc::c_char; 4096];
     loop {
         // SAFETY: `group` is plain data (pointers and numbers), and zeros are valid.

@@ -189,14 +189,7 @@ fn derived_name(script: Option<&Script>, command: &[String]) -> String {
 }
 
 pub(crate) fn read_script(written: &ScriptText) -> Result<Script, Refusal> {
-    let bytes = match (&written.text, &written.base64) {
-        (Some(text), None) => text.clone().into_bytes(),
-        (None, Some(text)) => {
-            STANDARD.decode(text).map_err(|error| invalid("script.base64", &error.to_string()))?
-        }
-        _ => return Err(invalid("script", "it needs one of text and base64")),
-    };
-    Script::new(&written.name, bytes)
+    Script::new(&written.name, written.bytes()?)
 }
 
 fn checked_umask(umask: u32) -> Result<u32, Refusal> {

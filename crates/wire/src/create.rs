@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gpool_model::Refusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::array::{Param, ParamTable};
+use crate::check::invalid;
 use crate::course::RetryAsked;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
@@ -225,6 +229,25 @@ pub struct JobCreate {
     /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
+    /// How the caller submitted the job, to show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// How the caller submitted a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Command line, without values of environment variables.
+    pub line: String,
+    /// Absolute path of the script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+}
+
+impl Origin {
+    /// Maximum number of characters in the command line.
+    pub const LINE_MAX: usize = 4096;
 }
 
 /// A script, as it is at submission.
@@ -239,6 +262,46 @@ pub struct ScriptText {
     /// Content of the script in base64, for scripts that are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
+}
+
+/// The script of a job, as it was submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct JobScript {
+    /// Name of the job.
+    pub name: String,
+    /// Text of the script. Absent if `base64` is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Content of the script in base64, if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+}
+
+impl JobScript {
+    /// The content of the script.
+    ///
+    /// # Errors
+    /// As for [`ScriptText::bytes`].
+    pub fn bytes(self) -> Result<Vec<u8>, Refusal> {
+        ScriptText { name: self.name, text: self.text, base64: self.base64 }.bytes()
+    }
+}
+
+impl ScriptText {
+    /// The content of the script.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] without a valid text or base64.
+    pub fn bytes(&self) -> Result<Vec<u8>, Refusal> {
+        match (&self.text, &self.base64) {
+            (Some(text), None) => Ok(text.clone().into_bytes()),
+            (None, Some(text)) => {
+                let bytes = STANDARD.decode(text);
+                bytes.map_err(|error| invalid("script.base64", &error.to_string()))
+            }
+            _ => Err(invalid("script", "it needs one of text and base64")),
+        }
+    }
 }
 
 fn is_false(flag: &bool) -> bool {

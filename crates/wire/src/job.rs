@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::array::{ArrayShown, ElementShown};
 use crate::cost::Cost;
 use crate::course::{Attempted, RetryAsked};
+use crate::create::Origin;
 use crate::eta::Eta;
 use crate::gang::GangShown;
 use crate::gpu::xid::JobXid;
@@ -266,6 +267,9 @@ pub struct Job {
     /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
+    /// How the caller submitted the job. Absent if the caller did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 /// Resource usage of a job.

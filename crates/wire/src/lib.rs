@@ -105,7 +105,7 @@ pub use audit::AuditEntry;
 pub use checked::{CheckedJob, Script};
 pub use chosen::LabelNodes;
 pub use course::{Attempted, RetryAsked};
-pub use create::{JobCreate, ScriptText};
+pub use create::{JobCreate, JobScript, Origin, ScriptText};
 pub use digest::{Digest, DigestJob, MessageBudget, MonthBudget};
 pub use envelope::{Document, List};
 pub use eta::{Calibration, Eta, ForecastState};

@@ -96,10 +96,23 @@ pub struct JobRequest {
     /// The schedulers that the job gets additional variables of; each once, in their order.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub compat: Rare<Vec<Compat>>,
+    /// How the caller submitted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<Origin>>,
     /// The initial standing. Admission moves it into the job's own record, [`crate::Job`], which
     /// changes far more often than the request.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub standing: Rare<Standing>,
+}
+
+/// How the caller submitted a job. It is only shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// The command line, without values of environment variables.
+    pub line: String,
+    /// The path of the script at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
 }
 
 /// The part of a request that [`crate::Job`] and [`crate::ArrayState`] hold once the job is
@@ -174,6 +187,7 @@ impl Default for JobRequest {
             life: Life::default(),
             allow_unsatisfiable: false,
             compat: Rare::default(),
+            origin: None,
             standing: Rare::default(),
         }
     }

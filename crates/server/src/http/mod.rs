@@ -48,6 +48,7 @@ mod projects;
 mod recovery;
 mod reservations;
 pub mod routes;
+mod script;
 mod simulate;
 mod simulated;
 mod submit;
@@ -134,6 +135,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(elements::retry))
         .routes(routes!(why::get))
         .routes(routes!(life::get))
+        .routes(routes!(script::get))
         .routes(routes!(job_metrics::get))
         .routes(routes!(history::report))
         .routes(routes!(history::totals))

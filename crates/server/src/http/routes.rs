@@ -87,6 +87,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/jobs/{id}/why", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/events", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/report", Role::Everybody),
+    route("GET", "/api/v1/jobs/{id}/script", Role::Owner),
     route("GET", "/api/v1/jobs/{id}/metrics", Role::Everybody),
     route("GET", "/api/v1/history/totals", Role::Everybody),
     route("GET", "/api/v1/gpus/history", Role::Everybody),

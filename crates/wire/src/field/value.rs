@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::amount::Written;
 use crate::array::{Param, ParamTable};
 use crate::course::RetryAsked;
-use crate::create::ScriptText;
+use crate::create::{Origin, ScriptText};
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
 
@@ -85,7 +85,8 @@ fixed!(
     BTreeMap<String, String>,
     Vec<Param>,
     Option<ParamTable>,
-    Option<Vec<serde_json::Value>>
+    Option<Vec<serde_json::Value>>,
+    Option<Origin>
 );
 
 impl Slot<'_> {

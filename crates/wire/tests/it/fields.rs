@@ -69,7 +69,8 @@ fn samples() -> Map<String, Value> {
         "notify": ["fail@https://host/path"],
         "allow_unsatisfiable": true,
         "umask": 18,
-        "compat": ["slurm"]
+        "compat": ["slurm"],
+        "origin": {"line": "sbatch a.sh", "script": "/home/ana/a.sh"}
     }"##,
     );
     let Value::Object(all) = all.unwrap() else { panic!("it is an object") };

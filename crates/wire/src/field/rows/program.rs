@@ -3,6 +3,7 @@
 use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, heading, written};
 use super::{field, join};
+use crate::create::Origin;
 use crate::{check, compat, launch, notify};
 
 /// The program and name of the job, and array elements.
@@ -260,5 +261,19 @@ pub(super) static PROGRAM: &[Field] = &[
             shown.compat = spec.compat.iter().map(|it| it.as_str().to_owned()).collect();
         },
         ..field!("compat", compat)
+    },
+    Field {
+        apply: |job, request| {
+            request.origin = job.origin.as_ref().map(check::checked_origin).transpose()?;
+            Ok(())
+        },
+        is_private: true,
+        show: |spec, _, shown| {
+            shown.origin = spec
+                .origin
+                .as_deref()
+                .map(|origin| Origin { line: origin.line.clone(), script: origin.script.clone() });
+        },
+        ..field!("origin", origin)
     },
 ];
