@@ -32,6 +32,8 @@ pub static SHIMS: &[Shim] = &[
     slurm::SREPORT,
     slurm::SSHARE,
     slurm::SPRIO,
+    slurm::SACCTMGR,
+    slurm::SSTAT,
     gflow::GFLOWD,
     gflow::GBATCH,
     gflow::GRUN,
@@ -60,14 +62,19 @@ pub fn called_as(first_word: &OsStr) -> Option<&'static Shim> {
 pub mod testing {
     pub use crate::gflow::gbatch::with_task_id;
     pub use crate::slurm::arrays::{in_row, ranges};
-    pub use crate::slurm::cells::Cell;
-    pub use crate::slurm::scontrol_show::expanded;
+    pub use crate::slurm::format::{Format, Part, Width};
+    pub use crate::slurm::hostlist::{compressed, expanded, sort as sort_hosts};
+    pub use crate::slurm::origin::of as origin;
+    pub use crate::slurm::sacct_fields::FIELDS as SACCT_FIELDS;
     pub use crate::slurm::scontrol_update::limit;
     pub use crate::slurm::select::ids;
+    pub use crate::slurm::sinfo_columns::COLUMNS as SINFO_COLUMNS;
     pub use crate::slurm::sprio::{Scale, factor};
-    pub use crate::slurm::squeue::{LONG, Part, START, USUAL, by_letters, by_names};
+    pub use crate::slurm::squeue::{LONG, START, USUAL};
+    pub use crate::slurm::squeue_columns::COLUMNS as SQUEUE_COLUMNS;
     pub use crate::slurm::sreport_lines as sreport;
     pub use crate::slurm::sshare;
     pub use crate::slurm::step::plan::{Asked, Host, Plan, Process, plan};
     pub use crate::slurm::step::turns::Turn;
+    pub use crate::slurm::tres::{Resources, cpus_per_task, n_tasks};
 }

@@ -59,8 +59,12 @@ pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Opti
             Ok(None)
         }
         Read::Said(said) if said.has("version") => {
-            let version = env!("CARGO_PKG_VERSION");
-            session.screen.data(&format!("gpool {version}, called as {}\n", spoken.name))?;
+            let shim = crate::find(spoken.name.split(' ').next().unwrap_or_default());
+            let version = match shim.map(|shim| shim.family) {
+                Some(Family::Slurm) => crate::slurm::version(),
+                _ => format!("gpool {}, called as {}", env!("CARGO_PKG_VERSION"), spoken.name),
+            };
+            session.screen.data(&format!("{version}\n"))?;
             Ok(None)
         }
         Read::Said(said) => Ok(Some(said)),

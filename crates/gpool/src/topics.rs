@@ -308,18 +308,23 @@ gpool exec 17 --rank 1 -- nvidia-smi",
         about: "Slurm's commands and #SBATCH lines",
         text: "
 gpool install-shims --slurm FOLDER creates sbatch srun salloc squeue scancel
-scontrol sinfo sacct seff sreport sshare sprio. Put FOLDER into PATH. --help of
-each lists its flags and their treatment, as does docs/using/compat.md.
+scontrol sinfo sacct sacctmgr sstat seff sreport sshare sprio. Put FOLDER into
+PATH. --help of each lists its flags and their treatment, as does
+docs/using/compat.md. squeue, sinfo, sacct and scontrol show know every letter
+and field of Slurm, and have --json.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working
                    folder
 squeue --me        also -j -n -p -t -o -O -l -r -i SECONDS --start; pools are
                    partitions
 scancel 17         also 17_4, 17_[1-3], --me, -n NAME, -t PENDING, -s USR1
-scontrol show job 17        also node, partition, hostnames; hold, release,
-                            requeue, suspend
+scontrol show job 17        also step, node, partition, config; hold, release,
+                            requeue, suspend, write batch_script 17
 scontrol update JobId=17 TimeLimit=2:00:00 Nice=50 JobName=x
-sacct -j 17 -X -P  since midnight, or -S and -E; --helpformat lists the fields
+sacct -j 17 -P     jobs and steps since midnight, or -S and -E; -X only jobs;
+                   --helpformat lists the fields
+sstat -j 17        usage of a running job
+sacctmgr list associations   projects as accounts, with their users
 sreport cluster AccountUtilizationByUser start=now-7days end=now -t Hours
                    GPU time; also Utilization, UserUtilizationByAccount, and
                    user TopUsage

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::completion;
 use super::shown::n_gpus;
 use crate::shim::{print, read};
-use crate::slurm::cells::{elapsed, long_time};
+use crate::slurm::times::{elapsed, long_time};
 
 static FLAGS: &[Flag] = &[
     row("all-users", 'a', Nothing, Covered, "of all users"),

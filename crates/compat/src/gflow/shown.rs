@@ -9,7 +9,7 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 use serde_json::{Map, Value, json};
 
-use crate::slurm::cells::{elapsed, long_time};
+use crate::slurm::times::{elapsed, long_time};
 
 /// The state of a job: gflow's abbreviation and word.
 #[must_use]

@@ -1,6 +1,8 @@
 //! Rows of array elements as in Slurm: one for each element that has started, and one for all
 //! waiting elements, `12_[4-9]`.
 
+use std::collections::BTreeSet;
+
 use gpool_cli::failure::Result;
 use gpool_cli::resolve::elements;
 use gpool_client::Client;
@@ -28,22 +30,22 @@ pub struct Shape {
 pub fn spread(client: &Client, jobs: Vec<Job>, shape: Shape) -> Result<Vec<Job>> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
-        match &job.array {
-            None => rows.push(job),
-            Some(array) => {
-                for states in TOGETHER.into_iter().filter(|_| !shape.is_spread) {
-                    if array.n_in(states) > 0 {
-                        rows.push(together(client, &job, states)?);
-                    }
-                }
-                let is_own = |state: &JobState| match TOGETHER.concat().contains(state) {
-                    true => shape.is_spread,
-                    false => shape.with_ended || !state.is_end(),
-                };
-                let states = words(JobState::ALL.into_iter().filter(is_own));
-                rows.extend(elements(client, &job.id, &states, 0, usize::MAX)?);
+        let Some(array) = &job.array else {
+            rows.push(job);
+            continue;
+        };
+        for states in TOGETHER.into_iter().filter(|states| array.n_in(states) > 0) {
+            let waiting = Waiting::of(client, &job, states)?;
+            match shape.is_spread {
+                true => rows.extend(waiting.one_by_one(client, &job, states)?),
+                false => rows.push(waiting.together(&job, states)),
             }
         }
+        let is_own = |state: &JobState| {
+            !TOGETHER.concat().contains(state) && (shape.with_ended || !state.is_end())
+        };
+        let states = words(JobState::ALL.into_iter().filter(is_own));
+        rows.extend(elements(client, &job.id, &states, 0, usize::MAX)?);
     }
     Ok(rows)
 }
@@ -52,29 +54,76 @@ fn words(states: impl Iterator<Item = JobState>) -> String {
     states.map(JobState::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The common row of all elements in these states: the array, with their indexes in its id.
-fn together(client: &Client, job: &Job, states: &[JobState]) -> Result<Job> {
-    let array = job.array.as_ref();
-    let is_whole = array.is_some_and(|array| array.n_in(states) == array.n_elements);
-    let (indexes, first) = if is_whole {
-        (array.map(|array| array.indexes.clone()).unwrap_or_default(), None)
-    } else {
-        let these = elements(client, &job.id, &words(states.iter().copied()), 0, usize::MAX)?;
-        let indexes = these.iter().filter_map(|job| job.element.as_ref());
-        (ranges(indexes.map(|element| element.index)), these.into_iter().next())
-    };
-    let most = array.and_then(|array| array.max_parallel);
-    let most = most.map(|most| format!("%{most}")).unwrap_or_default();
-    let state = states.last().copied().unwrap_or(JobState::Pending);
-    let reasons = first.map_or_else(|| job.reasons.clone(), |first| first.reasons);
-    Ok(Job {
-        id: format!("{}.[{indexes}{most}]", job.id),
-        state,
-        placement: Vec::new(),
-        started_at: None,
-        reasons,
-        ..job.clone()
-    })
+/// The elements of an array in some states. They differ in their indexes only, so they are not read
+/// one by one if they are the larger part of the array.
+struct Waiting {
+    indexes: Vec<u32>,
+    /// One of them.
+    first: Option<Job>,
+}
+
+impl Waiting {
+    fn of(client: &Client, job: &Job, states: &[JobState]) -> Result<Self> {
+        let read = |states: String, most| elements(client, &job.id, &states, 0, most);
+        let index = |job: &Job| job.element.as_ref().map(|element| element.index);
+        let own = || words(states.iter().copied());
+        let array = job.array.as_ref();
+        let all = array.and_then(|array| array.indexes.parse::<Indexes>().ok());
+        let is_most = array.is_some_and(|array| array.n_in(states) > array.n_elements / 2);
+        let Some(all) = all.filter(|_| is_most) else {
+            let these = read(own(), usize::MAX)?;
+            let indexes = these.iter().filter_map(index).collect();
+            return Ok(Self { indexes, first: these.into_iter().next() });
+        };
+        let others = JobState::ALL.into_iter().filter(|state| !states.contains(state));
+        let n_others = array.map_or(0, |array| array.n_elements - array.n_in(states));
+        let others: BTreeSet<u32> = match n_others {
+            0 => BTreeSet::new(),
+            _ => read(words(others), usize::MAX)?.iter().filter_map(index).collect(),
+        };
+        let indexes = all.from(0).map(|(_, index)| index).filter(|it| !others.contains(it));
+        Ok(Self { indexes: indexes.collect(), first: read(own(), 1)?.into_iter().next() })
+    }
+
+    /// A row for each element.
+    fn one_by_one(self, client: &Client, job: &Job, states: &[JobState]) -> Result<Vec<Job>> {
+        // The values of elements can change their names.
+        let Some(first) = self.first.filter(|first| first.name == job.name) else {
+            let states = words(states.iter().copied());
+            return elements(client, &job.id, &states, 0, usize::MAX);
+        };
+        let row = |index: u32| {
+            let mut row = first.clone();
+            row.id = format!("{}.{index}", job.id);
+            if let Some(element) = &mut row.element {
+                element.index = index;
+            }
+            row
+        };
+        Ok(self.indexes.into_iter().map(row).collect())
+    }
+
+    /// Their common row: the array, with their indexes in its id.
+    fn together(self, job: &Job, states: &[JobState]) -> Job {
+        let array = job.array.as_ref();
+        let is_whole = array.is_some_and(|array| array.n_in(states) == array.n_elements);
+        let indexes = match array.filter(|_| is_whole) {
+            Some(array) => array.indexes.clone(),
+            None => ranges(self.indexes.into_iter()),
+        };
+        let most = array.and_then(|array| array.max_parallel);
+        let most = most.map(|most| format!("%{most}")).unwrap_or_default();
+        let state = states.last().copied().unwrap_or(JobState::Pending);
+        let reasons = self.first.map_or_else(|| job.reasons.clone(), |first| first.reasons);
+        Job {
+            id: format!("{}.[{indexes}{most}]", job.id),
+            state,
+            placement: Vec::new(),
+            started_at: None,
+            reasons,
+            ..job.clone()
+        }
+    }
 }
 
 /// Indexes as ranges: `4-9,12`

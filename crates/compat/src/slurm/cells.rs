@@ -1,337 +1,481 @@
-//! Slurm's fields of a job, with one name for each; `squeue` and `sacct` have their own letters and
-//! names for them.
+//! Slurm's fields of a job, each as a function. The tables of `squeue`, `sacct`, `scontrol show`
+//! and of their JSON name them. `None` is no value: the tables have Slurm's text for it.
 
 use std::path::Path;
 
-use gpool_cli::render::clock::span;
-use gpool_cli::render::safe::safe;
+use gpool_cli::render::clock::{Clock, span};
 use gpool_cli::render::words;
 use gpool_cli::session::Session;
 use gpool_model::JobId;
 use gpool_model::job::JobState;
+use gpool_sys::user;
 use gpool_wire::{Job, Time, Usage};
 
-use super::tres::{self, cores, mebibytes};
+use super::hostlist;
+use super::states::{reason, state};
+use super::times::{self, elapsed, latest_end, likely_start, limit, long_time, time};
+use super::tres::{self, Resources, mebibytes};
 
 /// The partition of jobs without one: the pool of all nodes that are in no other pool.
 pub const DEFAULT_POOL: &str = "default";
 
-/// A field of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cell {
-    /// The project.
-    Account,
-    /// Allocated resources, once it has started.
-    AllocTres,
-    /// The job id, without the element.
-    ArrayId,
-    /// The index of the element, or N/A.
-    ArrayIndex,
-    /// The cluster; there is only one.
-    Cluster,
-    /// The command.
-    Command,
-    /// The note.
-    Comment,
-    /// The cores.
-    Cpus,
-    /// The cores times the run time.
-    CpuTime,
-    /// The cores times the run time in seconds.
-    CpuTimeRaw,
-    /// The dependencies.
-    Dependency,
-    /// The run time so far.
-    Elapsed,
-    /// The run time in seconds.
-    ElapsedRaw,
-    /// The end, or its latest time.
-    End,
-    /// The exit code and signal.
-    ExitCode,
-    /// The GPUs.
-    Gres,
-    /// The job id, with the element.
-    Id,
-    /// The job id as a single number.
-    IdRaw,
-    /// The time limit.
-    Limit,
-    /// The time limit with all digits.
-    LimitLong,
-    /// The time limit in minutes.
-    LimitRaw,
-    /// The remaining time.
-    Left,
-    /// The memory.
-    Memory,
-    /// The largest memory of a process.
-    MaxRss,
-    /// The name.
-    Name,
-    /// The nodes, or nothing.
-    Nodes,
-    /// The number of nodes.
-    NumNodes,
-    /// The pool.
-    Partition,
-    /// The waiting time.
-    Planned,
-    /// The priority.
-    Priority,
-    /// A field that gpool does not have.
-    Absent,
-    /// The reason why it waits.
-    Reason,
-    /// The requested resources.
-    ReqTres,
-    /// The number of earlier attempts.
-    Restarts,
-    /// The run time with all digits.
-    RunTime,
-    /// The file for standard error.
-    StdErr,
-    /// The file for standard output.
-    StdOut,
-    /// The CPU time in the kernel.
-    SystemCpu,
-    /// The number of tasks.
-    Tasks,
-    /// The CPU time in user mode.
-    UserCpu,
-    /// The nodes, or the reason why it waits.
-    Where,
-    /// The start, or its expected time.
-    Start,
-    /// The state in a word.
-    State,
-    /// The state in two letters.
-    StateShort,
-    /// The time of submission.
-    Submit,
-    /// The total CPU time.
-    TotalCpu,
-    /// The user.
-    User,
-    /// The working folder.
-    WorkDir,
+/// The cluster; there is only one.
+pub const CLUSTER: &str = "gpool";
+
+/// A row of a list: a job at a time.
+pub struct Row<'r> {
+    /// The job.
+    pub job: &'r Job,
+    /// The time of the list.
+    pub now: Time,
+    /// The clock that writes times.
+    pub clock: &'r Clock,
 }
 
-/// The state of a job: Slurm's abbreviation and word.
-#[must_use]
-pub fn state(job: &Job) -> (&'static str, &'static str) {
-    match job.state {
-        JobState::Held | JobState::Waiting | JobState::Pending => ("PD", "PENDING"),
-        JobState::Starting => ("CF", "CONFIGURING"),
-        JobState::Running => ("R", "RUNNING"),
-        JobState::Paused => ("S", "SUSPENDED"),
-        JobState::Stopping => ("CG", "COMPLETING"),
-        JobState::Succeeded => ("CD", "COMPLETED"),
-        JobState::Failed if job.cause.as_deref() == Some("oom") => ("OOM", "OUT_OF_MEMORY"),
-        JobState::Failed if job.cause.as_deref() == Some("launch_failed") => ("BF", "BOOT_FAIL"),
-        JobState::Failed => ("F", "FAILED"),
-        JobState::Cancelled => ("CA", "CANCELLED"),
-        JobState::TimedOut => ("TO", "TIMEOUT"),
-        JobState::Lost => ("NF", "NODE_FAIL"),
-    }
-}
-
-/// Whether a job is in a state as a user writes it: `PD`, `pending`.
-#[must_use]
-pub fn is_in(job: &Job, written: &str) -> bool {
-    let (short, long) = state(job);
-    written.eq_ignore_ascii_case(short)
-        || written.eq_ignore_ascii_case(long)
-        || written.eq_ignore_ascii_case("all")
-}
-
-/// The words for states that users may write.
-pub const STATES: [&str; 26] = [
-    "PD",
-    "PENDING",
-    "CF",
-    "CONFIGURING",
-    "R",
-    "RUNNING",
-    "S",
-    "SUSPENDED",
-    "CG",
-    "COMPLETING",
-    "CD",
-    "COMPLETED",
-    "OOM",
-    "OUT_OF_MEMORY",
-    "BF",
-    "BOOT_FAIL",
-    "F",
-    "FAILED",
-    "CA",
-    "CANCELLED",
-    "TO",
-    "TIMEOUT",
-    "NF",
-    "NODE_FAIL",
-    "PR",
-    "PREEMPTED",
-];
-
-/// Slurm's word for each reason of gpool.
-///
-/// Source: the table of reason codes in the design, after the manual of squeue.
-const REASONS: &[(&str, &str)] = &[
-    ("gpus_not_free", "Resources"),
-    ("gpus_not_free_together", "Resources"),
-    ("gpu_model_missing", "Resources"),
-    ("gpu_memory_too_small", "Resources"),
-    ("cpu_or_mem_short", "Resources"),
-    ("slots_kept_for_gpus", "Resources"),
-    ("user_slots", "AssocMaxJobsLimit"),
-    ("unmanaged_process", "Resources"),
-    ("gpu_unhealthy", "Resources"),
-    ("gpu_not_allowed", "Resources"),
-    ("ahead_in_order", "Priority"),
-    ("reserved_for_other", "Reservation"),
-    ("maintenance_soon", "ReqNodeNotAvail"),
-    ("node_drained", "NodeDown"),
-    ("agent_unreachable", "NodeDown"),
-    ("quota_user", "AssocMaxJobsLimit"),
-    ("quota_user_in_project", "AssocMaxJobsLimit"),
-    ("not_reserved", "Reservation"),
-    ("quota_project", "AssocGrpGRES"),
-    ("gpu_time_had", "Priority"),
-    ("preemption_grace", "Resources"),
-    ("group_parallel_limit", "JobArrayTaskLimit"),
-    ("waits_for_job", "Dependency"),
-    ("dependency_failed", "DependencyNeverSatisfied"),
-    ("begin_time", "BeginTime"),
-    ("held_by_user", "JobHeldUser"),
-    ("held_by_admin", "JobHeldAdmin"),
-    ("set_aside", "JobHeldUser"),
-    ("over_budget", "AssocGrpBillingMinutes"),
-    ("backoff_after_failure", "BeginTime"),
-    ("license_or_token", "Licenses"),
-];
-
-/// Slurm's word for why a job waits, or how it failed.
-#[must_use]
-pub fn reason(job: &Job) -> String {
-    match job.state {
-        JobState::Failed => "NonZeroExitCode".to_owned(),
-        JobState::TimedOut => "TimeLimit".to_owned(),
-        _ => match job.reasons.first() {
-            None => "None".to_owned(),
-            Some(reason) => {
-                let known = REASONS.iter().find(|(code, _)| *code == reason.code);
-                known.map_or_else(|| camel(&reason.code), |(_, word)| (*word).to_owned())
-            }
-        },
-    }
-}
-
-fn camel(code: &str) -> String {
-    let part = |part: &str| {
-        let mut letters = part.chars();
-        let first = letters.next().map(|c| c.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect::<String>()
-    };
-    code.split('_').map(part).collect()
-}
-
-impl Cell {
-    /// The text of the field.
+impl<'r> Row<'r> {
+    /// The row of a job.
     #[must_use]
-    pub fn text(self, job: &Job, session: &Session) -> String {
-        let now = session.view().now;
-        let moment = |at: Option<Time>, absent: &str| {
-            at.map_or_else(|| absent.to_owned(), |at| session.screen.clock.plain(at))
-        };
-        let id = || job.id.replace('.', "_");
-        let text = match self {
-            Self::Account => job.project.clone(),
-            Self::AllocTres => tres::allocated(job),
-            Self::ArrayId => job.id.split('.').next().unwrap_or_default().to_owned(),
-            Self::ArrayIndex => {
-                job.id.split_once('.').map_or("N/A", |(_, element)| element).to_owned()
-            }
-            Self::Cluster => "gpool".to_owned(),
-            Self::Command if job.script => job.name.clone(),
-            Self::Command => words::command(&job.command),
-            Self::Comment => job.note.clone().unwrap_or_else(|| "(null)".to_owned()),
-            Self::Cpus => cores(job).to_string(),
-            Self::CpuTime => long_time(elapsed(job, now).unwrap_or(0) * cores(job)),
-            Self::CpuTimeRaw => (elapsed(job, now).unwrap_or(0) * cores(job)).to_string(),
-            Self::Dependency => dependency(job),
-            Self::Elapsed => elapsed(job, now).map_or("0:00".to_owned(), time),
-            Self::ElapsedRaw => elapsed(job, now).unwrap_or(0).to_string(),
-            Self::End => moment(job.ended_at.or_else(|| latest_end(job)), "N/A"),
-            Self::ExitCode => exit_code(job),
-            Self::Gres => gres(job),
-            Self::Id => id(),
-            Self::IdRaw => {
-                job.id.parse::<JobId>().map_or_else(|_| id(), |id| id.plain().to_string())
-            }
-            Self::Limit => limit(job).map_or("UNLIMITED".to_owned(), time),
-            Self::LimitLong => limit(job).map_or("UNLIMITED".to_owned(), long_time),
-            Self::LimitRaw => {
-                limit(job).map_or("UNLIMITED".to_owned(), |seconds| (seconds / 60).to_string())
-            }
-            Self::Left => limit(job).map_or("UNLIMITED".to_owned(), |limit| {
-                time(limit.saturating_sub(elapsed(job, now).unwrap_or(0)))
-            }),
-            Self::Memory => job.mem.map_or("0".to_owned(), mebibytes),
-            Self::MaxRss => {
-                job.usage.map_or_else(String::new, |usage| format!("{}K", usage.memory_peak / 1024))
-            }
-            Self::Name => job.name.clone(),
-            Self::Nodes => nodes(job),
-            Self::NumNodes => tres::n_nodes(job).to_string(),
-            Self::Partition => job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned(),
-            Self::Planned => long_time(span(job.waited_s).get() / 1000),
-            Self::Priority => job.priority.to_string(),
-            Self::Absent => "N/A".to_owned(),
-            Self::Reason => reason(job),
-            Self::ReqTres => tres::asked(job),
-            Self::Restarts => job.attempt.saturating_sub(1).to_string(),
-            Self::RunTime => long_time(elapsed(job, now).unwrap_or(0)),
-            Self::StdErr => file(job, job.stderr.as_deref()),
-            Self::StdOut => file(job, job.stdout.as_deref()),
-            Self::SystemCpu => cpu_time(job, |usage| usage.cpu_system_s),
-            Self::Tasks => tres::n_tasks(job).to_string(),
-            Self::UserCpu => cpu_time(job, |usage| usage.cpu_user_s),
-            Self::Where => place(job),
-            Self::Start => moment(job.started_at.or_else(|| likely_start(job)), "N/A"),
-            Self::State => state(job).1.to_owned(),
-            Self::StateShort => state(job).0.to_owned(),
-            Self::Submit => moment(Some(job.submitted_at), "N/A"),
-            Self::TotalCpu => cpu_time(job, |usage| usage.cpu_user_s + usage.cpu_system_s),
-            Self::User => job.user.clone(),
-            Self::WorkDir => job.directory.clone().unwrap_or_else(|| "(null)".to_owned()),
-        };
-        safe(&text).into_owned()
+    pub fn of(job: &'r Job, session: &'r Session) -> Self {
+        Self { job, now: session.view().now, clock: &session.screen.clock }
     }
+}
+
+/// The content of a field, without escapes.
+pub type Cell = fn(&Row<'_>) -> Option<String>;
+
+/// A field that gpool does not have.
+pub fn none(_: &Row<'_>) -> Option<String> {
+    None
+}
+
+pub fn account(row: &Row<'_>) -> Option<String> {
+    Some(row.job.project.clone())
+}
+
+pub fn allocated(row: &Row<'_>) -> Option<String> {
+    Resources::allocated(row.job).map(|held| held.text())
+}
+
+pub fn array_id(row: &Row<'_>) -> Option<String> {
+    Some(number(row.job).to_owned())
+}
+
+/// The id without the element.
+fn number(job: &Job) -> &str {
+    job.id.split('.').next().unwrap_or_default()
+}
+
+pub fn array_index(row: &Row<'_>) -> Option<String> {
+    row.job.id.split_once('.').map(|(_, element)| element.trim_matches(['[', ']']).to_owned())
+}
+
+pub fn batch_flag(row: &Row<'_>) -> Option<String> {
+    Some(u8::from(row.job.script).to_string())
+}
+
+pub fn batch_host(row: &Row<'_>) -> Option<String> {
+    row.job.placement.first().map(|placed| placed.node.clone())
+}
+
+pub fn cluster(_: &Row<'_>) -> Option<String> {
+    Some(CLUSTER.to_owned())
+}
+
+/// The path of the script with its arguments, or the program with its arguments.
+pub fn command(row: &Row<'_>) -> Option<String> {
+    let job = row.job;
+    if !job.script {
+        return (!job.command.is_empty()).then(|| words::command(&job.command));
+    }
+    let script = job.origin.as_ref().and_then(|origin| origin.script.clone());
+    let script = script.unwrap_or_else(|| job.name.clone());
+    let words: Vec<String> = std::iter::once(script).chain(job.command.iter().cloned()).collect();
+    Some(words::command(&words))
+}
+
+pub fn comment(row: &Row<'_>) -> Option<String> {
+    row.job.note.clone()
+}
+
+pub fn cpus(row: &Row<'_>) -> Option<String> {
+    Some(Resources::of(row.job).cpus.to_string())
+}
+
+pub fn requested_cpus(row: &Row<'_>) -> Option<String> {
+    Some(Resources::requested(row.job).cpus.to_string())
+}
+
+pub fn cpus_per_task(row: &Row<'_>) -> Option<String> {
+    Some(tres::cpus_per_task(row.job).to_string())
+}
+
+/// The cores of each node.
+pub fn min_cpus(row: &Row<'_>) -> Option<String> {
+    let all = Resources::requested(row.job);
+    Some(all.cpus.div_ceil(all.nodes.max(1)).to_string())
+}
+
+fn core_seconds(row: &Row<'_>) -> u64 {
+    elapsed(row.job, row.now).unwrap_or(0).saturating_mul(Resources::of(row.job).cpus)
+}
+
+pub fn cpu_time(row: &Row<'_>) -> Option<String> {
+    Some(long_time(core_seconds(row)))
+}
+
+pub fn cpu_time_raw(row: &Row<'_>) -> Option<String> {
+    Some(core_seconds(row).to_string())
+}
+
+pub fn deadline(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.deadline)
+}
+
+pub fn dependency(row: &Row<'_>) -> Option<String> {
+    let job = row.job;
+    if job.after.is_empty() || job.started_at.is_some() {
+        return None;
+    }
+    let one = |after: &String| {
+        let (kind, id) = after.split_once(':').unwrap_or(("ok", after));
+        let kind = match kind {
+            "fail" => "afternotok",
+            "end" => "afterany",
+            "each" => "aftercorr",
+            "start" => "after",
+            _ => "afterok",
+        };
+        format!("{kind}:{}(unfulfilled)", id.replace('.', "_"))
+    };
+    Some(job.after.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
+/// The run time so far: `0:05`.
+pub fn time_used(row: &Row<'_>) -> Option<String> {
+    Some(elapsed(row.job, row.now).map_or("0:00".to_owned(), time))
+}
+
+/// The run time so far: `00:00:05`.
+pub fn run_time(row: &Row<'_>) -> Option<String> {
+    Some(long_time(elapsed(row.job, row.now).unwrap_or(0)))
+}
+
+pub fn run_time_raw(row: &Row<'_>) -> Option<String> {
+    Some(elapsed(row.job, row.now).unwrap_or(0).to_string())
+}
+
+/// When it can start at the earliest.
+pub fn eligible(row: &Row<'_>) -> Option<String> {
+    moment(row, eligible_at(row.job))
+}
+
+/// When it can start at the earliest; held and dependent jobs have no such time.
+pub fn eligible_at(job: &Job) -> Option<Time> {
+    let waits = job.started_at.is_none() && matches!(job.state, JobState::Held | JobState::Waiting);
+    job.begin.or_else(|| (!waits).then_some(job.submitted_at))
+}
+
+/// The end, or its latest time; `NONE` for a running job without a limit.
+pub fn end_expected(row: &Row<'_>) -> Option<String> {
+    let job = row.job;
+    let is_endless = || (job.started_at.is_some()).then(|| "NONE".to_owned());
+    moment(row, job.ended_at.or_else(|| latest_end(job))).or_else(is_endless)
+}
+
+/// The end, or its latest time.
+pub fn end_latest(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.ended_at.or_else(|| latest_end(row.job)))
+}
+
+pub fn end(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.ended_at)
+}
+
+pub fn excluded_nodes(row: &Row<'_>) -> Option<String> {
+    (!row.job.not_node.is_empty()).then(|| hostlist::compressed(&row.job.not_node))
+}
+
+/// Exit code and signal: `0:0`.
+pub fn exit_code(row: &Row<'_>) -> Option<String> {
+    Some(match (row.job.signal, row.job.exit_code) {
+        (Some(signal), _) => format!("0:{signal}"),
+        (None, Some(code)) => format!("{code}:0"),
+        (None, None) => "0:0".to_owned(),
+    })
+}
+
+pub fn features(row: &Row<'_>) -> Option<String> {
+    (!row.job.rules.is_empty()).then(|| row.job.rules.join("&"))
+}
+
+/// The number of the user's primary group. The largest number stands for an unknown one.
+pub fn gid(row: &Row<'_>) -> Option<String> {
+    Some(user::account_named(&row.job.user).map_or(u32::MAX - 1, |it| it.gid).to_string())
+}
+
+pub fn group(row: &Row<'_>) -> Option<String> {
+    let account = user::account_named(&row.job.user)?;
+    let name = user::group_name(account.gid)?;
+    String::from_utf8(name).ok()
+}
+
+pub fn gpus_per_node(row: &Row<'_>) -> Option<String> {
+    tres::gpus_per_node(row.job)
+}
+
+/// The id with the element: `7_4`.
+pub fn id(row: &Row<'_>) -> Option<String> {
+    Some(row.job.id.replace('.', "_"))
+}
+
+/// The id as a number; for a row of waiting elements, the id of the array.
+pub fn id_raw(row: &Row<'_>) -> Option<String> {
+    Some(plain_id(row.job).to_string())
+}
+
+/// The id as a number.
+#[must_use]
+pub fn plain_id(job: &Job) -> u64 {
+    let plain = job.id.parse::<JobId>().map(JobId::plain);
+    plain.unwrap_or_else(|_| number(job).parse().unwrap_or(0))
+}
+
+pub fn limit_short(row: &Row<'_>) -> Option<String> {
+    limit(row.job).map(time)
+}
+
+pub fn limit_long(row: &Row<'_>) -> Option<String> {
+    limit(row.job).map(long_time)
+}
+
+pub fn limit_minutes(row: &Row<'_>) -> Option<String> {
+    limit(row.job).map(|seconds| (seconds / 60).to_string())
+}
+
+pub fn left(row: &Row<'_>) -> Option<String> {
+    let left = limit(row.job)?.saturating_sub(elapsed(row.job, row.now).unwrap_or(0));
+    Some(time(left))
+}
+
+/// The memory of each node.
+pub fn min_memory(row: &Row<'_>) -> Option<String> {
+    let memory = row.job.mem.filter(|memory| *memory > 0)?;
+    Some(mebibytes(memory.saturating_mul(tres::places_per_node(row.job))))
+}
+
+pub fn requested_memory(row: &Row<'_>) -> Option<String> {
+    Resources::requested(row.job).memory.map(mebibytes)
+}
+
+pub fn name(row: &Row<'_>) -> Option<String> {
+    Some(row.job.name.clone())
+}
+
+pub fn nice(row: &Row<'_>) -> Option<String> {
+    Some(row.job.priority.saturating_neg().to_string())
+}
+
+pub fn nodes(row: &Row<'_>) -> Option<String> {
+    Some(hostlist::compressed(&tres::nodes(row.job)))
+}
+
+pub fn n_nodes(row: &Row<'_>) -> Option<String> {
+    Some(Resources::of(row.job).nodes.to_string())
+}
+
+pub fn n_requested_nodes(row: &Row<'_>) -> Option<String> {
+    Some(Resources::requested(row.job).nodes.to_string())
+}
+
+pub fn n_tasks(row: &Row<'_>) -> Option<String> {
+    Some(tres::n_tasks(row.job).to_string())
+}
+
+pub fn n_tasks_per_node(row: &Row<'_>) -> Option<String> {
+    let nodes = Resources::requested(row.job).nodes;
+    Some(tres::n_tasks(row.job).div_ceil(nodes.max(1)).to_string())
+}
+
+/// `NO` for a job that runs alone on its nodes.
+pub fn oversubscribe(row: &Row<'_>) -> Option<String> {
+    Some(if row.job.exclusive { "NO" } else { "OK" }.to_owned())
+}
+
+pub fn partition(row: &Row<'_>) -> Option<String> {
+    Some(row.job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned())
+}
+
+pub fn waiting(row: &Row<'_>) -> Option<String> {
+    Some(long_time(waited(row.job)))
+}
+
+pub fn waiting_seconds(row: &Row<'_>) -> Option<String> {
+    Some(waited(row.job).to_string())
+}
+
+fn waited(job: &Job) -> u64 {
+    span(job.waited_s).get() / 1000
+}
+
+fn waiting_cores(row: &Row<'_>) -> u64 {
+    waited(row.job).saturating_mul(Resources::of(row.job).cpus)
+}
+
+pub fn waiting_core_time(row: &Row<'_>) -> Option<String> {
+    Some(long_time(waiting_cores(row)))
+}
+
+pub fn waiting_core_seconds(row: &Row<'_>) -> Option<String> {
+    Some(waiting_cores(row).to_string())
+}
+
+pub fn priority(row: &Row<'_>) -> Option<String> {
+    Some(row.job.priority.to_string())
+}
+
+/// Limits come from projects, so there is one quality of service.
+pub fn qos(_: &Row<'_>) -> Option<String> {
+    Some("normal".to_owned())
+}
+
+pub fn why(row: &Row<'_>) -> Option<String> {
+    Some(reason(row.job))
+}
+
+pub fn requested(row: &Row<'_>) -> Option<String> {
+    Some(Resources::requested(row.job).text())
+}
+
+/// The allocated resources, or the requested ones before the start.
+pub fn resources(row: &Row<'_>) -> Option<String> {
+    Some(Resources::of(row.job).text())
+}
+
+pub fn requested_nodes(row: &Row<'_>) -> Option<String> {
+    (!row.job.node.is_empty()).then(|| hostlist::compressed(&row.job.node))
+}
+
+pub fn requeue(row: &Row<'_>) -> Option<String> {
+    Some(u8::from(row.job.requeue.unwrap_or(false)).to_string())
+}
+
+pub fn restarts(row: &Row<'_>) -> Option<String> {
+    Some(row.job.attempt.saturating_sub(1).to_string())
+}
+
+pub fn start(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.started_at)
+}
+
+/// The start, or its expected time.
+pub fn start_expected(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.started_at.or_else(|| likely_start(row.job)))
+}
+
+pub fn state_long(row: &Row<'_>) -> Option<String> {
+    Some(state(row.job).1.to_owned())
+}
+
+pub fn state_short(row: &Row<'_>) -> Option<String> {
+    Some(state(row.job).0.to_owned())
+}
+
+pub fn stderr(row: &Row<'_>) -> Option<String> {
+    file(row.job, row.job.stderr.as_deref())
+}
+
+pub fn stdin(row: &Row<'_>) -> Option<String> {
+    Some(file(row.job, row.job.stdin.as_deref()).unwrap_or_else(|| "/dev/null".to_owned()))
+}
+
+pub fn stdout(row: &Row<'_>) -> Option<String> {
+    file(row.job, row.job.stdout.as_deref())
+}
+
+pub fn submit(row: &Row<'_>) -> Option<String> {
+    moment(row, Some(row.job.submitted_at))
+}
+
+/// The command line that submitted it.
+pub fn submit_line(row: &Row<'_>) -> Option<String> {
+    row.job.origin.as_ref().map(|origin| origin.line.clone()).or_else(|| command(row))
+}
+
+pub fn suspended_since(row: &Row<'_>) -> Option<String> {
+    moment(row, row.job.paused_since)
+}
+
+pub fn throttle(row: &Row<'_>) -> Option<String> {
+    row.job.array.as_ref()?.max_parallel.map(|most| most.to_string())
+}
+
+/// The user's number. The largest number stands for an unknown one.
+pub fn uid(row: &Row<'_>) -> Option<String> {
+    Some(uid_of(&row.job.user).to_string())
+}
+
+/// The number of a user.
+#[must_use]
+pub fn uid_of(name: &str) -> u32 {
+    user::account_named(name).map_or(u32::MAX - 1, |account| account.uid)
+}
+
+/// `ana(1000)`
+pub fn user_with_uid(row: &Row<'_>) -> Option<String> {
+    Some(format!("{}({})", row.job.user, uid_of(&row.job.user)))
+}
+
+/// `staff(50)`
+pub fn group_with_gid(row: &Row<'_>) -> Option<String> {
+    let group = group(row).unwrap_or_else(|| row.job.user.clone());
+    Some(format!("{group}({})", gid(row)?))
+}
+
+pub fn user(row: &Row<'_>) -> Option<String> {
+    Some(row.job.user.clone())
+}
+
+pub fn system_cpu(row: &Row<'_>) -> Option<String> {
+    Some(used(row, |usage| usage.cpu_system_s))
+}
+
+pub fn total_cpu(row: &Row<'_>) -> Option<String> {
+    Some(used(row, |usage| usage.cpu_user_s + usage.cpu_system_s))
+}
+
+pub fn user_cpu(row: &Row<'_>) -> Option<String> {
+    Some(used(row, |usage| usage.cpu_user_s))
+}
+
+fn used(row: &Row<'_>, of: fn(Usage) -> f64) -> String {
+    times::cpu_time(row.job.usage.map_or(0, |usage| span(of(usage)).get()))
 }
 
 /// The nodes, or why it does not run.
-fn place(job: &Job) -> String {
-    match job.state {
+pub fn place(row: &Row<'_>) -> Option<String> {
+    match row.job.state {
         JobState::Running
         | JobState::Stopping
         | JobState::Starting
         | JobState::Succeeded
-        | JobState::Paused => nodes(job),
-        _ => format!("({})", reason(job)),
+        | JobState::Paused => nodes(row),
+        _ => Some(format!("({})", reason(row.job))),
     }
 }
 
-fn cpu_time(job: &Job, of: impl Fn(Usage) -> f64) -> String {
-    let seconds = job.usage.map_or(0, |usage| span(of(usage)).get() / 1000);
-    long_time(seconds)
+pub fn work_dir(row: &Row<'_>) -> Option<String> {
+    row.job.directory.clone()
 }
 
-/// The path of a job's file, with its folder and expanded `%` patterns; `(null)` if gpool keeps the
+fn moment(row: &Row<'_>, at: Option<Time>) -> Option<String> {
+    at.map(|at| row.clock.plain(at))
+}
+
+/// The path of a job's file, with its folder and expanded `%` patterns; `None` if gpool keeps the
 /// output.
-fn file(job: &Job, path: Option<&str>) -> String {
-    let Some(path) = path else { return "(null)".to_owned() };
+#[must_use]
+pub fn file(job: &Job, path: Option<&str>) -> Option<String> {
+    let path = path?;
     let (array, element) = job.id.split_once('.').unwrap_or((&job.id, "0"));
     let node = job.placement.first().map_or("", |placed| placed.node.as_str());
     let mut filled = String::new();
@@ -350,85 +494,5 @@ fn file(job: &Job, path: Option<&str>) -> String {
         }
     }
     let folder = job.directory.as_deref().unwrap_or("/");
-    Path::new(folder).join(filled).to_string_lossy().into_owned()
-}
-
-/// The time limit in seconds.
-fn limit(job: &Job) -> Option<u64> {
-    job.time_limit.map(|limit| span(limit).get() / 1000)
-}
-
-/// The run time in seconds.
-pub fn elapsed(job: &Job, now: Time) -> Option<u64> {
-    let started = job.started_at?;
-    Some(job.ended_at.unwrap_or(now).0.since(started.0).get() / 1000)
-}
-
-fn latest_end(job: &Job) -> Option<Time> {
-    let limit = job.time_limit.filter(|_| job.ended_at.is_none())?;
-    Some(Time(job.started_at?.0.after(span(limit))))
-}
-
-/// The expected start: the median of the forecast.
-fn likely_start(job: &Job) -> Option<Time> {
-    serde_json::to_value(&job.eta).ok()?.get("p50")?.as_str()?.parse().ok()
-}
-
-/// The nodes on which it runs or ran.
-fn nodes(job: &Job) -> String {
-    let names: Vec<&str> = job.placement.iter().map(|placed| placed.node.as_str()).collect();
-    names.join(",")
-}
-
-fn gres(job: &Job) -> String {
-    match job.gpus.as_str() {
-        "0" | "" => "N/A".to_owned(),
-        gpus => format!("gres:gpu:{gpus}"),
-    }
-}
-
-fn dependency(job: &Job) -> String {
-    if job.after.is_empty() || job.started_at.is_some() {
-        return "(null)".to_owned();
-    }
-    let one = |after: &String| {
-        let (kind, id) = after.split_once(':').unwrap_or(("ok", after));
-        let kind = match kind {
-            "fail" => "afternotok",
-            "end" => "afterany",
-            "each" => "aftercorr",
-            _ => "afterok",
-        };
-        format!("{kind}:{}(unfulfilled)", id.replace('.', "_"))
-    };
-    job.after.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-/// Exit code and signal: `0:0`.
-fn exit_code(job: &Job) -> String {
-    match (job.signal, job.exit_code) {
-        (Some(signal), _) => format!("0:{signal}"),
-        (None, Some(code)) => format!("{code}:0"),
-        (None, None) => "0:0".to_owned(),
-    }
-}
-
-/// A time in short form: `0:05`, `1:02:03`, `2-03:04:05`.
-#[must_use]
-pub fn time(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86400, seconds % 86400);
-    let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes}:{seconds:02}"),
-        (0, _) => format!("{hours}:{minutes:02}:{seconds:02}"),
-        _ => format!("{days}-{hours:02}:{minutes:02}:{seconds:02}"),
-    }
-}
-
-/// A time with all digits: `00:00:05`, `2-03:04:05`.
-#[must_use]
-pub fn long_time(seconds: u64) -> String {
-    let days = seconds / 86400;
-    let rest = format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    if days > 0 { format!("{days}-{rest}") } else { rest }
+    Some(Path::new(folder).join(filled).to_string_lossy().into_owned())
 }

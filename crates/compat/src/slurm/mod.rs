@@ -6,26 +6,51 @@ use crate::shim::{Family, Shim};
 
 pub(crate) mod arrays;
 pub(crate) mod cells;
-mod letters;
+pub(crate) mod format;
+pub(crate) mod hostlist;
+mod job_record;
+mod json;
+mod json_accounting;
+mod json_job;
+mod json_nodes;
+pub(crate) mod node_cells;
+mod node_record;
+pub(crate) mod origin;
+mod record;
 mod sacct;
+pub(crate) mod sacct_fields;
+mod sacctmgr;
+mod sacctmgr_fields;
 mod salloc;
 mod sbatch;
 mod scancel;
 mod scontrol;
-pub(crate) mod scontrol_show;
+mod scontrol_more;
+mod scontrol_show;
 pub(crate) mod scontrol_update;
 mod seff;
 pub(crate) mod select;
 mod sinfo;
+pub(crate) mod sinfo_columns;
 pub(crate) mod sprio;
 pub(crate) mod squeue;
+pub(crate) mod squeue_columns;
 mod sreport;
 pub mod sreport_lines;
 mod srun;
 pub mod sshare;
+mod sstat;
+mod states;
 pub mod step;
+mod steps;
 mod table;
-mod tres;
+pub(crate) mod times;
+pub(crate) mod tres;
+
+/// The version that commands print: that of the Slurm whose form their output has.
+pub(crate) fn version() -> String {
+    format!("slurm {} (gpool {})", json::SLURM.join("."), env!("CARGO_PKG_VERSION"))
+}
 
 /// Submits a script.
 pub const SBATCH: Shim =
@@ -63,3 +88,13 @@ pub const SSHARE: Shim =
 /// Shows the sort keys of pending jobs.
 pub const SPRIO: Shim =
     Shim { name: "sprio", family: Family::Slurm, run: sprio::run, spoken: &[&sprio::SPOKEN] };
+/// Shows accounts, users and associations.
+pub const SACCTMGR: Shim = Shim {
+    name: "sacctmgr",
+    family: Family::Slurm,
+    run: sacctmgr::run,
+    spoken: &[&sacctmgr::SPOKEN],
+};
+/// Shows the usage of running jobs.
+pub const SSTAT: Shim =
+    Shim { name: "sstat", family: Family::Slurm, run: sstat::run, spoken: &[&sstat::SPOKEN] };

@@ -2,20 +2,25 @@
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
-use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Job, Time, catalogue};
 
-use super::cells::{Cell, elapsed, long_time};
+use super::cells::Row;
+use super::json::{Parser, command_line};
+use super::json_accounting;
+use super::sacct_fields::{Content, FIELDS};
 use super::select::Filter;
-use super::table::{Field, picked, text};
+use super::steps::Step;
+use super::table::{help_format, picked, text};
 use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects").also(&["accounts"]),
-    row("allocations", 'X', Nothing, Covered, "a job has no steps, so there are no others"),
+    row("allocations", 'X', Nothing, Covered, "only jobs, without their steps"),
     row("allclusters", 'L', Nothing, Ignored, "a server has one cluster"),
     row("allusers", 'a', Nothing, Covered, "of all users"),
     row("brief", 'b', Nothing, Covered, "JobID,State,ExitCode"),
@@ -24,10 +29,10 @@ static FLAGS: &[Flag] = &[
     row("delimiter", '\0', Value, Covered, "with --parsable"),
     row("duplicates", 'D', Nothing, Ignored, "IDs are unique"),
     row("endtime", 'E', Value, Covered, "submitted until"),
-    row("format", 'o', Value, Approximated, "the fields of --helpformat, NAME%WIDTH"),
+    row("format", 'o', Value, Covered, "all fields of Slurm, NAME%WIDTH"),
     row("helpformat", 'e', Nothing, Covered, "lists the fields"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element"),
-    row("json", '\0', Nothing, Instead, "gpool queue --state all --json"),
+    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41"),
     row("long", 'l', Nothing, Covered, "more fields"),
     row("name", '\0', Value, Covered, "of these names"),
     row("noconvert", '\0', Nothing, Ignored, "memory is in K"),
@@ -45,7 +50,7 @@ static FLAGS: &[Flag] = &[
     row("user", 'u', Value, Covered, "of these users").also(&["uid"]),
     row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("yaml", '\0', Nothing, Instead, "gpool queue --state all --json"),
+    row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
 /// `sacct`.
@@ -61,57 +66,6 @@ const BRIEF: &str = "JobID,State,ExitCode";
 const LONG: &str = "JobID,JobName,Partition,User,Account,AllocCPUS,ReqMem,MaxRSS,Submit,Start,End,\
                     Elapsed,Timelimit,TotalCPU,State,ExitCode,NodeList";
 
-static FIELDS: &[Field<Cell>] = &[
-    ("Account", 10, false, Cell::Account),
-    ("AllocCPUS", 10, false, Cell::Cpus),
-    ("AllocGRES", 12, false, Cell::Gres),
-    ("AllocNodes", 10, false, Cell::NumNodes),
-    ("AllocTRES", 10, false, Cell::AllocTres),
-    ("ArrayJobID", 12, true, Cell::ArrayId),
-    ("ArrayTaskID", 12, false, Cell::ArrayIndex),
-    ("Cluster", 10, false, Cell::Cluster),
-    ("Comment", 14, false, Cell::Comment),
-    ("CPUTime", 10, false, Cell::CpuTime),
-    ("CPUTimeRAW", 10, false, Cell::CpuTimeRaw),
-    ("Elapsed", 10, false, Cell::Elapsed),
-    ("ElapsedRaw", 10, false, Cell::ElapsedRaw),
-    ("Eligible", 19, false, Cell::Submit),
-    ("End", 19, false, Cell::End),
-    ("ExitCode", 8, false, Cell::ExitCode),
-    ("JobID", 12, true, Cell::Id),
-    ("JobIDRaw", 12, true, Cell::IdRaw),
-    ("JobName", 10, false, Cell::Name),
-    ("MaxRSS", 10, false, Cell::MaxRss),
-    ("NCPUS", 10, false, Cell::Cpus),
-    ("NNodes", 8, false, Cell::NumNodes),
-    ("NodeList", 15, false, Cell::Nodes),
-    ("NTasks", 8, false, Cell::Tasks),
-    ("Partition", 10, false, Cell::Partition),
-    ("Planned", 10, false, Cell::Planned),
-    ("Priority", 10, false, Cell::Priority),
-    ("QOS", 10, false, Cell::Absent),
-    ("Reason", 22, false, Cell::Reason),
-    ("ReqCPUS", 8, false, Cell::Cpus),
-    ("ReqGRES", 12, false, Cell::Gres),
-    ("ReqMem", 10, false, Cell::Memory),
-    ("ReqNodes", 8, false, Cell::NumNodes),
-    ("ReqTRES", 10, false, Cell::ReqTres),
-    ("Restarts", 8, false, Cell::Restarts),
-    ("Start", 19, false, Cell::Start),
-    ("State", 10, false, Cell::State),
-    ("StdErr", 20, false, Cell::StdErr),
-    ("StdOut", 20, false, Cell::StdOut),
-    ("Submit", 19, false, Cell::Submit),
-    ("SubmitLine", 20, false, Cell::Command),
-    ("SystemCPU", 10, false, Cell::SystemCpu),
-    ("Timelimit", 10, false, Cell::Limit),
-    ("TimelimitRaw", 10, false, Cell::LimitRaw),
-    ("TotalCPU", 10, false, Cell::TotalCpu),
-    ("User", 9, false, Cell::User),
-    ("UserCPU", 10, false, Cell::UserCpu),
-    ("WorkDir", 20, false, Cell::WorkDir),
-];
-
 /// Runs the command.
 ///
 /// # Errors
@@ -119,11 +73,17 @@ static FIELDS: &[Field<Cell>] = &[
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if said.has("helpformat") {
-        let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
-        return print(&format!("{}\n", names.join(" ")), session);
+        return print(&help_format(FIELDS), session);
     }
     say_ignored(&said, session);
-    let format = match said.value("format") {
+    if let Some(parser) = Parser::of(&said)? {
+        let jobs = jobs(&said, session)?;
+        let values = jobs.iter().map(|job| json_accounting::job(&Row::of(job, session), parser));
+        let line = command_line("sacct", words);
+        return parser.print("jobs", values.collect(), &line, session);
+    }
+    let variable = std::env::var("SACCT_FORMAT").ok();
+    let format = match said.value("format").or(variable.as_deref()) {
         Some(format) => format,
         None if said.has("brief") => BRIEF,
         None if said.has("long") => LONG,
@@ -132,14 +92,29 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let picked =
         picked("sacct", format, FIELDS).map_err(|failure| failure.tip("sacct --helpformat"))?;
     let jobs = jobs(&said, session)?;
-    print(&text(&said, &picked, &jobs, |of, job| cell(of, job, session)), session)
+    let lines: Vec<Line<'_>> = jobs.iter().flat_map(|job| lines(job, &said, session)).collect();
+    print(&text(&said, &picked, &lines, cell), session)
 }
 
-fn cell(cell: Cell, job: &Job, session: &Session) -> String {
-    match cell {
-        Cell::Elapsed => long_time(elapsed(job, session.view().now).unwrap_or(0)),
-        cell => cell.text(job, session),
-    }
+/// A line: a job, or its step.
+enum Line<'r> {
+    Job(Row<'r>),
+    Step(Step<'r>),
+}
+
+/// The lines of a job: itself, and its step unless only allocations are requested.
+fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<Line<'r>> {
+    let step = Step::of(Row::of(job, session)).filter(|_| !said.has("allocations"));
+    let job = Line::Job(Row::of(job, session));
+    std::iter::once(job).chain(step.map(Line::Step)).collect()
+}
+
+fn cell(Content(of_job, absent, of_step): Content, line: &Line<'_>) -> String {
+    let text = match line {
+        Line::Job(row) => of_job(row).unwrap_or_else(|| absent.to_owned()),
+        Line::Step(step) => of_step.text(step, of_job).unwrap_or_default(),
+    };
+    safe(&text).into_owned()
 }
 
 /// The selected jobs: without ids, those since midnight; without users, the caller's jobs, or all

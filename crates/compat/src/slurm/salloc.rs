@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::sbatch::variables;
-use super::step;
+use super::{origin, step};
 use crate::shim::read;
 
 /// The variables that describe the first task, if there is one.
@@ -36,6 +36,7 @@ const OF_TASK: [&str; 5] =
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;
+    request.job.origin = Some(origin::of("salloc", words, None));
     let client = session.client()?;
     request.resolve(&client, session)?;
     if !said.has("quiet") {

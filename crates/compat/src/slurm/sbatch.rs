@@ -14,6 +14,7 @@ use gpool_cli::request::{self, Request};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 
+use super::origin;
 use crate::shim::{gpool_line, print, read};
 
 /// The variables that set default flags, without the prefix `SBATCH_` or `SALLOC_`.
@@ -49,6 +50,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
     let mut request = request(&said)?;
     request.job.compat.push("slurm".to_owned());
+    let script = said.words.first().filter(|_| !said.has("wrap"));
+    request.job.origin = Some(origin::of("sbatch", words, script.map(String::as_str)));
     forget_own_share(&mut request, &said);
     let client = session.client()?;
     request.resolve(&client, session)?;

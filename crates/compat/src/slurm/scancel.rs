@@ -10,7 +10,7 @@ use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::resolve::Found;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
-use gpool_wire::{Problem, Written};
+use gpool_wire::{Problem, Written, catalogue};
 
 use super::select::{self, Filter};
 use crate::shim::{read, say_ignored};
@@ -82,11 +82,19 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         None => JobVerb::Cancel,
     };
-    let tried = try_all(&ids, |ids| client.act(verb, ids));
     if said.has("verbose") && !said.has("quiet") {
-        for job in tried.changed {
-            session.screen.note(&format!("job {} {}", job.id, job.state.as_str()));
+        for id in &ids {
+            let id = id.replace('.', "_");
+            session.screen.note(&match verb {
+                JobVerb::Signal { signal } => format!("scancel: Signal {} to job {id}", signal),
+                _ => format!("scancel: Terminating job {id}"),
+            });
         }
+    }
+    let mut tried = try_all(&ids, |ids| client.act(verb, ids));
+    if verb == JobVerb::Cancel {
+        // As in Slurm, it is no error that a job has ended before.
+        tried.refused.retain(|(_, failure)| failure.code() != Some(catalogue::ALREADY_ENDED));
     }
     tried.stopped?;
     let mut each = Each::of(&mut Found { ids, ..Found::default() });

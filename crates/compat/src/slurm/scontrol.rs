@@ -4,21 +4,21 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
-use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
-use super::{scontrol_show, scontrol_update, select};
+use super::{scontrol_more as more, scontrol_show, scontrol_update, select, version};
 use crate::shim::{gpool, print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
     row("cluster", 'M', Value, Ignored, "a server has one cluster").also(&["clusters"]),
-    row("details", 'd', Nothing, Ignored, "gpool show JOB shows everything"),
+    row("details", 'd', Nothing, Covered, "also the GPUs of each node of a job"),
     row("federation", 'F', Nothing, Ignored, "a server has one cluster"),
     row("future", '\0', Nothing, Ignored, "there are no future nodes"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
-    row("json", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
+    row("json", '\0', Maybe, Covered, "of show, in the form of data_parser/v0.0.41"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
     row("oneliner", 'o', Nothing, Covered, "one line per object"),
     row("quiet", 'Q', Nothing, Ignored, "gpool -q prints no notes"),
@@ -26,7 +26,7 @@ static FLAGS: &[Flag] = &[
     row("uid", 'u', Value, Instead, "sudo -u USER scontrol …"),
     row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("yaml", '\0', Nothing, Instead, "gpool show JOB --json, with the keys of gpool"),
+    row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
 macro_rules! spoken {
@@ -36,7 +36,12 @@ macro_rules! spoken {
     };
 }
 
-spoken!(SHOW, "scontrol show", "Show job, node, partition, hostnames or hostlist", "WHAT [NAME]");
+spoken!(
+    SHOW,
+    "scontrol show",
+    "Show job, step, node, partition, reservation, config, hostnames or hostlist",
+    "WHAT [NAME]"
+);
 spoken!(UPDATE, "scontrol update", "Change a job or a node", "JobId=ID KEY=VALUE …");
 spoken!(HOLD, "scontrol hold", "Hold waiting jobs (also: uhold)", "IDS");
 spoken!(RELEASE, "scontrol release", "Release held jobs", "IDS");
@@ -45,25 +50,43 @@ spoken!(REQUEUE_HOLD, "scontrol requeuehold", "Stop jobs and hold them in the qu
 spoken!(SUSPEND, "scontrol suspend", "Pause jobs: gpool pause", "IDS");
 spoken!(RESUME, "scontrol resume", "Resume paused jobs: gpool resume", "IDS");
 
+spoken!(PING, "scontrol ping", "Show whether the server answers", "");
+spoken!(VERSION, "scontrol version", "Print the version", "");
+spoken!(COMPLETING, "scontrol completing", "Show jobs that are ending", "");
+spoken!(WAIT_JOB, "scontrol wait_job", "Wait until a job has started", "ID");
+spoken!(TOP, "scontrol top", "Put a job before the other pending jobs of its user", "IDS");
+spoken!(LIST_PIDS, "scontrol listpids", "List processes of jobs on this machine", "[ID]");
+spoken!(WRITE, "scontrol write batch_script", "Write the script of a job to a file", "ID [FILE]");
+
 /// The subcommands of `scontrol`.
-pub const SPOKEN: &[&Spoken] =
-    &[&SHOW, &UPDATE, &HOLD, &RELEASE, &REQUEUE, &REQUEUE_HOLD, &SUSPEND, &RESUME];
+pub const SPOKEN: &[&Spoken] = &[
+    &SHOW,
+    &UPDATE,
+    &HOLD,
+    &RELEASE,
+    &REQUEUE,
+    &REQUEUE_HOLD,
+    &SUSPEND,
+    &RESUME,
+    &PING,
+    &VERSION,
+    &COMPLETING,
+    &WAIT_JOB,
+    &TOP,
+    &LIST_PIDS,
+    &WRITE,
+];
 
 /// Subcommands with another name in gpool.
-const INSTEAD: [(&str, &str); 13] = [
+const INSTEAD: [(&str, &str); 8] = [
     ("cancel_reboot", "gpool undrain NODE"),
     ("create", "gpool reserve create, gpool maint create, gpool pool move"),
     ("delete", "gpool reserve cancel NAME"),
-    ("listpids", "gpool show JOB"),
     ("notify", "gpool note JOB TEXT"),
-    ("ping", "gpool status"),
     ("reboot", "gpool drain NODE --reason reboot"),
     ("reconfigure", "gpool down && gpool up; jobs keep running"),
     ("shutdown", "gpool down; jobs keep running"),
     ("token", "gpool help"),
-    ("top", "gpool prio N JOB"),
-    ("wait_job", "gpool wait JOB"),
-    ("write", "gpool show JOB"),
 ];
 
 /// Runs the command.
@@ -87,12 +110,26 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "requeuehold" => &REQUEUE_HOLD,
         "suspend" => &SUSPEND,
         "resume" => &RESUME,
+        "ping" => &PING,
+        "version" => &VERSION,
+        "completing" => &COMPLETING,
+        "wait_job" => &WAIT_JOB,
+        "top" => &TOP,
+        "listpids" => &LIST_PIDS,
+        "write" => &WRITE,
         other => return Err(no_such(other)),
     };
     let Some(said) = read(spoken, &rest, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     match verb.as_str() {
         "show" => scontrol_show::run(&said, session),
+        "ping" => more::ping(session),
+        "version" => print(&format!("{}\n", version()), session),
+        "completing" => more::completing(session),
+        "wait_job" => more::wait_job(&said.words, session),
+        "top" => more::top(&said.words, session),
+        "listpids" => more::list_pids(&said.words, session),
+        "write" => more::write(&said.words, session),
         "update" => scontrol_update::run(&said.words, session),
         "hold" | "uhold" => on_jobs(&["hold"], &said, spoken, session),
         "release" => on_jobs(&["release"], &said, spoken, session),
@@ -105,8 +142,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 
 fn without_verb(words: &[String], session: &Session) -> Result {
     if words.iter().any(|word| word == "--version" || word == "-V") {
-        let version = env!("CARGO_PKG_VERSION");
-        return print(&format!("gpool {version}, called as scontrol\n"), session);
+        return print(&format!("{}\n", version()), session);
     }
     if words.iter().any(|word| word == "--help" || word == "-h") {
         let lines: String =

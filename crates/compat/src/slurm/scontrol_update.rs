@@ -1,6 +1,7 @@
 //! `scontrol update`: `JobId=17 TimeLimit=2:00:00`, `NodeName=lab1 State=DRAIN Reason=disk`.
 
 use gpool_cli::errors;
+use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::slurm::values::time;
 use gpool_cli::session::Session;
@@ -9,21 +10,34 @@ use super::select;
 use crate::shim::gpool;
 
 /// What of a job can change, and as which flag of `gpool edit`.
-const EDITS: [(&[&str], &str); 14] = [
+const EDITS: [(&[&str], &str); 17] = [
     (&["account"], "project"),
     (&["arraytaskthrottle"], "max-parallel"),
     (&["comment"], "note"),
     (&["deadline"], "deadline"),
+    (&["excnodelist"], "not-node"),
+    (&["features", "clusterfeatures"], "where"),
     (&["mincpusnode", "numcpus", "reqcpus", "cpuspertask"], "cpus"),
     (&["minmemorynode", "minmemory"], "mem"),
     (&["jobname", "name"], "name"),
     (&["priority"], "priority"),
+    (&["reqnodelist", "nodelist"], "node"),
     (&["starttime", "eligibletime"], "begin"),
     (&["stderr"], "stderr"),
     (&["stdin"], "stdin"),
     (&["stdout"], "stdout"),
     (&["workdir"], "cwd"),
     (&["gres", "trespernode", "trespertask"], "gpus"),
+];
+
+/// Keys that change nothing here, as in a submission.
+const IGNORED: [&str; 6] = ["qos", "contiguous", "licenses", "mailtype", "wckey", "wait4switch"];
+
+/// Keys that no job can change, with the way to do it.
+const FIXED: [(&[&str], &str); 3] = [
+    (&["partition"], "cancel the job, and submit it with --partition"),
+    (&["numnodes", "numtasks", "minnodes"], "cancel the job, and submit it with --nodes"),
+    (&["arraytaskid"], "cancel the array, and submit it with --array"),
 ];
 
 /// Runs it.
@@ -61,10 +75,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
 
 fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Result {
     let mut edit = Vec::new();
-    let mut extend = None;
+    let (mut extend, mut is_ignored) = (None, false);
     for (key, value) in pairs {
         let known = key.to_ascii_lowercase();
+        if let Some((_, way)) = FIXED.iter().find(|(names, _)| names.contains(&known.as_str())) {
+            return Err(fixed(key, way));
+        }
         match known.as_str() {
+            // Each label of Slurm is a rule here.
+            "features" | "clusterfeatures" => {
+                edit.extend(value.split('&').map(|rule| format!("--where={rule}")));
+            }
             "timelimit" => extend = Some(limit(value)?),
             "nice" => edit.push(format!("--priority={}", -number(key, value)?)),
             "requeue" => edit.push(match *value {
@@ -82,11 +103,18 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
             "starttime" | "eligibletime" => {
                 edit.push(format!("--begin={}", gpool_cli::foreign::slurm::values::moment(value)));
             }
+            known if IGNORED.contains(&known) => {
+                session.screen.warn(&format!("ignored: {key} (docs/using/compat.md)"));
+                is_ignored = true;
+            }
             known => match EDITS.iter().find(|(names, _)| names.contains(&known)) {
                 Some((_, flag)) => edit.push(format!("--{flag}={value}")),
                 None => return Err(no_such_key(key)),
             },
         }
+    }
+    if edit.is_empty() && extend.is_none() && is_ignored {
+        return Ok(Exit::OK);
     }
     if edit.is_empty() && extend.is_none() {
         return Err(Failure::new(errors::USAGE, "scontrol update: there is nothing to change")
@@ -102,6 +130,11 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
         Some(exit) if edit.is_empty() => Ok(exit),
         _ => with("edit", edit),
     }
+}
+
+fn fixed(key: &str, way: &str) -> Failure {
+    let what = format!("scontrol of gpool can't change {key} of a job");
+    Failure::new(errors::NO_SUCH_FLAG, what).tip(way)
 }
 
 fn no_such_key(key: &str) -> Failure {

@@ -15,8 +15,9 @@ use gpool_cli::session::Session;
 use gpool_wire::live_usage::io;
 use gpool_wire::{NodeUse, Report};
 
-use super::cells::{self, elapsed, long_time};
-use super::tres::cores;
+use super::states;
+use super::times::{elapsed, long_time};
+use super::tres::Resources;
 use crate::shim::{print, read, say_ignored};
 use crate::slurm::select;
 
@@ -72,15 +73,21 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let report = session.client()?.report(id)?;
     let job = &report.job;
     let wall = elapsed(job, session.view().now).unwrap_or(0);
-    let cores = cores(job);
+    let held = Resources::of(job);
+    let cores = held.cpus;
     let used = job.usage.map_or(0, |usage| span(usage.cpu_user_s + usage.cpu_system_s).get());
     let mut text = String::new();
     let _ = writeln!(text, "Job ID: {}", job.id.replace('.', "_"));
     let _ = writeln!(text, "Cluster: gpool");
     let _ = writeln!(text, "User/Group: {0}/{0}", safe(&job.user));
-    let (_, state) = cells::state(job);
+    let (_, state) = states::state(job);
     let _ = writeln!(text, "State: {state} (exit code {})", job.exit_code.unwrap_or(0));
-    let _ = writeln!(text, "Cores: {cores}");
+    if held.nodes > 1 {
+        let _ = writeln!(text, "Nodes: {}", held.nodes);
+        let _ = writeln!(text, "Cores per node: {}", cores.div_ceil(held.nodes));
+    } else {
+        let _ = writeln!(text, "Cores: {cores}");
+    }
     let _ = writeln!(text, "CPU Utilized: {}", long_time(used / 1000));
     let core_time = wall * cores;
     let percent = (used / 10).checked_div(core_time).unwrap_or(0);

@@ -10,7 +10,8 @@ use gpool_model::JobId;
 use gpool_wire::{Job, catalogue};
 
 use super::arrays::{self, Shape, is_of};
-use super::cells::{DEFAULT_POOL, STATES, is_in};
+use super::cells::DEFAULT_POOL;
+use super::states::{STATES, is_in};
 
 /// Up to this number, named elements of an array are read one by one.
 const NAMED_MAX: usize = 50;

@@ -15,16 +15,16 @@ use gpool_model::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, PolicyInfo, QuotaOverview};
 
-use super::cells::Cell;
-use super::letters::{Letters, letters};
+use super::cells::{self, Row};
+use super::format::{Column, Format};
 use super::select::Filter;
-use super::tres::n_tasks;
+use super::tres::n_places;
 use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
-    row("format", 'o', Value, Approximated, "%i %r %u %o %Y %A %F %J %N; others are N/A"),
+    row("format", 'o', Value, Covered, "all letters of Slurm; factors that gpool lacks are N/A"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element"),
     row("json", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
@@ -56,10 +56,34 @@ pub static SPOKEN: Spoken = Spoken {
     words: "",
 };
 
-const LETTERS: Letters = Letters {
-    command: "sprio",
-    known: "%i %r %u %o %c %Y %y %S %s %A %a %B %b %F %f %J %j %P %p %Q %q %n %N %T %t",
-};
+/// The columns: each letter is its own content.
+static COLUMNS: &[Column<char>] = &[
+    Column('i', "", "JOBID", 'i', "N/A"),
+    Column('r', "", "PARTITION", 'r', "N/A"),
+    Column('u', "", "USER", 'u', "N/A"),
+    Column('o', "", "ACCOUNT", 'o', "N/A"),
+    Column('c', "", "CLUSTER", 'c', "N/A"),
+    Column('Y', "", "PRIORITY", 'Y', "N/A"),
+    Column('y', "", "PRIORITY", 'y', "N/A"),
+    Column('S', "", "SITE", 'S', "N/A"),
+    Column('s', "", "SITE", 's', "N/A"),
+    Column('A', "", "AGE", 'A', "N/A"),
+    Column('a', "", "AGE", 'a', "N/A"),
+    Column('B', "", "ASSOC", 'B', "N/A"),
+    Column('b', "", "ASSOC", 'b', "N/A"),
+    Column('F', "", "FAIRSHARE", 'F', "N/A"),
+    Column('f', "", "FAIRSHARE", 'f', "N/A"),
+    Column('J', "", "JOBSIZE", 'J', "N/A"),
+    Column('j', "", "JOBSIZE", 'j', "N/A"),
+    Column('P', "", "PARTITION", 'P', "N/A"),
+    Column('p', "", "PARTITION", 'p', "N/A"),
+    Column('Q', "", "QOS", 'Q', "N/A"),
+    Column('q', "", "QOS", 'q', "N/A"),
+    Column('n', "", "QOSNAME", 'n', "N/A"),
+    Column('N', "", "NICE", 'N', "N/A"),
+    Column('T', "", "TRES", 'T', "N/A"),
+    Column('t', "", "TRES", 't', "N/A"),
+];
 
 const USUAL: &str = "%.15i %9r %.10Y %.10A %.10F %.10J";
 const LONG: &str = "%.15i %9r %.8u %.10o %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %T";
@@ -99,48 +123,20 @@ pub fn run(words: &[String], session: &Session) -> Result {
         (false, true) => LONG,
         (false, false) => USUAL,
     };
-    let format = said.value("format").unwrap_or(usual);
-    let mut text = String::new();
-    if !said.has("noheader") {
-        LETTERS.line(&mut text, format, |_| 0, |letter| head(letter).map(str::to_owned))?;
-    }
+    let format = Format::by_letters(said.value("format").unwrap_or(usual), COLUMNS);
+    format.say_unknown("sprio", session);
+    let with_heads = !said.has("noheader");
     if said.has("weights") {
-        LETTERS.line(&mut text, format, |_| 0, weight)?;
-        return print(&text, session);
+        return print(&format.lines(with_heads, &[()], |letter, ()| weight(*letter)), session);
     }
     let filter = Filter::of(&said, "jobs", session)?;
     let client = session.client()?;
     let mut jobs = filter.rows(&client, false, false)?;
     jobs.retain(|job| job.state == JobState::Pending);
     let scale = Scale::of(&client.policy()?, &client.quota()?);
-    let of = |letter: char, job: &Job| cell(letter, job, &scale, session);
+    let of = |letter: char, job: &Job| cell(letter, &Row::of(job, session), &scale);
     sort(&mut jobs, &said, of)?;
-    for job in &jobs {
-        LETTERS.line(&mut text, format, |_| 0, |letter| of(letter, job))?;
-    }
-    print(&text, session)
-}
-
-fn head(letter: char) -> Option<&'static str> {
-    Some(match letter {
-        'i' => "JOBID",
-        'r' => "PARTITION",
-        'u' => "USER",
-        'o' => "ACCOUNT",
-        'c' => "CLUSTER",
-        'Y' | 'y' => "PRIORITY",
-        'S' | 's' => "SITE",
-        'A' | 'a' => "AGE",
-        'B' | 'b' => "ASSOC",
-        'F' | 'f' => "FAIRSHARE",
-        'J' | 'j' => "JOBSIZE",
-        'P' | 'p' => "PARTITION",
-        'Q' | 'q' => "QOS",
-        'n' => "QOSNAME",
-        'N' => "NICE",
-        'T' | 't' => "TRES",
-        _ => return None,
-    })
+    print(&format.lines(with_heads, &jobs, |letter, job| of(*letter, job)), session)
 }
 
 /// The weight of a factor.
@@ -150,23 +146,20 @@ fn weight(letter: char) -> Option<String> {
         'A' | 'F' | 'J' => "1",
         _ => "",
     };
-    head(letter).map(|_| text.to_owned())
+    Some(text.to_owned())
 }
 
-fn cell(letter: char, job: &Job, scale: &Scale, session: &Session) -> Option<String> {
-    let of = |cell: Cell| cell.text(job, session);
-    head(letter)?;
-    Some(match letter {
-        'i' => of(Cell::Id),
-        'r' => of(Cell::Partition),
-        'u' => of(Cell::User),
-        'o' => of(Cell::Account),
-        'c' => of(Cell::Cluster),
-        'Y' | 'y' => of(Cell::Priority),
-        // sbatch --nice lowers the priority by as much.
-        'N' => job.priority.saturating_neg().to_string(),
-        _ => factor(letter, job, scale).map_or_else(|| of(Cell::Absent), |it| format!("{it:.7}")),
-    })
+fn cell(letter: char, row: &Row<'_>, scale: &Scale) -> Option<String> {
+    match letter {
+        'i' => cells::id(row),
+        'r' => cells::partition(row),
+        'u' => cells::user(row),
+        'o' => cells::account(row),
+        'c' => cells::cluster(row),
+        'Y' | 'y' => cells::priority(row),
+        'N' => cells::nice(row),
+        _ => factor(letter, row.job, scale).map(|factor| format!("{factor:.7}")),
+    }
 }
 
 /// A factor from 0 to 1: the wait until a job is escalated, the fair share of its project and its
@@ -182,7 +175,7 @@ pub fn factor(letter: char, job: &Job, scale: &Scale) -> Option<f64> {
         'F' => scale.shares.get(&job.project).map(|share| of_all(*share)),
         'J' => {
             let size = GpuRequest::parse(&job.gpus).ok()?.size().get();
-            Some(of_all(size as f64 / 1000.0 * n_tasks(job) as f64))
+            Some(of_all(size as f64 / 1000.0 * n_places(job) as f64))
         }
         _ => None,
     }
@@ -195,13 +188,10 @@ fn sort(jobs: &mut [Job], said: &Said, of: impl Fn(char, &Job) -> Option<String>
             Some(letter) => (letter, key.starts_with('-')),
             None => (key, false),
         };
-        let known = letters(&format!("%{letter}"));
-        let [letter] = known[..] else { return Err(unsortable(key)) };
-        if head(letter).is_none() {
-            return Err(unsortable(key));
-        }
+        let column = COLUMNS.iter().find(|column| letter == column.0.to_string());
+        let Some(Column(letter, ..)) = column else { return Err(unsortable(key)) };
         jobs.sort_by(|a, b| {
-            let (a, b) = (of(letter, a).unwrap_or_default(), of(letter, b).unwrap_or_default());
+            let (a, b) = (of(*letter, a).unwrap_or_default(), of(*letter, b).unwrap_or_default());
             let order = match (a.parse::<f64>(), b.parse::<f64>()) {
                 (Ok(a), Ok(b)) => a.total_cmp(&b),
                 _ => natural(&a, &b),

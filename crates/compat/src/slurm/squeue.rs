@@ -2,14 +2,20 @@
 
 use std::fmt::Write as _;
 
-use super::cells::{Cell, is_in};
-use super::select::Filter;
-use crate::shim::{interval, print_every, read, say_ignored};
+use super::cells::{self, Cell, Row};
+use super::format::{Column, Format};
+use super::json::{Parser, command_line};
+use super::json_job;
+use super::select::{self, Filter};
+use super::squeue_columns::{COLUMNS, STEP_COLUMNS};
+use super::states::is_in;
+use super::steps::{OfStep, Step};
+use crate::shim::{interval, print, print_every, read, say_ignored};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
-use gpool_cli::foreign::flag::Takes::{Nothing, Value};
+use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::list::natural;
 use gpool_cli::session::Session;
@@ -22,19 +28,23 @@ static FLAGS: &[Flag] = &[
     row("array-unique", '\0', Nothing, Covered, "one element a line"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("federation", '\0', Nothing, Ignored, "a server has one cluster"),
-    row("format", 'o', Value, Approximated, "%i %A %F %K %j %u %t %T %M %l %L %D %N %R …"),
-    row("Format", 'O', Value, Approximated, "JobID,Name,UserName,State,TimeUsed,ReasonList,…"),
+    row("format", 'o', Value, Covered, "all letters of Slurm, with widths"),
+    row("Format", 'O', Value, Covered, "all names of Slurm; JobID:10 or JobID:|"),
+    row("helpFormat", '\0', Nothing, Covered, "lists the names of --Format"),
+    row("helpformat", '\0', Nothing, Covered, "lists the letters of --format"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
     row("iterate", 'i', Value, Covered, "repeats after N seconds"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element")
         .also(&["job"]),
-    row("json", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
+    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41"),
     row("licenses", 'L', Value, Ignored, "there are no licenses"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
     row("long", 'l', Nothing, Covered, "more columns"),
     row("me", '\0', Nothing, Covered, "only mine"),
     row("name", 'n', Value, Covered, "of these names"),
     row("noconvert", '\0', Nothing, Ignored, "amounts use the largest exact unit"),
+    row("only-job-state", '\0', Nothing, Covered, "all fields are read at once"),
+    row("notme", '\0', Nothing, Covered, "of other users"),
     row("nodelist", 'w', Value, Covered, "on these nodes"),
     row("noheader", 'h', Nothing, Covered, "no heads"),
     row("partition", 'p', Value, Covered, "in these pools"),
@@ -45,12 +55,13 @@ static FLAGS: &[Flag] = &[
     row("sort", 'S', Value, Covered, "letters of --format; - before one reverses it"),
     row("start", '\0', Nothing, Covered, "likely starts of pending jobs"),
     row("state", 't', Value, Covered, "in these states; all includes ended jobs").also(&["states"]),
-    row("step", 's', Value, Instead, "gpool show JOB: a job has no steps"),
+    row("step", 's', Maybe, Covered, "running steps; --step=7.batch is the one of job 7")
+        .also(&["steps"]),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("user", 'u', Value, Covered, "of these users").also(&["users"]),
     row("verbose", 'v', Nothing, Ignored, "gpool -v prints more"),
     row("version", 'V', Nothing, Covered, "prints gpool's"),
-    row("yaml", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
+    row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
 /// `squeue`.
@@ -63,63 +74,8 @@ pub const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 pub const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 /// The format of `--start`.
 pub const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
-
-/// The columns: letter of `--format`, name of `--Format`, head, cell.
-const COLUMNS: &[(char, &str, &str, Cell)] = &[
-    ('a', "Account", "ACCOUNT", Cell::Account),
-    ('A', "JobArrayID", "JOBID", Cell::Id),
-    ('b', "tres-per-node", "TRES_PER_NODE", Cell::Gres),
-    ('c', "MinCpus", "MIN_CPUS", Cell::Cpus),
-    ('C', "NumCPUs", "CPUS", Cell::Cpus),
-    ('D', "NumNodes", "NODES", Cell::NumNodes),
-    ('e', "EndTime", "END_TIME", Cell::End),
-    ('E', "Dependency", "DEPENDENCY", Cell::Dependency),
-    ('f', "Feature", "FEATURES", Cell::Absent),
-    ('F', "ArrayJobID", "ARRAY_JOB_ID", Cell::ArrayId),
-    ('g', "GroupName", "GROUP", Cell::Absent),
-    ('i', "JobID", "JOBID", Cell::Id),
-    ('j', "Name", "NAME", Cell::Name),
-    ('k', "Comment", "COMMENT", Cell::Comment),
-    ('K', "ArrayTaskID", "ARRAY_TASK_ID", Cell::ArrayIndex),
-    ('l', "TimeLimit", "TIME_LIMIT", Cell::Limit),
-    ('L', "TimeLeft", "TIME_LEFT", Cell::Left),
-    ('m', "MinMemory", "MIN_MEMORY", Cell::Memory),
-    ('M', "TimeUsed", "TIME", Cell::Elapsed),
-    ('N', "NodeList", "NODELIST", Cell::Nodes),
-    ('o', "Command", "COMMAND", Cell::Command),
-    ('p', "Priority", "PRIORITY", Cell::Priority),
-    ('P', "Partition", "PARTITION", Cell::Partition),
-    ('q', "QOS", "QOS", Cell::Absent),
-    ('Q', "PriorityLong", "PRIORITY", Cell::Priority),
-    ('r', "Reason", "REASON", Cell::Reason),
-    ('R', "ReasonList", "NODELIST(REASON)", Cell::Where),
-    ('S', "StartTime", "START_TIME", Cell::Start),
-    ('t', "StateCompact", "ST", Cell::StateShort),
-    ('T', "State", "STATE", Cell::State),
-    ('u', "UserName", "USER", Cell::User),
-    ('v', "Reservation", "RESERVATION", Cell::Absent),
-    ('V', "SubmitTime", "SUBMIT_TIME", Cell::Submit),
-    ('Y', "SchedNodes", "SCHEDNODES", Cell::Absent),
-    ('Z', "WorkDir", "WORK_DIR", Cell::WorkDir),
-];
-
-/// A part of a line: text, or a cell with a width.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Text between cells.
-    Text(String),
-    /// A cell.
-    Cell {
-        /// Its head.
-        head: &'static str,
-        /// Its content.
-        cell: Cell,
-        /// Its width; `None` fits the content.
-        width: Option<usize>,
-        /// Whether it is aligned to the right.
-        is_right: bool,
-    },
-}
+/// The format of `--step`.
+pub const STEPS: &str = "%.15i %.8j %.9P %.8u %.9M %N";
 
 /// Runs the command.
 ///
@@ -127,120 +83,93 @@ pub enum Part {
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if let Some(help) = Format::requested_help(&said, COLUMNS) {
+        return print(&help, session);
+    }
     say_ignored(&said, session);
-    let parts = match (said.value("format"), said.value("Format")) {
-        (Some(format), _) => by_letters(format)?,
-        (None, Some(names)) => by_names(names)?,
-        (None, None) if said.has("start") => by_letters(START)?,
-        (None, None) if said.has("long") => by_letters(LONG)?,
-        (None, None) => by_letters(USUAL)?,
-    };
-    let filter = Filter::of(&said, "jobs", session)?;
+    let mut filter = Filter::of(&said, "jobs", session)?;
+    filter.ids.extend(select::ids(said.value("step").map(str::to_owned).into_iter())?);
+    if let Some(parser) = Parser::of(&said)? {
+        let jobs = rows(&said, &filter, session)?;
+        let jobs = jobs.iter().map(|job| json_job::job(&Row::of(job, session), parser)).collect();
+        return parser.print("jobs", jobs, &command_line("squeue", words), session);
+    }
     let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
-    print_every(every, session, || text(&said, &filter, &parts, session))
+    if said.has("step") {
+        let format = chosen(&said, STEPS, STEP_COLUMNS, session);
+        return print_every(every, session, || steps_text(&said, &filter, &format, session));
+    }
+    let usual = match () {
+        () if said.has("start") => START,
+        () if said.has("long") => LONG,
+        () => USUAL,
+    };
+    let format = chosen(&said, usual, COLUMNS, session);
+    print_every(every, session, || text(&said, &filter, &format, session))
 }
 
-fn text(said: &Said, filter: &Filter, parts: &[Part], session: &Session) -> Result<String> {
+/// The format that the flags choose. A note names its unknown parts.
+fn chosen<C>(
+    said: &Said,
+    usual: &str,
+    columns: &'static [Column<C>],
+    session: &Session,
+) -> Format<C> {
+    let format = match (said.value("format"), said.value("Format")) {
+        (Some(letters), _) => Format::by_letters(letters, columns),
+        (None, Some(names)) => Format::by_names(names, columns),
+        (None, None) => Format::by_letters(usual, columns),
+    };
+    format.say_unknown("squeue", session);
+    format
+}
+
+fn rows(said: &Said, filter: &Filter, session: &Session) -> Result<Vec<Job>> {
     let is_spread = said.has("array") || said.has("array-unique");
     let mut jobs = filter.rows(&session.client()?, filter.has_states(), is_spread)?;
     if said.has("start") {
         jobs.retain(|job| is_in(job, "PD"));
     }
+    if said.has("notme") {
+        jobs.retain(|job| job.user != session.me());
+    }
     sort(&mut jobs, said, session)?;
+    Ok(jobs)
+}
+
+fn text(said: &Said, filter: &Filter, format: &Format<Cell>, session: &Session) -> Result<String> {
+    let jobs = rows(said, filter, session)?;
+    let rows: Vec<Row<'_>> = jobs.iter().map(|job| Row::of(job, session)).collect();
+    let lines = format.lines(!said.has("noheader"), &rows, |cell, row| cell(row));
+    Ok(framed(said, &lines, session))
+}
+
+/// The lines of the steps of running jobs.
+fn steps_text(
+    said: &Said,
+    filter: &Filter,
+    format: &Format<OfStep>,
+    session: &Session,
+) -> Result<String> {
+    let jobs = rows(said, filter, session)?;
+    let running = jobs.iter().filter(|job| is_in(job, "R") || is_in(job, "S"));
+    let steps: Vec<Step<'_>> = running.filter_map(|job| Step::of(Row::of(job, session))).collect();
+    let lines =
+        format.lines(!said.has("noheader"), &steps, |cell, step| cell.text(step, cells::none));
+    Ok(framed(said, &lines, session))
+}
+
+/// The lines under the time, and before an empty line, as the flags request.
+fn framed(said: &Said, lines: &str, session: &Session) -> String {
     let mut text = String::new();
     if said.has("iterate") || said.has("long") && !said.has("noheader") {
         let _ = writeln!(text, "{}", session.screen.clock.full(session.view().now));
     }
-    if !said.has("noheader") {
-        line(&mut text, parts, |head, _| head.to_owned());
-    }
-    for job in &jobs {
-        line(&mut text, parts, |_, cell| cell.text(job, session));
-    }
+    text.push_str(lines);
     if said.has("iterate") {
         text.push('\n');
     }
-    Ok(text)
-}
-
-fn line(text: &mut String, parts: &[Part], of: impl Fn(&'static str, Cell) -> String) {
-    for part in parts {
-        match part {
-            Part::Text(literal) => text.push_str(literal),
-            Part::Cell { head, cell, width, is_right } => {
-                let value = of(head, *cell);
-                let width = width.unwrap_or(value.chars().count());
-                let cut: String = value.chars().take(width).collect();
-                let _ = match is_right {
-                    true => write!(text, "{cut:>width$}"),
-                    false => write!(text, "{cut:<width$}"),
-                };
-            }
-        }
-    }
-    text.push('\n');
-}
-
-/// Parses `%.18i %.9P`: a point right-aligns, the number is the width.
-pub fn by_letters(format: &str) -> Result<Vec<Part>> {
-    let mut parts = Vec::new();
-    let mut rest = format.chars().peekable();
-    let mut literal = String::new();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            literal.push(c);
-            continue;
-        }
-        let is_right = rest.next_if_eq(&'.').is_some();
-        let mut width = String::new();
-        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-            width.push(digit);
-        }
-        let letter = rest.next().unwrap_or(' ');
-        if letter == '%' {
-            literal.push('%');
-            continue;
-        }
-        let Some((_, _, head, cell)) = COLUMNS.iter().find(|(known, ..)| *known == letter) else {
-            let known: Vec<String> = COLUMNS.iter().map(|(c, ..)| format!("%{c}")).collect();
-            return Err(Failure::new(
-                errors::BAD_COLUMN,
-                format!("squeue of gpool has no %{letter}"),
-            )
-            .why(format!("the choices are {}", known.join(" "))));
-        };
-        if !literal.is_empty() {
-            parts.push(Part::Text(std::mem::take(&mut literal)));
-        }
-        let width = width.parse().ok().filter(|width: &usize| (1..=1000).contains(width));
-        parts.push(Part::Cell { head, cell: *cell, width, is_right });
-    }
-    if !literal.is_empty() {
-        parts.push(Part::Text(literal));
-    }
-    Ok(parts)
-}
-
-/// Parses `JobID:10,Name:.20`; the default width is 20.
-pub fn by_names(names: &str) -> Result<Vec<Part>> {
-    let mut parts = Vec::new();
-    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let (name, width) = name.split_once(':').unwrap_or((name, "20"));
-        let is_right = width.starts_with('.');
-        let known = COLUMNS.iter().find(|(_, known, ..)| known.eq_ignore_ascii_case(name));
-        let Some((_, _, head, cell)) = known else {
-            let known: Vec<&str> = COLUMNS.iter().map(|(_, name, ..)| *name).collect();
-            return Err(Failure::new(
-                errors::BAD_COLUMN,
-                format!("squeue of gpool has no {name:?}"),
-            )
-            .why(format!("the choices are {}", known.join(", "))));
-        };
-        let width = width.trim_start_matches('.').parse().ok();
-        let width = width.filter(|width: &usize| (1..=1000).contains(width)).or(Some(20));
-        parts.push(Part::Cell { head, cell: *cell, width, is_right });
-    }
-    Ok(parts)
+    text
 }
 
 fn sort(jobs: &mut [Job], said: &Said, session: &Session) -> Result<()> {
@@ -250,13 +179,15 @@ fn sort(jobs: &mut [Job], said: &Said, session: &Session) -> Result<()> {
             Some(letter) => (letter, key.starts_with('-')),
             None => (key, false),
         };
-        let Some((_, _, _, cell)) = COLUMNS.iter().find(|(letter, ..)| key == letter.to_string())
+        let Some(Column(_, _, _, cell, _)) =
+            COLUMNS.iter().find(|column| key == column.0.to_string())
         else {
             let what = format!("squeue can't sort by {key:?}");
             return Err(Failure::new(errors::BAD_COLUMN, what).tip("squeue --sort=-p,i"));
         };
+        let text = |job: &Job| cell(&Row::of(job, session)).unwrap_or_default();
         jobs.sort_by(|a, b| {
-            let order = natural(&cell.text(a, session), &cell.text(b, session));
+            let order = natural(&text(a), &text(b));
             if turned { order.reverse() } else { order }
         });
     }

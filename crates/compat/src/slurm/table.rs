@@ -6,8 +6,19 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
 
-/// A field: its name, its default width, whether it is left-aligned, and its content.
+/// A field: its name, its default width, whether it is left-aligned, and its content. A head that
+/// differs from the name follows it: `DefaultQOS=Def QOS`.
 pub type Field<C> = (&'static str, usize, bool, C);
+
+/// The name of a field.
+fn name<C>(field: &Field<C>) -> &'static str {
+    field.0.split('=').next().unwrap_or_default()
+}
+
+/// The head of its column.
+fn head<C>(field: &Field<C>) -> &'static str {
+    field.0.split('=').next_back().unwrap_or_default()
+}
 
 /// A field that a format names, with its width and alignment there.
 pub struct Picked<C: 'static> {
@@ -27,15 +38,22 @@ pub fn picked<C>(
 ) -> Result<Vec<Picked<C>>> {
     let mut found = Vec::new();
     for name in format.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let (name, width) = name.split_once('%').unwrap_or((name, ""));
-        let is = |known: &str, length: usize| {
-            let known = known.replace(' ', "");
-            known.get(..length.min(known.len())).is_some_and(|cut| cut.eq_ignore_ascii_case(name))
+        if name.eq_ignore_ascii_case("all") {
+            let all = fields.iter().map(|field| Picked { field, width: field.1, is_left: field.2 });
+            found.extend(all);
+            continue;
+        }
+        let (written, width) = name.split_once('%').unwrap_or((name, ""));
+        let is = |field: &&Field<C>, length: usize| {
+            let known = self::name(field).replace(' ', "");
+            let cut = known.get(..length.min(known.len()));
+            cut.is_some_and(|cut| cut.eq_ignore_ascii_case(written))
         };
-        let field = fields.iter().find(|(known, ..)| is(known, usize::MAX));
-        let Some(field) = field.or_else(|| fields.iter().find(|(known, ..)| is(known, name.len())))
+        let whole = fields.iter().find(|field| is(field, usize::MAX));
+        let Some(field) = whole.or_else(|| fields.iter().find(|field| is(field, written.len())))
         else {
-            let known: Vec<&str> = fields.iter().map(|(known, ..)| *known).collect();
+            let known: Vec<&str> = fields.iter().map(self::name).collect();
+            let name = written;
             let what = format!("{command} of gpool has no field {name:?}");
             return Err(Failure::new(errors::BAD_COLUMN, what)
                 .why(format!("the choices are {}", known.join(", "))));
@@ -48,6 +66,13 @@ pub fn picked<C>(
         found.push(Picked { field, width: width.unwrap_or(field.1), is_left });
     }
     Ok(found)
+}
+
+/// The names of all fields, four on a line.
+pub fn help_format<C>(fields: &[Field<C>]) -> String {
+    let names: Vec<String> = fields.iter().map(|field| format!("{:<20}", name(field))).collect();
+    let lines = names.chunks(4).map(|line| format!("{}\n", line.concat().trim_end()));
+    lines.collect()
 }
 
 /// The table of some rows, as `--noheader`, `--parsable`, `--parsable2` and `--delimiter` request.
@@ -67,7 +92,7 @@ pub fn text<C: Copy, R>(
         _ => text.push_str(&aligned(&cells, picked)),
     };
     if !said.has("noheader") {
-        put(picked.iter().map(|it| it.field.0.to_owned()).collect());
+        put(picked.iter().map(|it| head(it.field).to_owned()).collect());
         if !is_plain {
             put(picked.iter().map(|it| "-".repeat(it.width)).collect());
         }

@@ -6,7 +6,8 @@
 mod arrays;
 mod compat;
 mod gbatch;
-mod scontrol_show;
+mod hostlist;
+mod origin;
 mod scontrol_update;
 mod select;
 mod sprio;
@@ -15,3 +16,4 @@ mod sreport;
 mod sshare;
 mod step_plan;
 mod step_turns;
+mod totals;

@@ -22,7 +22,8 @@ use serde_json::json;
     gpool help gflow describe the commands."
 )]
 pub struct InstallShimsArgs {
-    /// Create sbatch srun salloc squeue scancel scontrol sinfo sacct seff sreport sshare sprio
+    /// Create sbatch srun salloc squeue scancel scontrol sinfo sacct sacctmgr sstat seff sreport
+    /// sshare sprio
     #[arg(long, required_unless_present = "gflow")]
     slurm: bool,
     /// Create gflowd gbatch grun gqueue ginfo gjob gcancel gctl gstats

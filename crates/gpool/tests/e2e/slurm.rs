@@ -36,7 +36,7 @@ fn elements_of_arrays_are_rows_with_plain_numbers() {
     cluster.until_is("1.3", "running");
     assert_eq!(
         rows("sacct -X -n -P -o JobID,JobIDRaw,State -j 1"),
-        "1_[4]|1_[4]|PENDING\n1_[5]|1_[5]|PENDING\n1_1|10000000001|RUNNING\n\
+        "1_[4]|1|PENDING\n1_[5]|1|PENDING\n1_1|10000000001|RUNNING\n\
          1_2|10000000002|CANCELLED\n1_3|10000000003|RUNNING\n"
     );
     assert_eq!(rows("squeue -h -j 1_4 -o %i:%T"), "1_4:PENDING\n");
@@ -70,14 +70,16 @@ fn jobs_change_by_scontrol() {
     cluster.submit(["-g", "2", "-t", "10m", "-c", "1", "-J", "first", "--", "sleep", "1000"]);
     cluster.until_is("1", "running");
     cluster.submit(["-g", "h100:1", "-m", "1G", "-J", "second", "--", "true"]);
-    let shown = run("scontrol show job 1");
+    let shown = run("scontrol -dd show job 1");
     for expected in [
         "JobId=1 JobName=first",
         "JobState=RUNNING Reason=None Dependency=(null)",
         "TimeLimit=00:10:00",
         "NumNodes=1 NumCPUs=1 NumTasks=1",
         "AllocTRES=cpu=1,node=1,billing=1,gres/gpu=2",
-        "Nodes+GRES=lab1:gpu:2(IDX:0,1)",
+        "JOB_GRES=gpu:h100-80g:2\n",
+        "     Nodes=lab1 CPU_IDs=0 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)\n",
+        "TresPerNode=gres/gpu:2\n",
     ] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
@@ -119,15 +121,15 @@ fn pools_are_partitions_and_nodes_are_shown_and_drained() {
     let partition = run("scontrol show partition batch");
     assert!(partition.starts_with("PartitionName=batch\n"), "{partition}");
     assert!(partition.contains("   Nodes=lab1\n"), "{partition}");
-    let names = "NodeList:8,Partition:8,StateLong:8,Gres:20,GresUsed:.20";
+    let names = "NodeList:8,Partition:8,StateLong:8,Gres:20,GresUsed:.22";
     assert_eq!(
         run(&format!("sinfo -h -O {names}")),
-        "lab1    batch   mixed   gpu:h100-80g:2            gpu:h100-80g:1\n"
+        "lab1    batch   mixed   gpu:h100-80g:2       gpu:h100-80g:1(IDX:0)\n"
     );
     run("scontrol update NodeName=lab1 State=DRAIN Reason=disk");
     assert_eq!(run("sinfo -h -o %t:%E"), "drng:disk\n");
     let node = run("scontrol show node lab1");
-    for expected in ["NodeName=lab1 ", "State=DRAINING\n", "Reason=disk [", "GresUsed=gpu:"] {
+    for expected in ["NodeName=lab1 ", "State=MIXED+DRAIN ", "Reason=disk [", "GresUsed=gpu:"] {
         assert!(node.contains(expected), "{expected} in {node}");
     }
     run("scontrol update NodeName=lab1 State=RESUME");
@@ -194,4 +196,171 @@ fn accounting_commands_report_gpu_time_shares_and_priorities() {
     assert_eq!((&own[1], &own[4]), (&me, &nlp[4]), "{shares}");
     let other = run("sshare -n -u nobody -A nlp");
     assert_eq!(other.lines().count(), 1, "{other}");
+}
+
+/// A job with a script on two nodes, which runs until it is cancelled.
+fn on_two_nodes(cluster: &Cluster, bin: &std::path::Path) -> String {
+    let script = "#!/bin/bash\n#SBATCH -J wide\nexec sleep 1000\n";
+    std::fs::write(cluster.work().join("a.sh"), script).unwrap();
+    let line = "sbatch --parsable -N2 --ntasks-per-node=2 -c 1 --gres=gpu:h100:2 a.sh x --export=A";
+    let id = shim(cluster, bin, line).ok().trim().to_owned();
+    cluster.until_is(&id, "running");
+    id
+}
+
+#[test]
+fn jobs_on_several_nodes_are_shown_in_total() {
+    let cluster = Cluster::new("3x(sim:4xH100-80G)");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    let id = on_two_nodes(&cluster, &bin);
+    assert_eq!(run(&format!("squeue -h -j {id} -o %C,%D,%N,%B,%b,%T")), {
+        let nodes = run(&format!("squeue -h -j {id} -O nodelist:")).trim().to_owned();
+        assert!(nodes.ends_with("[1-2]"), "{nodes}");
+        let first = nodes.replace("[1-2]", "1");
+        format!("4,2,{nodes},{first},gres/gpu:h100:2,RUNNING\n")
+    });
+    let shown = run(&format!("scontrol show jobid -dd {id}"));
+    for expected in [
+        "NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1 ",
+        "AllocTRES=cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100=4",
+        "JOB_GRES=gpu:h100-80g:4",
+        "CPU_IDs=0-1 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)",
+        "a.sh x --export=A\n",
+        "SubmitLine=sbatch --parsable -N2 ",
+        "UserId=",
+    ] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    assert_eq!(shown.matches(" GRES=").count(), 1, "alike nodes share a line: {shown}");
+    assert!(run(&format!("seff {id}")).contains("Nodes: 2\nCores per node: 2\n"));
+    let line = format!("sacct -j {id} -n -P -o JobID,JobName,NCPUS,NNodes,NTasks,AllocTRES");
+    assert_eq!(
+        run(&line),
+        format!(
+            "{id}|wide|4|2||cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100=4\n\
+             {id}.batch|batch|2|1|1|cpu=2,node=1,gres/gpu=2,gres/gpu:h100=2\n"
+        )
+    );
+    assert_eq!(run(&format!("squeue -h -s -o %i,%j -j {id}")), format!("{id}.batch,batch\n"));
+    assert!(run("scontrol show step").starts_with(&format!("StepId={id}.batch UserId=")));
+    assert_eq!(run(&format!("scontrol write batch_script {id} -")).lines().count(), 3);
+    assert_eq!(run("sinfo -h -o %D,%A"), "3,2/1\n");
+}
+
+#[test]
+fn an_unknown_field_ends_no_query_and_every_other_is_shown() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    cluster.submit(["-g", "1", "-J", "one", "--", "sleep", "1000"]);
+    cluster.until_is("1", "running");
+    let ran = shim(&cluster, &bin, "squeue -h -o %i|%s|%v");
+    assert_eq!((ran.code, &*ran.out), (0, "1|%s|(null)\n"), "{ran:?}");
+    assert!(ran.err.contains("Invalid job format specification: s"), "{ran:?}");
+    let ran = shim(&cluster, &bin, "squeue -h -O JobID:|,shoes,Name:###,MCSLabel:.10");
+    assert_eq!((ran.code, &*ran.out), (0, "1|one###    (null)\n"), "{ran:?}");
+    let ran = shim(&cluster, &bin, "sinfo -h -o %R|%q|%p|%O|%G");
+    assert_eq!((ran.code, &*ran.out), (0, "default|%q|1|N/A|gpu:h100-80g:2\n"), "{ran:?}");
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    let all = run("sacct -j 1 -X -P -o all");
+    assert_eq!(all.lines().next().unwrap().split('|').count(), 125, "{all}");
+    assert_eq!(run("sacct -j 1 -X -n -P -o AdminComment,End,WCKeyID"), "|Unknown|0\n");
+    assert!(run("squeue --helpFormat").contains("tres-alloc"));
+    assert!(run("sinfo --helpformat").contains("%z"));
+    assert!(run("squeue -o %all").contains("|MIN_CPUS|"));
+}
+
+#[test]
+fn queries_have_the_json_of_slurm() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    cluster.submit(["-g", "2", "-c", "3", "-t", "10m", "-J", "one", "--", "sleep", "1000"]);
+    cluster.until_is("1", "running");
+    let json = |line: &str| shim(&cluster, &bin, line).json();
+    let all = json("squeue --json");
+    let job = &all["jobs"][0];
+    assert_eq!((&job["job_id"], &job["name"]), (&1.into(), &"one".into()), "{job}");
+    assert_eq!(job["job_state"], serde_json::json!(["RUNNING"]));
+    let minutes = serde_json::json!({ "set": true, "infinite": false, "number": 10 });
+    assert_eq!(job["time_limit"], minutes);
+    assert_eq!(job["job_resources"]["nodes"]["allocation"][0]["cpus"]["count"], 3);
+    assert_eq!(all["meta"]["plugin"]["data_parser"], "data_parser/v0.0.41");
+    assert_eq!(
+        (&all["errors"], &all["warnings"]),
+        (&serde_json::json!([]), &serde_json::json!([]))
+    );
+    let all = json("sacct --json -S1970-01-01-00:00:01");
+    let job = &all["jobs"][0];
+    let state = serde_json::json!({ "current": ["RUNNING"], "reason": "None" });
+    assert_eq!((&job["state"], &job["steps"][0]["step"]["id"]), (&state, &"1.batch".into()));
+    let gpus = serde_json::json!({ "type": "gres", "name": "gpu", "id": 1001, "count": 2 });
+    assert!(job["tres"]["allocated"].as_array().unwrap().contains(&gpus), "{job}");
+    // The form before states were lists.
+    let old = json("sacct --json=v0.0.39 -j 1");
+    assert_eq!(old["jobs"][0]["state"]["current"], "RUNNING");
+    assert_eq!(json("sinfo --json")["sinfo"][0]["node"]["state"][0], "ALLOCATED");
+    assert_eq!(json("scontrol show node --json")["nodes"][0]["gres"], "gpu:h100-80g:2");
+    assert_eq!(json("scontrol show job 1 --json")["jobs"][0]["job_id"], 1);
+    assert_eq!(json("scontrol show partition --json")["partitions"][0]["name"], "default");
+}
+
+#[test]
+fn accounts_and_usage_of_running_jobs_are_shown() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    cluster.gpool(["project", "create", "vision", "--limit", "2"]).ok();
+    cluster.submit(["-g", "1", "--", "sleep", "1000"]);
+    cluster.until_is("1", "running");
+    let user = cluster.job("1").user;
+    let accounts = run(&format!("sacctmgr -n -s list user {user} format=account%20"));
+    let accounts: Vec<&str> = accounts.lines().map(str::trim).collect();
+    assert_eq!(accounts, ["default", "vision"]);
+    let rows = run("sacctmgr -n -P show assoc account=vision format=account,user,grptres");
+    assert_eq!(rows, format!("vision||gres/gpu=2\nvision|{user}|\n"));
+    assert_eq!(run("sacctmgr -n -P list qos format=name,priority"), "normal|0\n");
+    assert_eq!(run("sacctmgr -n -P list cluster format=cluster"), "gpool\n");
+    assert_eq!(run("sstat -n -P -j 1 -o JobID,NTasks"), "1.batch|1\n");
+    let none = shim(&cluster, &bin, "sstat -n -j 1.batch,1 -o shoes");
+    assert_ne!(none.code, 0);
+}
+
+#[test]
+fn scontrol_answers_as_health_checks_expect() {
+    let cluster = Cluster::new("sim:2xH100-80G");
+    let bin = installed(&cluster);
+    let run = |line: &str| shim(&cluster, &bin, line).ok();
+    assert!(run("scontrol ping").ends_with(" is UP\n"));
+    assert!(run("scontrol version").starts_with("slurm 24."));
+    assert!(run("sinfo -V").starts_with("slurm 24."));
+    assert!(run("scontrol show config").contains("\nMinJobAge               = 300 sec\n"));
+    assert_eq!(run("scontrol show reservation"), "No reservations in the system\n");
+    assert_eq!(run("scontrol show licenses"), "No licenses configured in Slurm.\n");
+    assert_eq!(run("scontrol show topology"), "");
+    assert_eq!(run("scontrol completing"), "");
+    assert_eq!(run("scontrol show hostlist lab-1,lab-2"), "lab-[1-2]\n");
+    assert_eq!(run("scontrol show hostlistsorted lab-2,lab-1,lab-10"), "lab-[1-2,10]\n");
+    assert!(run("scontrol listpids").starts_with("PID "));
+    cluster.submit(["--", "sleep", "1000"]);
+    assert_eq!(run("scontrol wait_job 1"), "scontrol: Nodes are ready for job 1\n");
+    cluster.submit(["-g", "2", "--hold", "-J", "a", "--", "true"]);
+    cluster.submit(["-g", "2", "--hold", "-J", "b", "--", "true"]);
+    run("scontrol top 3");
+    assert!(cluster.job("3").priority > cluster.job("2").priority);
+    run("scontrol update NodeName=lab1 State=DRAIN Reason=disk");
+    assert!(run("sinfo -h -R").starts_with("disk "));
+}
+
+#[test]
+fn scancel_of_an_ended_job_succeeds() {
+    let cluster = Cluster::new("none");
+    let bin = installed(&cluster);
+    let id = cluster.submit(["--", "sleep", "1000"]);
+    cluster.until_is(&id, "running");
+    let ran = shim(&cluster, &bin, &format!("scancel -v {id}"));
+    assert!(ran.code == 0 && ran.err.contains("scancel: Terminating job 1\n"), "{ran:?}");
+    cluster.until_ended(&id);
+    let ran = shim(&cluster, &bin, &format!("scancel {id}"));
+    assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""));
+    shim(&cluster, &bin, &format!("scancel -s USR1 {id}")).refused(7, &[]);
 }
