@@ -3,6 +3,7 @@
 use crate::checkpoint::Rig;
 use crate::harness::{Cluster, until_so};
 use crate::notify::Endpoint;
+use crate::web::{ask, port};
 
 #[test]
 fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
@@ -68,6 +69,18 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     until_idle(&cluster, &id);
     let gpu = cluster.gpu(0);
     assert_eq!((gpu.idle.len(), &gpu.idle[0].job), (1, &id));
+    assert_eq!(cluster.gpu_state(0), "held_idle");
+    for list in [&["gpus"][..], &["top", "--once"], &["queue"]] {
+        let shown = cluster.gpool(list).ok();
+        let words = if list == ["queue"] { "0 of them busy" } else { "held idle" };
+        assert!(shown.contains(words), "{shown}");
+    }
+    let (_, _, wall) = ask(port(&cluster), "GET /wall", "localhost", "");
+    assert!(wall.contains("<b>0</b> busy") && wall.contains("<b>1</b> held idle"), "{wall}");
+    let metrics = cluster.client().metrics().unwrap();
+    let of_gpu = |line: &&str| line.starts_with("gpool_gpu_state{") && line.ends_with(" 1");
+    let states: Vec<&str> = metrics.lines().filter(of_gpu).collect();
+    assert!(states.len() == 1 && states[0].contains(r#"state="held_idle""#), "{states:?}");
     assert!(cluster.gpool(["gpus", "0"]).ok().contains("no use since"));
     assert!(cluster.why(&id).contains("no GPU use since"));
     assert!(cluster.gpool(["show", &id]).ok().contains("no GPU use since"));
@@ -81,7 +94,7 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     until_idle(&cluster, &id);
     utilize(&cluster, 0, 10);
     until_so("it is active", || cluster.job(&id).idle_since.is_none());
-    assert_eq!(cluster.gpu(0).idle, []);
+    assert_eq!((cluster.gpu(0).idle, cluster.gpu_state(0)), (vec![], "busy".to_owned()));
     for event in ["is idle: no GPU use for", "uses its GPUs again"] {
         until_so(event, || cluster.gpool(["events", &id]).ok().contains(event));
     }

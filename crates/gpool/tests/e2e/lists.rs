@@ -200,8 +200,34 @@ fn an_empty_list_has_the_same_keys_as_a_full_one() {
     assert_eq!(empty, head(cluster.gpool(["queue", "-o", "csv"]).ok()));
     // Adjacent GPUs that new jobs may not use are one row.
     cluster.gpool(["gpus", "allow", "0"]).ok();
+    let has = |out: &str, gpus: &str, state: &str| {
+        out.lines().any(|line| line.contains(gpus) && line.contains(state))
+    };
     let out = cluster.gpool(["gpus"]).ok();
-    assert!(out.lines().any(|line| line.contains(" 1–3 ") && line.contains("drained")), "{out}");
+    assert!(has(&out, " 1–3 ", "not allowed") && !out.contains("drained"), "{out}");
+    assert!(cluster.gpool(["gpus", "1"]).ok().contains("gpu_not_allowed"));
+    // A job keeps a GPU that was closed since.
+    let runs = cluster.submit(["--gpus", "1", "--", "sleep", "1000"]);
+    cluster.until_is(&runs, "running");
+    cluster.gpool(["gpus", "allow", "1"]).ok();
+    assert_eq!(cluster.gpu_state(0), "busy");
+    let out = cluster.gpool(["gpus"]).ok();
+    assert!(has(&out, " 0 ", "busy (not allowed)") && has(&out, " 2–3 ", "not allowed"), "{out}");
+    assert!(out.contains("1 in use and not allowed for new jobs"), "{out}");
+    let metrics = cluster.client().metrics().unwrap();
+    let closed = metrics.lines().filter(|it| it.contains(r#"state="not_allowed""#));
+    assert_eq!(closed.filter(|it| it.ends_with(" 1")).count(), 2, "{metrics}");
+}
+
+#[test]
+fn free_gpus_with_guests_have_rows_of_their_own() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let [_, guest] = crate::spread::notebooks(&cluster);
+    let is_of = |line: &&str| line.contains("free");
+    let out = cluster.gpool(["gpus"]).ok();
+    let rows: Vec<&str> = out.lines().filter(is_of).collect();
+    assert!(rows[0].contains(" 1 ") && rows[0].contains(&format!("{guest} (guest)")), "{out}");
+    assert!(rows[1].contains(" 2–3 ") && !rows[1].contains("guest"), "{out}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub fn gpus() -> Vec<Gpu> {
         gpu(3, unmanaged),
         gpu(4, json!({})),
         gpu(5, json!({})),
-        gpu(6, json!({"state": "drained", "allowed": false})),
+        gpu(6, json!({"state": "not_allowed", "allowed": false})),
         gpu(7, json!({})),
     ]
 }

@@ -154,6 +154,7 @@ fn ledger(queues: &[Value]) -> (Tree, Ledger) {
             let it = &queue["res"][name];
             let account = Account {
                 guaranteed: amount(&it["deserved"]),
+                promised: Amount::NOTHING,
                 limit: amount(&it["limit"]),
                 share: amount(&it["fair_share"]),
                 held: thousandths(&it["allocated"]),

@@ -292,3 +292,37 @@ fn every_reason_is_reported() {
         ahead_in_order 1 ahead, last job 2
     ");
 }
+
+/// A GPU is drained, or used outside gpool: do all projects lose a part of their guarantees?
+#[test]
+fn gpus_that_are_lost_for_a_while_reduce_no_guarantee_that_the_others_can_meet() {
+    assert_snapshot!(answer("
+        project  red   gpus 8
+        project  blue  gpus 8
+        project  green gpus 4
+        node lab1  8 x h100
+        node lab2  8 x h100
+        node lab3  4 x h100
+        gpu  lab3[3]  unmanaged by ana
+        job  a  8  pending  project red
+        job  b  6  pending  project blue
+    "), @r"
+    start b lab2[0,1,2,3,4,5]
+    start a lab1[0,1,2,3,4,5,6,7]
+    ");
+}
+
+/// All projects request their guarantees while a GPU is lost.
+#[test]
+fn a_job_within_its_guarantee_waits_for_gpus_and_not_for_the_quota() {
+    assert_snapshot!(answer("
+        project  red   gpus 4
+        project  blue  gpus 4
+        node lab1  8 x h100
+        gpu  lab1[7]  unmanaged by ana
+        job  a  4  running lab1[0,1,2,3] 1h  project red
+        job  b  4  pending  project blue
+    "), @r"
+    wait  b gpus_not_free need 4 free 3
+    ");
+}

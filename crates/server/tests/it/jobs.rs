@@ -167,7 +167,7 @@ fn devices_are_shown_and_allowed() {
     ana.submit(&job("sleep", "1"), None).unwrap();
     rig.until("it runs", || state(&ana, "1") == "running");
     let gpus = ana.gpus().unwrap().items;
-    assert_eq!(serde_json::to_value(gpus[0].state).unwrap(), "drained");
+    assert_eq!(serde_json::to_value(gpus[0].state).unwrap(), "not_allowed");
     assert_eq!(serde_json::to_value(gpus[1].state).unwrap(), "busy");
     assert_eq!((gpus[1].job.as_deref(), gpus[1].user.as_deref()), (Some("1"), Some("ana")));
     assert_eq!((gpus[0].model_short.as_str(), gpus[0].utilization), ("A100-80G", Some(0.5)));
