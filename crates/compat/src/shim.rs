@@ -48,6 +48,19 @@ pub fn gpool_line(line: &[&str], session: &Session) -> Result {
     gpool(&line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), session)
 }
 
+/// The version of Slurm that the output of its commands follows.
+pub const SLURM: [&str; 3] = ["24", "11", "5"];
+
+/// The version that a command prints. Clients read that of Slurm from its beginning.
+#[must_use]
+pub fn version(command: &str) -> String {
+    let ours = env!("CARGO_PKG_VERSION");
+    match command.starts_with('g') {
+        true => format!("gpool {ours}, called as {command}"),
+        false => format!("slurm {} (gpool {ours})", SLURM.join(".")),
+    }
+}
+
 /// Parses a command line. Prints help and the version itself and returns `None` then.
 ///
 /// # Errors
@@ -59,12 +72,7 @@ pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Opti
             Ok(None)
         }
         Read::Said(said) if said.has("version") => {
-            let shim = crate::find(spoken.name.split(' ').next().unwrap_or_default());
-            let version = match shim.map(|shim| shim.family) {
-                Some(Family::Slurm) => crate::slurm::version(),
-                _ => format!("gpool {}, called as {}", env!("CARGO_PKG_VERSION"), spoken.name),
-            };
-            session.screen.data(&format!("{version}\n"))?;
+            session.screen.data(&format!("{}\n", version(spoken.name)))?;
             Ok(None)
         }
         Read::Said(said) => Ok(Some(said)),

@@ -1,7 +1,5 @@
 //! Lists of nodes in Slurm's form, `lab[1-3,7],gpu1`: expands and compresses them.
 
-use super::select::parts;
-
 /// Most names that a range expands to.
 const NAMES_MAX: usize = 100_000;
 
@@ -28,6 +26,20 @@ pub fn expanded(list: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Splits at commas outside of brackets.
+pub fn parts(word: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let is_end = |c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    word.split(is_end).filter(|part| !part.is_empty()).collect()
 }
 
 /// Compresses names in their order: `lab-1,lab-2,lab-4` to `lab-[1-2,4]`. Neighbours with the same

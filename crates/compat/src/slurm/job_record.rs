@@ -11,8 +11,7 @@ use super::hostlist;
 use super::record::Record;
 use super::tres::{self, Resources, gres};
 
-/// A pair of a line: key, content, and the text for no value. A line whose first text for no value
-/// is empty is left out if it has none.
+/// A pair of a line: key, content, and the text for no value.
 struct Pair(&'static str, Cell, &'static str);
 
 const NULL: &str = "(null)";

@@ -9,9 +9,7 @@ use gpool_wire::{Time, catalogue};
 use serde_json::{Map, Value, json};
 
 use super::cells::CLUSTER;
-
-/// The version of Slurm whose form the output has.
-pub const SLURM: [&str; 3] = ["24", "11", "5"];
+use crate::shim::SLURM;
 
 /// The versions of the data parser that the output can have. Before v0.0.40, a state was a text,
 /// and is a list since.

@@ -51,7 +51,9 @@ pub fn group(group: &[One<'_>], all: &[Node], parser: Parser) -> Value {
             "allocated": cpus(|node| node.memory_used >> 20),
         },
         "weight": range((1, 1)),
-        "features": { "total": text(cells::features(first)), "active": text(cells::features(first)) },
+        "features": {
+            "total": text(cells::features(first)), "active": text(cells::features(first)),
+        },
         "gres": { "total": text(cells::gres(first)), "used": text(cells::gres_used(first)) },
         "cluster": "", "comment": "", "extra": "",
         "reason": {

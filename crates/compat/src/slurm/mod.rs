@@ -47,11 +47,6 @@ mod table;
 pub(crate) mod times;
 pub(crate) mod tres;
 
-/// The version that commands print: that of the Slurm whose form their output has.
-pub(crate) fn version() -> String {
-    format!("slurm {} (gpool {})", json::SLURM.join("."), env!("CARGO_PKG_VERSION"))
-}
-
 /// Submits a script.
 pub const SBATCH: Shim =
     Shim { name: "sbatch", family: Family::Slurm, run: sbatch::run, spoken: &[&flags::SBATCH] };

@@ -19,8 +19,7 @@ use super::cells::CLUSTER;
 use super::sacctmgr_fields::{FIELDS, Line};
 use super::scontrol_more;
 use super::table::{Field, picked, text};
-use super::version;
-use crate::shim::{print, read, say_ignored};
+use crate::shim::{print, read, say_ignored, version};
 
 static FLAGS: &[Flag] = &[
     row("associations", 's', Nothing, Covered, "accounts and users with their associations"),
@@ -204,7 +203,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let verb = said_words.next().unwrap_or_default().to_ascii_lowercase();
     match verb.as_str() {
         "list" | "show" | "get" => {}
-        "version" => return print(&format!("{}\n", version()), session),
+        "version" => return print(&format!("{}\n", version("sacctmgr")), session),
         "ping" => return scontrol_more::ping(session),
         other => return Err(refused(other, said_words.next().unwrap_or_default())),
     }

@@ -8,8 +8,8 @@ use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
-use super::{scontrol_more as more, scontrol_show, scontrol_update, select, version};
-use crate::shim::{gpool, print, read, say_ignored};
+use super::{scontrol_more as more, scontrol_show, scontrol_update, select};
+use crate::shim::{gpool, print, read, say_ignored, version};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "there are no hidden partitions"),
@@ -124,7 +124,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     match verb.as_str() {
         "show" => scontrol_show::run(&said, session),
         "ping" => more::ping(session),
-        "version" => print(&format!("{}\n", version()), session),
+        "version" => print(&format!("{}\n", version("scontrol")), session),
         "completing" => more::completing(session),
         "wait_job" => more::wait_job(&said.words, session),
         "top" => more::top(&said.words, session),
@@ -142,7 +142,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 
 fn without_verb(words: &[String], session: &Session) -> Result {
     if words.iter().any(|word| word == "--version" || word == "-V") {
-        return print(&format!("{}\n", version()), session);
+        return print(&format!("{}\n", version("scontrol")), session);
     }
     if words.iter().any(|word| word == "--help" || word == "-h") {
         let lines: String =

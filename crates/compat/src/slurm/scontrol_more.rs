@@ -13,11 +13,11 @@ use gpool_wire::{EventKind, Job, Problem, Reservation};
 use super::cells::{self, CLUSTER, Row};
 use super::hostlist;
 use super::record::{self, Record};
-use super::scontrol_show::selected;
 use super::select;
+use super::select::selected;
 use super::steps::{self, Step};
 use super::times::long_time;
-use crate::shim::{gpool, print};
+use crate::shim::{SLURM, gpool, print};
 
 /// Prints whether the server answers.
 ///
@@ -81,7 +81,7 @@ pub fn config(session: &Session) -> Result {
         ("BOOT_TIME", started),
         ("ClusterName", CLUSTER.to_owned()),
         ("SLURM_CONF", format!("{}/gpool.toml", status.state_dir)),
-        ("SLURM_VERSION", super::json::SLURM.join(".")),
+        ("SLURM_VERSION", SLURM.join(".")),
         ("SlurmctldHost[0]", this_host()),
         ("SlurmUser", format!("{}({})", status.user, cells::uid_of(&status.user))),
         ("StateSaveLocation", status.state_dir.clone()),

@@ -19,7 +19,7 @@ use super::node_cells::One;
 use super::node_record::{of_node, of_pool};
 use super::record::{self, Record};
 use super::scontrol_more as more;
-use super::select::{self, Filter};
+use super::select::selected;
 use super::{json_job, json_nodes};
 use crate::shim::print;
 
@@ -117,22 +117,6 @@ fn no_such(what: &str) -> Failure {
                  hostnames, hostlist and hostlistsorted",
         );
     failure.tip(found.map_or("scontrol show job 17", |(_, ours)| *ours))
-}
-
-/// The jobs with these ids; without ids, those that have not ended.
-///
-/// # Errors
-/// There is no such job, or the server can't be asked.
-pub fn selected(names: &[String], session: &Session) -> Result<Vec<Job>> {
-    let client = session.client()?;
-    let mut filter = Filter::default();
-    filter.ids = select::ids(names.iter().cloned())?;
-    let rows = filter.rows(&client, !filter.ids.is_empty(), false)?;
-    if rows.is_empty() && !filter.ids.is_empty() {
-        let what = format!("there is no job {}", filter.ids.join(", "));
-        return Err(Failure::new(catalogue::NO_SUCH_JOB, what).tip("sacct -a"));
-    }
-    Ok(rows)
 }
 
 fn jobs(names: &[String], with_details: bool, session: &Session) -> Result<Vec<Record>> {

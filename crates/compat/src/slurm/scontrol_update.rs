@@ -6,7 +6,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::slurm::values::time;
 use gpool_cli::session::Session;
 
-use super::select;
+use super::{hostlist, select};
 use crate::shim::gpool;
 
 /// What of a job can change, and as which flag of `gpool edit`.
@@ -208,7 +208,7 @@ fn node_changes(node: &str, pairs: &[(&str, &str)], session: &Session) -> Result
         let what = format!("scontrol of gpool can't change {key} of a node");
         return Err(Failure::new(errors::NO_SUCH_FLAG, what).tip("gpool pool move NODE POOL"));
     }
-    let nodes = select::parts(node).into_iter().map(str::to_owned);
+    let nodes = hostlist::parts(node).into_iter().map(str::to_owned);
     let state = value("state").unwrap_or_default().to_ascii_lowercase();
     let words: Vec<String> = match state.as_str() {
         "drain" => {

@@ -6,11 +6,12 @@ use gpool_cli::foreign::flag::Said;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
-use gpool_model::JobId;
+use gpool_model::{GpuRequest, JobId};
 use gpool_wire::{Job, catalogue};
 
 use super::arrays::{self, Shape, is_of};
 use super::cells::DEFAULT_POOL;
+use super::hostlist::parts;
 use super::states::{STATES, is_in};
 
 /// Up to this number, named elements of an array are read one by one.
@@ -34,20 +35,6 @@ pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
         }
     }
     Ok(found)
-}
-
-/// Splits at commas outside of brackets.
-pub fn parts(word: &str) -> Vec<&str> {
-    let mut depth = 0_u32;
-    let is_end = |c: char| {
-        match c {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    };
-    word.split(is_end).filter(|part| !part.is_empty()).collect()
 }
 
 fn id(part: &str) -> Option<Vec<String>> {
@@ -192,6 +179,7 @@ impl Filter {
             rows.extend(arrays::spread(client, vec![array], Shape { with_ended, is_spread })?);
         }
         put_pools(client, &mut rows)?;
+        put_models(client, &mut rows)?;
         rows.retain(|job| self.takes(job));
         arrays::in_order(&mut rows);
         Ok(rows)
@@ -212,6 +200,22 @@ impl Filter {
     }
 }
 
+/// The jobs with these ids; without ids, those that have not ended.
+///
+/// # Errors
+/// There is no such job, or the server can't be asked.
+pub fn selected(names: &[String], session: &Session) -> Result<Vec<Job>> {
+    let client = session.client()?;
+    let mut filter = Filter::default();
+    filter.ids = ids(names.iter().cloned())?;
+    let rows = filter.rows(&client, !filter.ids.is_empty(), false)?;
+    if rows.is_empty() && !filter.ids.is_empty() {
+        let what = format!("there is no job {}", filter.ids.join(", "));
+        return Err(Failure::new(catalogue::NO_SUCH_JOB, what).tip("sacct -a"));
+    }
+    Ok(rows)
+}
+
 /// Sets the pool of running jobs without one to the pool of their node.
 fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
     let is_unsaid = |job: &Job| job.pool.is_none() && !job.placement.is_empty();
@@ -223,6 +227,29 @@ fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
         let node = job.placement.first().map(|placed| &placed.node);
         let found = nodes.iter().find(|it| Some(&it.name) == node);
         job.pool = found.map(|it| it.pool.clone());
+    }
+    Ok(())
+}
+
+/// Replaces the requested model of jobs that have their GPUs by the name of these, as nodes show
+/// it: a request for `h100` can get `h100-80g`.
+fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
+    let request = |job: &Job| {
+        let request = GpuRequest::parse(&job.gpus).ok()?;
+        (!request.models.is_empty() && request.share().is_none()).then_some(request)
+    };
+    let first = |job: &Job| job.placement.first().and_then(|placed| placed.uuids.first().cloned());
+    let is_meant = |job: &Job| first(job).is_some() && request(job).is_some();
+    if !jobs.iter().any(is_meant) {
+        return Ok(());
+    }
+    let gpus = client.gpus()?.items;
+    for job in jobs {
+        let Some((request, uuid)) = request(job).zip(first(job)) else { continue };
+        if let Some(gpu) = gpus.iter().find(|gpu| gpu.uuid == uuid) {
+            let model = gpu.model_short.to_ascii_lowercase();
+            job.gpus = format!("{model}:{}", request.n_devices());
+        }
     }
     Ok(())
 }

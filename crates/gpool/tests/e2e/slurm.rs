@@ -218,12 +218,12 @@ fn jobs_on_several_nodes_are_shown_in_total() {
         let nodes = run(&format!("squeue -h -j {id} -O nodelist:")).trim().to_owned();
         assert!(nodes.ends_with("[1-2]"), "{nodes}");
         let first = nodes.replace("[1-2]", "1");
-        format!("4,2,{nodes},{first},gres/gpu:h100:2,RUNNING\n")
+        format!("4,2,{nodes},{first},gres/gpu:h100-80g:2,RUNNING\n")
     });
     let shown = run(&format!("scontrol show jobid -dd {id}"));
     for expected in [
         "NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1 ",
-        "AllocTRES=cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100=4",
+        "AllocTRES=cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100-80g=4",
         "JOB_GRES=gpu:h100-80g:4",
         "CPU_IDs=0-1 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)",
         "a.sh x --export=A\n",
@@ -238,8 +238,8 @@ fn jobs_on_several_nodes_are_shown_in_total() {
     assert_eq!(
         run(&line),
         format!(
-            "{id}|wide|4|2||cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100=4\n\
-             {id}.batch|batch|2|1|1|cpu=2,node=1,gres/gpu=2,gres/gpu:h100=2\n"
+            "{id}|wide|4|2||cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100-80g=4\n\
+             {id}.batch|batch|2|1|1|cpu=2,node=1,gres/gpu=2,gres/gpu:h100-80g=2\n"
         )
     );
     assert_eq!(run(&format!("squeue -h -s -o %i,%j -j {id}")), format!("{id}.batch,batch\n"));
