@@ -47,7 +47,7 @@ impl Kind {
 pub struct Wanted {
     /// Only those of this user.
     pub user: Option<String>,
-    /// Only those of this object.
+    /// Only those of this object; see [`is_of`].
     pub object: Option<String>,
     /// Not before this time.
     pub since: Option<Time>,
@@ -63,10 +63,31 @@ impl Wanted {
             entry.user == *user || entry.network_user.as_ref().is_some_and(|it| it == user)
         };
         self.user.as_ref().is_none_or(is_user)
-            && self.object.as_ref().is_none_or(|object| entry.objects.contains(object))
+            && self
+                .object
+                .as_ref()
+                .is_none_or(|object| entry.objects.iter().any(|it| is_of(it, object)))
             && self.since.is_none_or(|since| since <= entry.at)
             && self.until.is_none_or(|until| entry.at <= until)
             && self.before.is_none_or(|before| entry.id < before)
+    }
+}
+
+/// Whether an entry's object is the wanted one: `nodes/lab1`, its name `lab1`, or its collection
+/// `nodes`. A job includes its elements, `jobs/12.3`, and a node its GPUs, `nodes/lab1:0`.
+fn is_of(object: &str, wanted: &str) -> bool {
+    let (collection, name) = object.split_once('/').unwrap_or((object, ""));
+    let is_named = |wanted: &str| {
+        let part = name.strip_prefix(wanted);
+        part.is_some_and(|rest| match collection {
+            "jobs" => rest.is_empty() || rest.starts_with('.'),
+            "nodes" => rest.is_empty() || rest.starts_with(':'),
+            _ => rest.is_empty(),
+        })
+    };
+    match wanted.split_once('/') {
+        Some((of, name)) => of == collection && is_named(name),
+        None => wanted == collection || is_named(wanted),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Changes as a list: `gpool audit`.
 
+use std::collections::BTreeSet;
+
 use gpool_cli::render::list::{Column, Noun};
 use gpool_cli::render::table::Cell;
 use gpool_wire::AuditEntry;
@@ -51,21 +53,45 @@ fn objects(entry: &AuditEntry) -> String {
 
 /// The changed fields, `limit 4 -> 8`, or else the request.
 fn change(entry: &AuditEntry) -> String {
-    let fields = |value: &Option<Value>| value.as_ref().and_then(Value::as_object).cloned();
-    let before = fields(&entry.before).unwrap_or_default();
-    if let Some(after) = fields(&entry.after) {
-        let field = |(name, value): (&String, &Value)| match before.get(name) {
-            Some(old) => format!("{name} {} -> {}", short(old), short(value)),
-            None => format!("{name} {}", short(value)),
-        };
-        return after.iter().map(field).collect::<Vec<_>>().join(", ");
+    let mut fields = Vec::new();
+    differences(entry.before.as_ref(), entry.after.as_ref(), "", &mut fields);
+    if entry.after.is_none() || fields.is_empty() {
+        return entry.request.as_ref().map(short).unwrap_or_default();
     }
-    entry.request.as_ref().map(short).unwrap_or_default()
+    fields.join(", ")
+}
+
+/// Adds each changed field with its name, those of objects one by one: `gpus_of.h100 2 -> 4`.
+fn differences(before: Option<&Value>, after: Option<&Value>, name: &str, to: &mut Vec<String>) {
+    let fields = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    match (fields(before), fields(after)) {
+        (None, None) if name.is_empty() => {}
+        (None, None) => to.push(match (before, after) {
+            (None, Some(new)) => format!("{name} {}", short(new)),
+            (old, new) => {
+                let text = |value: Option<&Value>| value.map_or("none".to_owned(), short);
+                format!("{name} {} -> {}", text(old), text(new))
+            }
+        }),
+        (old, new) => {
+            let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+            let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for key in names {
+                let inner = match name {
+                    // A setting is known by its own name.
+                    "" | "settings" => key.clone(),
+                    outer => format!("{outer}.{key}"),
+                };
+                differences(old.get(key), new.get(key), &inner, to);
+            }
+        }
+    }
 }
 
 fn short(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
         other => other.to_string(),
     }
 }

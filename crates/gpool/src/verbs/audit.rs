@@ -17,7 +17,7 @@ pub struct AuditArgs {
     /// User of the changes to list
     #[arg(short, long, value_name = "USER", help_heading = "Changes")]
     user: Option<String>,
-    /// Object of the changes to list, e.g. jobs/12, projects/vision or policies
+    /// Object of the changes to list, e.g. nodes/lab1, vision, jobs/12 or policies
     #[arg(long, value_name = "OBJECT", help_heading = "Changes")]
     object: Option<String>,
     /// Earliest change to list, e.g. 2h (ago), 15:30 or 2026-11-20

@@ -1,12 +1,17 @@
 //! Writes an audit entry for each change that a route makes, and lists the entries.
 
+mod objects;
+
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::{Json, Router};
+use gpool_model::Refusal;
 use gpool_wire::{API_PREFIX, AuditEntry, List, Time};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
@@ -14,6 +19,7 @@ use serde_json::{Map, Value};
 use tower::ServiceExt as _;
 use utoipa::IntoParams;
 
+use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
@@ -22,10 +28,10 @@ use crate::audit::{Audit, Kind, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
 
-/// Most bytes of a request or an answer that are looked at.
-const LOOKED_AT: usize = 64 * 1024;
-/// Most objects of one entry.
-const OBJECTS_MAX: usize = 1000;
+/// Most bytes of a request that are stored.
+const REQUEST_MAX: usize = 64 * 1024;
+/// Most bytes of an answer that is searched for objects: those of [`OBJECTS_MAX`] jobs.
+const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// Most entries of one answer.
 const LIMIT_MAX: usize = 1000;
 /// Entries without another limit.
@@ -59,7 +65,8 @@ pub(crate) struct Scribe {
 pub(crate) struct AuditQuery {
     /// Only changes by this user.
     user: Option<String>,
-    /// Only changes of this object, such as `jobs/12` or `projects/vision`.
+    /// Only changes of this object: `jobs/12`, `nodes/lab1`, `nodes/lab1:0`, or only its name. A
+    /// job includes its elements, and a node its GPUs.
     object: Option<String>,
     /// Not before this time.
     since: Option<Time>,
@@ -82,6 +89,7 @@ pub(crate) async fn list(
     Params(asked): Params<AuditQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
     let AuditQuery { user, object, since, until, before, limit } = asked;
+    object.as_deref().map_or(Ok(()), check_object)?;
     let own = asker.caller.owner.user.to_string();
     let user = if asker.caller.admin { user } else { Some(own) };
     let wanted = Wanted { user, object, since, until, before };
@@ -91,11 +99,25 @@ pub(crate) async fn list(
     Ok(Json(List::new(read.await.map_err(internal)?.map_err(internal)?)))
 }
 
+/// Checks the collection of an object: a wrong one would find nothing.
+fn check_object(object: &str) -> Result<(), Refusal> {
+    let Some((collection, _)) = object.split_once('/') else { return Ok(()) };
+    let changes = ROUTES.iter().filter(|row| row.method != "GET");
+    let known: BTreeSet<&str> = changes.filter_map(|row| collection_of(row.path)).collect();
+    if known.contains(collection) {
+        return Ok(());
+    }
+    let known = known.into_iter().collect::<Vec<_>>().join(", ");
+    let why = format!("{collection:?} is not one of {known}");
+    Err(Refusal::Invalid { field: "object".to_owned(), why })
+}
+
 /// Writes an entry for a request that has changed something. The answer follows the entry.
 pub(crate) async fn record(
     State(scribe): State<Scribe>,
     Asks(asker): Asks,
     path: MatchedPath,
+    parameters: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -113,16 +135,17 @@ pub(crate) async fn record(
         true => Kind::Jobs,
         false => Kind::Cluster,
     };
-    let object = object_of(row.path, request.uri().path());
+    let value = |name: &str| {
+        let mut all = parameters.as_ref().ok()?.iter();
+        all.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+    };
+    let in_path = in_path(row.path, value);
     // Streams only use a job; of other verbs the answer has the state.
     let is_looked_at = matches!(method, "PATCH" | "DELETE") && row.role != Role::Everybody;
     // The request has whole addresses, which may contain secrets; the stored ones are shown without
     // their paths.
     let is_secret = row.path.ends_with("/subscription");
-    let target = match is_secret {
-        true => Some(request.uri().path().to_owned()),
-        false => object.as_ref().filter(|_| is_looked_at).map(|it| format!("{API_PREFIX}/{it}")),
-    };
+    let target = (is_secret || is_looked_at).then(|| request.uri().path().to_owned());
     let before = scribe.look(&asker, target.as_deref()).await;
     let said = Arc::new(Mutex::new(Vec::new()));
     let is_heard = kind == Kind::Cluster && !is_secret;
@@ -144,7 +167,13 @@ pub(crate) async fn record(
     };
     let action = format!("{} {}", row.method, row.path.trim_start_matches(API_PREFIX));
     let mut entry = entry(&asker, action);
-    entry.objects = objects(object, row.path, &answer);
+    let change = Change {
+        pattern: row.path,
+        in_path: in_path.as_deref(),
+        request: asked.as_ref(),
+        answer: &answer,
+    };
+    entry.objects = change.objects();
     (entry.request, entry.before, entry.after) = (asked, before, after);
     scribe.write(kind, entry).await;
     response
@@ -198,42 +227,6 @@ fn entry(asker: &Asker, action: String) -> AuditEntry {
     }
 }
 
-/// The object that a path names: `jobs/12` of `/api/v1/jobs/12/cancel`.
-fn object_of(pattern: &str, path: &str) -> Option<String> {
-    let pattern = pattern.strip_prefix(API_PREFIX)?.trim_start_matches('/');
-    let path = path.strip_prefix(API_PREFIX)?.trim_start_matches('/');
-    let n_parts = match pattern.split('/').position(|part| part.starts_with('{')) {
-        Some(at) => at + 1,
-        None if pattern.contains('/') => return None,
-        None => 1,
-    };
-    Some(path.split('/').take(n_parts).collect::<Vec<_>>().join("/"))
-}
-
-/// The objects of an entry: those that the answer names, otherwise the path's.
-fn objects(object: Option<String>, pattern: &str, answer: &Value) -> Vec<String> {
-    let collection = pattern.trim_start_matches(API_PREFIX).trim_start_matches('/');
-    let collection = collection.split('/').next().unwrap_or_default();
-    let named = |it: &Value| {
-        let name = it["id"].as_str().or_else(|| it["name"].as_str())?;
-        Some(format!("{collection}/{name}"))
-    };
-    if pattern.contains('{') {
-        return object.into_iter().collect();
-    }
-    if let Some(items) = answer["items"].as_array().filter(|_| collection == "jobs") {
-        return items.iter().filter_map(named).take(OBJECTS_MAX).collect();
-    }
-    if let Some(first) = answer["first"].as_str() {
-        return vec![format!("{collection}/{first}")];
-    }
-    named(answer).or(object).into_iter().chain(collection_of(pattern)).take(1).collect()
-}
-
-fn collection_of(pattern: &str) -> Option<String> {
-    pattern.strip_prefix(API_PREFIX)?.split('/').nth(1).map(str::to_owned)
-}
-
 /// The states of changed jobs.
 fn states(answer: &Value) -> Option<Value> {
     let state = |it: &Value| Some((it["id"].as_str()?.to_owned(), it["state"].clone()));
@@ -246,18 +239,22 @@ fn states(answer: &Value) -> Option<Value> {
     is_of_jobs.then(|| Map::from_iter([("state".to_owned(), states.into())]).into())
 }
 
-/// Keeps the fields that differ.
+/// Keeps the fields that differ, also within objects.
 fn differences(before: &Value, after: &Value) -> (Option<Value>, Option<Value>) {
     let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else {
         return (Some(before.clone()), Some(after.clone()));
     };
-    let differ = |one: &Map<String, Value>, other: &Map<String, Value>| {
-        let fields = one.iter().filter(|(name, value)| other.get(*name) != Some(value));
-        Value::from(
-            fields.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>(),
-        )
-    };
-    (Some(differ(old, new)), Some(differ(new, old)))
+    let (mut gone, mut come) = (Map::new(), Map::new());
+    for name in old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))) {
+        let (before, after) = match (old.get(name), new.get(name)) {
+            (Some(before), Some(after)) if before == after => continue,
+            (Some(before), Some(after)) => differences(before, after),
+            (before, after) => (before.cloned(), after.cloned()),
+        };
+        gone.extend(before.map(|value| (name.clone(), value)));
+        come.extend(after.map(|value| (name.clone(), value)));
+    }
+    (Some(gone.into()), Some(come.into()))
 }
 
 /// Takes a copy of the first bytes of a request while its handler reads it.
@@ -266,7 +263,7 @@ fn listened(request: Request, said: Arc<Mutex<Vec<u8>>>) -> Request {
         Body::new(body.map_frame(move |frame| {
             if let Some(data) = frame.data_ref() {
                 let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                let left = LOOKED_AT.saturating_sub(said.len());
+                let left = REQUEST_MAX.saturating_sub(said.len());
                 said.extend_from_slice(&data[..data.len().min(left)]);
             }
             frame
@@ -278,7 +275,7 @@ fn listened(request: Request, said: Arc<Mutex<Vec<u8>>>) -> Request {
 async fn heard(response: Response) -> (Response, Value) {
     use axum::body::HttpBody as _;
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
-    if size.is_none_or(|size| size > LOOKED_AT) {
+    if size.is_none_or(|size| size > ANSWER_MAX) {
         return (response, Value::Null);
     }
     let (head, body) = response.into_parts();

@@ -121,3 +121,58 @@ fn a_line_that_a_crash_cut_short_is_skipped_and_numbers_go_on() {
         audit.read(&Wanted::default(), 10).unwrap().iter().map(|it| it.id).collect();
     assert_eq!(ids, [2, 1]);
 }
+
+#[test]
+fn every_change_is_found_by_the_names_that_users_see() {
+    fn read<T: serde::de::DeserializeOwned>(request: serde_json::Value) -> T {
+        serde_json::from_value(request).unwrap()
+    }
+    let mut rig = Rig::new();
+    let client = rig.client(OWNER);
+    client.drain(&read(json!({"targets": ["lab1:1"], "reason": "a fan"}))).unwrap();
+    client.undrain(&read(json!({"targets": ["lab1:1"]}))).unwrap();
+    client.label_nodes(&read(json!({"nodes": ["lab1"], "labels": ["ssd"]}))).unwrap();
+    client.move_nodes(&read(json!({"nodes": ["lab1"], "pool": "batch"}))).unwrap();
+    client.allow_gpus(&read(json!({"devices": ["0"]}))).unwrap();
+    client.create_project(&read(json!({"name": "nlp", "gpus": 0}))).unwrap();
+    client.apply_projects(&read(json!({"projects": {"vision": {"gpus": 0}}}))).unwrap();
+    let reserve = json!({"name": "fan", "nobody": true, "nodes": ["lab1"], "for": "1h",
+        "at_begin": "let_finish"});
+    client.reserve(&read(reserve)).unwrap();
+    client.cancel_reservation("fan").unwrap();
+    let found = |object: &str| {
+        let entries = entries(&client, Some(object));
+        entries.iter().rev().map(|entry| entry.action.clone()).collect::<Vec<_>>().join("; ")
+    };
+    let of_node = "POST /nodes/drain; POST /nodes/undrain; POST /nodes/label; POST /pools/move; \
+                   POST /gpus/allow";
+    let of_window = "POST /reservations; DELETE /reservations/{name}";
+    for (object, expected) in [
+        ("nodes/lab1", of_node),
+        ("lab1", of_node),
+        ("nodes/lab1:1", "POST /nodes/drain; POST /nodes/undrain"),
+        ("pools/batch", "POST /pools/move"),
+        ("projects/nlp", "POST /projects"),
+        ("vision", "POST /projects/apply"),
+        ("reservations/fan", of_window),
+        ("nodes/lab", ""),
+        ("lab1:0", ""),
+    ] {
+        assert_eq!(found(object), expected, "{object}");
+    }
+    let query = AuditQuery { object: Some("node/lab1".to_owned()), ..AuditQuery::default() };
+    let refused = client.audit(&query).unwrap_err().to_string();
+    assert!(refused.contains("\"node\" is not one of"), "{refused}");
+}
+
+#[test]
+fn a_change_of_the_policy_shows_only_the_settings_that_differ() {
+    let mut rig = Rig::new();
+    let client = rig.client(OWNER);
+    let set = [("escalate_after".to_owned(), "2h".to_owned())].into();
+    client.change_policy(&PolicyPatch { set, ..PolicyPatch::default() }).unwrap();
+    let entry = entries(&client, Some("policies")).remove(0);
+    let before = json!({"escalate_after_s": 86400, "settings": {"escalate_after": "24h"}});
+    let after = json!({"escalate_after_s": 7200, "settings": {"escalate_after": "2h"}});
+    assert_eq!((entry.before, entry.after), (Some(before), Some(after)));
+}
