@@ -30,7 +30,7 @@ use crate::link::AskAgent;
 use crate::live::Pulse;
 use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
-use crate::post::{Keys, MailSettings};
+use crate::post::{self, Allowed, Keys, MailSettings};
 use crate::reads::Reads;
 use crate::recovery::account::Account;
 use crate::room;
@@ -106,6 +106,8 @@ pub(crate) struct Shared {
     pub keys: Arc<Keys>,
     /// Notification rules of jobs that name none.
     pub usual_notify: Vec<NotifyRule>,
+    /// Addresses inside the server's machine that users may name.
+    pub notify_allow: Vec<Allowed>,
     /// Unexpected tasks that their agents were ordered to end.
     pub unexpected: Mutex<BTreeSet<TaskId>>,
     /// Retention time of a job's output after its end; `None` means forever.
@@ -372,6 +374,20 @@ impl CoreHandle {
     /// Returns the notification rules of jobs without their own.
     pub(crate) fn usual_notify(&self) -> &[NotifyRule] {
         &self.shared.usual_notify
+    }
+
+    /// Checks that the caller may send messages to the addresses of these rules.
+    pub(crate) fn check_notify(
+        &self,
+        caller: &Caller,
+        rules: &[NotifyRule],
+    ) -> Result<(), Refusal> {
+        let allow = &self.shared.notify_allow;
+        let mut checked = rules.iter().map(|rule| post::check(&rule.url, allow));
+        match checked.find_map(Result::err).filter(|_| !caller.admin) {
+            Some(why) => Err(Refusal::Invalid { field: "notify".to_owned(), why }),
+            None => Ok(()),
+        }
     }
 
     /// Returns the key for the signatures of a user's messages.

@@ -135,6 +135,7 @@ fn share(
         audit,
         keys: Arc::new(Keys::open(&config.state_dir)?),
         usual_notify: config.notify.usual.clone(),
+        notify_allow: config.notify.allow.clone(),
         unexpected: Mutex::new(BTreeSet::new()),
         keep_output: config.keep_output,
         keep_environment: config.keep_environment,

@@ -78,6 +78,12 @@ impl CheckedJob {
         self.setup.is_some()
     }
 
+    /// Returns the notification rules.
+    #[must_use]
+    pub fn notify(&self) -> &[NotifyRule] {
+        &self.job.standing.notify
+    }
+
     /// Returns the job with these notification rules.
     #[must_use]
     pub fn told_to(mut self, rules: &[NotifyRule]) -> Self {

@@ -276,6 +276,7 @@ pub(crate) async fn edit(
         }
     };
     let patch = checked.into_patch(script);
+    api.handle.check_notify(&asker.caller, &patch.to.standing.notify)?;
     let command = Command::Edit { job, version, patch, ends: Vec::new() };
     files.command(asker.caller.clone(), command).await?;
     answer(&api, &asker, job).await

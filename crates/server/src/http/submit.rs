@@ -209,10 +209,12 @@ pub(crate) fn checked(
     if asker.way.origin != Origin::Socket {
         add_account(&mut checked, asker);
     }
-    Ok(match handle.filter(|_| job.notify.is_empty()) {
-        Some(handle) => checked.told_to(handle.usual_notify()),
-        None => checked,
-    })
+    let Some(handle) = handle else { return Ok(checked) };
+    if job.notify.is_empty() {
+        return Ok(checked.told_to(handle.usual_notify()));
+    }
+    handle.check_notify(&asker.caller, checked.notify())?;
+    Ok(checked)
 }
 
 /// Adds the variables of a login to a job of another machine or of a form.

@@ -157,7 +157,9 @@ async fn set(
     payer: Payer,
     patch: &SubscriptionPatch,
 ) -> Answer<Subscription> {
-    let command = Command::Subscribe { payer: payer.clone(), rules: patch.check()? };
+    let rules = patch.check()?;
+    api.handle.check_notify(&asker.caller, &rules)?;
+    let command = Command::Subscribe { payer: payer.clone(), rules };
     api.handle.command(asker.caller.clone(), command).await?;
     // A budget that is nearly used up is reported now.
     crate::subscriptions::look(&api.handle).await?;

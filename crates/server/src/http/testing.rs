@@ -125,6 +125,7 @@ impl Server {
             audit: Arc::new(Audit::open(folder)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
+            notify_allow: Vec::new(),
             unexpected: Mutex::new(BTreeSet::new()),
             keep_output: Some(Millis::ZERO),
             keep_environment: crate::environments::KEPT_USUALLY,

@@ -3,9 +3,10 @@
 //! admin's permission. A name is resolved once, here, and the request goes to the checked address,
 //! so the name can't change to another address in between (DNS rebinding).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use gpool_wire::notify::CHAT;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -161,6 +162,50 @@ impl Guarded {
     }
 }
 
+/// Why a user's message may not go to this host.
+fn refusal(host: &str) -> String {
+    format!(
+        "{host} is inside the server's machine, and only admins may send messages there; \
+         notify_allow in gpool.toml allows others"
+    )
+}
+
+/// Checks the address of a rule before any message: hosts that are addresses or names of this
+/// machine. Other names are looked up, and checked, for each message.
+///
+/// # Errors
+/// Users may not name it; the text says why.
+pub(crate) fn check(url: &str, allow: &[Allowed]) -> Result<(), String> {
+    let Ok(uri) = url.strip_prefix(CHAT).unwrap_or(url).parse::<Uri>() else { return Ok(()) };
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let found: Vec<SocketAddr> = match own_address(host) {
+        Some(ip) => vec![(ip, 0).into()],
+        // Forms such as 127.1 and 2130706433; the system reads them without a name server.
+        None if is_numeric(host) => (host, 0).to_socket_addrs().into_iter().flatten().collect(),
+        None => return Ok(()),
+    };
+    let guarded = Guarded::new(Some(allow.to_vec()));
+    let is_open = found.is_empty() || found.iter().any(|it| guarded.may_ask(host, *it));
+    if is_open { Ok(()) } else { Err(refusal(host)) }
+}
+
+/// The address of a host that is an address itself, or a name that always is this machine.
+fn own_address(host: &str) -> Option<IpAddr> {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    // RFC 6761, section 6.3.
+    let is_own = name == "localhost" || name.ends_with(".localhost");
+    host.parse().ok().or_else(|| is_own.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+}
+
+/// Whether each part is a number: decimal, octal or hexadecimal.
+fn is_numeric(host: &str) -> bool {
+    let is_number = |part: &str| match part.strip_prefix("0x").or(part.strip_prefix("0X")) {
+        Some(hex) => hex.chars().all(|c| c.is_ascii_hexdigit()),
+        None => !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    host.split('.').all(is_number)
+}
+
 impl Resolver for Guarded {
     fn resolve(
         &self,
@@ -173,11 +218,7 @@ impl Resolver for Guarded {
         let mut open = self.empty();
         found.iter().filter(|it| self.may_ask(host, **it)).for_each(|it| open.push(*it));
         if open.is_empty() {
-            let what = format!(
-                "{host} is inside the server's machine, and only admins may send messages there; \
-                 notify_allow in gpool.toml allows others"
-            );
-            let refused = std::io::Error::new(std::io::ErrorKind::PermissionDenied, what);
+            let refused = std::io::Error::new(std::io::ErrorKind::PermissionDenied, refusal(host));
             return Err(ureq::Error::Io(refused));
         }
         Ok(open)

@@ -25,6 +25,7 @@ use crate::usage::{UsageHistory, nodes};
 
 #[cfg(feature = "fuzzing")]
 pub use address::Guarded;
+pub(crate) use address::check;
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
 pub use relay::{BadRelay, Relay};

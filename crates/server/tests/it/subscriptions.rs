@@ -8,12 +8,13 @@ use gpool_server::digest::week_end;
 use gpool_server::usage::this_minute;
 use gpool_wire::{Digest, JobCreate, Notification, PolicyPatch, ProjectSettings};
 use jiff::tz::TimeZone;
+use serde_json::json;
 
 use crate::cost::{use_of, write};
 use crate::rig::{ANA, BO, OWNER, Rig};
 
 /// No process listens there, so messages wait.
-const HOOK: &str = "http://127.0.0.1:1/secret";
+const HOOK: &str = "http://hooks.invalid:1/secret";
 const WEEK: Millis = Millis::from_hours(24 * 7);
 
 fn user(name: &str) -> Payer {
@@ -96,7 +97,7 @@ fn only_the_user_and_admins_read_and_set_addresses_and_see_digests() {
     ] {
         if status == 200 {
             let set = client.subscribe(&payer, &digest).unwrap();
-            assert_eq!(set.notify, ["digest@http://127.0.0.1:1/…"], "{payer}");
+            assert_eq!(set.notify, ["digest@http://hooks.invalid:1/…"], "{payer}");
             assert_eq!(client.subscription(&payer).unwrap(), set);
             assert_eq!(client.digest(&payer).unwrap().name, payer.name());
             continue;
@@ -114,6 +115,33 @@ fn only_the_user_and_admins_read_and_set_addresses_and_see_digests() {
     let entries = admin.audit(&gpool_client::AuditQuery::default()).unwrap();
     let text = serde_json::to_string(&entries).unwrap();
     assert!(text.contains("/subscription") && !text.contains("secret"), "{text}");
+}
+
+#[test]
+fn users_name_no_address_inside_the_machine() {
+    let mut rig = Rig::new();
+    let (admin, ana) = (rig.client(OWNER), rig.client(ANA));
+    let job = |url: &str| JobCreate {
+        command: vec!["true".to_owned()],
+        hold: true,
+        notify: vec![format!("done@{url}")],
+        ..JobCreate::default()
+    };
+    let made = ana.submit(&job("https://hooks.example/x"), None).unwrap();
+    for host in
+        ["127.0.0.1", "localhost:80", "[::1]:8080", "169.254.169.254", "127.1", "0x7f000001"]
+    {
+        for url in [format!("http://{host}/x"), format!("slack+http://{host}/x")] {
+            assert_eq!(code(ana.submit(&job(&url), None)), 400, "{url}");
+            assert_eq!(code(ana.forecast(&job(&url))), 400, "{url}");
+            let patch = serde_json::from_value(json!({"notify": [format!("fail@{url}")]})).unwrap();
+            assert_eq!(code(ana.edit(&made.id, &patch, None)), 400, "{url}");
+            assert_eq!(code(ana.subscribe(&user("ana"), &[format!("digest@{url}")])), 400, "{url}");
+            admin.submit(&job(&url), None).unwrap();
+        }
+    }
+    let refused = ana.submit(&job("http://localhost/x"), None).unwrap_err().to_string();
+    assert!(refused.contains("only admins") && refused.contains("notify_allow"), "{refused}");
 }
 
 #[test]
