@@ -1,6 +1,6 @@
 //! Placeholders in a command for the values of an array's elements: `{lr}` is the parameter with
-//! that name, `{}` the item. Doubled braces are literal: `{{lr}}` is `{lr}`. `${lr}` belongs to the
-//! shell and stays.
+//! that name, `{}` the item. Doubled braces are literal where there are parameters: `{{lr}}` is
+//! `{lr}`. `${lr}` belongs to the shell and stays.
 
 /// Puts an element's values into a text. Placeholders without a value stay.
 #[must_use]
@@ -9,7 +9,10 @@ pub fn fill(text: &str, item: Option<&str>, params: &[(&str, &str)]) -> String {
     for part in parts(text) {
         match part {
             Part::Text(text) => filled.push_str(text),
-            Part::Doubled(inner) if value_of(inner, item, params).is_some() => {
+            Part::Doubled(inner)
+                if value_of(inner, item, params).is_some()
+                    || !(inner.is_empty() || params.is_empty()) =>
+            {
                 filled.push('{');
                 filled.push_str(inner);
                 filled.push('}');

@@ -100,23 +100,28 @@ impl JobCreate {
         Ok(Some((values, n_rows)))
     }
 
-    /// Refuses a placeholder with nearly the name of a parameter: it is probably a typo.
+    /// Refuses a placeholder that no parameter has: the element would run with the literal text.
     fn check_placeholders(&self, values: Option<&ArrayValues>) -> Result<(), Refusal> {
         let names = values.map(ArrayValues::names).unwrap_or_default();
+        if names.is_empty() {
+            return Ok(());
+        }
         for (at, word) in self.command.iter().enumerate() {
-            for used in placeholder::names(word) {
-                if names.contains(&used) {
-                    continue;
+            let used = placeholder::names(word).into_iter().find(|used| !names.contains(used));
+            let Some(used) = used else { continue };
+            let meant = match json::nearest(used, names.iter().copied()) {
+                Some(near) => format!("; did you mean {{{near}}}?"),
+                None => {
+                    let known = names.iter().map(|name| format!("{{{name}}}"));
+                    format!("; there are {}.", known.collect::<Vec<_>>().join(", "))
                 }
-                if let Some(near) = json::nearest(used, names.iter().copied()) {
-                    let why = format!(
-                        "{{{used}}} in word {} is not a parameter; did you mean {{{near}}}? For \
-                         the literal text, write {{{{{used}}}}}",
-                        at + 1
-                    );
-                    return Err(invalid("command", why));
-                }
-            }
+            };
+            let why = format!(
+                "{{{used}}} in word {} is not a parameter{meant} For the literal text, write \
+                 {{{{{used}}}}}",
+                at + 1
+            );
+            return Err(invalid("command", why));
         }
         Ok(())
     }

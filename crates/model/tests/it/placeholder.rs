@@ -12,7 +12,7 @@ fn placeholders_are_replaced() {
         ("x{}y", "xa by"),
         ("{{lr}} {{}}", "{lr} {}"),
         ("${lr} $ {lr}", "${lr} $ 0.1"),
-        ("{other} {{other}}", "{other} {{other}}"),
+        ("{other} {{other}}", "{other} {other}"),
         ("awk '{print $1}' {", "awk '{print $1}' {"),
         ("{l r} {1} }{", "{l r} {1} }{"),
         ("{{lr}", "{0.1"),

@@ -186,3 +186,19 @@ fn a_setup_has_the_folder_of_its_job_and_none_of_its_gpus() {
         serde_json::from_str(r#"{"command": ["a"], "setup": {"run": " "}}"#).unwrap();
     assert!(empty.check("/").is_err());
 }
+
+#[test]
+fn a_placeholder_without_a_parameter_is_refused() {
+    let of = |word: &str| {
+        format!(r#"{{"command":["echo","{word}"],"params":[{{"name":"lr","values":["1"]}}]}}"#)
+    };
+    for (word, expected) in [("{foo}", "there are {lr}."), ("a{lR}b", "did you mean {lr}?")] {
+        let (field, why) = refused(&of(word));
+        assert_eq!(field, "command");
+        assert!(why.contains(expected) && why.contains("in word 2"), "{why}");
+    }
+    for word in ["{lr}", "{{foo}}", "${foo}", "{1}", "{print $1}"] {
+        assert!(read(&of(word)).check("/home/ana").is_ok(), "{word}");
+    }
+    assert!(read(r#"{"command":["echo","{foo}"]}"#).check("/home/ana").is_ok());
+}
