@@ -246,7 +246,7 @@ fn process_name(process: &Process) -> String {
 fn barred(part: Option<f64>, figure: impl Fn(f64, u64) -> String) -> Cell {
     let Some(part) = part else { return Cell::new(NOTHING) };
     let figure = figure(part, percent(part));
-    Cell::new(&format!("{} {figure}", bar(percent(part), 100, 6))).or_shorter(&figure)
+    Cell::barred(&bar(percent(part), 100, 6), &figure)
 }
 
 fn optional(text: Option<impl AsRef<str>>) -> Cell {

@@ -287,6 +287,12 @@ pub struct Held {
 }
 
 impl Gpu {
+    /// Whether it is simulated: it has no driver, and programs of NVIDIA find nothing.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.uuid.starts_with("GPU-sim-") || self.uuid.starts_with("MIG-sim-")
+    }
+
     /// Returns a device for the API.
     #[must_use]
     pub fn new(

@@ -134,7 +134,7 @@ fn utilization(gpu: &Gpu) -> Cell {
         Some(part) => {
             let percent = (part * 100.0).round().clamp(0.0, 100.0) as u64;
             let figure = format!("{percent:>2}%");
-            Cell::new(&format!("{} {figure}", bar(percent, 100, 6))).or_shorter(&figure)
+            Cell::barred(&bar(percent, 100, 6), &figure)
         }
         None => Cell::default(),
     }
@@ -145,7 +145,7 @@ fn memory(gpu: &Gpu) -> Cell {
     match gpu.memory_used.filter(|_| !is_quiet(gpu)) {
         Some(used) => {
             let figure = format!("{:>5}/{}", gib(used), total.div_ceil(1 << 30));
-            Cell::new(&format!("{} {figure}", bar(used, total, 6))).or_shorter(&figure)
+            Cell::barred(&bar(used, total, 6), &figure)
         }
         None => Cell::default(),
     }

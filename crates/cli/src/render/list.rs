@@ -2,7 +2,8 @@
 //! the items; filters and sort orders use the keys of the JSON, so they are the same for every
 //! noun.
 
-use std::cmp::Ordering;
+mod order;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -10,10 +11,13 @@ use gpool_web::{Bars, SavedTable};
 use serde::Serialize;
 use serde_json::Value;
 
+pub use self::order::natural;
+use self::order::{Field, compare, no_column, plain};
 use super::json;
 use super::safe::safe;
 use super::table::{Cell, Table};
 use super::view::View;
+use super::words::NOTHING;
 use super::yaml;
 use crate::args::list::{Format, ListFlags};
 use crate::errors;
@@ -72,44 +76,30 @@ pub fn select<T: Serialize>(
         let json = serde_json::to_value(&item).unwrap_or_default();
         rows.push(Row { item, json });
     }
+    let keys = (noun.keys)();
     for filter in &flags.filter {
         let Some((key, wanted)) = filter.split_once('=') else {
             return Err(Failure::new(errors::BAD_COLUMN, format!("{filter:?} is not KEY=VALUE"))
                 .tip("--filter state=pending"));
         };
-        check_key(noun, key)?;
-        rows.retain(|row| wanted.split(',').any(|wanted| matches(&row.json[key], wanted)));
+        let field = Field::find(noun, &keys, key)?;
+        rows.retain(|row| wanted.split(',').any(|wanted| matches(&field.of(row), wanted)));
     }
     if let Some(key) = flags.sort.as_deref() {
-        let (key, turned) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
-        check_key(noun, key)?;
-        rows.sort_by(|a, b| {
-            let order = compare(&a.json[key], &b.json[key]);
-            if turned { order.reverse() } else { order }
+        let (key, is_turned) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
+        let field = Field::find(noun, &keys, key)?;
+        let mut keyed: Vec<(Value, Row<T>)> =
+            rows.into_iter().map(|row| (field.of(&row), row)).collect();
+        keyed.sort_by(|(a, _), (b, _)| {
+            let order = compare(a, b);
+            if is_turned { order.reverse() } else { order }
         });
+        rows = keyed.into_iter().map(|(_, row)| row).collect();
     }
     if let Some(limit) = flags.limit {
         rows.truncate(limit);
     }
     Ok(rows)
-}
-
-fn check_key<T>(noun: &Noun<T>, key: &str) -> Result<()> {
-    let keys = (noun.keys)();
-    if keys.iter().any(|known| known == key) {
-        return Ok(());
-    }
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    Err(no_column("key", key, &keys))
-}
-
-fn no_column(what: &str, name: &str, known: &[&str]) -> Failure {
-    let failure = Failure::new(errors::BAD_COLUMN, format!("there is no {what} {name:?}"))
-        .why(format!("there are: {}", known.join(", ")));
-    match gpool_wire::json::nearest(name, known.iter().copied()) {
-        Some(near) => failure.tip(near),
-        None => failure,
-    }
 }
 
 fn matches(value: &Value, wanted: &str) -> bool {
@@ -118,48 +108,6 @@ fn matches(value: &Value, wanted: &str) -> bool {
         Value::Null => wanted.is_empty() || wanted == "null",
         Value::String(text) => text == wanted,
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => plain(value) == wanted,
-    }
-}
-
-/// Compares numbers by value and other values as text, with runs of digits as numbers.
-fn compare(a: &Value, b: &Value) -> Ordering {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => natural(&plain(a), &plain(b)),
-    }
-}
-
-/// Compares texts with runs of digits as numbers.
-#[must_use]
-pub fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (n_a, n_b) = (digits(a), digits(b));
-        if n_a > 0 && n_b > 0 {
-            let (x, y) = (a[..n_a].trim_start_matches('0'), b[..n_b].trim_start_matches('0'));
-            let order = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
-            if order.is_ne() {
-                return order;
-            }
-            (a, b) = (&a[n_a..], &b[n_b..]);
-            continue;
-        }
-        let (mut rest_a, mut rest_b) = (a.chars(), b.chars());
-        match (rest_a.next(), rest_b.next()) {
-            (None, None) => return Ordering::Equal,
-            (x, y) if x != y => return x.cmp(&y),
-            _ => (a, b) = (rest_a.as_str(), rest_b.as_str()),
-        }
-    }
-}
-
-/// A value in CSV: strings as they are, nothing for null, other values as JSON.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 
@@ -306,7 +254,7 @@ fn heads<T>(picked: &[Picked<'_, T>]) -> Vec<String> {
 fn page<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {
     let texts = |row: &Row<T>| {
         let cells = picked.iter().map(|picked| cell(row, picked, &look.view));
-        cells.map(|cell| cell.text().to_owned()).collect()
+        cells.map(|cell| cell.plain().to_owned()).collect()
     };
     let page = SavedTable {
         title: look.title,
@@ -356,7 +304,10 @@ fn separated<T>(
     text.push('\n');
     for row in rows {
         let fields = picked.iter().map(|picked| match picked {
-            Picked::Column(column) => field((column.cell)(&row.item, &look.view).text()),
+            Picked::Column(column) => match (column.cell)(&row.item, &look.view).plain() {
+                NOTHING => String::new(),
+                text => field(text),
+            },
             Picked::Key(key) => field(&plain(&row.json[*key])),
         });
         text.push_str(&fields.collect::<Vec<_>>().join(separator));

@@ -11,6 +11,8 @@ use super::words::NOTHING;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cell {
     text: String,
+    /// The text without a bar and padding, if it has them.
+    plain: Option<String>,
     /// A shorter text for a narrow column.
     shorter: Option<String>,
     style: Style,
@@ -23,6 +25,13 @@ impl Cell {
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: safe(text).into_owned(), ..Self::default() }
+    }
+
+    /// A figure beside its bar; a narrow column has no bar.
+    #[must_use]
+    pub fn barred(bar: &str, figure: &str) -> Self {
+        let plain = Some(safe(figure.trim()).into_owned());
+        Self { plain, ..Self::new(&format!("{bar} {figure}")).or_shorter(figure) }
     }
 
     /// Makes the cell uncuttable: in the last column it is wrapped instead.
@@ -60,6 +69,12 @@ impl Cell {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text without a bar and padding, for other programs.
+    #[must_use]
+    pub fn plain(&self) -> &str {
+        self.plain.as_deref().unwrap_or(&self.text).trim()
     }
 
     /// The style.

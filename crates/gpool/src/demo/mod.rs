@@ -100,7 +100,7 @@ fn play(cluster: &Cluster, is_kept: bool, interrupted: &AtomicBool, screen: &Scr
     }
     // Only simulated devices read this file; several nodes have one each, in their folders.
     let file = cluster.folder().join("state").join(CONTROL_FILE);
-    let is_simulated = gpus.iter().all(|gpu| gpu.node == NAME && gpu.uuid.starts_with("GPU-sim-"));
+    let is_simulated = gpus.iter().all(|gpu| gpu.node == NAME && gpu.is_simulated());
     let mut activity = is_simulated.then(|| Activity::new(&file, n_devices));
     let submitted = load::submit(client, n_free, n_devices, screen)?;
     let ids = load::ids(&submitted);

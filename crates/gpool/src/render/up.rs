@@ -66,10 +66,17 @@ pub fn text(started: &Started<'_>) -> String {
         }
         None => page.label("state", &format!("{state}   ({})", left_over(started.status))),
     }
-    let example =
-        if started.gpus.is_empty() { "run -- uname -a" } else { "run --gpus 1 -- nvidia-smi" };
-    page.line(&format!("ready. Try: gpool {example}"));
+    page.line(&format!("ready. Try: gpool run {}", example(started)));
     page.text()
+}
+
+/// A first job that works here: simulated GPUs have no driver, so programs of NVIDIA fail there.
+fn example(started: &Started<'_>) -> &'static str {
+    match started.gpus {
+        [] => "-- uname -a",
+        gpus if !gpus.iter().any(Gpu::is_simulated) => "--gpus 1 -- nvidia-smi",
+        _ => "--gpus 1 -- sh -c 'echo GPU $GPOOL_GPUS'",
+    }
 }
 
 /// How many jobs an earlier run left, if none of them still ran.

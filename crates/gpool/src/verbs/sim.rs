@@ -154,7 +154,7 @@ pub fn run(args: SimArgs, session: &Session) -> Result {
 
 /// The named node, or the only one with simulated devices.
 fn node<'a>(gpus: &'a [Gpu], asked: &GpuArg) -> Result<&'a str> {
-    let simulated = gpus.iter().filter(|gpu| gpu.uuid.starts_with("GPU-sim-"));
+    let simulated = gpus.iter().filter(|gpu| gpu.is_simulated());
     let nodes: BTreeSet<&str> = simulated.map(|gpu| gpu.node.as_str()).collect();
     let there = || nodes.iter().copied().collect::<Vec<_>>().join(", ");
     match (&asked.node, nodes.first(), nodes.len()) {

@@ -139,6 +139,63 @@ fn gpus_as_a_table() {
 }
 
 #[test]
+fn gpus_as_csv_have_neither_bars_nor_padding() {
+    let left = BTreeMap::from([("1839".to_owned(), Millis::from_mins(75))]);
+    let csv = list(&GPUS, gpus::rows(things::gpus(), &left), Format::Csv, "");
+    let is_bar = |c: char| ('\u{2580}'..='\u{259f}').contains(&c);
+    assert!(!csv.contains(is_bar) && !csv.contains("  ") && !csv.contains('–'), "{csv}");
+    let heads: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let of = |name: &str| {
+        let at = heads.iter().position(|head| *head == name).unwrap();
+        csv.lines().nth(1).unwrap().split(',').nth(at).unwrap()
+    };
+    let figures = [of("util"), of("mem")];
+    assert!(figures.iter().all(|figure| figure.starts_with(|c: char| c.is_ascii_digit())), "{csv}");
+}
+
+/// The first cells of the rows, sorted.
+fn sorted<T: Serialize>(noun: &Noun<T>, items: Vec<T>, by: &str) -> Vec<String> {
+    let flags = ListFlags { sort: Some(by.to_owned()), ..ListFlags::default() };
+    let rows = select(noun, items, &flags).unwrap_or_else(|failure| panic!("{by}: {failure:?}"));
+    rows.iter().map(|row| (noun.name)(&row.item)).collect()
+}
+
+#[test]
+fn rows_are_sorted_by_every_column_that_is_shown() {
+    fn each<T: Serialize>(noun: &Noun<T>, items: fn() -> Vec<T>) {
+        for column in noun.columns {
+            for name in [column.name, column.head, &column.head.to_lowercase()] {
+                let mut turned = sorted(noun, items(), &format!("-{name}"));
+                turned.reverse();
+                let (mut up, n) = (sorted(noun, items(), name), items().len());
+                assert_eq!((up.len(), turned.len()), (n, n));
+                up.sort();
+                turned.sort();
+                assert_eq!(up, turned, "{name}");
+            }
+        }
+    }
+    each(&JOBS, things::jobs);
+    each(&GPUS, || gpus::rows(things::gpus(), &BTreeMap::new()));
+    each(&NODES, || vec![things::node(json!({}))]);
+    each(&COST, Vec::new);
+    each(&USAGE, Vec::new);
+    let by_use = sorted(&GPUS, gpus::rows(things::gpus(), &BTreeMap::new()), "-UTIL");
+    let busiest = things::gpus().into_iter().max_by(|a, b| {
+        let part = |gpu: &gpool_wire::Gpu| gpu.utilization.unwrap_or(-1.0);
+        part(a).total_cmp(&part(b))
+    });
+    assert_eq!(by_use[0], format!("lab1:{}", busiest.unwrap().index));
+    let mut jobs = things::jobs();
+    jobs[0].waited_s = 7200.0;
+    let id = jobs[0].id.clone();
+    assert_eq!(sorted(&JOBS, jobs, "-waited")[0], id);
+    let flags = ListFlags { sort: Some("waitd".to_owned()), ..ListFlags::default() };
+    let failure = select(&JOBS, things::jobs(), &flags).err().unwrap();
+    assert!(failure.text(false).contains("waited"), "{}", failure.text(false));
+}
+
+#[test]
 fn gpus_in_full() {
     let pages = with_view(|view| {
         let gpus = things::gpus();
@@ -239,6 +296,38 @@ fn what_up_says() {
         is_root: true,
     };
     assert_snapshot!(up::text(&started));
+}
+
+#[test]
+fn the_first_job_after_up_works_on_simulated_gpus() {
+    let (node, status) = (things::node(json!({})), things::status());
+    let mut gpus = things::gpus();
+    gpus[0].uuid = "GPU-sim-0123456789abcdef-00".to_owned();
+    let started = up::Started {
+        version: "0.1.0",
+        nodes: &[node],
+        gpus: &gpus,
+        status: &status,
+        recovery: None,
+        is_root: true,
+    };
+    let text = up::text(&started);
+    assert!(text.contains("Try: gpool run --gpus 1 -- sh -c 'echo GPU $GPOOL_GPUS'"), "{text}");
+}
+
+#[test]
+fn gpus_that_are_not_named_belong_to_their_users() {
+    let mut why = things::why(&things::jobs()[2]);
+    let device = |index: u32, user: &str| {
+        let job = Some((index + 10).to_string());
+        let json = json!({"index": index, "model": "A100-80G", "state": "busy", "matches": true,
+                          "job": job, "user": user});
+        serde_json::from_value(json).unwrap()
+    };
+    why.nodes[0].devices = (0..9).map(|n| device(n, if n == 8 { "bo" } else { "ana" })).collect();
+    let page = with_view(|view| why::page(&why, &view));
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("your jobs use GPUs 4–7; jobs of other users use GPU 8"), "{page}");
 }
 
 #[test]

@@ -63,10 +63,13 @@ fn uses(node: &WhyNode, why: &Why, view: &View<'_>) -> String {
     }
     let rest = groups.split_off(groups.len().min(USES_MAX));
     let mut texts: Vec<String> = groups.iter().map(|(what, of)| what.text(of)).collect();
-    if !rest.is_empty() {
-        let mut of: Vec<u32> = rest.into_iter().flat_map(|(_, of)| of).collect();
+    for kind in [Kind::Own, Kind::Others, Kind::Outside, Kind::State] {
+        let of_kind = rest.iter().filter(|(what, _)| what.kind() == kind);
+        let mut of: Vec<u32> = of_kind.flat_map(|(_, of)| of.clone()).collect();
         of.sort_unstable();
-        texts.push(format!("others use {}", gpus(&of)));
+        if !of.is_empty() {
+            texts.push(kind.text(&of));
+        }
     }
     texts.join("; ")
 }
@@ -75,16 +78,49 @@ fn uses(node: &WhyNode, why: &Why, view: &View<'_>) -> String {
 #[derive(PartialEq)]
 enum Use {
     /// A user of them, and until when.
-    By { user: String, until: String },
+    By { kind: Kind, user: String, until: String },
     /// Their state, for one and for several.
     State { one: String, several: String },
 }
 
+/// Uses of one kind, for a sum of those that are not named.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Jobs of the reader.
+    Own,
+    /// Jobs of other users.
+    Others,
+    /// Processes outside gpool.
+    Outside,
+    /// Faults, drains and reservations.
+    State,
+}
+
+impl Kind {
+    fn text(self, of: &[u32]) -> String {
+        let be = if of.len() == 1 { "is" } else { "are" };
+        let gpus = gpus(of);
+        match self {
+            Self::Own => format!("your jobs use {gpus}"),
+            Self::Others => format!("jobs of other users use {gpus}"),
+            Self::Outside => format!("processes outside gpool use {gpus}"),
+            Self::State => format!("{gpus} {be} not available"),
+        }
+    }
+}
+
 impl Use {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::By { kind, .. } => *kind,
+            Self::State { .. } => Kind::State,
+        }
+    }
+
     fn text(&self, of: &[u32]) -> String {
         let gpus = gpus(of);
         match self {
-            Self::By { user, until } => format!("{user} uses {gpus}{until}"),
+            Self::By { user, until, .. } => format!("{user} uses {gpus}{until}"),
             Self::State { one, .. } if of.len() == 1 => format!("{gpus} {one}"),
             Self::State { several, .. } => format!("{gpus} {several}"),
         }
@@ -108,7 +144,9 @@ fn use_of(device: &WhyDevice, reason: Option<&Reason>, view: &View<'_>) -> Optio
                 Some(user) => format!("job {job} ({user})"),
                 None => format!("job {job}"),
             };
-            Some(Use::By { user, until: until(device, view) })
+            let is_own = device.user.as_deref() == Some(view.me);
+            let kind = if is_own { Kind::Own } else { Kind::Others };
+            Some(Use::By { kind, user, until: until(device, view) })
         }
         (DeviceState::Unmanaged, ..) => {
             let process = match &device.user {
@@ -119,7 +157,7 @@ fn use_of(device: &WhyDevice, reason: Option<&Reason>, view: &View<'_>) -> Optio
             let name = text("name").map(|name| format!("{name}, ")).unwrap_or_default();
             let details = fact("pid").map(|pid| format!(" ({name}pid {pid})"));
             let user = format!("{process} outside gpool{}", details.unwrap_or_default());
-            Some(Use::By { user, until: String::new() })
+            Some(Use::By { kind: Kind::Outside, user, until: String::new() })
         }
         (DeviceState::Free, _, Some(reserved)) => Some(reserved_words(reserved, view)),
         (DeviceState::Free, _, None) => None,
