@@ -12,6 +12,10 @@ use crate::create::Paths;
 use crate::error::OpenError;
 use crate::schema::{APPLICATION_ID, SCHEMA};
 
+/// The first bytes of a database.
+/// Source: SQLite, "Database File Format", 1.3.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
 /// Refuses a file that is not a database of gpool, by its first bytes, before SQLite opens it.
 pub fn check_file(path: &Path) -> Result<(), OpenError> {
     let io_error = |error| OpenError::io("read", path, error);
@@ -26,12 +30,16 @@ pub fn check_file(path: &Path) -> Result<(), OpenError> {
     let mut file = File::open(path).map_err(io_error)?;
     match file.read_exact(&mut start) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let n_read = usize::try_from(metadata.len()).unwrap_or(0).min(MAGIC.len());
+            if start[..n_read] != MAGIC[..n_read] {
+                return Err(not_a_store("it is not a SQLite database"));
+            }
             let what = format!("it has {} bytes, too few for a database", metadata.len());
             return Err(damaged(&what));
         }
         other => other.map_err(io_error)?,
     }
-    if !start.starts_with(b"SQLite format 3\0") {
+    if !start.starts_with(MAGIC) {
         return Err(not_a_store("it is not a SQLite database, or its beginning was overwritten"));
     }
     if start[68..72] != APPLICATION_ID.to_be_bytes() {

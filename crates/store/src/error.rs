@@ -323,6 +323,26 @@ pub enum RestoreError {
         /// The state folder.
         path: PathBuf,
     },
+    /// There is no such backup.
+    #[error("there is no backup {path}: `gpool backup FILE` makes one while the server runs")]
+    NoBackup {
+        /// The backup.
+        path: PathBuf,
+    },
+    /// The file is not a backup.
+    #[error("{path} is not a backup ({what}): give a file that `gpool backup` made")]
+    NotABackup {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        what: String,
+    },
+    /// The backup can't be read.
+    #[error("no permission to read the backup {path}: run as its owner")]
+    Unreadable {
+        /// The backup.
+        path: PathBuf,
+    },
     /// The backup has damage.
     #[error("{path} is damaged and was not restored: {what}; try an older backup")]
     Damaged {
@@ -345,6 +365,19 @@ pub enum RestoreError {
         /// The system's error.
         what: String,
     },
+}
+
+impl RestoreError {
+    /// Why the backup could not be opened: the advice for a store does not fit a backup.
+    pub(crate) fn of_backup(error: OpenError) -> Self {
+        match error {
+            OpenError::NoStore { path } => Self::NoBackup { path },
+            OpenError::NotAStore { path, what } => Self::NotABackup { path, what },
+            OpenError::Permission { path } => Self::Unreadable { path },
+            OpenError::Damaged { path, what } => Self::Damaged { path, what },
+            other => Self::Open(other),
+        }
+    }
 }
 
 /// Why a blob could not be stored or read.

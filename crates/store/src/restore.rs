@@ -56,14 +56,14 @@ pub struct Restored {
 pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored, RestoreError> {
     if backup.is_dir() {
         let what = "it is a folder".to_owned();
-        return Err(OpenError::NotAStore { path: backup.to_owned(), what }.into());
+        return Err(RestoreError::NotABackup { path: backup.to_owned(), what });
     }
-    let report = verify::verify(backup)?;
+    let report = verify::verify(backup).map_err(RestoreError::of_backup)?;
     if let Some(finding) = report.findings.first() {
         let what = finding.to_string();
         return Err(RestoreError::Damaged { path: backup.to_owned(), what });
     }
-    let source = database::connect(backup)?;
+    let source = database::connect(backup).map_err(RestoreError::of_backup)?;
     let _lock = Lock::take(dir, true)?;
     let paths = Paths::of(dir);
     // The newest term that is known here; a damaged mark knows none.

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gpool_cli::errors;
 use gpool_cli::exit::Exit;
-use gpool_cli::failure::Result;
+use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::render::page::Page;
 use gpool_cli::session::{Session, state_dir};
@@ -48,6 +49,14 @@ fn check(path: &Path) -> Result<(Report, Vec<String>)> {
 /// The store can't be read at all.
 pub fn run(args: &VerifyArgs, session: &Session) -> Result {
     let path = match &args.path {
+        Some(path) if !path.exists() => {
+            return Err(Failure::new(
+                errors::STORE_FAULT,
+                format!("there is no {}", path.display()),
+            )
+            .tip("gpool verify FILE   (a backup of gpool backup)")
+            .tip("gpool verify   (the usual state folder)"));
+        }
         Some(path) => path.clone(),
         None => state_dir(args.state_dir.as_deref())?,
     };

@@ -125,3 +125,20 @@ fn a_damaged_backup_is_not_restored() {
     assert_eq!(content(&state.dir), before);
     assert!(restore(&state.dir, &state.dir, Existing::PutAside).is_err());
 }
+
+#[test]
+fn advice_about_a_wrong_file_is_about_backups() {
+    let (state, _) = State::with_commits(1);
+    let to = state.dir.with_file_name("text");
+    fs::write(&to, "no database\n".repeat(100)).unwrap();
+    let refused = |from| restore(from, &state.dir, Existing::PutAside).unwrap_err().to_string();
+    let missing = to.with_file_name("nofile");
+    let says = refused(&missing);
+    assert!(says.contains("there is no backup") && says.contains("`gpool backup FILE`"), "{says}");
+    let short = to.with_file_name("short");
+    fs::write(&short, "print(1)\n").unwrap();
+    for from in [&to, &short, &state.dir] {
+        let says = refused(from);
+        assert!(says.contains("not a backup") && says.contains("`gpool backup`"), "{says}");
+    }
+}
