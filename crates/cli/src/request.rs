@@ -1,5 +1,6 @@
 //! Builds the request of `run` and `submit` from flags and words.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
@@ -368,14 +369,24 @@ pub fn not_found(command: &[String], directory: Option<&str>) -> Option<String> 
         let path = Path::new(directory.unwrap_or("/")).join(program);
         return match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => Some(format!("{program} is a directory, not a program")),
+            Ok(found) if found.is_file() && found.permissions().mode() & 0o111 == 0 => {
+                let by = script::interpreter(program);
+                Some(format!("{program} is not executable; to run it: {by} {program}"))
+            }
             Ok(_) => None,
             Err(error) => Some(format!("can't run {program} now: {error}")),
         };
     }
     std::env::var_os("PATH")?;
-    (!in_path(program)).then(|| {
-        format!("there is no program {program:?} in PATH now; the job looks again when it starts")
-    })
+    if in_path(program) {
+        return None;
+    }
+    let is_here = Path::new(directory.unwrap_or("/")).join(program).is_file();
+    let then = match is_here {
+        true => format!("to run the file here: {} {program}", script::interpreter(program)),
+        false => "the job looks again when it starts".to_owned(),
+    };
+    Some(format!("there is no program {program:?} in PATH now; {then}"))
 }
 
 /// A warning about a pipe or file on standard input that the job will not read.

@@ -87,13 +87,7 @@ impl Script {
                 .tip("write a script that starts with #!/bin/bash, or: gpool submit -- COMMAND…"));
         }
         if !bytes.starts_with(b"#!") {
-            return Err(Failure::new(
-                SCRIPT_NOT_RUNNABLE,
-                format!("{path} has no interpreter line"),
-            )
-            .why("its first line does not start with #!")
-            .tip("add #!/bin/bash as its first line")
-            .tip(format!("gpool submit -- sh {path}")));
+            return Err(no_interpreter(path));
         }
         Ok(Self { path: path.to_owned(), bytes })
     }
@@ -147,6 +141,63 @@ fn contents(path: &str, from: &mut dyn std::io::Read) -> Result<Vec<u8>> {
             .tip(format!("gpool submit -- {}", runnable(path))));
     }
     Ok(bytes)
+}
+
+/// Programs that run files, by the ending of the file's name, with their `#!` line.
+const INTERPRETERS: &[(&str, &str, &str)] = &[
+    ("py", "python", "#!/usr/bin/env python3"),
+    ("r", "Rscript", "#!/usr/bin/env Rscript"),
+    ("jl", "julia", "#!/usr/bin/env julia"),
+    ("pl", "perl", "#!/usr/bin/env perl"),
+    ("rb", "ruby", "#!/usr/bin/env ruby"),
+    ("lua", "lua", "#!/usr/bin/env lua"),
+    ("js", "node", "#!/usr/bin/env node"),
+    ("bash", "bash", "#!/bin/bash"),
+];
+
+/// The program that runs a file, by the ending of its name.
+#[must_use]
+pub fn interpreter(path: &str) -> &'static str {
+    let end = Path::new(path).extension().and_then(|it| it.to_str()).unwrap_or("");
+    let known = INTERPRETERS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(end));
+    known.map_or("sh", |(_, program, _)| program)
+}
+
+/// Endings of files that a command reads.
+const DATA: &[&str] = &["yaml", "yml", "json", "toml", "ini", "cfg", "csv", "txt", "md"];
+
+/// The failure for a file without `#!`: its name tells which program runs or reads it.
+fn no_interpreter(path: &str) -> Failure {
+    let file = Path::new(path);
+    let end = file.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
+    let stem = file.file_stem().and_then(|it| it.to_str()).unwrap_or("");
+    let refused = |what: String| Failure::new(SCRIPT_NOT_RUNNABLE, what);
+    match (stem, &*end) {
+        ("valohai", "yaml" | "yml") => refused(format!("gpool does not read {path}"))
+            .why("it runs a command or a script: submit the command of a step")
+            .tip("gpool submit --gpus 1 -- COMMAND   (the command of the step)")
+            .tip("gpool help valohai"),
+        (_, "jsonl") => refused(format!("{path} is not a script"))
+            .why("a file of jobs, one JSON object per line, needs a flag")
+            .tip(format!("gpool submit --from-jsonl {path}")),
+        (_, "ipynb") => refused(format!("{path} is a notebook, not a script"))
+            .tip(format!("gpool submit --gpus 1 -- jupyter execute {path}")),
+        (_, end) if DATA.contains(&end) => refused(format!("{path} is not a script"))
+            .why("its first line does not start with #!")
+            .tip(format!("gpool submit -- COMMAND {path}   (the command that reads it)")),
+        (_, end) => {
+            let known = INTERPRETERS.iter().find(|(known, ..)| *known == end);
+            let (_, program, line) = known.unwrap_or(&("", "sh", "#!/bin/bash"));
+            let failure = refused(format!("{path} has no interpreter line"))
+                .why("its first line does not start with #!");
+            // The name of standard input is no argument of a command.
+            let failure = match path {
+                "-" => failure,
+                path => failure.tip(format!("gpool submit -- {program} {path}")),
+            };
+            failure.tip(format!("add {line} as its first line"))
+        }
+    }
 }
 
 fn missing(path: &str, error: &std::io::Error) -> Failure {

@@ -18,13 +18,44 @@ fn what_is_no_script_is_refused_with_the_way_out() {
     insta::assert_snapshot!(refused(b"echo hi\n").text(false), @r"
     error: job.sh has no interpreter line
       why  its first line does not start with #!
-      try  add #!/bin/bash as its first line
-           gpool submit -- sh job.sh
+      try  gpool submit -- sh job.sh
+           add #!/bin/bash as its first line
       GP0202 · gpool help GP0202
     ");
     assert_eq!(refused(b" \n\n").what(), "job.sh is empty");
     assert_eq!(refused(b"").what(), "job.sh is empty");
     assert_eq!(refused(b"#!/bin/sh\n\0").what(), "job.sh is not a text file");
+}
+
+#[test]
+fn a_file_without_an_interpreter_line_names_the_program_for_its_ending() {
+    let refused = |name: &str| {
+        Script::check(name, b"x: 1\n".to_vec()).expect_err("it is no script").text(false)
+    };
+    insta::assert_snapshot!(refused("src/train.py"), @r"
+    error: src/train.py has no interpreter line
+      why  its first line does not start with #!
+      try  gpool submit -- python src/train.py
+           add #!/usr/bin/env python3 as its first line
+      GP0202 · gpool help GP0202
+    ");
+    insta::assert_snapshot!(refused("valohai.yaml"), @r"
+    error: gpool does not read valohai.yaml
+      why  it runs a command or a script: submit the command of a step
+      try  gpool submit --gpus 1 -- COMMAND   (the command of the step)
+           gpool help valohai
+      GP0202 · gpool help GP0202
+    ");
+    for (name, tip) in [
+        ("fit.R", "gpool submit -- Rscript fit.R"),
+        ("a.jsonl", "gpool submit --from-jsonl a.jsonl"),
+        ("a.ipynb", "-- jupyter execute a.ipynb"),
+        ("conf.toml", "gpool submit -- COMMAND conf.toml   (the command that reads it)"),
+        ("job", "gpool submit -- sh job"),
+    ] {
+        assert!(refused(name).contains(tip), "{}", refused(name));
+    }
+    assert!(!refused("-").contains("sh -"), "{}", refused("-"));
 }
 
 #[test]
