@@ -20,6 +20,6 @@ pub fn line(event: &JobEvent, view: &View<'_>) -> String {
     let at = event.facts.get("at").and_then(|at| at.as_str()?.parse::<Time>().ok());
     let at = at.map(|at| format!(", at {}", view.clock.short(at, view.now))).unwrap_or_default();
     let by = event.by.as_deref().map(|by| format!(" by {}", view.user(by))).unwrap_or_default();
-    let text = format!("{}{at}{by}", event.text);
+    let text = format!("{}{at}{by}", view.addressed(&event.text));
     format!("{}  job {} {}", view.clock.second(event.time, view.now), event.job, safe(&text))
 }

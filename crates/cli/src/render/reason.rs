@@ -21,14 +21,11 @@ pub fn sentence(reason: &Reason, user: &str, view: &View<'_>) -> String {
     let mut text = without_past(reason, view);
     if let "quota_user" | "quota_user_in_project" | "user_slots" | "held_by_user" = &*reason.code {
         text = match user == view.me {
-            true => {
-                let text = text.replace(&format!("paused by {},", view.me), "paused by you,");
-                TO_USER.iter().fold(text, |text, (from, to)| text.replace(from, to))
-            }
+            true => TO_USER.iter().fold(text, |text, (from, to)| text.replace(from, to)),
             false => text.replace("Its user", user),
         };
     }
-    view.clock.localized(&text, view.now)
+    view.clock.localized(&view.addressed(&text), view.now)
 }
 
 /// A reason for a list of jobs, where the subject is clear: `needs 4 GPUs, and 2 are free`.

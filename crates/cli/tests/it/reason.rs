@@ -26,6 +26,29 @@ fn a_user_reads_you_and_others_read_the_name() {
 }
 
 #[test]
+fn texts_of_the_server_say_you_to_their_reader() {
+    for (text, addressed) in [
+        (
+            "waited 38s for capacity that job 1 (ana) used",
+            "waited 38s for capacity that job 1 (you) used",
+        ),
+        (
+            "It has a place, and starts when job 12.3 of ana (project default) has released GPU 0.",
+            "It has a place, and starts when your job 12.3 (project default) has released GPU 0.",
+        ),
+        ("It is held by admin ana", "It is held by you"),
+        ("paused by ana, job 3 of ana.", "paused by you, your job 3."),
+        ("GPU 0 is reserved for ana (r1)", "GPU 0 is reserved for you (r1)"),
+        // Other names, and words that contain the name.
+        ("job 3 of anaïs (ana-2), paused by ana.b; banana by bo", ""),
+        ("jobs 3 and 4 of ana; ana's job", ""),
+    ] {
+        let expected = if addressed.is_empty() { text } else { addressed };
+        assert_eq!(read(|view| view.addressed(text)), expected);
+    }
+}
+
+#[test]
 fn times_are_local_and_a_past_beginning_is_left_out() {
     let text = "2 GPUs of lab1 are reserved for bob from Fri 20 Nov 14:00 UTC until Fri 20 Nov \
                 17:51 UTC (r1)";
