@@ -60,6 +60,8 @@ pub enum What {
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Ok,
+    /// It does not work here, and nothing needs it.
+    Off,
     /// It works with restrictions.
     Less,
     Wrong,
@@ -75,6 +77,10 @@ pub struct Probe {
 
 fn ok(what: &'static str, found: impl Into<String>) -> Probe {
     Probe { what, verdict: Verdict::Ok, found: found.into() }
+}
+
+fn off(what: &'static str, found: impl Into<String>) -> Probe {
+    Probe { what, verdict: Verdict::Off, found: found.into() }
 }
 
 fn less(what: &'static str, found: impl Into<String>) -> Probe {
@@ -173,6 +179,7 @@ fn table(probes: &[Probe], session: &Session) -> String {
     for probe in probes {
         let (word, style) = match probe.verdict {
             Verdict::Ok => ("ok", Style::Good),
+            Verdict::Off => ("off", Style::Plain),
             Verdict::Less => ("warn", Style::Warn),
             Verdict::Wrong => ("wrong", Style::Bad),
         };
@@ -386,9 +393,12 @@ fn limits() -> Vec<Probe> {
         },
         match &can.devices {
             Ok(()) => ok(Mechanism::DeviceFilter.as_str(), "works"),
-            Err(why) => less(Mechanism::DeviceFilter.as_str(), format!("no: {why}")),
+            Err(why) => less(Mechanism::DeviceFilter.as_str(), format!("does not work: {why}")),
         },
-        ok("other users' jobs", if can.other_users { "yes (root)" } else { "no: only your own" }),
+        match can.other_users {
+            true => ok("other users' jobs", "run as their users"),
+            false => off("other users' jobs", "only your own jobs run: a server of root runs all"),
+        },
     ];
     let is_fatal = !can.pidfd;
     let warnings = can.warnings().into_iter().filter(|warning| !warning.contains("--cpus"));

@@ -74,6 +74,10 @@ pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Re
         return Ok(Exit::OK);
     }
     let path = flags.path()?;
+    if what.now {
+        // Nothing is written where no systemd runs.
+        systemctl(flags, &["daemon-reload"])?;
+    }
     write_new(&path, &text, what.force)?;
     session.screen.data(&format!("{}\n", path.display()))?;
     let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", Scope::UNIT]];
@@ -131,7 +135,11 @@ fn systemctl(flags: ServiceFlags, step: &[&str]) -> Result<()> {
     };
     match ran {
         Ok(ran) if ran.status.success() => Ok(()),
-        Ok(ran) => Err(failed(String::from_utf8_lossy(&ran.stderr).trim().to_owned())),
+        Ok(ran) => {
+            let text = String::from_utf8_lossy(&ran.stderr);
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            Err(failed(lines.collect::<Vec<_>>().join(" ")))
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(failed("there is no systemctl on this machine".to_owned()))
         }

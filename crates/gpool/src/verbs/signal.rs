@@ -1,7 +1,7 @@
 //! `gpool signal`: sends a signal to the processes of running jobs.
 
 use clap::Args;
-use gpool_cli::act::on_jobs;
+use gpool_cli::act::on_jobs_saying;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
@@ -27,7 +27,12 @@ pub struct SignalArgs {
 /// There is no such signal, there are no such jobs, or the server refuses.
 pub fn run(args: &SignalArgs, session: &Session) -> Result {
     let signal = check(&args.signal)?;
-    on_jobs(&args.jobs, JobVerb::Signal { signal }, args.yes, session)
+    // The signal may end a job later, so its state now says nothing.
+    let sent = match gpool_wire::signal::name(signal) {
+        Some(name) => format!("was sent SIG{name}"),
+        None => format!("was sent signal {signal}"),
+    };
+    on_jobs_saying(&args.jobs, JobVerb::Signal { signal }, &|_| sent.clone(), args.yes, session)
 }
 
 /// Reads a signal before jobs are looked up.

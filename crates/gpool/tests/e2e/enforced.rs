@@ -370,7 +370,7 @@ fn the_levels_and_mechanisms_of_each_gpu_are_shown() {
     assert!(report.contains(&format!("lab1:0,1: whole GPUs {levels}")), "{report}");
     assert!(report.contains("lab1:0,1: works"), "{report}");
     let limits = report.lines().find(|line| line.starts_with("driver limits")).unwrap();
-    assert!(limits.contains("lab1:0,1: no: "), "{limits}");
+    assert!(limits.contains("lab1:0,1: does not work: "), "{limits}");
     let table = cluster.gpool(["gpus", "-o", "wide"]).ok();
     assert!(table.contains(&levels), "{table}");
     let page = cluster.gpool(["gpus", "1"]).ok();

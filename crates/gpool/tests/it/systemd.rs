@@ -1,7 +1,12 @@
 //! The server as a systemd service: its unit, and the notifications to systemd. Nothing here is
 //! needed without systemd.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use gpool::systemd::{Scope, unit};
+
+use crate::place::{Place, stderr};
 
 #[test]
 fn units_leave_jobs_alone_and_quote_the_program() {
@@ -14,4 +19,18 @@ fn units_leave_jobs_alone_and_quote_the_program() {
             assert!(!unit.contains(confines), "jobs inherit {confines}");
         }
     }
+}
+
+#[test]
+fn without_a_running_systemd_no_unit_is_written() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let (program, config) = (folder.path().join("systemctl"), folder.path().join("config"));
+    let says = "#!/bin/sh\nprintf 'not booted with systemd.\\nCan not operate.\\n' >&2\nexit 1\n";
+    fs::write(&program, says).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut up = place.command(&["up", "--systemd", "--user", "--now"]);
+    let output = up.env("PATH", folder.path()).env("XDG_CONFIG_HOME", &config).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("not booted with systemd. Can not operate."));
+    assert!(!config.exists());
 }

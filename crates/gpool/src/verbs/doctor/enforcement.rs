@@ -6,7 +6,7 @@ use gpool_model::enforcement::Enforcement;
 use gpool_wire::Gpu;
 use gpool_wire::gpu::GpuEnforcement;
 
-use super::{Probe, less, ok};
+use super::{Probe, less, off, ok};
 
 /// The rows of all GPUs; equal GPUs of a node have rows in common.
 pub(super) fn rows(gpus: &[Gpu]) -> Vec<Probe> {
@@ -37,8 +37,8 @@ fn of((node, levels, are_instances): Kind<'_>, gpus: &[u32]) -> Vec<Probe> {
     }];
     rows.extend(levels.mechanisms.iter().map(|it| match &it.why_not {
         None => ok(it.name.as_str(), format!("{place}: works")),
-        Some(why) if is_booked => less(it.name.as_str(), format!("{place}: no: {why}")),
-        Some(why) => ok(it.name.as_str(), format!("{place}: no: {why}")),
+        Some(why) if is_booked => less(it.name.as_str(), format!("{place}: does not work: {why}")),
+        Some(why) => off(it.name.as_str(), format!("{place}: does not work: {why}")),
     }));
     rows
 }
