@@ -83,7 +83,7 @@ pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Opti
 pub fn say_ignored(said: &Said, session: &Session) {
     let ignored = said.ignored();
     if !ignored.is_empty() {
-        session.screen.warn(&format!("ignored: {} (docs/using/compat.md)", ignored.join(", ")));
+        session.screen.warn(&format!("ignored: {} (gpool help compat)", ignored.join(", ")));
     }
 }
 
@@ -101,7 +101,7 @@ pub fn below<'w>(
         let known: Vec<&str> = known.iter().filter(is_word).copied().collect();
         Failure::new(errors::NO_SUCH_VERB, what)
             .why(format!("the choices are {}", known.join(", ")))
-            .why("docs/using/compat.md lists the supported commands and flags")
+            .why("gpool help compat lists the supported commands and flags")
     };
     let Some((word, rest)) = words.split_first() else {
         return Err(failure(format!("{name}: the command is missing")));

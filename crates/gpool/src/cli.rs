@@ -48,6 +48,9 @@ pub enum Group {
     Administer,
     /// Help.
     Help,
+    /// Measure and repeat, with `gpool-lab`, which most users do not have; the list of commands in
+    /// help leaves them out.
+    Lab,
     /// Verbs that only gpool itself calls; help does not show them.
     Internal,
 }
@@ -75,6 +78,7 @@ impl Group {
             Self::Control => "Control",
             Self::Administer => "Administer",
             Self::Help => "Help",
+            Self::Lab => "With gpool-lab",
             Self::Internal => "Internal",
         }
     }
@@ -110,7 +114,7 @@ impl Verb {
             .long_about(None)
             .visible_aliases(self.aliases)
             .aliases(self.hidden_aliases)
-            .hide(self.group == Group::Internal)
+            .hide(!Group::SHOWN.contains(&self.group))
     }
 }
 

@@ -1,5 +1,9 @@
 //! Pages of `gpool help` about more than one command.
 
+mod documents;
+
+pub use documents::compat_of;
+
 /// One page.
 pub struct Topic {
     /// The name in `gpool help NAME`.
@@ -21,19 +25,29 @@ pub const TOPICS: &[Topic] = &[
 --gpus 'a100|h100:2'   two A100s, otherwise two H100s
 --gpus 40G..:2         two GPUs with at least 40 GiB of memory each
 --gpus 0.5             half of one GPU, shared with other jobs
---gpus 2 --gpu-share 0.5
-                       half of each of two GPUs; the same as --gpus 2@0.5
---gpu-memory 20G       20 GiB of one GPU; the same as --gpus 1@20G
---gpus 1g.10gb:2       two MIG instances of this profile
+--gpus 0.25:0.8        a quarter, and up to 0.8 while the rest is free
+--gpus 2@0.5           half of each of two GPUs; the same as --gpus 2
+                       --gpu-share 0.5
+--gpus 1@20G           20 GiB of one GPU; the same as --gpu-memory 20G
+--gpus 1@20G:40G       20 GiB, and up to 40 GiB while they are free
+--gpus 1g.10gb:2       two MIG instances of this profile, on one node
+--gpus h100-3g.40gb    one MIG instance of an H100
+--gpus mig             one MIG instance of any profile
 nothing, or --gpus 0   no GPU
 
 A model matches whole words of the driver's name in any case: a100 and a100-80g
 match \"NVIDIA A100-SXM4-80GB\". gpool gpus lists the models of the cluster.
 
-Parts of a GPU are counted by memory; CUDA's own memory counts, too. The parts
-of one GPU never exceed its memory, and a job with a whole GPU has it alone.
-gpool does not stop a job that uses more than its part: gpool gpus shows it
-where the driver reports the memory of each process.",
+Parts of a GPU are counted by memory; CUDA's own memory counts, too. The
+requests on one GPU never exceed its memory, and a job with a whole GPU has it
+alone. Above its request, a job borrows memory that no other job needs; above
+its limit, an allocation fails as out of memory.
+
+Levels of enforcement; --enforce LEVEL requires one, gpool doctor shows them:
+booked      reserved, and nothing checks the job
+monitored   jobs above their limit are shown, and the policy acts
+capped      allocations above the share also fail
+isolated    the job can't open other GPUs or other MIG instances",
     },
     Topic {
         name: "terminals",
@@ -160,8 +174,8 @@ all          all your jobs that have not ended; --user NAME, or --user all for
 -o csv, tsv, name     values separated by commas or tabs; only the name or ID of
                       each row
 -o html               a page that needs no other file, to store or send
---filter state=held   only matching rows; --sort -priority sorts; -n 20 limits
-                      the rows
+--filter state=held   only matching rows; --sort -priority sorts, by any key or
+                      column; -n 20 limits the rows
 --since 2h --until 15:30
                       jobs by submission (queue) or end (history, report),
                       events by time
@@ -184,7 +198,8 @@ all          all your jobs that have not ended; --user NAME, or --user all for
 --max-fails 5          cancel the rest after more failures than this
 
 An element has GPOOL_ARRAY_INDEX, GPOOL_ITEM and GPOOL_PARAM_LR (for lr) in its
-environment. {lr} in the command is replaced by the value; {{lr}} stays {lr}.
+environment. {lr} in the command is replaced by the value; {{lr}} stays {lr}. A
+name that is no parameter is refused.
 Each element has its own output: gpool logs 1842.3.
 
 1842 is the whole array, 1842.3 an element, 1842.3-7 several: for show, logs,
@@ -310,7 +325,7 @@ gpool exec 17 --rank 1 -- nvidia-smi",
 gpool install-shims --slurm FOLDER creates sbatch srun salloc squeue scancel
 scontrol sinfo sacct sacctmgr sstat seff sreport sshare sprio. Put FOLDER into
 PATH. --help of each lists its flags and their treatment, as does
-docs/using/compat.md. squeue, sinfo, sacct and scontrol show know every letter
+gpool help compat. squeue, sinfo, sacct and scontrol show know every letter
 and field of Slurm, and have --json.
 
 sbatch a.sh        Submitted batch job 17; output in slurm-17.out of the working
@@ -337,7 +352,7 @@ salloc -N2         nodes for the srun of a shell on this machine, until it ends
 
 A script runs once, on the first node. srun in it starts processes on all nodes
 of the job (-n -N --ntasks-per-node --gpus-per-task -l -o -K), also several
-steps at once (docs/using/gangs.md). Jobs from scripts with #SBATCH lines have
+steps at once. Jobs from scripts with #SBATCH lines have
 SLURM_JOB_ID and the other variables; other jobs with --compat slurm.
 SLURM_JOB_ID of element 4 of array 17 is 170000000004; the commands accept it,
 and 17_4. An unknown account and a priority that you may not use are dropped
@@ -349,7 +364,7 @@ with a warning. '# SBATCH' with a blank is a comment, as in Slurm.",
         text: "
 gpool install-shims --gflow FOLDER creates gflowd gbatch grun gqueue ginfo gjob
 gcancel gctl gstats. Put FOLDER into PATH. --help of each lists its flags and
-their treatment. docs/using/compat.md has the same tables, and every example of
+their treatment. gpool help compat has the same tables, and every example of
 gflow's documentation with its result.
 
 gbatch -g 1 a.sh   Submitted batch job 17 (a.sh)
@@ -375,6 +390,7 @@ there, so nothing runs twice; a repeated import continues an interrupted one.
         about: "variables that gpool reads and sets",
         text: "
 Read     GPOOL_SERVER, GPOOL_SOCKET    socket of the server
+         GPOOL_CONTEXT, GPOOL_TOKEN    server that gpool login has stored; a token
          GPOOL_STATE_DIR               state folder of the server
          GPOOL_CONFIG                  settings file of the server
          GPOOL_LOG                     level of the server's log, as debug
@@ -397,12 +413,16 @@ gpool notify --user digest@mailto:ana@example.org
 gpool notify                                    list unsent messages
 gpool notify --secret                           print the signing key
 
-Events   start, done, fail, timeout, cancel, hold; end is done, fail or cancel;
-         all is any of them; of projects and users: budget, digest
+Events   start, done, fail, timeout, cancel, hold; late: still pending after the
+         p90 of its first forecast; idle: does not use its GPUs; over_limit: above
+         its GPU memory limit; near_limit: used 90 % of its time limit; end is
+         done, fail or cancel; all is any of them
+         of projects and users: budget (80 % and 100 % of it), digest (weekly)
 Delivery POST with a JSON body, repeated for a day until the answer is 2xx; a
          repeated message has the same id
 Address  http, https, slack+https or mailto; addresses inside the server's
-         machine only for admins or as notify_allow in gpool.toml says
+         machine only for admins or as notify_allow in gpool.toml says; others
+         are refused at submission
 Default  GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for all jobs",
     },
 ];
@@ -418,6 +438,21 @@ struct Made {
 const MADE: &[Made] = &[
     Made { name: "reasons", about: "reasons of waiting jobs, by code", text: crate::reasons::page },
     Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
+    Made {
+        name: "compat",
+        about: "every flag of Slurm's and gflow's commands",
+        text: documents::compat,
+    },
+    Made {
+        name: "runai",
+        about: "coming from Run:ai or KAI: terms, settings",
+        text: documents::runai,
+    },
+    Made {
+        name: "valohai",
+        about: "coming from Valohai: scheduling, VH_GPUS",
+        text: documents::valohai,
+    },
 ];
 
 /// Name and subject of every page.

@@ -25,8 +25,8 @@ impl Policy {
 
     /// Why preset `kai` is refused.
     const NO_KAI: &str = "gpool has no preset kai; preset fair guarantees quotas, lends idle GPUs \
-                          and reclaims them, and docs/using/from-runai-and-kai.md lists its \
-                          differences from Run:ai and KAI";
+                          and reclaims them, and gpool help runai lists its differences from \
+                          Run:ai and KAI";
 
     /// The preset with this name, with changed settings after a colon:
     /// `valohai:escalate_after=24h,planned_starts=all`.

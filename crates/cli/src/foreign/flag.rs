@@ -158,7 +158,7 @@ impl Spoken {
                 let code = failure.code().unwrap_or(errors::USAGE);
                 return Err(failure
                     .moved(code, |what| format!("{}: {what}", self.name))
-                    .why("docs/using/compat.md lists the supported flags"));
+                    .why("gpool help compat lists the supported flags"));
             }
         };
         let said = Said { flags: self.given(&matches), words: last_words(&matches) };
@@ -192,7 +192,7 @@ impl Spoken {
     fn instead(&self, given: &Given) -> Failure {
         let what = format!("{} has no {}", self.name, given.flag.written());
         Failure::new(errors::NO_SUCH_FLAG, what)
-            .why("docs/using/compat.md lists the supported flags")
+            .why("gpool help compat lists the supported flags")
             .tip(given.flag.note)
     }
 

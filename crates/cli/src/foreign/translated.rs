@@ -107,7 +107,7 @@ impl Translated {
         remarks.extend(self.misplaced.iter().cloned());
         warnings.extend(self.warnings.iter().cloned());
         if !self.ignored.is_empty() {
-            warnings.push(format!("ignored: {} (docs/using/compat.md)", self.ignored.join("; ")));
+            warnings.push(format!("ignored: {} (gpool help compat)", self.ignored.join("; ")));
         }
     }
 

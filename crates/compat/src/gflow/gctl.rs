@@ -130,7 +130,7 @@ fn set_limit(jobs: &str, limit: &str, session: &Session) -> Result {
 
 fn instead(what: &str, tip: &str, or: &str) -> Failure {
     Failure::new(errors::NO_SUCH_VERB, format!("gpool has nothing like {what}"))
-        .why("docs/using/compat.md lists the supported commands")
+        .why("gpool help compat lists the supported commands")
         .tip(tip)
         .tip(or)
 }

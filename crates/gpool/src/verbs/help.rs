@@ -33,6 +33,10 @@ pub fn run(args: &HelpArgs, verbs: &[Verb], session: &Session) -> Result {
             (None, Some(text)) => format!("{}\n", text.trim()),
             (None, None) => of_verb(std::slice::from_ref(word), verbs)?,
         },
+        [topic, command] if topic == "compat" => topics::compat_of(command).ok_or_else(|| {
+            let what = format!("there is no command {command:?} of Slurm or gflow here");
+            Failure::new(errors::NO_TOPIC, what).tip("gpool help compat")
+        })?,
         words => of_verb(words, verbs)?,
     };
     session.screen.data(&text)?;

@@ -268,9 +268,9 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| grafana::run(&args, line.session);
     Administer "debug": debug::DebugArgs, "Gather the data for a bug report",
         |args, line| debug::run(args, line.session);
-    Administer "bench": LabArgs, "Measure the overhead of job starts on a temporary cluster",
+    Lab "bench": LabArgs, "Measure the overhead of job starts on a temporary cluster",
         |_, _| lab::run();
-    Administer "replay": LabArgs, "Repeat recorded decisions and compare",
+    Lab "replay": LabArgs, "Repeat recorded decisions and compare",
         |_, _| lab::run();
     Help "help": help::HelpArgs, "Explain a command, an error code or a topic",
         |args, line| help::run(&args, VERBS, line.session);

@@ -15,7 +15,10 @@ const AFTER_HELP: &str = "Changes:
   policy preset=fifo           settings of the policy
   cancel 7, hold 7, release 7  jobs
   priority 7 10                a job's priority
-  submit gpus=2 n=4            new jobs, with keys of the API: project, time";
+  submit gpus=2 n=4            new jobs, with keys of the API: project, time
+
+With gpool-lab, which is a program of its own: gpool simulate queue, packing and
+scenarios run past jobs and tests without a server.";
 
 /// The arguments of `gpool simulate`.
 #[derive(Debug, Clone, Args)]
@@ -30,10 +33,13 @@ pub struct SimulateArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum What {
     /// Run scenarios of clusters with quotas, and compare with the expected results
+    #[command(hide = true)]
     Scenarios(LabArgs),
     /// Fill a cluster with tasks under several policies, and report its utilization
+    #[command(hide = true)]
     Packing(LabArgs),
     /// Run the jobs of a trace on a cluster under several policies, and report waiting times
+    #[command(hide = true)]
     Queue(LabArgs),
 }
 

@@ -207,9 +207,9 @@ fn a_pool_can_have_its_own_policy_and_lose_it_again() {
         &["lend can only be set for the whole cluster", "planned_starts"],
     );
     refused(&["pool.batch.order=size"], &["pool.batch.order", "size", "for example"]);
-    refused(&["pool.batch=kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);
+    refused(&["pool.batch=kai"], &["no preset kai", "gpool help runai"]);
     refused(&["pool.batch=best"], &["there is no preset \"best\"", "fifo"]);
     refused(&["pool.=fifo"], &["the name of a pool", "pool.batch.order"]);
     refused(&["pool.batch.colour=red"], &["pool.batch.colour"]);
-    refused(&["--preset", "kai"], &["no preset kai", "docs/using/from-runai-and-kai.md"]);
+    refused(&["--preset", "kai"], &["no preset kai", "gpool help runai"]);
 }

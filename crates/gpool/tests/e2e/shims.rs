@@ -188,7 +188,7 @@ fn unknown_options_are_refused_and_named() {
     let cluster = Cluster::new("none");
     let bin = installed(&cluster);
     for (line, words) in [
-        ("sbatch --nosuch a.sh", &["there is no flag --nosuch", "docs/using/compat.md"][..]),
+        ("sbatch --nosuch a.sh", &["there is no flag --nosuch", "gpool help compat"][..]),
         ("squeue --nosuch", &["squeue: there is no flag --nosuch"]),
         ("squeue -t BOGUS", &["BOGUS", "PENDING"]),
         ("squeue -i x", &["--iterate"]),

@@ -2,12 +2,13 @@
 
 use gpool_model::Policy;
 use gpool_model::job::JobState;
+use gpool_model::notify::NotifyOn;
 
-use gpool::topics::{all, text};
+use gpool::topics::{all, compat_of, text};
 use gpool_cli::errors;
 
 /// The pages that are made from tables of the program.
-const GENERATED: [&str; 2] = ["reasons", "settings"];
+const GENERATED: [&str; 5] = ["reasons", "settings", "compat", "runai", "valohai"];
 
 #[test]
 fn every_state_stands_on_the_page_of_states() {
@@ -51,4 +52,37 @@ fn every_code_says_what_happened_and_what_to_do() {
     for entry in errors::all() {
         assert!(entry.help.len() > 40 && !entry.title.is_empty(), "{}", entry.code);
     }
+}
+
+#[test]
+fn the_page_on_notifications_has_every_event() {
+    let page = text("notifications").expect("it is there");
+    let words: Vec<&str> = page.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    for (event, _) in NotifyOn::ALL.iter().chain(&NotifyOn::OF_PAYERS) {
+        assert!(words.contains(event), "{event}");
+    }
+}
+
+#[test]
+fn the_page_on_gpu_requests_has_every_form_of_the_document() {
+    let page = text("gpu-requests").expect("it is there");
+    let document = include_str!("../../../../docs/using/gpus.md").replace("\\|", "|");
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `--gpus "));
+    let forms: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert!(forms.len() > 10, "{forms:?}");
+    for form in forms {
+        assert!(page.contains(&format!("--gpus {form} ")), "{form}");
+    }
+}
+
+#[test]
+fn documents_in_help_have_no_links_to_files() {
+    for name in ["compat", "runai", "valohai"] {
+        let page = text(name).expect("it is listed");
+        assert!(!page.contains("](") && !page.contains("```"), "{name}");
+    }
+    let page = compat_of("sbatch").expect("it is there");
+    assert!(page.contains("`--array` `-a` covered") && !page.contains("`srun`"), "{page}");
+    assert!(compat_of("gctl").expect("its commands").contains("set-limit"));
+    assert_eq!(compat_of("sb"), None);
 }

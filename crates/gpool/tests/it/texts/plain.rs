@@ -59,3 +59,14 @@ fn texts_in_the_code_are_plain() {
     texts.retain(|it| it.text.split_whitespace().count() > 2);
     assert_plain("texts in the code", texts);
 }
+
+/// An installed gpool comes without the files of the repository: texts name topics of help.
+#[test]
+fn texts_cite_no_file_of_the_repository() {
+    let texts = super::sources().into_iter().filter(|folder| !folder.contains("crates/lab"));
+    let texts = texts.flat_map(|folder| super::literals(&folder));
+    let is_cited = |it: &Line| it.text.contains("docs/") && it.text.contains(' ');
+    let found: Vec<String> =
+        texts.filter(is_cited).map(|it| format!("{}: {}", it.place, it.text)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
