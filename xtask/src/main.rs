@@ -2,6 +2,7 @@
 //! checks, and both as in continuous integration. None of this is shipped.
 
 mod check;
+mod clients;
 mod document;
 mod fuzz;
 mod kill;
@@ -27,6 +28,8 @@ usage: cargo xtask <command>
           and dependencies
   ci      Run check, fuzz and test: required before a change is merged
   sim     Simulate with faults; `cargo xtask sim --help` lists its options
+  clients Run large public clients of Slurm, each in a virtual environment
+          [NAME]…
   kill    Kill the real binary with kill -9 under load
           [--rounds N] [--seed N] [--release]
   fuzz    Fuzz every parser of user input
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         ["test", name, filters @ ..] => summed_up(test::run_package(name, filters)),
         ["check"] => check().map(|failed| failed.is_empty()),
         ["ci"] => ci(),
+        ["clients", names @ ..] => clients::run(names),
         ["sim", rest @ ..] => sim::run(rest),
         ["kill", rest @ ..] => kill::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

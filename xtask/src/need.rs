@@ -1,8 +1,11 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
-//! Python's package index schemathesis, Playwright, aiosmtpd and Node; and an identity provider
-//! from npm. Installs missing ones where that is permitted; otherwise the messages name the
-//! packages.
+//! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm and Node; and an
+//! identity provider
+//! from npm. Installs missing ones where that is permitted, and starts none of their services;
+//! otherwise the messages name the packages.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -62,6 +65,13 @@ const PACKAGES: &[Packages] = &[
         pins: "crates/gpool/tests/mail/requirements.txt",
         folder: "target/mail",
         tests: "the test of mail through a mail server",
+        npm: None,
+    },
+    Packages {
+        name: "the clients of Slurm",
+        pins: "crates/gpool/tests/clients/requirements.txt",
+        folder: "target/clients",
+        tests: "the test of public clients of Slurm",
         npm: None,
     },
     Packages {
@@ -172,10 +182,72 @@ fn install(missing: &[&str]) -> anyhow::Result<()> {
     install.env("DEBIAN_FRONTEND", "noninteractive");
     let mut update = step::command("apt-get", &["update"]);
     update.env("DEBIAN_FRONTEND", "noninteractive");
+    let services = Services::refuse()?;
     if step::succeeds("apt-get update", update)? && step::succeeds("apt-get install", install)? {
-        return Ok(());
+        return services.disable_new();
     }
     bail!("installing {names} failed; see the output of apt-get above")
+}
+
+/// The services of this machine during an installation. The tests need programs only: a package
+/// must neither start its service nor enable it for the next boot.
+struct Services {
+    /// Those that start at boot.
+    enabled: BTreeSet<OsString>,
+    /// Whether this run has written [`POLICY`].
+    has_policy: bool,
+}
+
+/// Packages ask this program before they start a service; 101 forbids it.
+/// Source: Debian Policy Manual, 9.3.3.1; invoke-rc.d(8).
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// The folder with a folder of links for each target, to the units that start with it.
+const UNITS: &str = "/etc/systemd/system";
+
+impl Services {
+    /// Forbids that packages start services, until the value is dropped.
+    fn refuse() -> anyhow::Result<Self> {
+        let enabled = enabled(Path::new(UNITS));
+        let has_policy = !Path::new(POLICY).exists();
+        if has_policy {
+            fs::write(POLICY, "#!/bin/sh\nexit 101\n").context("writing policy-rc.d")?;
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(POLICY, mode).context("changing policy-rc.d")?;
+        }
+        Ok(Self { enabled, has_policy })
+    }
+
+    /// Disables the services that the packages enabled.
+    fn disable_new(&self) -> anyhow::Result<()> {
+        for unit in enabled(Path::new(UNITS)).difference(&self.enabled) {
+            let mut disable = step::command("deb-systemd-helper", &["disable"]);
+            disable.arg(unit);
+            if !step::succeeds(&format!("disable {}", unit.display()), disable)? {
+                bail!("{} starts at the next boot; disable it", unit.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        if self.has_policy
+            && let Err(error) = fs::remove_file(POLICY)
+        {
+            eprintln!("can't remove {POLICY}, so packages start no service: {error}");
+        }
+    }
+}
+
+/// The units that start with a target.
+fn enabled(units: &Path) -> BTreeSet<OsString> {
+    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let targets = folders(units).filter(|it| {
+        let path = it.path();
+        path.extension().is_some_and(|end| end == "wants" || end == "requires")
+    });
+    targets.flat_map(|target| folders(&target.path()).map(|it| it.file_name())).collect()
 }
 
 fn missing_packages(present: impl Fn(&str) -> bool) -> Vec<&'static str> {
@@ -210,6 +282,19 @@ mod tests {
         assert_eq!(missing_packages(|name| name != "cc"), ["gcc"]);
         assert!(missing_packages(|_| true).is_empty());
         assert_eq!(missing_packages(can_be_absent), ["gcc", "bash"]);
+    }
+
+    #[test]
+    fn units_that_start_with_a_target_are_enabled() {
+        let folder = tempfile::tempdir().unwrap();
+        let wants = folder.path().join("multi-user.target.wants");
+        fs::create_dir(&wants).unwrap();
+        fs::write(folder.path().join("own.service"), "").unwrap();
+        assert!(enabled(folder.path()).is_empty());
+        fs::write(wants.join("prometheus.service"), "").unwrap();
+        let found: Vec<OsString> = enabled(folder.path()).into_iter().collect();
+        assert_eq!(found, ["prometheus.service"]);
+        assert!(enabled(&folder.path().join("none")).is_empty());
     }
 
     #[test]

@@ -390,7 +390,7 @@ there, so nothing runs twice; a repeated import continues an interrupted one.
         about: "variables that gpool reads and sets",
         text: "
 Read     GPOOL_SERVER, GPOOL_SOCKET    socket of the server
-         GPOOL_CONTEXT, GPOOL_TOKEN    server that gpool login has stored; a token
+         GPOOL_CONTEXT, GPOOL_TOKEN    a server that gpool login stored; a token
          GPOOL_STATE_DIR               state folder of the server
          GPOOL_CONFIG                  settings file of the server
          GPOOL_LOG                     level of the server's log, as debug
@@ -414,9 +414,9 @@ gpool notify                                    list unsent messages
 gpool notify --secret                           print the signing key
 
 Events   start, done, fail, timeout, cancel, hold; late: still pending after the
-         p90 of its first forecast; idle: does not use its GPUs; over_limit: above
-         its GPU memory limit; near_limit: used 90 % of its time limit; end is
-         done, fail or cancel; all is any of them
+         p90 of its first forecast; idle: does not use its GPUs; over_limit:
+         above its GPU memory limit; near_limit: used 90 % of its time limit;
+         end is done, fail or cancel; all is any of them
          of projects and users: budget (80 % and 100 % of it), digest (weekly)
 Delivery POST with a JSON body, repeated for a day until the answer is 2xx; a
          repeated message has the same id

@@ -10,9 +10,10 @@ use gpool_compat::shim::Family;
 const HEAD: &str = "# Compatibility with Slurm and gflow
 
 `gpool install-shims --slurm --gflow FOLDER` makes the commands of Slurm and gflow as links to
-gpool. This page lists each of their flags, and at its end every example of gflow's documentation.
+gpool. This page lists each of their flags, then the [public clients](#public-clients-of-slurm) of
+Slurm that tests run, and at its end every example of gflow's documentation.
 See `gpool help slurm` and `gpool help gflow` for how to use the commands.
-[slurm-scripts.md](slurm-scripts.md) lists 34 public batch scripts and how they run here.
+The page on [Slurm scripts](slurm-scripts.md) lists 34 public batch scripts and how they run here.
 
 - **covered**: does the same here
 - **approximated**: does something near to it
@@ -35,6 +36,11 @@ fn document() -> String {
             }
         }
     }
+    text.push_str(CLIENTS);
+    for [name, packages, when, runs] in clients() {
+        let when = if when == "test" { "each test run" } else { "`cargo xtask clients`" };
+        let _ = writeln!(text, "| {name} | {} | {runs} | works, {when} |", versions(&packages));
+    }
     text.push_str(EXAMPLES);
     for (line, becomes, shown) in examples() {
         let line = PLACEHOLDERS.iter().fold(line, |line, word| line.replace(word, "JOB"));
@@ -43,6 +49,40 @@ fn document() -> String {
         text.push_str(&wrapped(&format!("- `{line}` {becomes}{way_out}")));
     }
     text
+}
+
+const CLIENTS: &str = "
+## Public clients of Slurm
+
+Programs that call Slurm's commands. Tests run them with the commands of gpool.
+
+| client | version | what runs | result |
+| --- | --- | --- | --- |
+";
+
+/// The clients: name, packages, when they run, and what runs.
+fn clients() -> Vec<[String; 4]> {
+    let table = include_str!("../../../gpool/tests/clients/clients.tsv");
+    let rows = table.lines().filter(|line| !line.starts_with('#'));
+    let cells = |row: &str| row.split('\t').map(str::to_owned).collect::<Vec<_>>();
+    rows.map(|row| cells(row).try_into().unwrap_or_else(|row| panic!("{row:?}"))).collect()
+}
+
+/// Packages with their versions, which the table or the list of pins has: `submitit 1.5.4`.
+fn versions(packages: &str) -> String {
+    let pins = include_str!("../../../gpool/tests/clients/requirements.txt");
+    let version = |package: &str| {
+        let name = package.to_lowercase().replace('_', "-");
+        let pin = pins.lines().find_map(|line| line.strip_prefix(&format!("{name}==")));
+        pin.map(|pin| format!("{package} {}", pin.trim_end_matches(" \\")))
+    };
+    let one = |package: &str| match package.split_once("==") {
+        Some((name, version)) => format!("{name} {version}"),
+        None => version(package).unwrap_or_else(|| package.to_owned()),
+    };
+    let all: Vec<String> = packages.split(", ").map(one).collect();
+    assert!(all.iter().all(|it| it.contains(' ')), "{packages} has no version");
+    all.join(", ")
 }
 
 const EXAMPLES: &str = "

@@ -120,7 +120,10 @@ fn a_job_on_an_instance_can_open_the_nodes_of_its_instance_only() {
     assert_eq!([1, 2, 3].map(levels), ["isolated", "isolated", "capped"]);
     let report = cluster.gpool(["doctor"]).out;
     assert!(report.contains("lab1:1000,1001: MIG instances isolated"), "{report}");
-    assert!(report.contains("lab1:1002: does not work: /proc/driver/nvidia-caps/mig-minors"), "{report}");
+    assert!(
+        report.contains("lab1:1002: does not work: /proc/driver/nvidia-caps/mig-minors"),
+        "{report}"
+    );
     let flags = ["submit", "--gpus", "1g.10gb", "--enforce", "isolated", "--", "true"];
     cluster.gpool(flags).refused(4, &["\"isolated\"", "--enforce capped"]);
 }

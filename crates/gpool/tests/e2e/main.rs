@@ -18,6 +18,7 @@ mod browser;
 mod bulk;
 mod checkpoint;
 mod chosen;
+mod clients;
 mod clock;
 mod comfort;
 mod crash;
