@@ -9,7 +9,7 @@ use gpool_model::agent::{TaskEnd, TaskOrder, Terms};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_model::{ArrayValues, placeholder};
+use gpool_model::{ArrayValues, SignalTo, placeholder};
 use gpool_sys::cgroup::Site;
 use gpool_sys::device_filter::DeviceFilter;
 use serde::{Deserialize, Serialize};
@@ -223,6 +223,9 @@ pub enum ToShepherd {
     Signal {
         /// The signal's number.
         signal: i32,
+        /// The processes that get it.
+        #[serde(default)]
+        to: SignalTo,
     },
     /// The task's end is durable.
     Acknowledge,

@@ -22,6 +22,7 @@ use crate::node::NodeFacts;
 use crate::resource::Resources;
 use crate::sharer::Sharer;
 use crate::unit::{Bytes, Millis, Timestamp};
+use crate::verb::SignalTo;
 
 /// An order of the server to an agent. The agent refuses a term older than the newest that it has
 /// seen and, for each task, a generation older than the newest that it has seen.
@@ -99,6 +100,9 @@ pub enum Order {
         task: TaskId,
         /// The signal's number.
         signal: i32,
+        /// The processes that get it.
+        #[serde(default)]
+        to: SignalTo,
         /// The request that asked for it: the agent acts once on an order that arrives twice.
         request: RequestId,
     },

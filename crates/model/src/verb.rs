@@ -32,6 +32,9 @@ pub enum JobVerb {
     Signal {
         /// The signal's number.
         signal: i32,
+        /// The processes that get it.
+        #[serde(default)]
+        to: SignalTo,
     },
     /// Change the time limits of jobs, running or not.
     Extend {
@@ -43,6 +46,41 @@ pub enum JobVerb {
         /// Whether they are held afterwards.
         hold: bool,
     },
+}
+
+/// The processes of a job that get a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignalTo {
+    /// The program and its process group.
+    #[default]
+    Job,
+    /// The program alone, as in a script that handles the signal itself.
+    Program,
+    /// The processes that `srun` started, and not the script. A job without a script is a step
+    /// itself.
+    Steps,
+}
+
+impl SignalTo {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::Job, Self::Program, Self::Steps];
+
+    /// The name in the API and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Program => "program",
+            Self::Steps => "steps",
+        }
+    }
+
+    /// The value with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|to| to.as_str() == name)
+    }
 }
 
 /// The rules of a verb, the same for all its parameters.
@@ -65,7 +103,7 @@ impl JobVerb {
         Self::Release { at: None },
         Self::Pause,
         Self::Resume,
-        Self::Signal { signal: 15 },
+        Self::Signal { signal: 15, to: SignalTo::Job },
         Self::Extend { change: LimitChange::To { limit: None } },
         Self::Requeue { hold: false },
     ];

@@ -5,7 +5,7 @@ use gpool_model::agent::{
 };
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::unit::{Millis, Timestamp};
-use gpool_model::{Device, Sharer, Slot};
+use gpool_model::{Device, Sharer, SignalTo, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Where a task is. The server books devices so that whole ones stay free; the node may spread
@@ -275,6 +275,8 @@ pub enum Action {
         task: TaskId,
         /// The signal's number.
         signal: i32,
+        /// The processes that get it.
+        to: SignalTo,
     },
     /// Send a report to the server; the agent fills in the stamp.
     Report(Report),

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::SignalTo;
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
@@ -143,7 +144,9 @@ impl Converge {
             Order::Resume { task, generation, devices, .. } => {
                 self.halt(task, generation, Err(devices))
             }
-            Order::Signal { task, signal, request, .. } => self.signal(task, signal, request),
+            Order::Signal { task, signal, to, request, .. } => {
+                self.signal(task, (signal, to), request)
+            }
             Order::Acknowledge { task, generation, .. } => self.acknowledged(task, generation),
         }
     }
@@ -329,7 +332,7 @@ impl Converge {
         actions
     }
 
-    fn signal(&mut self, task: TaskId, signal: i32, request: RequestId) -> Vec<Action> {
+    fn signal(&mut self, task: TaskId, it: (i32, SignalTo), request: RequestId) -> Vec<Action> {
         let running =
             self.tasks.get(&task).is_some_and(|known| matches!(known.state, State::Running { .. }));
         // A signal that comes too early may be lost, but it must not be sent late.
@@ -339,7 +342,7 @@ impl Converge {
         while self.signalled.len() > Done::MOST {
             self.signalled.pop_first();
         }
-        vec![Action::Signal { task, signal }]
+        vec![Action::Signal { task, signal: it.0, to: it.1 }]
     }
 
     fn acknowledged(&mut self, task: TaskId, acknowledged: Generation) -> Vec<Action> {

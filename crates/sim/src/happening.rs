@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gpool_model::{JobVerb, LimitChange, Millis};
+use gpool_model::{JobVerb, LimitChange, Millis, SignalTo};
 
 /// What a kind of happening is to the drawing of a swarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,7 +279,7 @@ impl Happening {
             }
             JobVerb::Signal { .. } => {
                 let signal = i32::try_from(self.count("signal") % 30).expect("below 30") + 1;
-                JobVerb::Signal { signal }
+                JobVerb::Signal { signal, to: SignalTo::Job }
             }
             plain => plain,
         })

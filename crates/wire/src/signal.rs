@@ -1,6 +1,7 @@
 //! Names and numbers of signals on Linux for x86 and Arm.
 
 use gpool_model::Refusal;
+use gpool_model::verb::SignalTo;
 
 use crate::amount::Written;
 use crate::json::nearest;
@@ -38,6 +39,18 @@ const NAMES: [(&str, i32); 30] = [
     ("SYS", 31),
 ];
 const NUMBER_MAX: i32 = 64;
+
+/// Reads `job`, `program` or `steps`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for another word.
+pub fn to(word: &str) -> Result<SignalTo, Refusal> {
+    SignalTo::named(word).ok_or_else(|| {
+        let shown: String = word.chars().take(32).collect();
+        let why = format!("{shown:?} is not job, program or steps");
+        Refusal::Invalid { field: "to".to_owned(), why }
+    })
+}
 
 /// Returns the number of a signal by name (`USR1`, `SIGUSR1`, any case) or number.
 ///

@@ -3,7 +3,7 @@
 
 use gpool_model::Refusal;
 use gpool_model::job::JobState;
-use gpool_model::verb::{JobVerb, LimitChange};
+use gpool_model::verb::{JobVerb, LimitChange, SignalTo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::openapi::path::Parameter;
@@ -110,15 +110,16 @@ pub const VERBS: &[VerbRow] = &[
     ),
     plain(JobVerb::Resume, None, "Resumes paused jobs when their GPUs are free."),
     VerbRow {
-        verb: JobVerb::Signal { signal: 15 },
+        verb: JobVerb::Signal { signal: 15, to: SignalTo::Job },
         event: Some("signalled"),
         summary: "Sends a signal to the processes of running jobs.",
         params: Some(Params {
             example: r#"{"signal": "USR1"}"#,
             schemas: schemas::<SignalJobs>,
             read: |body| {
-                let SignalJobs { signal, jobs } = text::read(body)?;
-                Ok((jobs, JobVerb::Signal { signal: signal::number(&signal)? }))
+                let SignalJobs { signal, to, jobs } = text::read(body)?;
+                let to = to.as_deref().map(signal::to).transpose()?.unwrap_or_default();
+                Ok((jobs, JobVerb::Signal { signal: signal::number(&signal)?, to }))
             },
             one: One::Body,
         }),
@@ -202,8 +203,9 @@ fn schemas<T: ToSchema>(all: &mut Schemas) {
 pub fn body(verb: JobVerb, jobs: Vec<String>) -> Value {
     match verb {
         JobVerb::Release { at } => json!(ReleaseJobs { jobs, at: at.map(Time) }),
-        JobVerb::Signal { signal } => {
-            json!(SignalJobs { jobs, signal: Written::from(signal.to_string()) })
+        JobVerb::Signal { signal, to } => {
+            let to = (to != SignalTo::Job).then(|| to.as_str().to_owned());
+            json!(SignalJobs { jobs, signal: Written::from(signal.to_string()), to })
         }
         JobVerb::Extend { change } => json!(ExtendJobs { jobs, ..change.into() }),
         JobVerb::Requeue { hold } => json!(RequeueJobs { jobs, hold }),
@@ -218,11 +220,13 @@ pub fn done(verb: JobVerb) -> String {
         JobVerb::Release { at: Some(at) } => {
             format!("released, to start from {}", Time(at).short())
         }
-        JobVerb::Signal { signal } => {
-            format!(
-                "sent signal {}",
-                signal::name(signal).map_or(signal.to_string(), str::to_owned)
-            )
+        JobVerb::Signal { signal, to } => {
+            let name = signal::name(signal).map_or(signal.to_string(), str::to_owned);
+            match to {
+                SignalTo::Job => format!("sent signal {name}"),
+                SignalTo::Program => format!("sent signal {name} to the program alone"),
+                SignalTo::Steps => format!("sent signal {name} to the steps"),
+            }
         }
         JobVerb::Extend { change } => format!("time limit: {change}"),
         JobVerb::Requeue { .. } => "stopped and queued again".to_owned(),
@@ -266,6 +270,11 @@ pub struct Selection {
 pub struct SignalJobs {
     /// Name or number of the signal: `"USR1"`, `"SIGUSR1"`, `10`.
     pub signal: Written,
+    /// Processes that get it: `job` (the default: the program and its process group), `program`
+    /// (the program alone), or `steps` (those that `srun` started; a job without a script is a step
+    /// itself).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = schema::job_ids)]

@@ -368,9 +368,9 @@ impl Runner {
             Action::Stay { task } => self.parts.shares.stay(task),
             Action::Detach { task, reason } => self.detach(task, reason),
             Action::Attach { task, devices } => self.attach(task, devices),
-            Action::Signal { task, signal } => {
+            Action::Signal { task, signal, to } => {
                 fail::fail_point!("agent-signal-before");
-                self.shepherds.say_now(task, &ToShepherd::Signal { signal });
+                self.shepherds.say_now(task, &ToShepherd::Signal { signal, to });
                 fail::fail_point!("agent-signal-after");
             }
             Action::Report(report) => self.tell(report),

@@ -2,9 +2,9 @@
 //! process, which moves its GPU memory to host memory and back; others are only stopped.
 
 use gpool_checkpoint::{Aim, Deadlines, Held, Plan, Say};
-use gpool_model::SlotPart;
 use gpool_model::exit::Exit;
 use gpool_model::id::{DeviceUuid, Generation};
+use gpool_model::{SignalTo, SlotPart};
 
 use super::keeper::{Keeper, News};
 use super::yielding::Yielding;
@@ -439,14 +439,23 @@ impl Shepherd {
         }
     }
 
-    /// Sends a signal of a user to the process group. KILL waits until the devices are free.
-    pub(super) fn signal(&mut self, signal: i32) {
+    /// Sends a signal of a user. KILL waits until the devices are free.
+    pub(super) fn signal(&mut self, signal: i32, to: SignalTo) {
         let kills = signal == rustix::process::Signal::KILL.as_raw();
         if kills && self.is_fragile() && self.halt.keeper.is_none() {
             self.halt.kills_group = true;
             self.keep(Aim::Release);
         } else if let Some(tree) = &self.tree {
-            tree.signal_group(signal);
+            match to {
+                SignalTo::Job => tree.signal_group(signal),
+                SignalTo::Program => tree.signal_main(signal),
+                SignalTo::Steps => {
+                    let is_step = self.launch.order.spec.script.is_none();
+                    if !tree.signal_steps(signal) && is_step {
+                        tree.signal_group(signal);
+                    }
+                }
+            }
         }
     }
 

@@ -421,7 +421,7 @@ impl Shepherd {
                         ToShepherd::Reclaim { grace } => {
                             self.begin_end(Why::CalledBack, grace, None);
                         }
-                        ToShepherd::Signal { signal } => self.signal(signal),
+                        ToShepherd::Signal { signal, to } => self.signal(signal, to),
                         // Nothing has ended yet.
                         ToShepherd::Acknowledge => {}
                         ToShepherd::Open { line, opening } => self.open(line, opening),

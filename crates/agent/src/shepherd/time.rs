@@ -2,6 +2,7 @@
 //! and the repeated kills at the end. All use the boot clock, which users can't set; a deadline is
 //! converted from the wall clock once, when the program starts.
 
+use gpool_model::Compat;
 use gpool_model::agent::{TaskOrder, Terms};
 use gpool_model::id::Generation;
 use gpool_model::life::{Warned, Warning};
@@ -226,7 +227,14 @@ impl Shepherd {
                 match warning.to {
                     Warned::Group => tree.signal_group(warning.signal),
                     Warned::Command => tree.signal_main(warning.signal),
-                    Warned::Others => tree.signal_others(warning.signal),
+                    Warned::Others => {
+                        // In a script of Slurm, other processes than those of steps get nothing.
+                        let spec = &self.launch.order.spec;
+                        let is_slurms = spec.compat.contains(&Compat::Slurm);
+                        if !tree.signal_steps(warning.signal) && !is_slurms {
+                            tree.signal_others(warning.signal);
+                        }
+                    }
                 }
             }
         }

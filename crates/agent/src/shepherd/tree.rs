@@ -16,6 +16,9 @@ const FREEZE_MS: u64 = 10_000;
 /// Pause between two checks.
 const FREEZE_STEP: std::time::Duration = std::time::Duration::from_millis(1);
 
+/// The variable that `srun` sets for its processes, and nothing else sets.
+const STEP_VARIABLE: &[u8] = b"SLURM_STEP_ID=";
+
 /// The processes below this one.
 pub(super) struct Tree {
     group: Option<Group>,
@@ -128,6 +131,18 @@ impl Tree {
                 let _ = pidfd::signal(process, number);
             }
         }
+    }
+
+    /// Sends a signal to the processes that `srun` started; `false` if there are none.
+    pub(super) fn signal_steps(&self, number: i32) -> bool {
+        let is_of_step = |pid: &u32| {
+            let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|entry| entry.starts_with(STEP_VARIABLE))
+        };
+        let Some(signal) = Signal::from_named_raw(number) else { return false };
+        let steps: Vec<u32> = self.all().into_iter().filter(is_of_step).collect();
+        steps.iter().for_each(|pid| self.signal_one(*pid, signal));
+        !steps.is_empty()
     }
 
     /// Asks every process to end, stopped ones too.

@@ -1,5 +1,6 @@
 //! Launches: how jobs run and end, their environment, and jobs that can't be started.
 
+use gpool_model::SignalTo;
 use gpool_model::agent::{LaunchContext, Order, Report, TaskIs};
 use gpool_model::id::{Generation, RequestId, Round, TaskId, Term};
 use gpool_model::job::EndCause;
@@ -70,7 +71,13 @@ fn signals_reach_the_job() {
     let task = node.run(&shell(1, &script));
     node.wait_for_start(task);
     until("the trap is set", || ready.exists());
-    node.order(&Order::Signal { term: Term(1), task, signal: 10, request: RequestId(1) });
+    node.order(&Order::Signal {
+        term: Term(1),
+        task,
+        signal: 10,
+        to: SignalTo::Job,
+        request: RequestId(1),
+    });
     assert_eq!(node.wait_for_end(task).exit, code(5));
 }
 

@@ -6,22 +6,23 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::resolve::Found;
 use gpool_cli::session::Session;
-use gpool_model::JobVerb;
+use gpool_model::{JobVerb, SignalTo};
 use gpool_wire::{Problem, Written, catalogue};
+use rustix::process::Signal;
 
 use super::select::{self, Filter};
 use crate::shim::{read, say_ignored};
 
 static FLAGS: &[Flag] = &[
     row("account", 'A', Value, Covered, "of these projects"),
-    row("batch", 'b', Nothing, Ignored, "all processes of a job get the signal"),
+    row("batch", 'b', Nothing, Covered, "signals the script only; TERM without --signal"),
     row("clusters", 'M', Value, Ignored, "a server has one cluster"),
     row("ctld", '\0', Nothing, Ignored, "gpool always does this"),
     row("cron", 'c', Nothing, Instead, "crontab -e"),
-    row("full", 'f', Nothing, Covered, "all processes of a job get the signal"),
+    row("full", 'f', Nothing, Covered, "signals the script and the processes of srun"),
     row("hurry", 'H', Nothing, Ignored, "there are no burst buffers"),
     row("interactive", 'i', Nothing, Instead, "gpool queue, then scancel ID"),
     row("me", '\0', Nothing, Covered, "only mine"),
@@ -32,7 +33,7 @@ static FLAGS: &[Flag] = &[
     row("quiet", 'Q', Nothing, Covered, "says nothing"),
     row("reservation", 'R', Value, Instead, "scancel ID"),
     row("sibling", '\0', Value, Ignored, "a server has one cluster"),
-    row("signal", 's', Value, Covered, "sends the signal, and ends no job by itself"),
+    row("signal", 's', Value, Covered, "signals the processes of srun; KILL goes to all"),
     row("state", 't', Value, Covered, "in these states"),
     row("usage", '\0', Nothing, Instead, "--help"),
     row("user", 'u', Value, Covered, "of this user"),
@@ -74,19 +75,12 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if ids.is_empty() {
         return Ok(Exit::OK);
     }
-    let verb = match said.value("signal").map(|signal| signal.trim_start_matches("SIG")) {
-        Some(signal) => {
-            let signal = gpool_wire::signal::number(&Written::from(signal));
-            let signal = signal.map_err(|refusal| Failure::from(Problem::from(refusal)))?;
-            JobVerb::Signal { signal }
-        }
-        None => JobVerb::Cancel,
-    };
+    let verb = verb(&said)?;
     if said.has("verbose") && !said.has("quiet") {
         for id in &ids {
             let id = id.replace('.', "_");
             session.screen.note(&match verb {
-                JobVerb::Signal { signal } => format!("scancel: Signal {} to job {id}", signal),
+                JobVerb::Signal { signal, .. } => format!("scancel: Signal {signal} to job {id}"),
                 _ => format!("scancel: Terminating job {id}"),
             });
         }
@@ -100,4 +94,21 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut each = Each::of(&mut Found { ids, ..Found::default() });
     each.refused.extend(tried.refused.into_iter().map(|(_, failure)| failure));
     each.end(verb.name(), Exit::OK)
+}
+
+/// What the flags ask for: the end of the jobs, or a signal.
+fn verb(said: &Said) -> Result<JobVerb> {
+    let named = said.value("signal").map(|signal| signal.trim_start_matches("SIG"));
+    if named.is_none() && !said.has("batch") {
+        return Ok(JobVerb::Cancel);
+    }
+    let signal = gpool_wire::signal::number(&Written::from(named.unwrap_or("TERM")));
+    let signal = signal.map_err(|refusal| Failure::from(Problem::from(refusal)))?;
+    let is_kill = signal == Signal::KILL.as_raw();
+    let to = match (said.has("full") || is_kill, said.has("batch")) {
+        (false, false) => SignalTo::Steps,
+        (false, true) => SignalTo::Program,
+        (true, _) => SignalTo::Job,
+    };
+    Ok(JobVerb::Signal { signal, to })
 }

@@ -1,5 +1,6 @@
 //! Jobs of several tasks: they start together, run when all have started, and end together.
 
+use gpool_model::SignalTo;
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::job::Again;
 use gpool_model::job::{EndCause, ExitStatus, JobState};
@@ -214,7 +215,9 @@ fn a_path_that_is_missing_holds_the_gang() {
 fn cancel_requeue_and_signal_reach_every_task_that_has_not_ended() {
     let mut harness = Harness::new(2);
     let id = running(&mut harness);
-    harness.command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10 })).expect("it may");
+    harness
+        .command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10, to: SignalTo::Job }))
+        .expect("it may");
     let signals = harness.take_orders();
     assert_eq!(signals.len(), 2, "{signals:?}");
     harness
@@ -230,7 +233,9 @@ fn cancel_requeue_and_signal_reach_every_task_that_has_not_ended() {
     started(&mut harness, id, 1);
     exited(&mut harness, id, 0, 0);
     harness.orders.clear();
-    harness.command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10 })).expect("it may");
+    harness
+        .command(&ana(), Command::on(vec![id], JobVerb::Signal { signal: 10, to: SignalTo::Job }))
+        .expect("it may");
     assert_eq!(harness.take_orders().len(), 1);
     harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).expect("it may");
     assert_eq!(n_stops(&harness.take_orders()), [1]);

@@ -1,5 +1,6 @@
 //! Actions of users on jobs, and the ends of jobs.
 
+use gpool_model::SignalTo;
 use gpool_model::agent::{Order, TaskEnd, TaskIs};
 use gpool_model::job::{EndCause, ExitStatus, Holder, JobState, Outcome};
 use gpool_model::{
@@ -78,7 +79,7 @@ fn users_can_not_change_jobs_of_others_and_root_can() {
     let jobs = vec![id];
     for command in [
         Command::on(jobs.clone(), JobVerb::Cancel),
-        Command::on(jobs.clone(), JobVerb::Signal { signal: 10 }),
+        Command::on(jobs.clone(), JobVerb::Signal { signal: 10, to: SignalTo::Job }),
         Command::Edit { job: id, version: None, patch: JobPatch::default(), ends: Vec::new() },
     ] {
         let refused = harness.command(&bo(), command);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gpool_model::SignalTo;
 use gpool_model::agent::TaskIs;
 use gpool_model::job::{ExitStatus, JobState};
 use gpool_model::reason::Bound;
@@ -298,7 +299,7 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
     let mine = it.add(in_project("default", "1"));
     let cancel = |id| Command::on(vec![id], JobVerb::Cancel);
     assert_eq!(it.command(&bo(), cancel(mine)).unwrap_err().code().0, 501);
-    let signal = Command::on(vec![job], JobVerb::Signal { signal: 9 });
+    let signal = Command::on(vec![job], JobVerb::Signal { signal: 9, to: SignalTo::Job });
     assert_eq!(it.command(&bo(), signal).unwrap_err().code().0, 501);
     let patch = JobPatch::default().with("command", |to| to.command = vec!["id".to_owned()]);
     let held = it.add(in_project("red", "1").with(|it| it.standing.hold = true));

@@ -5,7 +5,7 @@ use gpool_cli::act::on_jobs_saying;
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
-use gpool_model::JobVerb;
+use gpool_model::{JobVerb, SignalTo};
 use gpool_wire::{Problem, Written};
 
 /// The arguments of `gpool signal`.
@@ -16,6 +16,10 @@ pub struct SignalArgs {
     signal: String,
     #[command(flatten)]
     jobs: Jobs,
+    /// Processes that get it: all of the job, its program (script) alone, or those of srun
+    #[arg(long, value_name = "WHICH", default_value = "job")]
+    #[arg(value_parser = ["job", "program", "steps"], hide_possible_values = true)]
+    to: String,
     /// Do not ask before signalling jobs of other users
     #[arg(long)]
     yes: bool,
@@ -27,12 +31,14 @@ pub struct SignalArgs {
 /// There is no such signal, there are no such jobs, or the server refuses.
 pub fn run(args: &SignalArgs, session: &Session) -> Result {
     let signal = check(&args.signal)?;
+    let to = SignalTo::named(&args.to).unwrap_or_default();
     // The signal may end a job later, so its state now says nothing.
     let sent = match gpool_wire::signal::name(signal) {
         Some(name) => format!("was sent SIG{name}"),
         None => format!("was sent signal {signal}"),
     };
-    on_jobs_saying(&args.jobs, JobVerb::Signal { signal }, &|_| sent.clone(), args.yes, session)
+    let verb = JobVerb::Signal { signal, to };
+    on_jobs_saying(&args.jobs, verb, &|_| sent.clone(), args.yes, session)
 }
 
 /// Reads a signal before jobs are looked up.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::JobRequest;
+use gpool_model::SignalTo;
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskOrder, TaskReport};
 use gpool_model::allocation::{Allocation, AllocationState};
 use gpool_model::gpu::GpuRequest;
@@ -326,9 +327,10 @@ fn a_signal_is_sent_once_and_only_to_a_running_task() {
         term: Term(1),
         task: task(1),
         signal: 10,
+        to: SignalTo::Job,
         request: RequestId(request),
     };
-    let sent = [Action::Signal { task: task(1), signal: 10 }];
+    let sent = [Action::Signal { task: task(1), signal: 10, to: SignalTo::Job }];
     let _ = obey(&mut converge, run(1, 1, 1));
     assert_eq!(obey(&mut converge, signal(1)), [], "too early");
     let _ = converge.step(started(1));

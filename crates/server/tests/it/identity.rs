@@ -2,6 +2,7 @@
 
 use gpool_client::{Error, JobsQuery, LogQuery};
 use gpool_model::JobVerb;
+use gpool_model::SignalTo;
 use gpool_wire::{JobCreate, JobPatch};
 
 use crate::rig::{ANA, BO, OWNER, Rig};
@@ -69,7 +70,10 @@ fn what_belongs_to_others_is_not_touched() {
     let note = JobPatch::from(JobCreate { note: Some("x".to_owned()), ..JobCreate::default() });
     assert_eq!(code(bo.cancel(ids).unwrap_err()), "GP0501");
     assert_eq!(code(bo.act(JobVerb::Hold, ids).unwrap_err()), "GP0501");
-    assert_eq!(code(bo.act(JobVerb::Signal { signal: 9 }, ids).unwrap_err()), "GP0501");
+    assert_eq!(
+        code(bo.act(JobVerb::Signal { signal: 9, to: SignalTo::Job }, ids).unwrap_err()),
+        "GP0501"
+    );
     assert_eq!(code(bo.edit(&id, &note, None).unwrap_err()), "GP0501");
     assert_eq!(code(bo.logs(&id, &LogQuery::default()).map(drop).unwrap_err()), "GP0501");
     assert_eq!(code(bo.shutdown(true).unwrap_err()), "GP0501");

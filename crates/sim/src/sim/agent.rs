@@ -241,7 +241,7 @@ impl Sim {
                 }
                 self.tell(m, task, Told::Attach(devices));
             }
-            Action::Signal { task, signal } => {
+            Action::Signal { task, signal, .. } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
                 for _ in 0..times {
                     self.watch_signal(task, signal);

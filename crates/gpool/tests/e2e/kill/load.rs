@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpool_client::{Client, Error};
+use gpool_model::SignalTo;
 use gpool_model::job::JobState;
 use gpool_model::{JobVerb, LimitChange, Millis};
 use gpool_wire::{JobCreate, Problem, Status, Written, catalogue};
@@ -243,7 +244,10 @@ impl User {
         let id = self.submit(&job, Want::Exit(vec![9, 138]), 0, false);
         until_so("the job has got the signal", || {
             self.ask(|client| {
-                client.act(JobVerb::Signal { signal: 10 }, std::slice::from_ref(&id))
+                client.act(
+                    JobVerb::Signal { signal: 10, to: SignalTo::Job },
+                    std::slice::from_ref(&id),
+                )
             })
             .ok();
             self.ask(|client| client.job(&id)).unwrap().state.is_end()

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::screen::Screen;
-use gpool_model::JobVerb;
 use gpool_model::job::JobState;
+use gpool_model::{JobVerb, SignalTo};
 
 use super::Outcome;
 use super::rig::{Rig, Stop, kill, shell};
@@ -103,7 +103,7 @@ pub fn inside(screen: &Screen) -> Result {
         n_wrong += u32::from(rig.ended(&id)?.state != JobState::Lost);
         // These are refused, and must have no effect.
         drop(rig.client().cancel(std::slice::from_ref(&id)));
-        drop(rig.client().act(JobVerb::Signal { signal: 9 }, &[id]));
+        drop(rig.client().act(JobVerb::Signal { signal: 9, to: SignalTo::Job }, &[id]));
         let next = rig.submit(&shell("exit 3"))?;
         rig.ended(&next)?;
         for stranger in &mut strangers {
