@@ -276,7 +276,7 @@ impl Reader {
             Some((word, _)) => return Err(words.unknown(word, "ok, fail, end or each")),
         };
         match self.ids.get(name) {
-            Some(job) => Ok(Dependency { job: *job, kind }),
+            Some(job) => Ok(Dependency::new(*job, kind)),
             None => Err(words.error(format!("no job {name} stands above"))),
         }
     }

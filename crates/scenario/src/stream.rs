@@ -356,7 +356,7 @@ impl Cluster {
         let id = JobId { number: cluster.last_job, element: None };
         self.world.put_cluster(cluster);
         let after = seed.after.and_then(|(number, kind)| {
-            self.pick(number, |_| true).map(|job| Dependency { job: job.id, kind })
+            self.pick(number, |_| true).map(|job| Dependency::new(job.id, kind))
         });
         let submitted_at = Timestamp::new(self.now.get().saturating_sub(seed.behind.get()));
         let mut spec = bare_spec(id, &format!("j{}", id.number), &seed.gpus, submitted_at);

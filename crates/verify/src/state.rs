@@ -125,7 +125,8 @@ fn check_task_courses(row: &JobRow, found: &mut Vec<Violation>) {
 
 /// Whether a future moment keeps a job from being considered.
 fn waits_for_a_moment(snapshot: &Snapshot<'_>, row: &JobRow) -> bool {
-    let moments = [row.spec.life.begin, row.job.course.backoff_until];
+    let course = &row.job.course;
+    let moments = [row.spec.life.begin, course.begin, course.backoff_until];
     moments.into_iter().flatten().any(|at| snapshot.now < at)
 }
 
@@ -422,7 +423,7 @@ fn check_timer(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         let late = life.deadline.map(|at| Timestamp::new(at.get().saturating_sub(limit) + 1));
         let moments = match &row.job.phase {
             Phase::Held { .. } => [course.release_at, late],
-            Phase::Waiting { .. } => [life.begin.max(course.backoff_until), late],
+            Phase::Waiting { .. } => [life.begin.max(course.begin).max(course.backoff_until), late],
             Phase::Pending { .. } => [None, late],
             _ => [None; 2],
         };

@@ -287,6 +287,10 @@ fn dependency(field: &str, text: &str) -> Result<Dependency, Refusal> {
             return Err(invalid(field, &why));
         }
     };
-    let job = id.parse().map_err(|error: parse::ParseError| invalid(field, &error.to_string()))?;
-    Ok(Dependency { job, kind })
+    let bad = |error: parse::ParseError| invalid(field, &error.to_string());
+    let (id, delay) = match id.split_once('+').filter(|_| kind == DependencyKind::Start) {
+        Some((id, delay)) => (id, Some(parse::span(delay).map_err(bad)?)),
+        None => (id, None),
+    };
+    Ok(Dependency { delay, ..Dependency::new(id.parse().map_err(bad)?, kind) })
 }

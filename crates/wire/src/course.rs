@@ -155,7 +155,8 @@ pub(crate) fn dependencies_shown(all: &[Dependency]) -> Vec<String> {
         DependencyKind::Each => "each",
         DependencyKind::Start => "start",
     };
-    all.iter().map(|it| format!("{}:{}", kind(it.kind), it.job)).collect()
+    let delay = |it: &Dependency| it.delay.map(|delay| format!("+{delay}")).unwrap_or_default();
+    all.iter().map(|it| format!("{}:{}{}", kind(it.kind), it.job, delay(it))).collect()
 }
 
 /// Reads a signal and its time before the end: `90s`, `USR1@90s`, `B:USR1@90s`.

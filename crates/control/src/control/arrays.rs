@@ -63,7 +63,8 @@ impl Control {
             |id: &JobId| self.world.positions(&[*id]).iter().any(|it| positions.contains(it));
         let ids: Vec<JobId> = self.world.awaited_elements(number).filter(is_gone).collect();
         let outcome = Outcome::Cancelled;
-        self.settle(Gone { ids, of_array: Some((number, positions.clone())), outcome, at });
+        let of_array = Some((number, positions.clone()));
+        self.settle(Gone { ids, of_array, outcome, started_at: None, at });
     }
 
     /// Ends the rest of an array.

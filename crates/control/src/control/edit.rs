@@ -75,6 +75,7 @@ impl Control {
         if let Some((spec, waits)) = spec {
             if let Some(waits) = waits {
                 (job.course.one_met, job.course.unmet) = (waits.one_met, waits.unmet);
+                job.course.begin = self.world.begin_after(&spec.after);
             }
             self.reconsider(&mut job, &spec);
             let is_resized = self.resize(&mut job, &spec);

@@ -33,7 +33,7 @@ impl Control {
             JobVerb::Release { at } => self.release(caller, jobs, at)?,
             JobVerb::Pause => self.pause(caller, jobs)?,
             JobVerb::Resume => self.resume(caller, jobs)?,
-            JobVerb::Signal { signal } => self.signal(jobs, signal, request)?,
+            JobVerb::Signal { .. } => self.signal(jobs, verb, request)?,
             JobVerb::Extend { change } => self.extend(caller, jobs, change)?,
             JobVerb::Requeue { hold } => self.requeue(caller, jobs, hold)?,
         }
@@ -134,16 +134,17 @@ impl Control {
         }
     }
 
-    fn signal(&mut self, jobs: &[JobId], signal: i32, request: RequestId) -> Result<(), Refusal> {
-        let running = self.rows_for(jobs, JobVerb::Signal { signal });
-        self.check_verb(&running, JobVerb::Signal { signal })?;
+    fn signal(&mut self, jobs: &[JobId], verb: JobVerb, request: RequestId) -> Result<(), Refusal> {
+        let JobVerb::Signal { signal, to } = verb else { return Ok(()) };
+        let running = self.rows_for(jobs, verb);
+        self.check_verb(&running, verb)?;
         let term = self.world.cluster().term;
         for id in &running {
             let Some(job) = self.world.job(*id).map(|row| row.job.clone()) else { continue };
             let allocations = job.phase.allocations().iter();
             for Allocation { task, node, .. } in allocations.filter(|it| !has_ended(&job, it.task))
             {
-                let order = Order::Signal { term, task: *task, signal, request };
+                let order = Order::Signal { term, task: *task, signal, to, request };
                 self.order_once(node, order);
             }
         }
@@ -168,7 +169,7 @@ impl Control {
     /// Ends a job and settles the consequences.
     pub(crate) fn end(&mut self, id: JobId, end: JobEnd) {
         let mut job = self.job(id);
-        let (outcome, at) = (end.outcome, end.ended_at);
+        let (outcome, at, started_at) = (end.outcome, end.ended_at, end.started_at);
         let position = self.world.position_of(id).map(|(_, position)| position);
         if let Phase::Pending { since } = job.phase {
             job.waited = job.waited.saturating_add(self.now.since(since));
@@ -176,7 +177,7 @@ impl Control {
         job.phase = Phase::Ended(Box::new(end));
         self.put_job(job);
         let of_array = position.map(|position| (id.number, [position].into_iter().collect()));
-        self.settle(Gone { ids: vec![id], of_array, outcome, at });
+        self.settle(Gone { ids: vec![id], of_array, outcome, started_at, at });
     }
 
     /// Checks that each job has not ended and that the caller may act on it.

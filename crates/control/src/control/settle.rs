@@ -20,6 +20,7 @@ pub(crate) struct Gone {
     /// For elements: their array, and their positions.
     pub of_array: Option<(JobNumber, Positions)>,
     pub outcome: Outcome,
+    pub started_at: Option<Timestamp>,
     pub at: Timestamp,
 }
 
@@ -60,6 +61,9 @@ impl Control {
             let is_open = || life.after_one.iter().any(|it| self.world.is_live(it.job));
             never |= !course.one_met && !is_open();
         }
+        let started_at = gone.started_at.unwrap_or(gone.at);
+        let begins = row.spec.after.iter().filter(is_it).filter_map(|it| it.begin(started_at));
+        course.begin = course.begin.max(begins.max());
         if never && life.on_unmet == OnUnmet::Cancel {
             return self.end_waiting(id, EndCause::DependencyFailed { job: ended }, gone.at);
         }
@@ -76,13 +80,20 @@ impl Control {
     /// Releases jobs that waited for another job to start.
     pub(crate) fn settle_start(&mut self, started: JobId) {
         for dependent in self.world.dependents(started).collect::<Vec<_>>() {
-            let waits_for_start = |row: &JobRow| {
-                let mut after = row.spec.after.iter();
-                after.any(|it| it.job == started && it.kind == DependencyKind::Start)
-            };
-            if self.world.job(dependent).is_some_and(waits_for_start) {
-                self.go_on(dependent);
+            let Some(row) = self.world.job(dependent) else { continue };
+            let is_it = |it: &&Dependency| it.job == started && it.kind == DependencyKind::Start;
+            let mut after = row.spec.after.iter().filter(is_it).peekable();
+            if after.peek().is_none() {
+                continue;
             }
+            let now = self.now;
+            let begin = after.filter_map(|it| it.begin(now)).max();
+            if begin.is_some() {
+                let mut job = row.job.clone();
+                job.course.begin = job.course.begin.max(begin);
+                self.put_job(job);
+            }
+            self.go_on(dependent);
         }
     }
 

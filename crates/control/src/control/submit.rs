@@ -176,8 +176,10 @@ impl Control {
     fn take_job(&mut self, caller: &Caller, number: JobNumber, mut new: NewJob, waits: Waits) {
         let id = JobId { number, element: None };
         let setup = new.after_setup.then(|| JobId::single(number.0 - 1));
-        new.after.extend(setup.map(|job| Dependency { job, kind: DependencyKind::Ok }));
-        let course = Course { one_met: waits.one_met, unmet: waits.unmet, ..Course::default() };
+        new.after.extend(setup.map(|job| Dependency::new(job, DependencyKind::Ok)));
+        let begin = self.world.begin_after(&new.after);
+        let (one_met, unmet) = (waits.one_met, waits.unmet);
+        let course = Course { one_met, unmet, begin, ..Course::default() };
         let since = self.now;
         let who = (id, Attempt::FIRST);
         let waits = self.world.waits_for(who, &new.after, &new.life, &course, since).next();

@@ -24,7 +24,7 @@ fn limited(indexes: &str, max_parallel: Option<u32>, max_fails: Option<u32>) -> 
 
 /// An array; each element waits for its counterpart in another array.
 fn alike(of: JobId, indexes: &str) -> NewJob {
-    let after = vec![Dependency { job: of, kind: DependencyKind::Each }];
+    let after = vec![Dependency::new(of, DependencyKind::Each)];
     array(indexes).with(|it| it.after = Rare::from(after))
 }
 
@@ -152,7 +152,7 @@ fn elements_that_did_not_succeed_begin_their_next_attempt() {
 fn a_retried_element_waits_for_the_dependencies_of_its_array() {
     let mut harness = Harness::new(2);
     let first = harness.add(job("1"));
-    let after = vec![Dependency { job: first, kind: DependencyKind::Ok }];
+    let after = vec![Dependency::new(first, DependencyKind::Ok)];
     let id = harness.add(array("0-1").with(|it| it.after = Rare::from(after)));
     // One element is cancelled, and the other has a row of its own: the array has nothing else
     // left.
@@ -171,7 +171,7 @@ fn a_retried_element_waits_for_the_dependencies_of_its_array() {
 fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
     let mut harness = Harness::new(1);
     let first = harness.add(array("0-2"));
-    let after = |job, kind| vec![Dependency { job, kind }];
+    let after = |job, kind| vec![Dependency::new(job, kind)];
     let all =
         harness.add(job("1").with(|it| it.after = Rare::from(after(first, DependencyKind::Ok))));
     let one = element(first, 1);

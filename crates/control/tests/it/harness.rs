@@ -292,6 +292,6 @@ pub fn job(gpus: &str) -> NewJob {
 }
 
 pub fn after(mut job: NewJob, id: JobId, kind: DependencyKind) -> NewJob {
-    job.after.push(Dependency { job: id, kind });
+    job.after.push(Dependency::new(id, kind));
     job
 }

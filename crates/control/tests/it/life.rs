@@ -250,11 +250,49 @@ fn a_job_may_wait_for_another_to_start() {
 }
 
 #[test]
+fn a_delay_counts_from_the_start_of_the_other_job() {
+    let mut harness = Harness::new(1);
+    let delay = Some(Millis::from_mins(5));
+    let delayed = |id| {
+        let mut job = job("0");
+        job.after.push(Dependency { delay, ..Dependency::new(id, DependencyKind::Start) });
+        job
+    };
+    let first = harness.add(job("1"));
+    let before = harness.add(delayed(first));
+    harness.started(first);
+    let started_at = Some(harness.now);
+    pass(&mut harness, Millis::from_mins(2));
+    assert_eq!(harness.state(before), JobState::Waiting);
+    let after = harness.add(delayed(first));
+    // The end of the other job does not matter, and neither does a restart.
+    let ended = end(harness.now, Some(ExitStatus::Code(0)), false);
+    harness.say(first, TaskIs::Ended(TaskEnd { started_at, ..ended }));
+    harness.restart();
+    harness.report(inventory(1));
+    let term = harness.term();
+    harness.report(tasks(term, vec![]));
+    pass(&mut harness, Millis::from_mins(3).saturating_sub(Millis::new(1)));
+    assert_eq!([before, after].map(|id| harness.state(id)), [JobState::Waiting; 2]);
+    pass(&mut harness, Millis::new(1));
+    assert_eq!([before, after].map(|id| harness.state(id)), [JobState::Starting; 2]);
+    // A job that never started counts from its end.
+    let mut held = job("1");
+    held.standing.hold = true;
+    let held = harness.add(held);
+    let last = harness.add(delayed(held));
+    harness.command(&ana(), Command::on(vec![held], JobVerb::Cancel)).expect("own job");
+    assert_eq!(harness.state(last), JobState::Waiting);
+    pass(&mut harness, Millis::from_mins(5));
+    assert_eq!(harness.state(last), JobState::Starting);
+}
+
+#[test]
 fn one_of_several_is_enough_and_none_is_not() {
     let mut harness = Harness::new(4);
     let [one, two] = [harness.add(job("1")), harness.add(job("1"))];
     let mut first = job("0");
-    let ok = |job| Dependency { job, kind: DependencyKind::Ok };
+    let ok = |job| Dependency::new(job, DependencyKind::Ok);
     first.life.after_one = vec![ok(one), ok(two)].into();
     let mut kept = first.clone();
     kept.life.on_unmet = OnUnmet::Keep;
@@ -280,7 +318,7 @@ fn cycles_are_refused_however_long() {
     for _ in 0..5000 {
         last = harness.add(after(job("0"), last, DependencyKind::End));
     }
-    let after = vec![Dependency { job: last, kind: DependencyKind::Ok }];
+    let after = vec![Dependency::new(last, DependencyKind::Ok)];
     match harness.command(&ana(), edit(first, "after", |to| to.after = after.into())) {
         Err(Refusal::DependencyCycle { jobs }) => assert_eq!(jobs.len(), 5001),
         other => panic!("not refused: {other:?}"),

@@ -29,6 +29,9 @@ pub struct Course {
     /// It does not run again before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until: Option<Timestamp>,
+    /// It does not start before this time, counted from the start of a job that it depends on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Timestamp>,
     /// Whether one of the dependencies in `after_one` is met.
     #[serde(skip_serializing_if = "is_false")]
     pub one_met: bool,
@@ -102,6 +105,7 @@ impl Usual for Course {
         n_node_failures: 0,
         past: Vec::new(),
         backoff_until: None,
+        begin: None,
         one_met: false,
         unmet: None,
         release_at: None,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
 use crate::job::end::Outcome;
+use crate::unit::{Millis, Timestamp};
 
 /// A dependency on the end or the start of another job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -12,6 +13,23 @@ pub struct Dependency {
     pub job: JobId,
     /// The required end or start.
     pub kind: DependencyKind,
+    /// The time that must have passed since the other job started; only for starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Millis>,
+}
+
+impl Dependency {
+    /// A dependency without a delay.
+    #[must_use]
+    pub fn new(job: JobId, kind: DependencyKind) -> Self {
+        Self { job, kind, delay: None }
+    }
+
+    /// The earliest start of the job that has this dependency, if the other job started then.
+    #[must_use]
+    pub fn begin(&self, started_at: Timestamp) -> Option<Timestamp> {
+        self.delay.map(|delay| started_at.after(delay))
+    }
 }
 
 /// The end, or start, of a job that a dependency requires.

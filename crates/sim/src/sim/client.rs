@@ -188,7 +188,7 @@ impl Sim {
             // Only elements can wait for their like.
             let n_kinds = if what.count("array") > 0 { 4 } else { 3 };
             let kind = picked(&kinds[..n_kinds], what.count("kind"))?;
-            Some(Dependency { job: picked(&known, pick)?, kind })
+            Some(Dependency::new(picked(&known, pick)?, kind))
         });
         let ended = |after: &Dependency| match &self.store.archive.get(&after.job)?.job.phase {
             Phase::Ended(end) => Some((after.job, end.outcome)),

@@ -38,14 +38,18 @@ impl World {
         is_open
     }
 
-    fn reason_to_wait(&self, id: JobId, Dependency { job, kind }: Dependency) -> Option<Reason> {
+    fn reason_to_wait(
+        &self,
+        id: JobId,
+        Dependency { job, kind, .. }: Dependency,
+    ) -> Option<Reason> {
         let job = match (kind, id.element) {
             // Each element of an array waits for its own counterpart.
             (DependencyKind::Each, None) => return None,
             (DependencyKind::Each, element) => JobId { element, ..job },
             _ => job,
         };
-        let awaited = self.is_awaited(Dependency { job, kind });
+        let awaited = self.is_awaited(Dependency::new(job, kind));
         awaited.then_some(Reason::WaitsForJob { job, kind })
     }
 
@@ -66,13 +70,21 @@ impl World {
         let one_met = course.one_met;
         let one = std::iter::once_with(move || {
             let mut open = life.after_one.iter().filter(|it| !one_met && self.is_live(it.job));
-            let Dependency { job, kind } = *open.next()?;
+            let Dependency { job, kind, .. } = *open.next()?;
             Some(Reason::WaitsForOneOf { job, kind, n_jobs: 1 + open.count() as u64 })
         });
-        let begin = life.begin.filter(|at| *at > now).map(|at| Reason::BeginTime { at });
+        let begin =
+            life.begin.max(course.begin).filter(|at| *at > now).map(|at| Reason::BeginTime { at });
         let backoff = course.backoff_until.filter(|until| *until > now);
         let backoff = backoff.map(|until| Reason::BackoffAfterFailure { until, attempt });
         unmet.into_iter().chain(others).chain(one.flatten()).chain(begin).chain(backoff)
+    }
+
+    /// Returns the earliest start that follows from dependencies on jobs that have started.
+    #[must_use]
+    pub fn begin_after(&self, after: &[Dependency]) -> Option<Timestamp> {
+        let begin = |it: &Dependency| it.begin(first_start(&self.job(it.job)?.job)?);
+        after.iter().filter_map(begin).max()
     }
 
     /// Whether a job exists that has yet to end, or to start, for this dependency.
@@ -128,6 +140,22 @@ impl World {
     }
 }
 
+/// Returns when a job first started, if it is not waiting for its first start.
+#[must_use]
+pub fn first_start(job: &Job) -> Option<Timestamp> {
+    let past = job.course.past.first().and_then(|attempt| attempt.started_at);
+    past.or(match &job.phase {
+        Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => Some(*started_at),
+        Phase::Stopping { started_at, .. } => *started_at,
+        Phase::Held { .. }
+        | Phase::Waiting { .. }
+        | Phase::Pending { .. }
+        | Phase::Underway { .. }
+        | Phase::Starting { .. }
+        | Phase::Ended(_) => None,
+    })
+}
+
 /// Whether a job that is neither an array nor an element has started, in this attempt or an earlier
 /// one. Once true, this stays true.
 #[must_use]
@@ -158,7 +186,10 @@ fn moments(row: &JobRow) -> [Option<Timestamp>; 2] {
     };
     match &row.job.phase {
         Phase::Held { .. } => [row.job.course.release_at, late()],
-        Phase::Waiting { .. } => [row.spec.life.begin.max(row.job.course.backoff_until), late()],
+        Phase::Waiting { .. } => {
+            let course = &row.job.course;
+            [row.spec.life.begin.max(course.begin).max(course.backoff_until), late()]
+        }
         Phase::Pending { .. } => [None, late()],
         Phase::Running { .. } => {
             [row.spec.time_limit.and_then(|limit| row.job.near_limit_at(limit)), None]
