@@ -136,7 +136,7 @@ fn patch(body: &[u8]) {
     let Some(patch) = read::<JobPatch>(body) else { return };
     match patch.check() {
         Ok(checked) => {
-            let note = checked.into_patch(None).to.standing.note.clone();
+            let note = checked.into_patch(None, None).to.standing.note.clone();
             note.iter().flat_map(|note| note.lines()).for_each(is_shown);
         }
         Err(refusal) => is_problem(&Problem::from(refusal)),

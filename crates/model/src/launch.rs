@@ -23,6 +23,34 @@ impl Default for WindowSize {
     }
 }
 
+/// How an output file is opened that exists already. Without a choice the first attempt of a job
+/// truncates it, and later attempts append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenMode {
+    /// Each attempt appends.
+    Append,
+    /// Each attempt truncates.
+    Truncate,
+}
+
+impl OpenMode {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Append => "append",
+            Self::Truncate => "truncate",
+        }
+    }
+
+    /// The mode with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Append, Self::Truncate].into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
 /// Software that is activated for a job before its program starts. Paths are absolute, as resolved
 /// at submission.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

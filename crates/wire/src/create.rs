@@ -138,6 +138,10 @@ pub struct JobCreate {
     /// File for standard error, relative to `directory`. Default: gpool stores the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// `append` or `truncate`: how each run opens `stdout` and `stderr`. Default: the first run
+    /// truncates, later ones append.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_mode: Option<String>,
     /// If set, runs the job in a terminal of this initial size. Users can attach to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pty: Option<Window>,

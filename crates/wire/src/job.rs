@@ -208,6 +208,9 @@ pub struct Job {
     pub retry_until: Option<Time>,
     /// File for standard error. `null` if gpool stores it.
     pub stderr: Option<String>,
+    /// How each run opens these files: `append` or `truncate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_mode: Option<String>,
     /// Files with the job's output. Only in the answer for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<LogFiles>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::escape::is_unprintable;
+use gpool_model::launch::OpenMode;
 use gpool_model::{
     Activation, GpuRequest, JobRequest, NewJob, NodeFilter, Refusal, Standing, WindowSize,
 };
@@ -22,6 +23,18 @@ pub struct Window {
     pub rows: u16,
     /// Number of characters per line.
     pub columns: u16,
+}
+
+/// Reads `append` or `truncate`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for another word.
+pub(crate) fn open_mode(word: &str) -> Result<OpenMode, Refusal> {
+    OpenMode::named(word).ok_or_else(|| {
+        let shown: String = word.chars().take(32).collect();
+        let why = format!("{shown:?} is neither append nor truncate");
+        Refusal::Invalid { field: "open_mode".to_owned(), why }
+    })
 }
 
 /// Software to activate before a job's program starts: `conda`, `venv` or `modules`. Paths are

@@ -1,7 +1,7 @@
 //! Changes to a job that has not ended: the body of `PATCH /jobs/{id}`.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -81,7 +81,8 @@ impl JobPatch {
             check_command(&self.to.command, script.is_some())?;
         }
         let patch = gpool_model::JobPatch::new(self.changes.iter().copied(), request);
-        Ok(CheckedPatch { patch, script })
+        let environment = self.to.environment_entries()?;
+        Ok(CheckedPatch { patch, script, environment })
     }
 }
 
@@ -91,13 +92,19 @@ pub struct CheckedPatch {
     patch: gpool_model::JobPatch,
     /// Script to store.
     pub script: Option<Script>,
+    /// Environment variables to set; the others stay.
+    pub environment: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl CheckedPatch {
-    /// Returns the patch with the ID of its stored script.
+    /// Returns the patch with the IDs of its stored script and launch context.
     #[must_use]
-    pub fn into_patch(mut self, script: Option<BlobId>) -> gpool_model::JobPatch {
-        self.patch.script = script;
+    pub fn into_patch(
+        mut self,
+        script: Option<BlobId>,
+        context: Option<BlobId>,
+    ) -> gpool_model::JobPatch {
+        (self.patch.script, self.patch.context) = (script, context);
         self.patch
     }
 }

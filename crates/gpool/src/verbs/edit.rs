@@ -6,6 +6,7 @@ use gpool_cli::args::asked::{Changed, NONE};
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::args::life_flags::LifeFlags;
 use gpool_cli::args::values;
+use gpool_cli::caller::Variable;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -46,6 +47,10 @@ pub struct EditArgs {
     after: Vec<String>,
     #[command(flatten)]
     life: LifeFlags,
+    /// Environment variable to change; without a value, that of this process
+    #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]")]
+    #[arg(help_heading = heading::PROGRAM)]
+    env: Vec<Variable>,
     /// Working folder of the job
     #[arg(long, value_name = "FOLDER", value_parser = values::filled)]
     #[arg(help_heading = heading::PROGRAM)]
@@ -75,7 +80,8 @@ pub fn run(args: &EditArgs, session: &Session) -> Result {
         Some((id, patch, version)) => change(&client, &id, &patch, Some(version), session),
         None => Err(Failure::new(errors::USAGE, "there is nothing to change")
             .tip("gpool edit JOB --priority -10")
-            .tip("gpool edit JOB --time 4h --deadline 'fri 18:00'")),
+            .tip("gpool edit JOB --time 4h --deadline 'fri 18:00'")
+            .tip("gpool edit JOB -e LR=0.2")),
     }
 }
 
@@ -104,6 +110,10 @@ impl EditArgs {
         if let Some(cwd) = &self.cwd {
             let directory = gpool_cli::caller::directory(Some(cwd))?;
             patch.set("directory", |to| to.directory = directory);
+        }
+        if !self.env.is_empty() {
+            let variables = self.env.iter().map(value_of).collect::<Result<_>>()?;
+            patch.set("environment", |to| to.environment = variables);
         }
         if let Some(script) = &self.script {
             let script = Script::read(script)?.written();
@@ -137,6 +147,18 @@ impl EditArgs {
             patch.set("deadline", |to| to.deadline = at);
         }
         Ok(())
+    }
+}
+
+/// A variable with its value, from the flag or from this process.
+fn value_of(variable: &Variable) -> Result<(String, String)> {
+    let name = variable.name.clone();
+    match variable.value.clone().or_else(|| std::env::var(&name).ok()) {
+        Some(value) => Ok((name, value)),
+        None => {
+            let what = format!("-e {name}: this process has no such variable");
+            Err(Failure::new(errors::INVALID, what).tip(format!("-e {name}=VALUE")))
+        }
     }
 }
 
@@ -207,6 +229,9 @@ fn changed_words(patch: &JobPatch, job: &Job) -> Vec<String> {
         ("notify", _) => job.notify.iter().map(|rule| format!("tells {rule}")).collect(),
         ("note", Value::String(note)) if note.is_empty() => vec!["without a note".to_owned()],
         ("script", _) => vec!["script changed".to_owned()],
+        ("environment", Value::Object(variables)) => {
+            variables.keys().map(|name| format!("variable {name} changed")).collect()
+        }
         ("name" | "note", value) => vec![format!("{field} {value}")],
         (_, Value::Null) => vec![format!("{field} none")],
         (_, Value::String(text)) => vec![format!("{field} {text}")],

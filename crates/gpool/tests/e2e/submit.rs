@@ -1,6 +1,6 @@
 //! The environment of a job, and the output of `submit`.
 
-use crate::harness::Cluster;
+use crate::harness::{Cluster, until_so};
 
 #[test]
 fn submit_prints_the_id_alone() {
@@ -168,4 +168,26 @@ fn unused_input_gives_a_warning() {
     let ran = cluster.gpool_reading(["submit", "-"], b"#!/bin/sh\n");
     assert!(ran.code == 0 && !ran.err.contains(words), "{ran:?}");
     assert!(!cluster.gpool(["run", "--", "cat"]).err.contains(words));
+}
+
+#[test]
+fn variables_of_a_waiting_job_can_change() {
+    let cluster = Cluster::new("none");
+    let flags = ["--hold", "-e", "A=1", "-e", "B=1"];
+    let id = cluster.sh(&flags, "echo $A $B $C; exec sleep 1000");
+    let ran = cluster.gpool(["edit", &id, "-e", "A=2", "--env", "C=3"]);
+    assert!(ran.err.contains("variable A changed · variable C changed"), "{ran:?}");
+    let patch: gpool_wire::JobPatch =
+        serde_json::from_str(r#"{"environment": {"B": "x y"}}"#).unwrap();
+    cluster.client().edit(&id, &patch, None).unwrap();
+    cluster.gpool(["edit", &id, "-e", "GPOOL_NO_SUCH"]).refused(2, &["no such variable"]);
+    let events = cluster.gpool(["events", &id]).ok();
+    assert!(events.contains("changed: environment") && !events.contains("x y"), "{events}");
+    let audit = cluster.gpool(["audit"]).ok();
+    assert!(audit.matches("PATCH").count() == 2 && !audit.contains("x y"), "{audit}");
+    cluster.gpool(["release", &id]).ok();
+    cluster.until_is(&id, "running");
+    until_so("it has written", || cluster.stdout_of(&id) == "2 x y 3\n");
+    cluster.gpool(["edit", &id, "-e", "A=4"]).refused(7, &["running"]);
+    cluster.gpool(["cancel", &id]).ok();
 }

@@ -88,9 +88,12 @@ pub static EDITS: &[Edit] = &[
     Edit::new("command", copy!(command)).of_owner(),
     Edit::new("script", copy!(command)).of_owner(),
     Edit::new("directory", copy!(directory)).of_owner(),
+    // The environment is a stored file; see `JobPatch::applied_to`.
+    Edit::new("environment", |_, _| ()).of_owner(),
     Edit::new("stdin", copy!(stdin)).of_owner(),
     Edit::new("stdout", copy!(stdout)).of_owner(),
     Edit::new("stderr", copy!(stderr)).of_owner(),
+    Edit::new("open_mode", copy!(open_mode)).of_owner(),
     Edit { until: Until::EndIfSize, ..Edit::new("gpus", take_gpus) },
     Edit::new("share_with", copy!(share_with)),
     Edit::new("node", copy_nodes!(include)),
@@ -161,13 +164,16 @@ pub struct JobPatch {
     /// The new script, if the program changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<BlobId>,
+    /// The new launch context, if the environment changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<BlobId>,
 }
 
 impl JobPatch {
     /// Returns a patch that changes these fields to the values of a request.
     pub fn new<'a>(keys: impl IntoIterator<Item = &'a str>, to: JobRequest) -> Self {
         let changes = keys.into_iter().map(Arc::from).collect();
-        Self { changes, to: Box::new(to), script: None }
+        Self { changes, to: Box::new(to), script: None, context: None }
     }
 
     /// Changes one more field.
@@ -205,6 +211,9 @@ impl JobPatch {
         }
         if self.changes("command") || self.changes("script") {
             new.script.clone_from(&self.script);
+        }
+        if let Some(context) = self.context.as_ref().filter(|_| self.changes("environment")) {
+            new.context.clone_from(context);
         }
         new
     }

@@ -12,7 +12,7 @@ use crate::gpu::GpuRequest;
 use crate::id::{PoolName, ProjectName};
 use crate::job::dependency::Dependency;
 use crate::kind::{JobKind, Yields};
-use crate::launch::{Activation, WindowSize};
+use crate::launch::{Activation, OpenMode, WindowSize};
 use crate::life::Life;
 use crate::notify::NotifyRule;
 use crate::rare::{Rare, Usual, is_false};
@@ -51,6 +51,9 @@ pub struct JobRequest {
     /// A file for its errors instead of gpool's own; relative to `directory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Box<str>>,
+    /// How `stdout` and `stderr` are opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_mode: Option<OpenMode>,
     /// Run the job on a terminal, initially of this size, instead of pipes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pty: Option<WindowSize>,
@@ -171,6 +174,7 @@ impl Default for JobRequest {
             stdin: None,
             stdout: None,
             stderr: None,
+            open_mode: None,
             pty: None,
             activate: Rare::default(),
             gpus: GpuRequest::default(),

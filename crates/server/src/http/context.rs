@@ -64,6 +64,23 @@ impl Files {
         }
     }
 
+    /// Stores a launch context with some variables changed. Waits for the disk.
+    pub fn put_changed(
+        &mut self,
+        old: &BlobId,
+        variables: &BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> Result<BlobId, Refusal> {
+        let id = old.0.parse().map_err(internal)?;
+        let bytes = self.handle.blobs().get(&id).map_err(internal)?;
+        let mut context = LaunchContext::read(&bytes).ok_or_else(|| {
+            internal("the environment is in the format of an older version; submit the job again")
+        })?;
+        context.environment.retain(|(name, _)| !variables.contains_key(name));
+        let added = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
+        context.environment.extend(added);
+        self.put(&context.bytes())
+    }
+
     /// Sends the command that names the files.
     pub async fn command(mut self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
         // From here on a commit may name the files, even if the caller disconnects.

@@ -265,17 +265,26 @@ pub(crate) async fn edit(
     JsonBody(patch): JsonBody<JobPatch>,
 ) -> Result<Response, ApiError> {
     let job = job_id(&id)?;
-    let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
+    let mut version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
     let mut checked = patch.check()?;
-    let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
-    let (files, script) = match checked.script.take() {
-        None => (files, None),
-        Some(script) => {
-            let store = move || files.put(&script.bytes).map(|script| (files, Some(script)));
-            tokio::task::spawn_blocking(store).await.map_err(internal)??
+    let (script, environment) = (checked.script.take(), std::mem::take(&mut checked.environment));
+    let context = match environment.is_empty() {
+        true => None,
+        false => {
+            let found = find(&api, job).await?;
+            // Of two changes at the same time, the second would undo the first.
+            version = version.or(Some(found.job.version.0));
+            Some(found.spec.context.clone())
         }
     };
-    let patch = checked.into_patch(script);
+    let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
+    let store = move || -> Result<_, Refusal> {
+        let script = script.map(|script| files.put(&script.bytes)).transpose()?;
+        let context = context.map(|old| files.put_changed(&old, &environment)).transpose()?;
+        Ok((files, script, context))
+    };
+    let (files, script, context) = tokio::task::spawn_blocking(store).await.map_err(internal)??;
+    let patch = checked.into_patch(script, context);
     api.handle.check_notify(&asker.caller, &patch.to.standing.notify)?;
     let command = Command::Edit { job, version, patch, ends: Vec::new() };
     files.command(asker.caller.clone(), command).await?;

@@ -30,6 +30,8 @@ pub enum Slot<'a> {
     Switch(&'a mut bool),
     /// A list of strings.
     List(&'a mut Vec<String>),
+    /// Texts by name.
+    Variables(&'a mut BTreeMap<String, String>),
     /// A timestamp.
     Moment(&'a mut Option<Time>),
     /// Retries.
@@ -73,6 +75,7 @@ slots! {
     Option<bool> => Choice,
     bool => Switch,
     Vec<String> => List,
+    BTreeMap<String, String> => Variables,
     Option<Time> => Moment,
     Option<RetryAsked> => Retry,
     Option<ScriptText> => Script,
@@ -82,7 +85,6 @@ fixed!(
     Option<Window>,
     Vec<Activate>,
     Option<Setup>,
-    BTreeMap<String, String>,
     Vec<Param>,
     Option<ParamTable>,
     Option<Vec<serde_json::Value>>,
@@ -100,7 +102,11 @@ impl Slot<'_> {
             Self::Choice(to) => *to = values.pop().and_then(|word| word.parse().ok()),
             Self::Switch(to) => *to = true,
             Self::List(to) => to.extend(values),
-            Self::Moment(_) | Self::Retry(_) | Self::Script(_) | Self::Fixed => {}
+            Self::Variables(_)
+            | Self::Moment(_)
+            | Self::Retry(_)
+            | Self::Script(_)
+            | Self::Fixed => {}
         }
     }
 }
@@ -132,6 +138,12 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
                 Ok(said.is_some())
             }
             Self::List(to) => {
+                let said = Option::deserialize(json)?;
+                let is_said = said.is_some();
+                *to = said.unwrap_or_default();
+                Ok(is_said)
+            }
+            Self::Variables(to) => {
                 let said = Option::deserialize(json)?;
                 let is_said = said.is_some();
                 *to = said.unwrap_or_default();

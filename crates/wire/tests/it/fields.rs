@@ -43,6 +43,7 @@ fn samples() -> Map<String, Value> {
         "stdin": "in",
         "stdout": "out",
         "stderr": "err",
+        "open_mode": "append",
         "pty": {"rows": 24, "columns": 80},
         "activate": [{"venv": "/v"}],
         "setup": {"run": "uv sync"},

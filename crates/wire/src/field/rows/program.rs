@@ -1,6 +1,6 @@
 //! Fields for the program and name of the job, and for array elements.
 
-use super::super::Values::{Checked, Many};
+use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, Group, heading, written};
 use super::{field, join};
 use crate::create::Origin;
@@ -124,6 +124,26 @@ pub(super) static PROGRAM: &[Field] = &[
         is_private: true,
         show: |spec, _, shown| shown.stderr = spec.stderr.as_deref().map(str::to_owned),
         ..field!("stderr", stderr)
+    },
+    Field {
+        flag: Some(
+            Flag::value(
+                "open-mode",
+                "MODE",
+                OneOf(&["append", "truncate"]),
+                "How each run opens these files (default: the first truncates, later ones append)",
+            )
+            .under(heading::STREAMS),
+        ),
+        apply: |job, request| {
+            request.open_mode = job.open_mode.as_deref().map(launch::open_mode).transpose()?;
+            Ok(())
+        },
+        clears: true,
+        show: |spec, _, shown| {
+            shown.open_mode = spec.open_mode.map(|mode| mode.as_str().to_owned());
+        },
+        ..field!("open_mode", open_mode)
     },
     Field {
         apply: |job, request| {
