@@ -205,26 +205,33 @@ impl JobId {
         Self { number: JobNumber(number), element: None }
     }
 
-    /// Above every index of an element, so that the number of an array and an index fit into one
-    /// number: element 3 of job 12 is 120000000003.
-    const PLAIN: u64 = 10_000_000_000;
-
-    /// The ID as a single number, for programs that only know numbers. For a job it is the job
-    /// number; no job number is as large as the number of an element.
+    /// The ID as a single number, for programs that only know numbers: SLURM_JOB_ID. For a job it
+    /// is the job number. For an element it is a number of 32 bits from one of [`PLAIN_RANGES`];
+    /// outside of them, job number and index one after the other: element 3000000 of job 12 is
+    /// 120003000000. No two IDs have the same number below 2^29 jobs.
     #[must_use]
     pub fn plain(self) -> u64 {
-        match self.element {
-            None => self.number.0,
-            Some(element) => {
-                self.number.0.saturating_mul(Self::PLAIN).saturating_add(u64::from(element))
+        let Some(element) = self.element else { return self.number.0 };
+        let element = u64::from(element);
+        match PLAIN_RANGES.iter().find(|range| range.has(self.number.0, element)) {
+            Some(range) => {
+                range.start + ((self.number.0 - range.first_job) << range.bits) + element
             }
+            None => self.number.0.saturating_mul(PLAIN_LONG).saturating_add(element),
         }
     }
 
     /// The ID for a number of [`Self::plain`].
     #[must_use]
     pub fn of_plain(plain: u64) -> Self {
-        match (plain / Self::PLAIN, u32::try_from(plain % Self::PLAIN)) {
+        let within = |range: &&PlainRange| plain >= range.start && plain < range.end();
+        if let Some(range) = PLAIN_RANGES.iter().find(within) {
+            let offset = plain - range.start;
+            let element = u32::try_from(offset & ((1 << range.bits) - 1)).ok();
+            let number = JobNumber(range.first_job + (offset >> range.bits));
+            return Self { number, element };
+        }
+        match (plain / PLAIN_LONG, u32::try_from(plain % PLAIN_LONG)) {
             (number @ 1.., Ok(element)) => {
                 Self { number: JobNumber(number), element: Some(element) }
             }
@@ -232,6 +239,45 @@ impl JobId {
         }
     }
 }
+
+/// A range of numbers for the elements of some jobs.
+struct PlainRange {
+    /// The first number.
+    start: u64,
+    /// The first job.
+    first_job: u64,
+    /// The job after the last.
+    end_job: u64,
+    /// Bits of an index; the rest is the job.
+    bits: u32,
+}
+
+impl PlainRange {
+    const fn new(start: u64, jobs: std::ops::Range<u64>, bits: u32) -> Self {
+        Self { start, first_job: jobs.start, end_job: jobs.end, bits }
+    }
+
+    fn has(&self, job: u64, element: u64) -> bool {
+        (self.first_job..self.end_job).contains(&job) && element >> self.bits == 0
+    }
+
+    fn end(&self) -> u64 {
+        self.start + ((self.end_job - self.first_job) << self.bits)
+    }
+}
+
+/// The numbers of elements, below 2^32: scripts seed random generators with SLURM_JOB_ID, and these
+/// accept 32 bits. Many jobs have few elements, so small indexes fit with larger job numbers. The
+/// first range is below 2^31, for programs that read a signed number.
+static PLAIN_RANGES: [PlainRange; 4] = [
+    PlainRange::new(1 << 30, 0..1 << 20, 10),
+    PlainRange::new(1 << 31, 0..1 << 16, 14),
+    PlainRange::new(3 << 30, 0..1 << 10, 20),
+    PlainRange::new(1 << 29, 1 << 20..5 << 20, 7),
+];
+
+/// Above every index of an element, so that a job number times this and an index are unambiguous.
+const PLAIN_LONG: u64 = 10_000_000_000;
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,5 @@
 //! Selects jobs by id, user, name and state. Slurm's ids are `7`, `7_4`, `7_[1-3]`, and a plain
-//! number for an element of an array (`70000000004`).
+//! number for an element of an array (`1073748996`).
 
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;

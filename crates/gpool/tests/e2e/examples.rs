@@ -193,7 +193,7 @@ fn elements_are_rows_of_gqueue_with_names_of_their_own() {
     for (id, state) in [("1.0", "succeeded"), ("1.1", "running"), ("1.2", "succeeded")] {
         cluster.until_is(id, state);
     }
-    assert_eq!(cluster.stdout_of("1.2"), "run_3 10000000002\n");
+    assert_eq!(cluster.stdout_of("1.2"), "run_3 1073742850\n");
     let rows = |line: &str| -> Vec<String> {
         let words = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
         run(line).lines().skip(1).map(words).collect()

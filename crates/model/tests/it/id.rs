@@ -3,17 +3,29 @@
 use gpool_model::id::{JobId, NodeName, TaskId};
 
 #[test]
-fn plain_numbers_of_elements_are_unique() {
+fn plain_numbers_of_elements_are_unique_and_fit_32_bits() {
     for (id, plain) in [
         ("12", 12),
-        ("12.3", 120_000_000_003),
-        ("1.0", 10_000_000_000),
+        ("12.3", (1 << 30) + 12 * 1024 + 3),
+        ("1.0", (1 << 30) + 1024),
+        ("1048575.1023", (1 << 31) - 1),
+        ("12.1024", (1 << 31) + 12 * 16384 + 1024),
+        ("65535.16383", (3 << 30) - 1),
+        ("12.99999", (3 << 30) + (12 << 20) + 99_999),
+        ("1023.1048575", u64::from(u32::MAX)),
+        ("1048576.0", 1 << 29),
+        ("5242879.127", (1 << 30) - 1),
+        // Others have more bits.
         ("7.4294967294", 74_294_967_294),
-        ("9999999999", 9_999_999_999),
+        ("1048576.128", 10_485_760_000_000_128),
+        ("65536.1024", 655_360_000_001_024),
+        ("536870911", (1 << 29) - 1),
     ] {
         let id: JobId = id.parse().expect(id);
         assert_eq!((id.plain(), JobId::of_plain(plain)), (plain, id));
     }
+    // Numbers of earlier versions.
+    assert_eq!(JobId::of_plain(10_000_000_003).to_string(), "1.3");
     // No index is as large.
     assert_eq!(JobId::of_plain(19_999_999_999), JobId::single(19_999_999_999));
 }
