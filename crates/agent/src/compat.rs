@@ -64,6 +64,10 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
         ("SLURM_CLUSTER_NAME", "gpool".into()),
         ("SLURM_JOB_PARTITION", order.pool.as_str().into()),
         ("SLURM_LAUNCH_NODE_IPADDR", launch_address(order).into()),
+        ("SLURM_GTIDS", allocation.task.rank.to_string().into()),
+        ("SLURM_PRIO_PROCESS", "0".into()),
+        ("SLURM_TOPOLOGY_ADDR", node.into()),
+        ("SLURM_TOPOLOGY_ADDR_PATTERN", "node".into()),
     ];
     // Slurm sets neither variable for jobs that do not ask for tasks, and frameworks take them as a
     // sign that `srun` has started them. Source: the manual of sbatch, "OUTPUT ENVIRONMENT
@@ -149,6 +153,33 @@ fn by_node<N: PartialEq + std::fmt::Display>(numbers: &[N]) -> String {
 /// The address of the node that the script runs on.
 fn launch_address(order: &TaskOrder) -> &str {
     if order.master_addr.is_empty() { "127.0.0.1" } else { &order.master_addr }
+}
+
+/// Replaces `$GFLOW_ARRAY_TASK_ID` and `${GFLOW_ARRAY_TASK_ID}` in an argument. gflow's jobs are
+/// lines of a shell, which expands them.
+pub fn with_task_id(word: &str, order: &TaskOrder) -> String {
+    const NAME: &str = "GFLOW_ARRAY_TASK_ID";
+    let element = order.task().job.element.unwrap_or(0).to_string();
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some((before, after)) = rest.split_once('$') {
+        filled.push_str(before);
+        let braced =
+            after.strip_prefix('{').and_then(|it| it.strip_prefix(NAME)?.strip_prefix('}'));
+        let goes_on = |it: &&str| it.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let plain = after.strip_prefix(NAME).filter(|it| !goes_on(it));
+        match braced.or(plain) {
+            Some(after) => {
+                filled.push_str(&element);
+                rest = after;
+            }
+            None => {
+                filled.push('$');
+                rest = after;
+            }
+        }
+    }
+    filled + rest
 }
 
 /// gflow sets the variable to 0 for jobs that are no array.

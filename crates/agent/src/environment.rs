@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpool_ledger::layout::{DRIVER_VARIABLE, FOLDER_VARIABLE, NVML_VARIABLE};
+use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
+use gpool_model::file_pattern::{FileNames, has_pattern};
 use gpool_model::unit::Timestamp;
 use gpool_sys::user::Account;
 
@@ -223,29 +225,30 @@ fn rfc3339(at: Timestamp) -> Option<String> {
 /// `%t` (rank of the task) and `%%` in a path. Anything else stays as it is.
 pub fn fill_in(path: &str, order: &TaskOrder) -> String {
     let (spec, id) = (&order.spec, order.task().job);
-    let mut filled = String::with_capacity(path.len());
-    let mut rest = path.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            filled.push(c);
-            continue;
-        }
-        // A name is one component of the path, even if it has slashes.
-        let part = |text: &str| text.replace('/', "_");
-        match rest.next() {
-            Some('j') => filled.push_str(&id.to_string()),
-            Some('A') => filled.push_str(&id.number.to_string()),
-            Some('a') => filled.push_str(&id.element.unwrap_or(0).to_string()),
-            Some('x') => filled.push_str(&part(&spec.name)),
-            Some('u') => filled.push_str(&part(&spec.owner.user)),
-            Some('t') => filled.push_str(&order.task().rank.to_string()),
-            Some('N') => filled.push_str(&part(order.allocation.node.as_str())),
-            Some('%') => filled.push('%'),
-            Some(other) => filled.extend(['%', other]),
-            None => filled.push('%'),
-        }
-    }
-    filled
+    // A job of Slurm finds the number of its files in SLURM_JOB_ID.
+    let is_slurms = spec.compat.contains(&Compat::Slurm);
+    let job = if is_slurms { id.plain().to_string() } else { id.to_string() };
+    let names = FileNames {
+        job: &job,
+        number: &id.number.to_string(),
+        element: id.element.unwrap_or(0),
+        name: &spec.name,
+        user: &spec.owner.user,
+        node: order.allocation.node.as_str(),
+        rank: order.task().rank,
+    };
+    names.fill(path)
+}
+
+/// Whether a path contains the ID of the job. A program that submits jobs makes such a file, or a
+/// folder for it, when it knows the ID, and the job may have started by then.
+pub fn names_job(path: &str) -> bool {
+    has_pattern(path, &['j', 'J', 'A'])
+}
+
+/// Whether the folder of a file contains the ID of the job, as in `runs/%j/log`.
+pub fn has_own_folder(path: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(folder, _)| names_job(folder))
 }
 
 /// The file for a task's output. Array elements, and tasks of a gang beyond the first, need files
@@ -255,16 +258,14 @@ pub fn output_file(path: &str, order: &TaskOrder) -> String {
     if path.starts_with("/dev/") {
         return filled;
     }
-    let says = |pattern: &str| path.replace("%%", "").contains(pattern);
     if let Some(element) = order.task().job.element
-        && !says("%a")
-        && !says("%j")
+        && !has_pattern(path, &['a', 'j', 'J'])
     {
         filled.push_str(&format!(".{element}"));
     }
     let gang = order.spec.gang;
-    let by_node = says("%N") && gang.tasks_per_node == 1 && !gang.anywhere;
-    if order.task().rank > 0 && !says("%t") && !by_node {
+    let by_node = has_pattern(path, &['N']) && gang.tasks_per_node == 1 && !gang.anywhere;
+    if order.task().rank > 0 && !has_pattern(path, &['t']) && !by_node {
         filled.push_str(&format!(".{}", order.task().rank));
     }
     filled

@@ -4,6 +4,7 @@
 // Unsafe code is allowed only here, in the ledger, the shim and stub drivers; each block says why.
 #![allow(unsafe_code)]
 
+pub mod awaited;
 pub mod capability;
 pub mod cgroup;
 pub mod cgroup_usage;

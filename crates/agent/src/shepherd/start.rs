@@ -9,17 +9,19 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use gpool_model::Activation;
 use gpool_model::agent::LaunchContext;
 use gpool_model::attach::Exec;
 use gpool_model::id::Attempt;
+use gpool_model::launch::OpenMode;
+use gpool_model::{Activation, Compat};
 use gpool_sys::cgroup::Group;
-use gpool_sys::{child, privilege, signal};
+use gpool_sys::{awaited, child, privilege, signal};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::activation;
-use crate::environment::{fill_in, output_file};
+use crate::compat::with_task_id;
+use crate::environment::{fill_in, has_own_folder, names_job, output_file};
 use crate::message::Launch;
 
 /// Sent to the parent just before exec; any bytes after it say why exec failed.
@@ -39,13 +41,21 @@ pub(super) struct Program {
     /// The job's `PATH`.
     search: Vec<u8>,
     directory: CString,
-    stdin: Option<String>,
-    stdout: Option<String>,
-    stderr: Option<String>,
-    /// Whether output files are truncated: in the first attempt.
+    stdin: Option<UserFile>,
+    stdout: Option<UserFile>,
+    stderr: Option<UserFile>,
+    /// Whether output files are truncated.
     begin_anew: bool,
     /// The environments that must exist.
     activate: Vec<Activation>,
+}
+
+/// A file that the user names.
+#[derive(PartialEq, Eq)]
+struct UserFile {
+    path: String,
+    /// Whether the submitting program may still be making it, or its folder.
+    is_awaited: bool,
 }
 
 /// The inherited descriptors of a child, and its user and limits.
@@ -94,6 +104,9 @@ impl Program {
             Some(element) => spec.command.iter().map(|word| element.fill(word)).collect(),
             None => spec.command.clone(),
         };
+        if spec.compat.contains(&Compat::Gflow) {
+            words.iter_mut().for_each(|word| *word = with_task_id(word, &launch.order));
+        }
         if let Some(script) = &script {
             words.insert(0, script.to_string_lossy().into_owned());
         }
@@ -108,10 +121,13 @@ impl Program {
             name.extend(value);
             c_string("the environment", name)
         };
-        let named =
-            |path: &Option<Box<str>>| path.as_ref().map(|path| fill_in(path, &launch.order));
-        let output =
-            |path: &Option<Box<str>>| path.as_ref().map(|path| output_file(path, &launch.order));
+        let order = &launch.order;
+        let input =
+            |path: &Box<str>| UserFile { path: fill_in(path, order), is_awaited: names_job(path) };
+        let output = |path: &Box<str>| UserFile {
+            path: output_file(path, order),
+            is_awaited: has_own_folder(path),
+        };
         let task = launch.order.task();
         Ok(Self {
             name,
@@ -123,10 +139,13 @@ impl Program {
             environment: environment.into_iter().map(variable).collect::<Result<_, _>>()?,
             search,
             directory: c_string("the working directory", spec.directory.clone().into_bytes())?,
-            stdin: named(&spec.stdin),
-            stdout: output(&spec.stdout),
-            stderr: output(&spec.stderr),
-            begin_anew: task.attempt == Attempt::FIRST,
+            stdin: spec.stdin.as_ref().map(input),
+            stdout: spec.stdout.as_ref().map(output),
+            stderr: spec.stderr.as_ref().map(output),
+            begin_anew: match spec.open_mode {
+                None => task.attempt == Attempt::FIRST,
+                Some(mode) => mode == OpenMode::Truncate,
+            },
             activate: spec.activate.to_vec(),
         })
     }
@@ -270,11 +289,11 @@ impl Program {
         if let Some(pipe) = setting.stdin {
             place(pipe, 0)?;
         }
-        if let Some(path) = &self.stdin {
-            place(&open(path, "standard input", OFlags::RDONLY)?, 0)?;
+        if let Some(file) = &self.stdin {
+            place(&open(file, "standard input", OFlags::RDONLY)?, 0)?;
         }
-        let output = |path: &str, what| -> Result<OwnedFd, String> {
-            let file = open(path, what, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
+        let output = |file: &UserFile, what| -> Result<OwnedFd, String> {
+            let file = open(file, what, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND)?;
             if self.begin_anew {
                 // Devices have no length to truncate.
                 let _ = rustix::fs::ftruncate(&file, 0);
@@ -283,7 +302,7 @@ impl Program {
         };
         let shared = self.stdout.is_some() && self.stdout == self.stderr;
         match (&self.stdout, setting.stdout) {
-            (Some(path), _) => place(&output(path, "output")?, 1)?,
+            (Some(file), _) => place(&output(file, "output")?, 1)?,
             (None, Some(pipe)) => place(pipe, 1)?,
             (None, None) => {}
         }
@@ -292,7 +311,7 @@ impl Program {
             (Some(_), _) if shared => {
                 child::place(rustix::stdio::stdout(), 2).map_err(|e| format!("can't open: {e}"))?;
             }
-            (Some(path), _) => place(&output(path, "errors")?, 2)?,
+            (Some(file), _) => place(&output(file, "errors")?, 2)?,
             (None, Some(pipe)) => place(pipe, 2)?,
             (None, None) => {}
         }
@@ -333,6 +352,9 @@ impl Program {
         let shown = path.to_string_lossy();
         match Errno::from_io_error(error) {
             Some(Errno::NOENT) => match interpreter(as_path(path)) {
+                Some(interpreter) if interpreter.ends_with('\r') => {
+                    format!("{shown} has DOS line breaks (CR LF): sed -i 's/\\r$//' converts them")
+                }
                 Some(interpreter) => {
                     format!("the interpreter {interpreter} of {shown} does not exist")
                 }
@@ -382,17 +404,25 @@ fn give_up_privileges(setting: &Setting<'_>) -> Result<(), String> {
 
 /// Opens a file that a user named, as that user. Never waits for the other end of a FIFO, and
 /// refuses one: the task's end must not depend on another process.
-fn open(path: &str, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
-    let failed = |why: &dyn std::fmt::Display| format!("can't open {path} for {what}: {why}");
+fn open(file: &UserFile, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
+    let path = Path::new(&file.path);
+    let failed =
+        |why: &dyn std::fmt::Display| format!("can't open {} for {what}: {why}", path.display());
     let always = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags | always, Mode::from_raw_mode(0o666)).map_err(|e| {
-        match e {
-            // Opening a FIFO without a reader fails with this error.
-            rustix::io::Errno::NXIO => {
-                failed(&"it is a FIFO without a reader or writer, or a device without a driver")
-            }
-            _ => failed(&e),
+    let open = || -> io::Result<OwnedFd> {
+        Ok(rustix::fs::open(path, flags | always, Mode::from_raw_mode(0o666))?)
+    };
+    let opened = match file.is_awaited {
+        false => open(),
+        true if flags.contains(OFlags::CREATE) => awaited::create(path, open),
+        true => awaited::open(open),
+    };
+    let file = opened.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
+        // Opening a FIFO without a reader fails with this error.
+        Some(rustix::io::Errno::NXIO) => {
+            failed(&"it is a FIFO without a reader or writer, or a device without a driver")
         }
+        _ => failed(&error),
     })?;
     let stat = rustix::fs::fstat(&file).map_err(|error| failed(&error))?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -452,5 +482,5 @@ fn interpreter(path: &Path) -> Option<String> {
     let length = io::Read::read(&mut File::open(path).ok()?, &mut start).ok()?;
     let line = start[..length].split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
     let line = String::from_utf8_lossy(line);
-    line.split_whitespace().next().map(str::to_owned)
+    line.trim_start().split([' ', '\t']).next().map(str::to_owned)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpool_model::NodeName;
 
 use crate::environment::{member, order};
-use gpool_agent::compat::variables;
+use gpool_agent::compat::{variables, with_task_id};
 use gpool_model::Compat;
 
 fn of(compat: Compat, task: &str) -> Vec<String> {
@@ -66,12 +66,26 @@ fn slurm_variables_count_the_tasks_of_each_node() {
 }
 
 #[test]
+fn the_index_of_gflow_is_filled_into_arguments() {
+    let order = order("7.4#1/0");
+    for (word, filled) in [
+        ("$GFLOW_ARRAY_TASK_ID", "4"),
+        ("a-${GFLOW_ARRAY_TASK_ID}.txt", "a-4.txt"),
+        ("$$GFLOW_ARRAY_TASK_ID$HOME", "$4$HOME"),
+        ("$GFLOW_ARRAY_TASK_IDS", "$GFLOW_ARRAY_TASK_IDS"),
+        ("${GFLOW_ARRAY_TASK_ID:-1}", "${GFLOW_ARRAY_TASK_ID:-1}"),
+    ] {
+        assert_eq!(with_task_id(word, &order), filled);
+    }
+}
+
+#[test]
 fn array_elements_have_different_ids() {
     let all = of(Compat::Slurm, "7.4#1/0");
-    for expected in ["SLURM_JOB_ID=70000000004", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"] {
+    for expected in ["SLURM_JOB_ID=1073748996", "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=4"] {
         assert!(all.iter().any(|one| one == expected), "{expected} in {all:?}");
     }
-    assert_eq!(of(Compat::Gflow, "7.4#1/0"), ["GFLOW_ARRAY_TASK_ID=4", "GFLOW_JOB_ID=70000000004"]);
+    assert_eq!(of(Compat::Gflow, "7.4#1/0"), ["GFLOW_ARRAY_TASK_ID=4", "GFLOW_JOB_ID=1073748996"]);
     assert_eq!(of(Compat::Gflow, "7#1/0"), ["GFLOW_ARRAY_TASK_ID=0", "GFLOW_JOB_ID=7"]);
     assert!(of(Compat::Valohai, "7.4#1/0").contains(&"VH_TASK_ID=7".to_owned()));
 }

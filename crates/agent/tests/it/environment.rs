@@ -238,7 +238,15 @@ fn each_task_of_a_gang_has_its_own_output_file() {
 fn patterns_of_paths_are_filled_in() {
     let order = order("7.4#1/0");
     assert_eq!(fill_in("o/%x-%A_%a-%u@%N.%j%%j%", &order), "o/a_b-7_4-ana@lab1.7.4%j%");
-    assert_eq!(fill_in("%z", &order), "%z");
+    assert_eq!(fill_in("%z %4z", &order), "%z %4z");
+    assert_eq!(fill_in("%3A-%04a-%b-%5x-%12A", &order), "007-0004-4-a_b-0000000007");
+    let mut slurms = order.clone();
+    slurms.spec = std::sync::Arc::new({
+        let mut spec = (*order.spec).clone();
+        spec.request.compat = vec![gpool_model::Compat::Slurm].into();
+        spec
+    });
+    assert_eq!(fill_in("%j", &slurms), "1073748996", "as SLURM_JOB_ID");
     for (path, file) in [
         ("out.txt", "out.txt.4"),
         ("out-%a.txt", "out-4.txt"),
