@@ -149,7 +149,17 @@ pub fn variable_at_start(pid: u32, name: &str) -> Option<Vec<u8>> {
 /// Whether a process handles a signal, by the text of its `/proc/PID/status`.
 #[must_use]
 pub fn catches(status: &str, signal: i32) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    is_in_mask(status, "SigCgt:", signal)
+}
+
+/// Whether a process ignores a signal, by the text of its `/proc/PID/status`.
+#[must_use]
+pub fn ignores(status: &str, signal: i32) -> bool {
+    is_in_mask(status, "SigIgn:", signal)
+}
+
+fn is_in_mask(status: &str, name: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix(name));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     let bit = u32::try_from(signal).ok().and_then(|signal| signal.checked_sub(1));
     bit.and_then(|bit| mask.checked_shr(bit)).is_some_and(|it| it & 1 == 1)

@@ -4,12 +4,14 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
 use gpool_cli::foreign::slurm::flags::SALLOC;
+use gpool_cli::foreign::slurm::parts::refuse_colon;
 use gpool_cli::foreign::slurm::translate::translate_over;
 use gpool_cli::hand_in::{hand_in, say};
 use gpool_cli::request::{self, Request};
@@ -29,12 +31,16 @@ use crate::shim::read;
 const OF_TASK: [&str; 5] =
     ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURMD_NODENAME"];
 
+/// Time for the command to end after TERM, HUP or QUIT, before its allocation does.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// Runs the command.
 ///
 /// # Errors
 /// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
+    refuse_colon("salloc", &said.words)?;
     let mut request = request(&said)?;
     request.job.origin = Some(origin::of("salloc", words, None));
     let client = session.client()?;
@@ -196,8 +202,22 @@ fn with_command(
     let tell = tell.clone();
     std::thread::spawn(move || drop(tell.send(Happening::Ended(code(&mut child)))));
     let kill = said.has("kill-command").then(|| kill_signal(said));
+    // When the allocation ends although the command does not: shells ignore TERM.
+    let mut over_at: Option<(Instant, i32)> = None;
     loop {
-        match happenings.recv().map_err(|_| nobody())? {
+        let happening = match over_at {
+            None => happenings.recv().map_err(|_| nobody())?,
+            Some((at, signal)) => {
+                match happenings.recv_timeout(at.saturating_duration_since(Instant::now())) {
+                    Ok(happening) => happening,
+                    Err(_) => {
+                        let _ = kill_process(pid, Signal::HUP);
+                        return Ok(Exit(u8::try_from(128 + signal).unwrap_or(u8::MAX)));
+                    }
+                }
+            }
+        };
+        match happening {
             Happening::Ended(code) => return Ok(Exit(code)),
             Happening::Changed(job) if job.state.is_end() => {
                 session.screen.note(&format!("salloc: Job allocation {id} has been revoked."));
@@ -205,9 +225,15 @@ fn with_command(
                     let _ = kill_process(pid, signal);
                 }
             }
-            // The keys of a terminal reach the command directly.
-            Happening::Signal(SIGTERM) => drop(kill_process(pid, Signal::TERM)),
-            Happening::Signal(SIGHUP) => drop(kill_process(pid, Signal::HUP)),
+            Happening::Signal(signal @ (SIGTERM | SIGHUP | SIGQUIT)) => {
+                // The keys of a terminal reach the command directly.
+                if signal != SIGQUIT
+                    && let Some(signal) = Signal::from_named_raw(signal)
+                {
+                    let _ = kill_process(pid, signal);
+                }
+                over_at.get_or_insert_with(|| (Instant::now() + GRACE, signal));
+            }
             Happening::Signal(_) | Happening::Changed(_) => {}
             Happening::Lost(failure) => session.screen.warn(failure.what()),
         }

@@ -1,6 +1,6 @@
 //! `gpool run`: submits a job and attaches to it: its output appears here, and its exit code
 //! becomes the exit code of this command. The first Ctrl-C detaches, a second one soon after
-//! cancels the job.
+//! cancels the job; TERM, HUP and QUIT cancel it.
 
 use std::io::{IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,14 +21,16 @@ use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_cli::terminal::{no_terminal, window};
 use gpool_client::{Client, LogQuery, LogStream};
+use gpool_model::Compat;
 use gpool_model::job::JobState;
+use gpool_sys::proc;
 use gpool_wire::field::heading;
-use gpool_wire::{EventKind, Job};
-use signal_hook::consts::SIGINT;
+use gpool_wire::{EventKind, Job, catalogue};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::attach::{self, KeysFlag};
-use crate::console::DetachKeys;
+use crate::console::{DetachKeys, Leaving, Stayed};
 use crate::outcome::exit_of_job;
 use crate::render::job::headline;
 
@@ -41,8 +43,8 @@ const TWICE_WITHIN: Duration = Duration::from_secs(2);
     args_override_self = true,
     after_help = "The exit code is the job's own: 128+n if signal n ended it, 124 at its time \
     limit, 137 out of memory, 125 if it could not be started. 2 to 7: refused, nothing ran. \
-    Ctrl-C once detaches (exit code 130), twice cancels the job. The job does not get standard \
-    input; --stdin FILE gives it a file to read."
+    Ctrl-C once detaches (exit code 130), twice cancels the job. TERM, HUP and QUIT cancel it. \
+    The job does not get standard input; --stdin FILE gives it a file to read."
 )]
 pub struct RunArgs {
     #[command(flatten)]
@@ -76,7 +78,8 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
             .tip("gpool submit --json -- COMMAND")
             .tip("gpool run --detach --json -- COMMAND"));
     }
-    let mut request = match Script::with_directives(&args.words[0]).filter(|_| !is_command) {
+    let script = if is_command { None } else { Script::with_directives(&args.words[0])? };
+    let mut request = match script {
         Some(script) => request::of_script(args.flags, &script, &args.words[1..])?,
         None => request::of_command(args.flags, &args.words)?,
     };
@@ -137,12 +140,21 @@ pub fn on_terminal(
     }
     let id = &attached.job.id;
     let stayed = attach::stay(client, session, (id, None), (keys, false))?;
+    if let Stayed::Left(Leaving::Signal(signal)) = stayed {
+        // A closed window leaves the job, so that the user can come back; srun ends it.
+        let is_slurms = attached.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
+        if signal != SIGHUP || is_slurms {
+            attached.cancel()?;
+        }
+    }
     attach::finish(&attached.client, session, stayed, (id, false))
 }
 
 /// An event while attached to a job.
 enum Happening {
     Interrupted,
+    /// TERM, HUP or QUIT: the job ends with this program.
+    Ended(i32),
     Changed(Box<Job>),
     /// One of its two output streams has ended or can't be read.
     StreamEnded(Result<()>),
@@ -192,7 +204,7 @@ impl Attached<'_> {
             screen.note(&why);
         }
         let (tell, happenings) = channel();
-        catch_interrupts(tell.clone())?;
+        catch_signals(tell.clone())?;
         watch(self.client.clone(), self.job.id.clone(), tell.clone());
         Ok((tell, happenings))
     }
@@ -207,6 +219,7 @@ impl Attached<'_> {
     ) -> Result<Option<Exit>> {
         let mut interrupted: Option<Instant> = None;
         let mut cancelled = false;
+        let mut ended_by: Option<i32> = None;
         loop {
             if is_wanted(&self.job) {
                 return Ok(None);
@@ -215,7 +228,7 @@ impl Attached<'_> {
                 && let Some(exit) = exit_of_job(&self.job)
             {
                 self.say_end();
-                return Ok(Some(exit));
+                return Ok(Some(ended_by.map_or(exit, exit_of_signal)));
             }
             let left = interrupted.map(|at| TWICE_WITHIN.saturating_sub(at.elapsed()));
             let happening = match happenings.recv_timeout(left.unwrap_or(TWICE_WITHIN)) {
@@ -232,11 +245,18 @@ impl Attached<'_> {
                     self.say_detached();
                     return Err(failure);
                 }
+                // Twice means at once.
+                Happening::Ended(signal) if ended_by.is_some() => {
+                    return Ok(Some(exit_of_signal(signal)));
+                }
+                Happening::Ended(signal) => {
+                    (interrupted, cancelled, ended_by) = (None, true, Some(signal));
+                    self.cancel()?;
+                }
                 Happening::Interrupted if cancelled => return Ok(Some(self.detach())),
                 Happening::Interrupted if interrupted.is_some() => {
                     (interrupted, cancelled) = (None, true);
-                    self.session.screen.note(&format!("cancelling job {}", self.job.id));
-                    self.client.cancel(std::slice::from_ref(&self.job.id))?;
+                    self.cancel()?;
                 }
                 Happening::Interrupted => {
                     interrupted = Some(Instant::now());
@@ -245,6 +265,15 @@ impl Attached<'_> {
                         .note("detaching from the job; press Ctrl-C again now to cancel it");
                 }
             }
+        }
+    }
+
+    fn cancel(&self) -> Result<()> {
+        self.session.screen.note(&format!("cancelling job {}", self.job.id));
+        match self.client.cancel(std::slice::from_ref(&self.job.id)) {
+            // It has just ended by itself.
+            Err(error) if error.problem().code == catalogue::ALREADY_ENDED.to_string() => Ok(()),
+            other => other.map(drop).map_err(Failure::from),
         }
     }
 
@@ -291,13 +320,24 @@ fn nobody() -> Failure {
     Failure::new(errors::INTERNAL, "everything that listened ended")
 }
 
-/// Reports each Ctrl-C.
-fn catch_interrupts(tell: Sender<Happening>) -> Result<()> {
-    let mut signals = Signals::new([SIGINT])
+/// The exit code of a program that a signal ended.
+fn exit_of_signal(signal: i32) -> Exit {
+    Exit(u8::try_from(128 + signal).unwrap_or(Exit::FAILED.0))
+}
+
+/// Reports each Ctrl-C, and the signals that end this program. nohup ignores HUP, and that stays.
+fn catch_signals(tell: Sender<Happening>) -> Result<()> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let all = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter();
+    let mut signals = Signals::new(all.filter(|signal| !proc::ignores(&status, *signal)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
     std::thread::spawn(move || {
-        for _ in signals.forever() {
-            if tell.send(Happening::Interrupted).is_err() {
+        for signal in signals.forever() {
+            let happening = match signal {
+                SIGINT => Happening::Interrupted,
+                signal => Happening::Ended(signal),
+            };
+            if tell.send(happening).is_err() {
                 return;
             }
         }

@@ -105,6 +105,17 @@ fn two_interrupts_cancel_it() {
 }
 
 #[test]
+fn a_terminated_run_ends_its_job() {
+    let cluster = Cluster::new("none");
+    let run = cluster.start(["run", "--", "sh", "-c", "echo began; exec sleep 1000"]);
+    run.until_says("began");
+    run.signal(Signal::TERM);
+    let ran = run.end();
+    assert_eq!(ran.code, 143, "{ran:?}");
+    assert_eq!(cluster.job("1").state.as_str(), "cancelled");
+}
+
+#[test]
 fn detached_it_prints_the_id_and_wait_gives_the_worst() {
     let cluster = Cluster::new("none");
     assert_eq!(cluster.gpool(["run", "--detach", "--", "sh", "-c", "exit 3"]).ok(), "1\n");
