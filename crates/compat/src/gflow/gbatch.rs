@@ -41,9 +41,6 @@ echo \"Begun on $(hostname) with GPUs $CUDA_VISIBLE_DEVICES\"
 /// Most elements of an array that a dry run shows one by one.
 const SHOWN_MAX: usize = 1000;
 
-/// How arguments of a command refer to the index of an element.
-const TASK_IDS: [&str; 2] = ["${GFLOW_ARRAY_TASK_ID}", "$GFLOW_ARRAY_TASK_ID"];
-
 /// Runs the command.
 ///
 /// # Errors
@@ -105,40 +102,9 @@ fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<R
     if line.strict {
         told.refuse_unclear()?;
     }
-    let mut request = match with_task_id(words) {
-        None => request::of_command(line, words)?,
-        Some(command) => {
-            let mut request = request::of_command(line, &command)?;
-            let name = Path::new(&words[0]).file_name().unwrap_or_default().to_string_lossy();
-            request.job.name.get_or_insert_with(|| name.into_owned());
-            request
-        }
-    };
+    let mut request = request::of_command(line, words)?;
     told.say(&mut request.remarks, &mut request.warnings);
     Ok(request)
-}
-
-/// Turns a command with `$GFLOW_ARRAY_TASK_ID` in its arguments into a shell line that expands only
-/// this variable. A single word with blanks already is such a line.
-pub fn with_task_id(words: &[String]) -> Option<Vec<String>> {
-    let has_it = |word: &String| TASK_IDS.iter().any(|id| word.contains(id));
-    if !words.iter().any(has_it) || matches!(words, [line] if line.contains(char::is_whitespace)) {
-        return None;
-    }
-    let quoted = |part: &str| match part {
-        "" => String::new(),
-        part => format!("'{}'", part.replace('\'', "'\\''")),
-    };
-    let word = |word: &String| match word.as_str() {
-        "" => "''".to_owned(),
-        word => {
-            let word = word.replace(TASK_IDS[0], TASK_IDS[1]);
-            let parts: Vec<String> = word.split(TASK_IDS[1]).map(quoted).collect();
-            parts.join(&format!("\"{}\"", TASK_IDS[1]))
-        }
-    };
-    let line = words.iter().map(word).collect::<Vec<_>>().join(" ");
-    Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("exec {line}")])
 }
 
 /// The dry run, one line for each element.

@@ -39,10 +39,18 @@ pub fn run(words: &[String], session: &Session) -> Result {
     }
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
-    let gpus = session.client()?.gpus()?.items;
+    let client = session.client()?;
+    let gpus = client.gpus()?.items;
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    for id in gpus.iter().filter_map(|gpu| gpu.job.as_deref()) {
+        if !names.contains_key(id) {
+            // A job that has just ended has no name to show.
+            names.insert(id, client.job(id).map(|job| job.name).unwrap_or_default());
+        }
+    }
     let mut groups: BTreeMap<(&str, String), Vec<u32>> = BTreeMap::new();
     for gpu in &gpus {
-        groups.entry(state(gpu)).or_default().push(gpu.index);
+        groups.entry(state(gpu, &names)).or_default().push(gpu.index);
     }
     let head = ["PARTITION", "GPUS", "NODES", "STATE", "JOB(REASON)"].map(str::to_owned);
     let mut table = Table::new(head.to_vec());
@@ -60,10 +68,12 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 /// gflow's word for the state of a GPU, and the reason.
-fn state(gpu: &Gpu) -> (&'static str, String) {
-    if let Some(job) = &gpu.job {
+fn state(gpu: &Gpu, names: &BTreeMap<&str, String>) -> (&'static str, String) {
+    if let Some(job) = gpu.job.as_deref() {
+        let name = names.get(job).filter(|name| !name.is_empty());
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
         let closed = if gpu.allowed { "" } else { " (gpu_not_allowed)" };
-        return ("allocated", format!("{job}{closed}"));
+        return ("allocated", format!("{job}{name}{closed}"));
     }
     if let Some(process) = gpu.unmanaged.first() {
         return ("allocated", format!("(unmanaged(pid={}))", process.pid));

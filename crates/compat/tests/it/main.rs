@@ -5,7 +5,6 @@
 
 mod arrays;
 mod compat;
-mod gbatch;
 mod hostlist;
 mod origin;
 mod scontrol_update;
@@ -15,5 +14,6 @@ mod squeue;
 mod sreport;
 mod sshare;
 mod step_plan;
+mod step_programs;
 mod step_turns;
 mod totals;
