@@ -132,6 +132,17 @@ impl Environment {
     }
 }
 
+/// The variables of a process in a job, and of a command that `salloc` runs for one.
+const IN_JOB: [&[u8]; 2] = [b"GPOOL_JOB_ID", b"GPOOL_ALLOCATION"];
+
+/// Whether a variable describes the job of this process, and not one that it submits.
+fn describes_job(name: &[u8]) -> bool {
+    (name.starts_with(b"GPOOL_") && !name.starts_with(b"GPOOL_SUBMIT_"))
+        || (name.starts_with(b"SLURM_") && name != b"SLURM_CONF")
+        || [&b"SLURMD_NODENAME"[..], b"SRUN_GPUS_PER_TASK", b"GFLOW_ARRAY_TASK_ID", b"GFLOW_JOB_ID"]
+            .contains(&name)
+}
+
 /// Chooses the variables that a job gets: the inherited ones, unless `clean`, and the requested
 /// ones.
 pub fn passed(
@@ -141,9 +152,11 @@ pub fn passed(
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let inherited: Vec<(Vec<u8>, Vec<u8>)> =
         inherited.map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+    let is_in_job = inherited.iter().any(|(name, _)| IN_JOB.contains(&&**name));
+    let is_passed = |name: &[u8]| !clean || CLEAN.iter().any(|kept| kept.as_bytes() == name);
     let mut passed: Vec<(Vec<u8>, Vec<u8>)> = inherited
         .iter()
-        .filter(|(name, _)| !clean || CLEAN.iter().any(|kept| kept.as_bytes() == name))
+        .filter(|(name, _)| is_passed(name) && !(is_in_job && describes_job(name)))
         .cloned()
         .collect();
     for variable in variables {

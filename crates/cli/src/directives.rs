@@ -43,6 +43,15 @@ impl Kind {
             Self::Gpool => "# GPOOL",
         }
     }
+
+    /// Whether a line begins as the scheduler requires. Slurm and gflow compare from the first
+    /// column, so indenting a line turns it into a comment.
+    fn begins(self, line: &str) -> bool {
+        match self {
+            Self::Sbatch | Self::Gflow => line.starts_with(self.written()),
+            Self::Gpool => true,
+        }
+    }
 }
 
 /// A directive: one line of flags.
@@ -63,8 +72,8 @@ pub struct Found {
     pub directives: Vec<Directive>,
     /// Lines that look like directives but come after the first command; they are not read.
     pub too_late: Vec<(usize, Kind)>,
-    /// Lines with `# SBATCH`: with a blank they are comments, as in Slurm.
-    pub with_blank: Vec<usize>,
+    /// Lines of other schedulers that these take for comments: `  #SBATCH`, `# SBATCH`, `#GFLOW`.
+    pub comments: Vec<(usize, Kind)>,
 }
 
 /// The error of a directive that can't be split into words.
@@ -84,8 +93,8 @@ pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
     let mut found = Found::default();
     let mut has_begun = false;
     for (at, line) in start.split(|byte| *byte == b'\n').enumerate() {
-        let text = String::from_utf8_lossy(line);
-        let text = text.trim();
+        let line = String::from_utf8_lossy(line);
+        let text = line.trim();
         if text.is_empty() {
             continue;
         }
@@ -96,9 +105,9 @@ pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
         let number = at + 1;
         match directive(comment) {
             None => {}
-            Some((kind, _, _)) if has_begun => found.too_late.push((number, kind)),
-            Some((Kind::Sbatch, true, _)) => found.with_blank.push(number),
-            Some((kind, _, rest)) => {
+            Some((kind, _)) if has_begun => found.too_late.push((number, kind)),
+            Some((kind, _)) if !kind.begins(&line) => found.comments.push((number, kind)),
+            Some((kind, rest)) => {
                 let words = split(rest).ok_or(UnclosedQuote { line: number })?;
                 if !words.is_empty() {
                     found.directives.push(Directive { kind, line: number, words });
@@ -109,16 +118,17 @@ pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
     Ok(found)
 }
 
-/// Parses a comment as a directive: its kind, whether a blank precedes the word, and the rest.
-fn directive(comment: &str) -> Option<(Kind, bool, &str)> {
+/// Parses a comment as a directive: its kind and the rest.
+fn directive(comment: &str) -> Option<(Kind, &str)> {
     let word = comment.strip_prefix([' ', '\t']).unwrap_or(comment);
     Kind::ALL.into_iter().find_map(|kind| {
         let rest = word.strip_prefix(kind.word())?;
         // "# GPOOLS of Cuba" is a normal comment.
         let is_it = rest.is_empty() || rest.starts_with([' ', '\t']);
-        is_it.then_some((kind, word.len() != comment.len(), rest))
+        is_it.then_some((kind, rest))
     })
 }
+
 /// Splits a line like a shell, without expansions; `None` if a quotation mark is not closed. A word
 /// that starts with `#` ends the line.
 fn split(line: &str) -> Option<Vec<String>> {

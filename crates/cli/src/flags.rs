@@ -81,7 +81,7 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
             .tip("# GPOOL --note 'two words'")
     })?;
     let mut all = OfScript::default();
-    let (mut sbatch, mut gflow) = (Vec::new(), Vec::new());
+    let mut gflow = Vec::new();
     for directive in &found.directives {
         let place = format!("{path}:{}", directive.line);
         let moved = |failure: Failure| failure.at(errors::BAD_DIRECTIVE, &place);
@@ -92,12 +92,10 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
                 let given = gflow::flags::DIRECTIVE.read_directive(words, &place);
                 gflow.extend(given.map_err(moved)?);
             }
-            Kind::Sbatch => {
-                let given = slurm::flags::DIRECTIVE.read_directive(words, &place);
-                sbatch.extend(given.map_err(moved)?);
-            }
+            Kind::Sbatch => {}
         }
     }
+    let sbatch = sbatch_lines(path, &found)?;
     all.told = not_read(path, &found);
     for (given, kind, compat) in
         [(gflow, Kind::Gflow, Compat::Gflow), (sbatch, Kind::Sbatch, Compat::Slurm)]
@@ -116,16 +114,16 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
     Ok(all)
 }
 
-/// The flags of a script's `#SBATCH` lines, as far as they are valid.
+/// The flags of a script's `#SBATCH` lines, if they are valid.
 #[must_use]
 pub fn of_sbatch(script: &Script) -> Vec<Given> {
     let found = directives::find(&script.bytes).unwrap_or_default();
+    sbatch_lines(&script.path, &found).unwrap_or_default()
+}
+
+fn sbatch_lines(path: &str, found: &Found) -> Result<Vec<Given>> {
     let lines = found.directives.iter().filter(|directive| directive.kind == Kind::Sbatch);
-    let given = lines.map(|directive| {
-        let place = format!("{}:{}", script.path, directive.line);
-        slurm::flags::DIRECTIVE.read_directive(&directive.words, &place).unwrap_or_default()
-    });
-    given.flatten().collect()
+    slurm::parts::gather(lines.map(|it| (format!("{path}:{}", it.line), &it.words[..])))
 }
 
 /// Messages about lines that look like directives and are not, one for each kind.
@@ -142,8 +140,14 @@ fn not_read(path: &str, found: &Found) -> Translated {
         let first = late().next().map(|(line, _)| *line);
         say(first, late().count(), kind.written(), "after the first command is ignored");
     }
-    let blank = &found.with_blank;
-    say(blank.first().copied(), blank.len(), "# SBATCH", "with a blank is a comment, as in Slurm");
+    for (kind, why) in [
+        (Kind::Sbatch, "is only read as #SBATCH in the first column, as in Slurm"),
+        (Kind::Gflow, "is only read as \"# GFLOW\" in the first column, as in gflow"),
+    ] {
+        let comments = || found.comments.iter().filter(|(_, other)| *other == kind);
+        let first = comments().next().map(|(line, _)| *line);
+        say(first, comments().count(), kind.word(), why);
+    }
     told
 }
 

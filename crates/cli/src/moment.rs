@@ -146,7 +146,7 @@ fn length_of(text: &str) -> Option<Millis> {
 }
 
 /// Parses `15:30`, `15:30:00`, `3pm`, `5:30pm`, `noon`, `midnight`.
-fn time_of_day(text: &str) -> Option<civil::Time> {
+pub(crate) fn time_of_day(text: &str) -> Option<civil::Time> {
     match text {
         "noon" => return civil::Time::new(12, 0, 0, 0).ok(),
         "midnight" => return Some(civil::Time::midnight()),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
-use gpool_model::{Compat, GpuRequest};
+use gpool_model::{Compat, GpuRequest, Millis};
 use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
@@ -48,6 +48,8 @@ pub struct Request {
     /// Whether to lower a priority that the caller may not use, and to drop an unknown project: in
     /// another scheduler they had another meaning.
     pub is_lenient: bool,
+    /// Pools of another scheduler's request; the first one that exists counts.
+    pub pools: Vec<String>,
     /// Whether it waits for all jobs with the same user and name that have not ended.
     pub singleton: bool,
 }
@@ -150,6 +152,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         remarks,
         warnings,
         is_lenient: flags.lenient,
+        pools: Vec::new(),
         singleton: false,
     })
 }
@@ -215,9 +218,10 @@ impl Request {
         self.job.after = waited_for(client, session.me(), "--after", &self.after)?;
         self.job.after_one = waited_for(client, session.me(), "--after-one", &self.after_one)?;
         let clock = &session.screen.clock;
+        self.job.begin = begin_after(client, &self.job.after)?;
         if let Some(text) = &self.begin {
             let (at, remark) = begin(clock, text)?;
-            self.job.begin = at;
+            self.job.begin = self.job.begin.max(at);
             self.remarks.push(remark);
         }
         if let Some(text) = &self.deadline {
@@ -234,11 +238,28 @@ impl Request {
             self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
         if self.is_lenient {
-            brought::yield_where_wanted(self, client);
+            brought::yield_where_wanted(self, client)?;
         }
         self.warnings.extend(mail::not_sent(&self.job.notify, client));
         Ok(())
     }
+}
+
+/// The earliest start that follows from delays after the starts of jobs that have ended. The server
+/// knows the other jobs.
+fn begin_after(client: &Client, after: &[String]) -> Result<Option<Time>> {
+    let mut begin = None;
+    for written in after {
+        let delayed = written.strip_prefix("start:").and_then(|it| it.split_once('+'));
+        let Some((id, delay)) = delayed else { continue };
+        let (job, delay) = (client.job(id)?, gpool_model::parse::span(delay).ok());
+        if let (true, Some(delay)) = (job.state.is_end(), delay)
+            && let Some(at) = job.started_at.or(job.ended_at)
+        {
+            begin = begin.max(Some(Time(at.0.after(delay))));
+        }
+    }
+    Ok(begin.filter(|at| *at > now()))
 }
 
 /// Parses a time in the future from a flag.
@@ -299,25 +320,29 @@ pub fn waited_for(
 ) -> Result<Vec<String>> {
     let mut jobs = Vec::new();
     for text in written {
-        for (kind, reference) in dependencies(flag, text)? {
+        for (kind, reference, delay) in dependencies(flag, text)? {
+            let delay = delay.map(|delay| format!("+{delay}")).unwrap_or_default();
             if let Reference::Range { .. } = &reference {
                 let all = std::iter::once(&reference);
                 let found = resolve::jobs(client, all, None, me, resolve::Scope::Living)?;
-                jobs.extend(found.ids.iter().map(|id| format!("{kind}:{id}")));
+                jobs.extend(found.ids.iter().map(|id| format!("{kind}:{id}{delay}")));
             } else {
                 let (id, _) = resolve::one(client, &reference, me)?;
-                jobs.push(format!("{kind}:{id}"));
+                jobs.push(format!("{kind}:{id}{delay}"));
             }
         }
     }
     Ok(jobs)
 }
 
-/// Parses `[ok:|fail:|end:|each:|start:]JOB,…`; a kind applies until the next one.
-pub fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Reference)>> {
+/// The kind of a dependency, the job, and the delay after its start.
+pub type DependencyFlag = (&'static str, Reference, Option<Millis>);
+
+/// Parses `[ok:|fail:|end:|each:|start:]JOB[+DELAY],…`; a kind applies until the next one.
+pub fn dependencies(flag: &str, written: &str) -> Result<Vec<DependencyFlag>> {
     let bad = |why: String| {
         Failure::new(catalogue::INVALID, format!("{flag}: {why}"))
-            .tip(format!("{flag} 17, {flag} ok:17,18 or {flag} end:@"))
+            .tip(format!("{flag} 17, {flag} ok:17,18, {flag} end:@ or {flag} start:17+5m"))
     };
     let mut kind = "ok";
     let mut found = Vec::new();
@@ -332,11 +357,18 @@ pub fn dependencies(flag: &str, written: &str) -> Result<Vec<(&'static str, Refe
             }
             None => part,
         };
+        let (reference, delay) = match reference.rsplit_once('+').filter(|_| kind == "start") {
+            Some((reference, delay)) => {
+                let delay = gpool_model::parse::span(delay).map_err(|e| bad(e.to_string()))?;
+                (reference, Some(delay))
+            }
+            None => (reference, None),
+        };
         match reference.parse::<Reference>() {
             Ok(Reference::All) => {
                 return Err(bad("`all` is not allowed here: give the jobs to wait for".to_owned()));
             }
-            Ok(reference) => found.push((kind, reference)),
+            Ok(reference) => found.push((kind, reference, delay)),
             Err(error) => return Err(bad(error.to_string())),
         }
     }
@@ -373,7 +405,7 @@ pub fn not_found(command: &[String], directory: Option<&str>) -> Option<String> 
                 let by = script::interpreter(program);
                 Some(format!("{program} is not executable; to run it: {by} {program}"))
             }
-            Ok(_) => None,
+            Ok(_) => script::dos_interpreter(&path),
             Err(error) => Some(format!("can't run {program} now: {error}")),
         };
     }

@@ -51,18 +51,14 @@ impl Script {
 
     /// The script at the start of a command, if it has directives: then `run` submits it like
     /// `submit`. Any other program runs from its own place, since it may need files beside it.
-    #[must_use]
-    pub fn with_directives(program: &str) -> Option<Self> {
-        let path = Path::new(program);
-        let is_command = !program.contains('/') && in_path(program);
-        if is_command || !path.is_file() || std::fs::metadata(path).ok()?.len() > SIZE_MAX {
-            return None;
+    ///
+    /// # Errors
+    /// It has directives, and is no script otherwise.
+    pub fn with_directives(program: &str) -> Result<Option<Self>> {
+        match directed(program) {
+            Some(bytes) => Self::check(program, bytes).map(Some),
+            None => Ok(None),
         }
-        let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"#!"))?;
-        let script = Self::check(program, bytes).ok()?;
-        // The submission reports an invalid line.
-        let has_some = directives::find(&script.bytes).map_or(true, |it| !it.directives.is_empty());
-        has_some.then_some(script)
     }
 
     /// Checks the contents of a script.
@@ -89,7 +85,15 @@ impl Script {
         if !bytes.starts_with(b"#!") {
             return Err(no_interpreter(path));
         }
-        Ok(Self { path: path.to_owned(), bytes })
+        match dos_line(&bytes) {
+            Some(line) => Err(Failure::new(
+                SCRIPT_NOT_RUNNABLE,
+                format!("{path} has DOS line breaks (CR LF) instead of UNIX ones (LF)"),
+            )
+            .why(format!("line {line} is the first; the kernel and shells read CR as text"))
+            .tip(format!("sed -i 's/\\r$//' {path}"))),
+            None => Ok(Self { path: path.to_owned(), bytes }),
+        }
     }
 
     /// The script in the form of a request.
@@ -115,13 +119,48 @@ impl Script {
     }
 }
 
+/// The first line that ends with CR LF, from 1.
+fn dos_line(bytes: &[u8]) -> Option<usize> {
+    let at = bytes.windows(2).position(|two| two == b"\r\n")?;
+    Some(1 + bytes[..at].iter().filter(|byte| **byte == b'\n').count())
+}
+
+/// A warning about a program that is a script with DOS line breaks in its `#!` line. The kernel
+/// then looks for an interpreter with CR at the end of its name.
+#[must_use]
+pub fn dos_interpreter(path: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let is_script = start.starts_with(b"#!") && dos_line(&start) == Some(1);
+    let shown = path.display();
+    is_script.then(|| {
+        format!(
+            "{shown} has DOS line breaks (CR LF), so its interpreter is not found; sed -i \
+             's/\\r$//' {shown} converts them"
+        )
+    })
+}
+
+/// The contents of a script with directives.
+fn directed(program: &str) -> Option<Vec<u8>> {
+    let path = Path::new(program);
+    let is_command = !program.contains('/') && in_path(program);
+    if is_command || !path.is_file() || std::fs::metadata(path).ok()?.len() > SIZE_MAX {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"#!"))?;
+    // The submission reports an invalid line.
+    let has_some = directives::find(&bytes).map_or(true, |it| !it.directives.is_empty());
+    has_some.then_some(bytes)
+}
+
 /// A warning about a script with directives that runs as a command.
 #[must_use]
 pub fn unread_lines(program: &str) -> Option<String> {
-    let path = Script::with_directives(program)?.path;
+    directed(program)?;
     Some(format!(
-        "{path} runs as a command, so gpool ignores its # GPOOL and #SBATCH lines; leave -- out to \
-         use them"
+        "{program} runs as a command, so gpool ignores its # GPOOL and #SBATCH lines; leave -- \
+         out to use them"
     ))
 }
 

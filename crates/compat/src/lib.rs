@@ -60,7 +60,6 @@ pub fn called_as(first_word: &OsStr) -> Option<&'static Shim> {
 /// Internals for the tests of this crate, in `tests/it`.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::gflow::gbatch::with_task_id;
     pub use crate::slurm::arrays::{in_row, ranges};
     pub use crate::slurm::format::{Format, Part, Width};
     pub use crate::slurm::hostlist::{compressed, expanded, sort as sort_hosts};
@@ -75,6 +74,7 @@ pub mod testing {
     pub use crate::slurm::sreport_lines as sreport;
     pub use crate::slurm::sshare;
     pub use crate::slurm::step::plan::{Asked, Host, Plan, Process, plan};
+    pub use crate::slurm::step::programs::Programs;
     pub use crate::slurm::step::turns::Turn;
     pub use crate::slurm::tres::{Resources, cpus_per_task, n_tasks};
 }

@@ -354,9 +354,14 @@ A script runs once, on the first node. srun in it starts processes on all nodes
 of the job (-n -N --ntasks-per-node --gpus-per-task -l -o -K), also several
 steps at once. Jobs from scripts with #SBATCH lines have
 SLURM_JOB_ID and the other variables; other jobs with --compat slurm.
-SLURM_JOB_ID of element 4 of array 17 is 170000000004; the commands accept it,
+SLURM_JOB_ID of element 4 of array 17 is 1073759236; the commands accept it,
 and 17_4. An unknown account and a priority that you may not use are dropped
-with a warning. '# SBATCH' with a blank is a comment, as in Slurm.",
+with a warning. An unknown partition or constraint is refused, unless
+GPOOL_SLURM_NAMES=any is set. '# SBATCH' and an indented #SBATCH are comments,
+as in Slurm. scancel -s USR1 signals the processes of srun, with --batch the
+script alone, with --full both. A terminated srun ends the job that it made.
+A job waits 5 s for an output folder with its ID (-o runs/%j/out), and then
+makes the folder.",
     },
     Topic {
         name: "gflow",

@@ -29,6 +29,8 @@ pub struct Translated {
     pub singleton: bool,
     /// Whether it requests a signal before its time limit, with or without a limit.
     pub signals: bool,
+    /// The pools that it may run in; the first one that exists counts.
+    pub pools: Vec<String>,
     /// The requested mail.
     pub mail: Mail,
 }
@@ -78,6 +80,9 @@ impl Translated {
         self.singleton |= other.singleton;
         self.signals |= other.signals;
         self.mail.or(other.mail);
+        if self.pools.is_empty() {
+            self.pools = other.pools;
+        }
     }
 
     /// Refuses flags without an effect or with two values.

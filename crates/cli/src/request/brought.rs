@@ -6,7 +6,7 @@ use gpool_wire::catalogue;
 
 use super::{Request, request, text_variables, unread_input};
 use crate::args::job_flags::JobFlags;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::flags;
 use crate::foreign::translated::Translated;
 use crate::script::Script;
@@ -71,15 +71,29 @@ pub fn of_brought(
         request.remarks.push("--signal does nothing without a time limit (--time)".to_owned());
     }
     request.singleton = told.singleton;
+    request.pools.clone_from(&told.pools);
     Ok(request)
 }
 
-/// Drops values that the caller may not use, according to a dry run. The submission reports any
-/// other error.
-pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
+/// The variable that lets unknown partitions and constraints pass.
+const NAMES: &str = "GPOOL_SLURM_NAMES";
+
+/// Drops a project and a priority that the caller may not use, according to a dry run: they have
+/// another meaning in gpool. Unknown pools and labels are refused, as in Slurm, unless the variable
+/// [`NAMES`] is `any`. The submission reports any other error.
+///
+/// # Errors
+/// No node has the pool or the labels.
+pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) -> Result<()> {
+    let passes = std::env::var(NAMES).is_ok_and(|value| value == "any");
+    let mut pools = request.pools.iter().skip(1).cloned().collect::<Vec<_>>().into_iter();
     while let Err(error) = client.forecast(&request.job) {
         let code = error.problem().code;
         let is = |known: Code| code == known.to_string();
+        let refused = |error: gpool_client::Error, flag: &str| {
+            let tip = format!("{NAMES}=any drops an unknown {flag} with a warning");
+            Failure::from(error).tip(tip)
+        };
         if is(catalogue::PRIORITY_TOO_HIGH) && request.job.priority.take().is_some() {
             let what = "the priority is higher than users may set, and becomes 0";
             request.warnings.push(what.to_owned());
@@ -91,13 +105,22 @@ pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) {
         } else if is(catalogue::NO_SUCH_POOL)
             && let Some(pool) = request.job.pool.take()
         {
-            let what = format!("there is no pool {pool:?}; the job may run on any node");
-            request.warnings.push(what);
+            match pools.next() {
+                Some(next) => request.job.pool = Some(next),
+                None if !passes => return Err(refused(error, "--partition")),
+                None => request
+                    .warnings
+                    .push(format!("there is no pool {pool:?}; the job may run on any node")),
+            }
         } else if is(catalogue::NO_SUCH_NODES) && !request.job.rules.is_empty() {
+            if !passes {
+                return Err(refused(error, "--constraint"));
+            }
             let rules = std::mem::take(&mut request.job.rules).join(" and ");
             request.warnings.push(format!("no node has {rules}; the job may run on any node"));
         } else {
-            return;
+            return Ok(());
         }
     }
+    Ok(())
 }

@@ -27,6 +27,27 @@ fn a_clean_environment_has_what_was_asked_for() {
 }
 
 #[test]
+fn a_job_does_not_pass_on_what_describes_itself() {
+    let of_job = [
+        ("GPOOL_JOB_ID", "1"),
+        ("GPOOL_SUBMIT_TIME", "1h"),
+        ("SLURM_GPUS_PER_TASK", "2"),
+        ("SLURM_CONF", "/c"),
+        ("SRUN_GPUS_PER_TASK", "2"),
+        ("A", "1"),
+    ];
+    let inherited = || of_job.into_iter().map(|(n, v)| (n.into(), v.into()));
+    let own = ["SLURM_GPUS_PER_TASK=4".parse::<Variable>().expect("valid")];
+    let names = |all: Vec<(Vec<u8>, Vec<u8>)>| -> Vec<String> {
+        all.into_iter().map(|(n, _)| String::from_utf8_lossy(&n).into_owned()).collect()
+    };
+    let expected = ["GPOOL_SUBMIT_TIME", "SLURM_CONF", "A", "SLURM_GPUS_PER_TASK"];
+    assert_eq!(names(passed(inherited(), false, &own)), expected);
+    let outside = passed(inherited().skip(1), false, &[]);
+    assert_eq!(outside.len(), 5, "the user may have set them");
+}
+
+#[test]
 fn names_of_variables_are_checked() {
     for text in ["", "=1", "1A=1", "A B=1", "A\n=1", "é=1"] {
         assert!(text.parse::<Variable>().is_err(), "{text}");

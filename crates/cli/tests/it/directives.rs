@@ -49,10 +49,15 @@ fn flags_of_slurm_are_ours() {
         ("--gpus=nvidia_geforce_rtx_2080_ti:1", "--gpus=nvidia-geforce-rtx-2080-ti:1"),
         ("-G 4", "--gpus=4"),
         ("--gpus-per-node=h100:8", "--gpus=h100:8"),
-        ("--gpus-per-task=1 -n 1", "--launcher=1 --gpus=1"),
-        ("-c 8 --mem-per-cpu=2G", "--cpus=8 --mem=16384M"),
-        ("-G2 --cpus-per-gpu=4", "--gpus=2 --cpus=8"),
-        ("-G2 --mem-per-gpu=10G", "--gpus=2 --mem=20480M"),
+        ("--gpus-per-task=1 -n 1", "--launcher=1 --gpus=1 --env=SLURM_GPUS_PER_TASK=1"),
+        ("-c 8 --mem-per-cpu=2G", "--cpus=8 --mem=16384M --env=SLURM_MEM_PER_CPU=2048"),
+        ("-G2 --cpus-per-gpu=4", "--gpus=2 --cpus=8 --env=SLURM_CPUS_PER_GPU=4"),
+        ("-G2 --mem-per-gpu=10G", "--gpus=2 --mem=20480M --env=SLURM_MEM_PER_GPU=10240"),
+        (
+            "--tres-per-task=cpu=4,gres/gpu:a100:2",
+            "--gpus=a100:2 --cpus=4 --env=SLURM_GPUS_PER_TASK=2",
+        ),
+        ("--tres-per-task=gres/gpu=3", "--gpus=3 --env=SLURM_GPUS_PER_TASK=3"),
         ("--mem=4000", "--mem=4000M"),
         ("--mem=0", ""),
         ("-t 90", "--time=5400s"),
@@ -63,27 +68,46 @@ fn flags_of_slurm_are_ours() {
         ("-t 2-00:00:30", "--time=172830s"),
         ("-t 0", ""),
         ("-t UNLIMITED", ""),
-        ("-d afterok:1:2,afterany:3_4", "--after=ok:1,ok:2,end:3_4"),
-        ("--dependency=afternotok:7", "--after=fail:7"),
-        ("--dependency=after:7+5,afterok:8", "--after=start:7,ok:8"),
-        ("--export=ALL,A=1", "--env=A=1"),
-        ("--export=NONE", "--clean-env"),
-        ("--export=A,B=2", "--clean-env --env=A --env=B=2"),
-        ("-N 2 --ntasks-per-node=8 --gres=gpu:8", "--nodes=2 --launcher=16 --gpus=8"),
+        (
+            "-d afterok:1:2,afterany:3_4",
+            "--after=ok:1,ok:2,end:3_4 --env=SLURM_JOB_DEPENDENCY=afterok:1:2,afterany:3_4",
+        ),
+        ("--dependency=afternotok:7", "--after=fail:7 --env=SLURM_JOB_DEPENDENCY=afternotok:7"),
+        (
+            "-d after:7+5,afterok:8",
+            "--after=start:7+5m,ok:8 --env=SLURM_JOB_DEPENDENCY=after:7+5,afterok:8",
+        ),
+        ("--export=ALL,A=1", "--env=A=1 --env=SLURM_EXPORT_ENV=ALL,A=1"),
+        ("--export=ALL,O=\"a,b\",C", "--env=O=a,b --env=C --env=SLURM_EXPORT_ENV=ALL,O=\"a,b\",C"),
+        ("--export=NONE", "--clean-env --env=SLURM_EXPORT_ENV=NONE"),
+        ("--export=A,B=2", "--clean-env --env=A --env=B=2 --env=SLURM_EXPORT_ENV=A,B=2"),
+        (
+            "-N 2 --ntasks-per-node=8 --gres=gpu:8",
+            "--nodes=2 --launcher=16 --gpus=8 --env=SLURM_NTASKS_PER_NODE=8",
+        ),
         ("-N 2 -n 15 -c 4 --mem=64G", "--nodes=2 --launcher=15 --cpus=32 --mem=65536M"),
         ("-N 2 -G 16", "--nodes=2 --launcher=2 --gpus=8"),
         ("-n 15", "--tasks=15 --launcher=15"),
-        ("-n 4 --gpus-per-task=1", "--tasks=4 --launcher=4 --env=SRUN_GPUS_PER_TASK=1 --gpus=1"),
+        (
+            "-n 4 --gpus-per-task=1",
+            "--tasks=4 --launcher=4 --env=SRUN_GPUS_PER_TASK=1 --gpus=1 --env=SLURM_GPUS_PER_TASK=1",
+        ),
         ("-n 4 -G 8 -c 2", "--tasks=4 --launcher=4 --gpus=2 --cpus=2"),
         ("-n 8 -G 4", "--launcher=8 --gpus=4"),
-        ("-n 4 --gres=gpu:2 --mem-per-cpu=1G", "--launcher=4 --gpus=2 --mem=4096M"),
+        (
+            "-n 4 --gres=gpu:2 --mem-per-cpu=1G",
+            "--launcher=4 --gpus=2 --mem=4096M --env=SLURM_MEM_PER_CPU=1024",
+        ),
         (
             "--ntasks-per-node=4 --gpus-per-task=2",
-            "--launcher=4 --env=SRUN_GPUS_PER_TASK=2 --gpus=8",
+            "--launcher=4 --env=SRUN_GPUS_PER_TASK=2 --gpus=8 --env=SLURM_GPUS_PER_TASK=2 --env=SLURM_NTASKS_PER_NODE=4",
         ),
-        ("-n 16 --ntasks-per-node=8", "--nodes=2 --launcher=16"),
-        ("-N 2 --tasks-per-node=4", "--nodes=2 --launcher=8"),
+        ("-n 16 --ntasks-per-node=8", "--nodes=2 --launcher=16 --env=SLURM_NTASKS_PER_NODE=8"),
+        ("-N 2 --tasks-per-node=4", "--nodes=2 --launcher=8 --env=SLURM_NTASKS_PER_NODE=4"),
         ("-o o-%j.txt", "--stdout=o-%j.txt"),
+        ("-o z_%4a_%06j_%3t_%J.out", "--stdout=z_%4a_%06j_000_%j.out"),
+        ("-o no\\%j", "--stdout=no%%j"),
+        ("--open-mode=append", "--open-mode=append"),
         ("-o %A_%a.o -e %x.e", "--stdout=%A_%a.o --stderr=%x.e"),
         ("--nice=50", "--priority=-50 --lenient"),
         ("--nice", "--priority=-100 --lenient"),
@@ -92,7 +116,10 @@ fn flags_of_slurm_are_ours() {
         ("-b now+2hours", "--begin=now+7200s"),
         ("-b 16:00", "--begin=16:00"),
         ("--deadline=2030-01-01T00:00", "--deadline=2030-01-01T00:00"),
-        ("-d afterok:1?afterany:2", "--after-one=ok:1,end:2"),
+        (
+            "-d afterok:1?afterany:2",
+            "--after-one=ok:1,end:2 --env=SLURM_JOB_DEPENDENCY=afterok:1?afterany:2",
+        ),
         ("--signal=B:TERM@120", "--signal-before=B:TERM@120s"),
         ("--signal=USR1", "--signal-before=S:USR1@60s"),
         ("--requeue", "--requeue"),
@@ -154,12 +181,27 @@ fn ignored_contradictory_and_late_flags_are_reported_once() {
         told.misplaced,
         [
             "a.sh:8 (and 1 more): #SBATCH after the first command is ignored",
-            "a.sh:6: # SBATCH with a blank is a comment, as in Slurm"
+            "a.sh:6: SBATCH is only read as #SBATCH in the first column, as in Slurm"
         ]
     );
     let text = told.refuse_unclear().expect_err("unclear").text(false);
     assert!(text.contains("--partition") && text.contains("a.sh:8"), "{text}");
     assert_eq!(of("#SBATCH -t 5").told.refuse_unclear(), Ok(()));
+}
+
+#[test]
+fn equal_parts_of_a_heterogeneous_job_are_tasks_of_a_gang() {
+    let lines = "#SBATCH -J a --ntasks-per-node=1 -G 2 --mem=1G\n#SBATCH hetjob\n\
+                 #SBATCH -J b --ntasks-per-node=1 -G 2 --mem=1G";
+    let job = of(lines).foreign.asked.0;
+    assert_eq!((job.tasks, job.launcher), (Some("2".into()), Some(2)));
+    assert_eq!(job.gpus.as_deref(), Some("2"));
+    assert_eq!(job.mem, Some("1024M".into()));
+    assert_eq!(
+        of("#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 2").foreign.asked.0.nodes,
+        Some("4".into())
+    );
+    refused("#SBATCH hetjob\n#SBATCH -G 1", &["differ in --gpus", "one job for each part"]);
 }
 
 #[test]
@@ -172,6 +214,16 @@ fn what_can_not_be_is_refused_with_its_line() {
     refused("#SBATCH -t tomorrow", &["--time", "1:30:00"]);
     refused("#SBATCH --mem=4X", &["--mem=16G"]);
     refused("#SBATCH --gres=shard:1", &["--gpus 0.5"]);
+    refused("#SBATCH --gres=h100:2", &["\"h100\" is no generic resource", "--gres=gpu:h100:2"]);
+    refused("#SBATCH --gres=gpu::2", &["--gres=gpu:a100:2"]);
+    refused("#SBATCH --gres=gpus:2", &["--gres=gpu:2"]);
+    refused("#SBATCH --gres=1g.10gb:1", &["--gres=gpu:1g.10gb:1"]);
+    refused("#SBATCH --gpus=gpu:2", &["--gpus=2"]);
+    refused("#SBATCH --tres-per-task=gres/license:1", &["neither cpu nor gres/gpu"]);
+    refused("#SBATCH -d after:7+x", &["number of minutes"]);
+    refused("#SBATCH -d afterok:7+5", &["only after takes"]);
+    refused("#SBATCH --export=A=\\'x", &["quote"]);
+    refused("#SBATCH --open-mode=both", &["append nor truncate"]);
     refused("#SBATCH --gres=gpu:a100:1,gpu:v100:1", &["twice"]);
     refused("#SBATCH -d afterok:1?afterok:2,afterok:3", &["both"]);
     refused("#SBATCH -d after:1?afterok:2", &["list of alternatives"]);

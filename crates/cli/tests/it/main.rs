@@ -31,6 +31,7 @@ mod safe;
 mod screen;
 mod script;
 mod script_directives;
+mod slurm_moment;
 mod table;
 mod values;
 mod watch;

@@ -1,6 +1,9 @@
 //! Builds the request of `run` and `submit` from flags and words.
 
-use gpool_cli::request::{command, dependencies, misleading, not_found, unusable_files};
+use gpool_cli::request::{
+    DependencyFlag, command, dependencies, misleading, not_found, unusable_files,
+};
+use gpool_model::Millis;
 use gpool_wire::JobCreate;
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -20,11 +23,15 @@ fn one_quoted_line_is_for_a_shell() {
 fn kinds_of_dependencies_hold_until_the_next() {
     let read = |text: &str| -> Vec<String> {
         let read = dependencies("--after", text).expect(text);
-        read.iter().map(|(kind, reference)| format!("{kind}:{reference}")).collect()
+        let delay = |delay: &Option<Millis>| delay.map(|it| format!("+{it}")).unwrap_or_default();
+        let one =
+            |(kind, reference, at): &DependencyFlag| format!("{kind}:{reference}{}", delay(at));
+        read.iter().map(one).collect()
     };
+    assert_eq!(read("start:14+5m,end:3"), ["start:14+5m", "end:3"]);
     assert_eq!(read("1,fail:2,3,end:@~1"), ["ok:1", "fail:2", "fail:3", "end:@~1"]);
     assert_eq!(read("okay"), ["ok:okay"]);
-    for text in ["", "ok:", "1,,2", "all", "fail:all"] {
+    for text in ["", "ok:", "1,,2", "all", "fail:all", "start:1+x"] {
         assert!(dependencies("--after", text).is_err(), "{text}");
     }
 }

@@ -22,6 +22,12 @@ fn what_is_no_script_is_refused_with_the_way_out() {
            add #!/bin/bash as its first line
       GP0202 · gpool help GP0202
     ");
+    insta::assert_snapshot!(refused(b"#!/bin/bash\n#SBATCH -J x\r\necho\r\n").text(false), @r"
+    error: job.sh has DOS line breaks (CR LF) instead of UNIX ones (LF)
+      why  line 2 is the first; the kernel and shells read CR as text
+      try  sed -i 's/\r$//' job.sh
+      GP0202 · gpool help GP0202
+    ");
     assert_eq!(refused(b" \n\n").what(), "job.sh is empty");
     assert_eq!(refused(b"").what(), "job.sh is empty");
     assert_eq!(refused(b"#!/bin/sh\n\0").what(), "job.sh is not a text file");

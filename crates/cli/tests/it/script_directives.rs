@@ -25,17 +25,22 @@ fn directives_stand_in_the_leading_comments_only() {
     );
     let found = find(script.as_bytes()).expect("quotes are closed");
     assert_eq!(found.too_late, [(9, Kind::Gpool)]);
-    assert_eq!(found.with_blank, [7]);
+    assert_eq!(found.comments, [(7, Kind::Sbatch)]);
 }
 
 #[test]
-fn a_blank_makes_a_comment_of_slurms_lines_only() {
+fn lines_of_slurm_and_gflow_begin_in_the_first_column() {
     let kinds = |script: &[u8]| -> Vec<Kind> {
         let found = find(script).expect("fine");
         found.directives.into_iter().map(|directive| directive.kind).collect()
     };
-    assert_eq!(kinds(b"#!/bin/sh\n#GFLOW --gpus 1\n# GFLOW --gpus 1\n"), [Kind::Gflow; 2]);
-    assert_eq!(kinds(b"#!/bin/sh\n##SBATCH -t 10\n# SBATCH -t 10\n#SBATCHES\n"), []);
+    let gflow = b"#!/bin/sh\n# GFLOW --gpus 1\n#GFLOW --gpus 2\n  # GFLOW --gpus 3\n";
+    assert_eq!(kinds(gflow), [Kind::Gflow]);
+    let slurm = b"#!/bin/sh\n##SBATCH -t 1\n# SBATCH -t 1\n  #SBATCH -G 6\n\t#SBATCH -t 5\n";
+    assert_eq!(kinds(slurm), []);
+    let found = find(slurm).expect("fine");
+    assert_eq!(found.comments, [3, 4, 5].map(|line| (line, Kind::Sbatch)));
+    assert_eq!(kinds(b"#!/bin/sh\n  #GPOOL -g 1\n#SBATCHES\n"), [Kind::Gpool]);
 }
 
 #[test]

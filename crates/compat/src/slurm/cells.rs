@@ -7,6 +7,7 @@ use gpool_cli::render::clock::{Clock, span};
 use gpool_cli::render::words;
 use gpool_cli::session::Session;
 use gpool_model::JobId;
+use gpool_model::file_pattern::FileNames;
 use gpool_model::job::JobState;
 use gpool_sys::user;
 use gpool_wire::{Job, Time, Usage};
@@ -476,23 +477,19 @@ fn moment(row: &Row<'_>, at: Option<Time>) -> Option<String> {
 #[must_use]
 pub fn file(job: &Job, path: Option<&str>) -> Option<String> {
     let path = path?;
-    let (array, element) = job.id.split_once('.').unwrap_or((&job.id, "0"));
-    let node = job.placement.first().map_or("", |placed| placed.node.as_str());
-    let mut filled = String::new();
-    let mut rest = path.chars();
-    while let Some(c) = rest.next() {
-        match (c, if c == '%' { rest.next() } else { None }) {
-            ('%', Some('j')) => filled.push_str(&job.id),
-            ('%', Some('A')) => filled.push_str(array),
-            ('%', Some('a')) => filled.push_str(element),
-            ('%', Some('x')) => filled.push_str(&job.name),
-            ('%', Some('u')) => filled.push_str(&job.user),
-            ('%', Some('N')) => filled.push_str(node),
-            ('%', Some('%')) => filled.push('%'),
-            ('%', Some(other)) => filled.extend(['%', other]),
-            _ => filled.push(c),
-        }
-    }
+    let id: Option<JobId> = job.id.parse().ok();
+    let is_slurms = job.compat.iter().any(|compat| compat == "slurm");
+    let plain = id.filter(|_| is_slurms).map(|id| id.plain().to_string());
+    let names = FileNames {
+        job: plain.as_deref().unwrap_or(&job.id),
+        number: &id.map_or(0, |id| id.number.0).to_string(),
+        element: id.and_then(|id| id.element).unwrap_or(0),
+        name: &job.name,
+        user: &job.user,
+        node: job.placement.first().map_or("", |placed| placed.node.as_str()),
+        rank: 0,
+    };
+    let filled = names.fill(path);
     let folder = job.directory.as_deref().unwrap_or("/");
     Some(Path::new(folder).join(filled).to_string_lossy().into_owned())
 }

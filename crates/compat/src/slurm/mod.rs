@@ -16,6 +16,7 @@ mod json_nodes;
 pub(crate) mod node_cells;
 mod node_record;
 pub(crate) mod origin;
+mod parts;
 mod record;
 mod sacct;
 pub(crate) mod sacct_fields;
@@ -52,7 +53,7 @@ pub const SBATCH: Shim =
     Shim { name: "sbatch", family: Family::Slurm, run: sbatch::run, spoken: &[&flags::SBATCH] };
 /// Runs a command as a job step or as a job.
 pub const SRUN: Shim =
-    Shim { name: "srun", family: Family::Slurm, run: srun::run, spoken: &[&flags::SRUN] };
+    Shim { name: "srun", family: Family::Slurm, run: parts::run, spoken: &[&flags::SRUN] };
 /// Allocates resources and runs a command.
 pub const SALLOC: Shim =
     Shim { name: "salloc", family: Family::Slurm, run: salloc::run, spoken: &[&flags::SALLOC] };

@@ -4,9 +4,9 @@
 use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::flag::{Given, Said, Takes};
 use gpool_cli::foreign::slurm::flags::SBATCH;
-use gpool_cli::foreign::slurm::shape::GPUS_PER_PROCESS;
+use gpool_cli::foreign::slurm::parts::refuse_colon;
 use gpool_cli::foreign::slurm::translate::translate_over;
 use gpool_cli::foreign::translated::Translated;
 use gpool_cli::hand_in::{dry_run, hand_in, note_terms, say};
@@ -22,24 +22,58 @@ use crate::shim::{gpool_line, print, read};
 /// Source: the manuals of sbatch and salloc, "INPUT ENVIRONMENT VARIABLES".
 const VARIABLES: &[(&str, &str)] = &[
     ("ACCOUNT", "account"),
+    ("ACCTG_FREQ", "acctg-freq"),
     ("ARRAY_INX", "array"),
+    ("BATCH", "batch"),
+    ("CLUSTERS", "clusters"),
     ("CONSTRAINT", "constraint"),
+    ("CONTAINER", "container"),
+    ("CORE_SPEC", "core-spec"),
     ("CPUS_PER_GPU", "cpus-per-gpu"),
+    ("DEBUG", "verbose"),
+    ("DELAY_BOOT", "delay-boot"),
+    ("DISTRIBUTION", "distribution"),
+    ("ERROR", "error"),
     ("EXCLUSIVE", "exclusive"),
     ("EXPORT", "export"),
+    ("GET_USER_ENV", "get-user-env"),
     ("GPUS", "gpus"),
     ("GPUS_PER_NODE", "gpus-per-node"),
     ("GPUS_PER_TASK", "gpus-per-task"),
+    ("GPU_BIND", "gpu-bind"),
+    ("GPU_FREQ", "gpu-freq"),
     ("GRES", "gres"),
+    ("GRES_FLAGS", "gres-flags"),
+    ("HINT", "hint"),
+    ("IGNORE_PBS", "ignore-pbs"),
+    ("INPUT", "input"),
     ("JOB_NAME", "job-name"),
+    ("MEM_BIND", "mem-bind"),
     ("MEM_PER_CPU", "mem-per-cpu"),
     ("MEM_PER_GPU", "mem-per-gpu"),
     ("MEM_PER_NODE", "mem"),
+    ("NETWORK", "network"),
+    ("NO_KILL", "no-kill"),
+    ("NO_REQUEUE", "no-requeue"),
+    ("OPEN_MODE", "open-mode"),
+    ("OUTPUT", "output"),
+    ("OVERCOMMIT", "overcommit"),
     ("PARTITION", "partition"),
+    ("POWER", "power"),
+    ("PROFILE", "profile"),
     ("QOS", "qos"),
     ("REQUEUE", "requeue"),
+    ("REQ_SWITCH", "switches"),
+    ("RESERVATION", "reservation"),
     ("SIGNAL", "signal"),
+    ("SPREAD_JOB", "spread-job"),
+    ("THREADS_PER_CORE", "threads-per-core"),
+    ("THREAD_SPEC", "thread-spec"),
     ("TIMELIMIT", "time"),
+    ("USE_MIN_NODES", "use-min-nodes"),
+    ("WAIT", "wait"),
+    ("WAIT_ALL_NODES", "wait-all-nodes"),
+    ("WCKEY", "wckey"),
 ];
 
 /// Runs the command.
@@ -48,11 +82,11 @@ const VARIABLES: &[(&str, &str)] = &[
 /// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
+    refuse_colon("sbatch", &said.words)?;
     let mut request = request(&said)?;
     request.job.compat.push("slurm".to_owned());
     let script = said.words.first().filter(|_| !said.has("wrap"));
     request.job.origin = Some(origin::of("sbatch", words, script.map(String::as_str)));
-    forget_own_share(&mut request, &said);
     let client = session.client()?;
     request.resolve(&client, session)?;
     if !said.has("quiet") {
@@ -68,7 +102,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         false => format!("Submitted batch job {}\n", job.id),
     };
     print(&text, session)?;
-    if said.has("wait") {
+    if said.has("wait") || std::env::var_os("SBATCH_WAIT").is_some() {
         return gpool_line(&["--quiet", "wait", &job.id], session);
     }
     Ok(Exit::OK)
@@ -79,8 +113,10 @@ fn request(said: &Said) -> Result<Request> {
         let (line, told) = flags(said, &[])?;
         let line = line.or(gpool_cli::flags::from_variables(request::text_variables())?);
         let mut request = request::of_brought(line, &told, output)?;
-        request.job.command = ["/bin/sh", "-c", line_of_shell].map(str::to_owned).to_vec();
-        request.job.name.get_or_insert_with(|| "wrap".to_owned());
+        // A script like any other: scancel --signal and scontrol write batch_script depend on it.
+        let text =
+            format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{line_of_shell}\n");
+        request.job.script = Some(Script { path: "wrap".to_owned(), bytes: text.into() }.written());
         return Ok(request);
     }
     let (script, arguments) = match said.words.split_first() {
@@ -90,17 +126,6 @@ fn request(said: &Said) -> Result<Request> {
     let script = Script::read(script)?;
     let (line, told) = flags(said, &gpool_cli::flags::of_sbatch(&script))?;
     request::of_brought_script(line, told, output, &script, arguments)
-}
-
-/// Removes the inherited number of GPUs per process if a job submits another job.
-fn forget_own_share(request: &mut Request, said: &Said) {
-    let script = request.job.script.as_ref().and_then(|script| script.text.as_deref());
-    let is_asked = said.has("gpus-per-task")
-        || script.is_some_and(|text| text.contains("--gpus-per-task"))
-        || std::env::var_os("SBATCH_GPUS_PER_TASK").is_some();
-    if !is_asked {
-        request.job.environment.remove(GPUS_PER_PROCESS);
-    }
 }
 
 /// The flags of the command line and the variables, which override the script.
@@ -126,6 +151,8 @@ pub fn variables(prefix: &str) -> Vec<Given> {
         let name = format!("{prefix}{name}");
         let value = std::env::var(&name).ok()?;
         let flag = SBATCH.rows().find(|flag| flag.long == *long)?;
+        // The value of a switch does not matter, as in Slurm.
+        let value = if flag.takes == Takes::Nothing { String::new() } else { value };
         Some(Given { flag, value, place: Some(format!("variable {name}")) })
     };
     VARIABLES.iter().filter_map(of).collect()

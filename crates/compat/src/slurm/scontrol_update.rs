@@ -101,7 +101,7 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
             }
             "minmemorynode" | "minmemory" => edit.push(format!("--mem={}", memory(value))),
             "starttime" | "eligibletime" => {
-                edit.push(format!("--begin={}", gpool_cli::foreign::slurm::values::moment(value)));
+                edit.push(format!("--begin={}", gpool_cli::foreign::slurm::moment::moment(value)));
             }
             known if IGNORED.contains(&known) => {
                 session.screen.warn(&format!("ignored: {key} (docs/using/compat.md)"));

@@ -6,6 +6,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::{Given, Said};
 use gpool_cli::foreign::slurm::flags::SRUN;
+use gpool_cli::foreign::slurm::shape::with_tres;
 use gpool_cli::foreign::slurm::translate::translate;
 use gpool_cli::foreign::translated::Translated;
 use gpool_cli::session::Session;
@@ -15,7 +16,7 @@ use super::step::{self, Job};
 use crate::shim::{gpool, read, say_ignored};
 
 /// Flags that the step reads even if a job is submitted for it.
-const OF_STEP: [&str; 12] = [
+const OF_STEP: [&str; 14] = [
     "label",
     "unbuffered",
     "kill-on-bad-exit",
@@ -28,6 +29,8 @@ const OF_STEP: [&str; 12] = [
     "gpus-per-task",
     "ntasks",
     "export",
+    "multi-prog",
+    "open-mode",
 ];
 
 /// Runs the command.
@@ -35,7 +38,8 @@ const OF_STEP: [&str; 12] = [
 /// # Errors
 /// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
+    let Some(mut said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
+    said.flags = with_tres(&said.flags)?;
     if said.words.is_empty() {
         return Err(Failure::new(errors::USAGE, "srun: the command is missing")
             .tip("srun --gpus 1 python train.py"));
@@ -52,9 +56,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
 
 /// Submits a job for the step.
 fn as_job(said: &Said, session: &Session) -> Result {
+    as_job_of(said, &inner(said)?, session)
+}
+
+/// Submits a job for a step. `inner` is the command that starts the step in the job, unless the
+/// step is a single process.
+pub(super) fn as_job_of(said: &Said, inner: &[String], session: &Session) -> Result {
     let mut told = translate(&said.flags)?;
     let launcher = told.words.iter().find_map(|(word, _)| word.strip_prefix("--launcher="));
-    let (has_launcher, is_single) = (launcher.is_some(), launcher.is_none_or(|n| n == "1"));
+    let has_launcher = launcher.is_some();
+    // A file with programs is read by the step.
+    let is_single = launcher.is_none_or(|n| n == "1") && !said.has("multi-prog");
     say_ignored(said, session);
     for warning in told.warnings.iter().chain(&told.contradictions) {
         session.screen.warn(warning);
@@ -73,9 +85,11 @@ fn as_job(said: &Said, session: &Session) -> Result {
         if !told.words.iter().any(|(word, _)| word.starts_with("--name=")) {
             line.push(format!("--name={}", name(&command[0])));
         }
-        command = inner(said)?;
+        command = inner.to_vec();
     } else {
         join_output(&mut told, said);
+        // The program of the job is its step.
+        line.extend(["SLURM_STEP_ID", "SLURM_STEPID"].map(|name| format!("--env={name}=0")));
     }
     line.extend(told.mail.rule().map(|rule| format!("--notify={rule}")));
     // The command of the job is the step, so it gets signals for steps.
@@ -90,19 +104,28 @@ fn as_job(said: &Said, session: &Session) -> Result {
     gpool(&line, session)
 }
 
-/// The command line of the step that the job's first task starts.
-fn inner(said: &Said) -> Result<Vec<String>> {
+/// The words that start this program as `srun`.
+pub(super) fn program() -> Result<Vec<String>> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't find the program gpool: {error}"))
     })?;
-    let words = [&*program.to_string_lossy(), "shim", "srun"].map(str::to_owned);
+    Ok([&*program.to_string_lossy(), "shim", "srun"].map(str::to_owned).to_vec())
+}
+
+/// The command line of the step that the job's first task starts.
+fn inner(said: &Said) -> Result<Vec<String>> {
+    Ok(program()?.into_iter().chain(of_step(said)).collect())
+}
+
+/// The flags and words of a step.
+pub(super) fn of_step(said: &Said) -> impl Iterator<Item = String> {
     let is_of_step = |given: &&Given| OF_STEP.contains(&given.flag.long);
     let flags = said.flags.iter().filter(is_of_step).map(|given| match &*given.value {
         "" => given.flag.written(),
         value => format!("{}={value}", given.flag.written()),
     });
     let last = std::iter::once("--".to_owned()).chain(said.words.iter().cloned());
-    Ok(words.into_iter().chain(flags).chain(last).collect())
+    flags.chain(last).collect::<Vec<_>>().into_iter()
 }
 
 fn name(program: &str) -> &str {

@@ -81,7 +81,10 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
     std::fs::write(cluster.work().join("other.sh"), "#!/bin/sh\n#SBATCH -p batch\ntrue\n").unwrap();
     let of_slurm = cluster.submit(["other.sh"]);
     std::fs::write(cluster.work().join("gone.sh"), "#!/bin/sh\n#SBATCH -p gone\ntrue\n").unwrap();
-    let ran = cluster.gpool(["submit", "gone.sh"]);
+    cluster.gpool(["submit", "gone.sh"]).refused(6, &["no pool \"gone\"", "GPOOL_SLURM_NAMES"]);
+    let mut command = cluster.command();
+    command.env("GPOOL_SLURM_NAMES", "any").args(["submit", "gone.sh"]);
+    let ran = crate::harness::Running::start(&mut command, None).end();
     says(&ran, &["there is no pool \"gone\"; the job may run on any node"]);
     let mut command = cluster.command();
     command.env("GPOOL_SUBMIT_POOL", "batch").args(["submit", "--", "true"]);

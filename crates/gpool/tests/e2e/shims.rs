@@ -224,7 +224,6 @@ fn unknown_options_are_refused_and_named() {
         ("sshare -o shoes", &["shoes", "--helpformat"]),
         ("sprio -S z", &["can't sort"]),
         ("srun", &["command is missing"]),
-        ("srun --multi-prog x", &["one job for each program"]),
         ("sbatch --container=x a.sh", &["podman"]),
         ("gbatch --nosuch true", &["gbatch: there is no flag --nosuch"]),
         ("gbatch -p 300 true", &["0 to 255"]),

@@ -1,5 +1,6 @@
 //! Slurm's commands that show and change jobs and nodes.
 
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -25,22 +26,22 @@ fn elements_of_arrays_are_rows_with_plain_numbers() {
     // All commands accept the ID that a script finds in SLURM_JOB_ID.
     let out = cluster.work().join("1.out");
     until_so("it has written its ID", || std::fs::read(&out).is_ok_and(|out| !out.is_empty()));
-    assert_eq!(std::fs::read_to_string(out).unwrap(), "10000000001\n");
-    assert_eq!(rows("squeue -h -j 10000000001 -o %i:%K"), "1_1:1\n");
-    let shown = rows("scontrol show job 10000000001");
-    let first = "JobId=10000000001 ArrayJobId=1 ArrayTaskId=1 JobName=a.sh\n";
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "1073742849\n");
+    assert_eq!(rows("squeue -h -j 1073742849 -o %i:%K"), "1_1:1\n");
+    let shown = rows("scontrol show job 1073742849");
+    let first = "JobId=1073742849 ArrayJobId=1 ArrayTaskId=1 JobName=a.sh\n";
     assert!(shown.starts_with(first), "{shown}");
     assert!(shown.contains(&format!("StdOut={}/1.out\n", cluster.work().display())), "{shown}");
-    shim(&cluster, &bin, "scancel 10000000002").ok();
+    shim(&cluster, &bin, "scancel 1073742850").ok();
     assert_eq!(cluster.until_ended("1.2").state.as_str(), "cancelled");
     cluster.until_is("1.3", "running");
     assert_eq!(
         rows("sacct -X -n -P -o JobID,JobIDRaw,State -j 1"),
-        "1_[4]|1|PENDING\n1_[5]|1|PENDING\n1_1|10000000001|RUNNING\n\
-         1_2|10000000002|CANCELLED\n1_3|10000000003|RUNNING\n"
+        "1_[4]|1|PENDING\n1_[5]|1|PENDING\n1_1|1073742849|RUNNING\n\
+         1_2|1073742850|CANCELLED\n1_3|1073742851|RUNNING\n"
     );
     assert_eq!(rows("squeue -h -j 1_4 -o %i:%T"), "1_4:PENDING\n");
-    assert!(cluster.gpool(["show", "10000000003"]).ok().starts_with("job 1.3 "));
+    assert!(cluster.gpool(["show", "1073742851"]).ok().starts_with("job 1.3 "));
     // Of a partly running array, only the pending elements.
     shim(&cluster, &bin, "scancel -t PENDING 1").ok();
     assert_eq!(cluster.until_ended("1.5").state.as_str(), "cancelled");
@@ -363,4 +364,85 @@ fn scancel_of_an_ended_job_succeeds() {
     let ran = shim(&cluster, &bin, &format!("scancel {id}"));
     assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""));
     shim(&cluster, &bin, &format!("scancel -s USR1 {id}")).refused(7, &[]);
+}
+
+/// Writes a script, submits it, and returns the ID of its job.
+fn sbatch(cluster: &Cluster, bin: &Path, flags: &str, lines: &str) -> String {
+    std::fs::write(cluster.work().join("b.sh"), format!("#!/bin/bash\n{lines}\n")).unwrap();
+    shim(cluster, bin, &format!("sbatch --parsable {flags} b.sh")).ok().trim().to_owned()
+}
+
+fn read(cluster: &Cluster, path: &str) -> String {
+    std::fs::read_to_string(cluster.work().join(path)).unwrap()
+}
+
+#[test]
+fn a_job_waits_for_the_output_folder_that_its_client_makes() {
+    let cluster = Cluster::new("none");
+    let bin = installed(&cluster);
+    let id = sbatch(&cluster, &bin, "-o runs/%j/out", "echo hi");
+    cluster.until_is(&id, "starting");
+    std::fs::create_dir_all(cluster.work().join(format!("runs/{id}"))).unwrap();
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(read(&cluster, &format!("runs/{id}/out")), "hi\n");
+    // A folder that stays missing is made by the job.
+    let id = sbatch(&cluster, &bin, "-o made/%A/out", "echo made");
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(read(&cluster, &format!("made/{id}/out")), "made\n");
+    let id = sbatch(&cluster, &bin, "-o none/%j", "true");
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "failed", "only a folder with the ID");
+}
+
+#[test]
+fn files_are_named_and_opened_as_slurm_does() {
+    let cluster = Cluster::new("none");
+    let bin = installed(&cluster);
+    let id = sbatch(&cluster, &bin, "-a 7 -o z_%4a_%06A.out", "echo $SLURM_JOB_ID");
+    cluster.until_ended(&id);
+    let plain: u64 = read(&cluster, "z_0007_000001.out").trim().parse().unwrap();
+    assert_eq!(plain, (1 << 30) + 1024 + 7);
+    std::fs::write(cluster.work().join("log"), "old\n").unwrap();
+    let id = sbatch(&cluster, &bin, "--open-mode=append -o log", "echo new");
+    cluster.until_ended(&id);
+    assert_eq!(read(&cluster, "log"), "old\nnew\n");
+    let id = sbatch(&cluster, &bin, "-o log", "echo newer");
+    cluster.until_ended(&id);
+    assert_eq!(read(&cluster, "log"), "newer\n");
+}
+
+#[test]
+fn a_job_finds_its_request_in_variables() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let bin = installed(&cluster);
+    let lines = "echo $SLURM_GPUS_PER_TASK $SLURM_MEM_PER_CPU $SLURM_JOB_DEPENDENCY\n\
+                 test -n \"$1\" || sbatch -W -o inner --export=ALL b.sh inner >/dev/null 2>&1";
+    let flags = "-o out -n1 --gpus-per-task=2 --mem-per-cpu=100M -c1";
+    let id = sbatch(&cluster, &bin, flags, lines);
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(read(&cluster, "out"), "2 100\n");
+    assert_eq!(read(&cluster, "inner"), "\n", "a job does not pass on what describes itself");
+}
+
+#[test]
+fn requests_that_would_do_something_else_are_refused() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let bin = installed(&cluster);
+    let refused = |line: &str, code: u8, words: &[&str]| {
+        shim(&cluster, &bin, line).refused(code.into(), words);
+    };
+    refused("srun -n1 echo A : -n2 echo B", 2, &["differ in --ntasks"]);
+    refused("sbatch -n1 : -n2 b.sh", 2, &["colon", "hetjob"]);
+    refused("sbatch -p nosuch --wrap=true", 6, &["nosuch", "GPOOL_SLURM_NAMES=any"]);
+    refused("sbatch -C nosuch --wrap=true", 4, &["nosuch", "GPOOL_SLURM_NAMES=any"]);
+    refused("sbatch --gres=h100:1 --wrap=true", 2, &["--gres=gpu:h100:1"]);
+    std::fs::write(cluster.work().join("crlf.sh"), "#!/bin/sh\r\n#SBATCH -J x\r\n").unwrap();
+    for line in ["sbatch crlf.sh", "gbatch crlf.sh"] {
+        refused(line, 2, &["DOS line breaks", "sed"]);
+    }
+    for words in [&["submit", "crlf.sh"][..], &["run", "./crlf.sh"]] {
+        cluster.gpool(words).refused(2, &["DOS line breaks", "sed"]);
+    }
+    // The first partition that exists counts.
+    let id = sbatch(&cluster, &bin, "-p nosuch,default", "true");
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
 }

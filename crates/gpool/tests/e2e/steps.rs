@@ -263,3 +263,94 @@ fn a_running_job_is_entered_by_its_id() {
     assert_eq!(lines, expected, "{ran:?}");
     cluster.gpool(["cancel", &id]).ok();
 }
+
+#[test]
+fn signals_reach_the_steps_or_the_script() {
+    let (cluster, bin) = two_nodes();
+    let step = "trap \"echo step; exit 0\" USR1; touch ready-1; while :; do sleep 0.02; done";
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &["-n", "1"],
+        &format!(
+            "trap 'echo script' USR1\n\
+             srun sh -c '{step}'\n\
+             echo code $?\n\
+             sleep 1000 & touch ready-2\n\
+             wait; kill -0 %1 && echo waited\n\
+             kill %1"
+        ),
+    );
+    let until = |name: &str| {
+        let path = cluster.work().join(name);
+        until_so("it is ready", || path.exists());
+    };
+    until("ready-1");
+    run(&cluster, &bin, &["scancel", "--signal=USR1", &id]).ok();
+    until("ready-2");
+    run(&cluster, &bin, &["scancel", "--signal=USR1", "--batch", &id]).ok();
+    let job = cluster.until_ended(&id);
+    assert_eq!(output(&cluster, &id), ["code 0", "script", "step", "waited"], "{job:?}");
+    // The step of a job of srun is its program.
+    let line = "trap 'echo got; exit 3' USR1; touch ready-3; while :; do sleep 0.02; done";
+    let running = start(&cluster, &bin, &["srun", "sh", "-c", line]);
+    until("ready-3");
+    run(&cluster, &bin, &["scancel", "--signal=USR1", "2"]).ok();
+    let ran = running.end();
+    assert_eq!((ran.code, &*ran.out), (3, "got\n"), "{ran:?}");
+}
+
+#[test]
+fn a_terminated_srun_ends_its_job() {
+    let (cluster, bin) = two_nodes();
+    for (n, signal) in [("1", Signal::TERM), ("2", Signal::HUP)] {
+        let line = format!("touch began-{n}; exec sleep 1000");
+        let running = start(&cluster, &bin, &["srun", "-n", n, "sh", "-c", &line]);
+        let path = cluster.work().join(format!("began-{n}"));
+        until_so("it has begun", || path.exists());
+        running.signal(signal);
+        assert_eq!(running.end().code, 128 + signal.as_raw());
+        assert_eq!(cluster.until_ended(n).state.as_str(), "cancelled");
+    }
+}
+
+#[test]
+fn a_file_names_the_program_of_each_process() {
+    let (cluster, bin) = two_nodes();
+    let text = "0 echo first %t\n1-2 sh -c 'echo other %o $SLURM_PROCID'\n";
+    std::fs::write(cluster.work().join("p.conf"), text.replace("%o $", "$")).unwrap();
+    let ran = run(&cluster, &bin, &["srun", "-n3", "-l", "--multi-prog", "p.conf"]);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: first 0", "1: other 1", "2: other 2"], "{ran:?}");
+    let ran = run(&cluster, &bin, &["srun", "-n4", "--multi-prog", "p.conf"]);
+    assert!(ran.err.contains("no executable program specified for task 3"), "{ran:?}");
+}
+
+#[test]
+fn a_step_with_parts_runs_each_in_its_part_of_the_job() {
+    let (cluster, bin) = two_nodes();
+    let id = sbatch(
+        &cluster,
+        &bin,
+        &[],
+        "#SBATCH -J a --ntasks-per-node=1 --gpus-per-task=1\n\
+         #SBATCH hetjob\n\
+         #SBATCH -J b --ntasks-per-node=1 --gpus-per-task=1\n\
+         srun -o a.out sh -c 'echo A $SLURM_NTASKS $SLURM_GPUS_ON_NODE; exit 3' : \\\n\
+              --export=ALL,X=y sh -c 'echo B $X $SLURM_NTASKS'\n\
+         echo code $?",
+    );
+    let job = cluster.until_ended(&id);
+    assert_eq!(
+        output(&cluster, &id),
+        ["B y 1", "code 3", "srun: error: lab1-1: task 0: exited with exit code 3"],
+        "{job:?}"
+    );
+    let path = cluster.work().join("a.out");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "A 1 1\n");
+    let ran = run(&cluster, &bin, &["srun", "-n1", "echo", "A", ":", "-n1", "echo", "B"]);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((&lines[..], ran.code), (&["A", "B"][..], 0), "{ran:?}");
+}

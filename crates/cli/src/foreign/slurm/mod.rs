@@ -2,6 +2,9 @@
 
 mod chosen;
 pub mod flags;
+pub mod moment;
+pub mod parts;
 pub mod shape;
 pub mod translate;
 pub mod values;
+mod variables;

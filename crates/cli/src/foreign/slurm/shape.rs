@@ -2,9 +2,12 @@
 //! Slurm gives a job parts of nodes, in which `srun` starts processes; here each part is a task,
 //! and the first task runs the script.
 
+use super::flags::JOB;
 use super::{chosen, values};
 use crate::failure::Result;
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::Standing::Covered;
+use crate::foreign::flag::Takes::Value;
+use crate::foreign::flag::{Flag, Given, invalid, row};
 use crate::foreign::translated::Translated;
 
 /// Flags that request GPUs; the last one wins.
@@ -24,9 +27,22 @@ const REST: [&str; 9] = [
 /// The variable that makes `srun` give each process its own GPUs.
 pub const GPUS_PER_PROCESS: &str = "SRUN_GPUS_PER_TASK";
 
+/// The variable with the number of parts of a heterogeneous job.
+pub const SIZE: &str = "SLURM_HET_SIZE";
+/// The number of equal parts, beside the flags of one of them. No command has this flag.
+pub static PARTS: Flag = row("parts", '\0', Value, Covered, "equal parts");
+
+/// The number of equal parts of a job.
+fn copies(given: &[Given]) -> Option<(&Given, u64)> {
+    let flag = given.iter().rev().find(|given| *given.flag == PARTS)?;
+    Some((flag, flag.value.parse().ok()?))
+}
+
 /// Whether a flag is one of those that are translated together.
 pub fn is_of_shape(given: &Given) -> bool {
-    GPUS.contains(&given.flag.long) || REST.contains(&given.flag.long)
+    GPUS.contains(&given.flag.long)
+        || REST.contains(&given.flag.long)
+        || copies(std::slice::from_ref(given)).is_some()
 }
 
 /// The last occurrence of a flag.
@@ -47,6 +63,8 @@ struct Shape {
     anywhere: bool,
     /// Number of processes in all parts.
     processes: u64,
+    /// Number of equal parts of a heterogeneous job. Flags hold for each of them.
+    copies: u64,
 }
 
 impl Shape {
@@ -54,6 +72,25 @@ impl Shape {
     fn each(self) -> u64 {
         self.processes.div_ceil(self.n_parts.max(1))
     }
+}
+
+/// The flags, with those that `--tres-per-task` stands for.
+///
+/// # Errors
+/// A resource of it is not known.
+pub fn with_tres(given: &[Given]) -> Result<Vec<Given>> {
+    let mut all = Vec::with_capacity(given.len());
+    for flag in given {
+        all.push(flag.clone());
+        if flag.flag.long != "tres-per-task" {
+            continue;
+        }
+        for (long, value) in values::tres(flag)? {
+            let named = JOB.iter().find(|row| row.long == long);
+            all.extend(named.map(|row| Given { flag: row, value, place: flag.place.clone() }));
+        }
+    }
+    Ok(all)
 }
 
 /// Translates the flags that depend on each other.
@@ -90,7 +127,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     }
     if let Some(flag) = last(given, "mem") {
         // `--mem` is per node. Parts without fixed nodes could all be on one node.
-        let parts = if shape.anywhere { shape.n_parts } else { 1 };
+        let parts = if shape.anywhere { shape.n_parts / shape.copies } else { 1 };
         memory(flag, values::mebibytes(flag)?.div_ceil(parts), all);
     }
     Ok(())
@@ -117,15 +154,16 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
     let (per_node, total) = (count_of(given, "ntasks-per-node")?, count_of(given, "ntasks")?);
     let shape = match (nodes, per_node, total) {
         (None, None, Some((_, n))) if n > 1 && is_anywhere(gpus, n) => {
-            Shape { n_parts: n, anywhere: true, processes: n }
+            Shape { n_parts: n, anywhere: true, processes: n, copies: 1 }
         }
         (None, None, total) => {
             let processes = total.map_or(1, |(_, n)| n);
-            Shape { n_parts: 1, anywhere: false, processes }
+            Shape { n_parts: 1, anywhere: false, processes, copies: 1 }
         }
         (None, Some((_, each)), total) => {
             let processes = total.map_or(each, |(_, n)| n);
-            Shape { n_parts: processes.div_ceil(each), anywhere: false, processes }
+            let n_parts = processes.div_ceil(each);
+            Shape { n_parts, anywhere: false, processes, copies: 1 }
         }
         (Some((flag, n)), per_node, total) => {
             let most = per_node.map(|(_, each)| each.saturating_mul(n));
@@ -138,10 +176,21 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
                 let what = "each node needs at least one process";
                 all.remarks.push(format!("{} {n}: {processes} nodes, {what}", flag.flag.written()));
             }
-            Shape { n_parts: n.min(processes), anywhere: false, processes }
+            Shape { n_parts: n.min(processes), anywhere: false, processes, copies: 1 }
+        }
+    };
+    let (shape, copied) = match copies(given) {
+        None => (shape, None),
+        Some((flag, copies)) => {
+            all.flag("env", &format!("{}={copies}", SIZE), flag);
+            // Parts on one node each may share a node, as in Slurm.
+            let anywhere = shape.anywhere || shape.n_parts == 1;
+            let (n_parts, processes) = (shape.n_parts * copies, shape.processes * copies);
+            (Shape { n_parts, anywhere, processes, copies }, Some(flag))
         }
     };
     let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
+    let from = from.or(copied);
     // Flags of the command line must override the script even with one node and one process.
     let is_over = given.iter().any(|given| given.place.is_none())
         && given.iter().any(|given| given.place.is_some());
@@ -216,11 +265,11 @@ fn gpus(asked: Option<Asked<'_>>, shape: Shape, all: &mut Translated) -> Result<
     let of_process = flag.flag.long == "gpus-per-task";
     let n = match flag.flag.long {
         "gpus-per-task" => n.saturating_mul(shape.each()),
-        "gpus" if !n.is_multiple_of(shape.n_parts) => {
+        "gpus" if !n.is_multiple_of(shape.n_parts / shape.copies) => {
             return Err(invalid(flag, "can't be distributed evenly over the nodes")
                 .tip("--gpus-per-node 1, for each of them"));
         }
-        "gpus" => n / shape.n_parts,
+        "gpus" => n / (shape.n_parts / shape.copies),
         _ => n,
     };
     if of_process && n > 0 && shape.processes > 1 {

@@ -1,7 +1,8 @@
 //! Translates flags of `sbatch` into flags of `gpool submit`. Values have Slurm's meaning: memory
 //! in MB, time in minutes, and the later of two flags wins.
 
-use super::{chosen, shape, values};
+use super::moment::moment;
+use super::{chosen, shape, values, variables};
 use crate::failure::Result;
 use crate::foreign::flag::{Given, invalid};
 use crate::foreign::mail;
@@ -22,6 +23,7 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
 /// As for [`translate`].
 pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     let mut all = Translated::of(given);
+    let (given, below) = (&shape::with_tres(given)?[..], &shape::with_tres(below)?[..]);
     for flag in given {
         single(flag, &mut all)?;
     }
@@ -30,6 +32,7 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     let below = below.iter().filter(|given| has_shape && shape::is_of_shape(given));
     let joined: Vec<Given> = below.chain(given).cloned().collect();
     shape::translate(&joined, &mut all)?;
+    variables::translate(given, &mut all)?;
     let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
     if let Some(flag) = last("mail-type") {
         all.mail.on(mail::SLURM, flag, &mut all.ignored);
@@ -45,22 +48,24 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
         "account" => all.leniently("project", value, flag),
         // Slurm takes the first free one of several partitions; a gpool job has one pool.
         "partition" => {
-            all.leniently("pool", value.split(',').next().unwrap_or(value), flag);
+            let pools = value.split(',').map(str::trim).filter(|pool| !pool.is_empty());
+            all.pools = pools.map(str::to_owned).collect();
+            all.leniently("pool", all.pools.first().cloned().as_deref().unwrap_or(value), flag);
         }
         "array" => {
             all.flag("array", value, flag);
             all.is_array = true;
         }
-        "begin" => all.flag("begin", &values::moment(value), flag),
+        "begin" => all.flag("begin", &moment(value), flag),
         "chdir" => all.flag("cwd", value, flag),
         "comment" => all.flag("note", value, flag),
-        "deadline" => all.flag("deadline", value, flag),
+        "deadline" => all.flag("deadline", &moment(value), flag),
         "dependency" => dependency(flag, all)?,
         "error" => {
             let path = values::path(flag, &mut all.warnings);
             all.flag("stderr", &path, flag);
         }
-        "export" => export(flag, all),
+        "export" => export(flag, all)?,
         "hold" => all.switch("hold", flag),
         "immediate" => all.switch("no-queue", flag),
         "input" => {
@@ -68,6 +73,7 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
             all.flag("stdin", &path, flag);
         }
         "job-name" => all.flag("name", value, flag),
+        "open-mode" => all.flag("open-mode", values::open_mode(flag)?, flag),
         "nice" => all.leniently("priority", &values::priority(flag)?.to_string(), flag),
         "output" => {
             let path = values::path(flag, &mut all.warnings);
@@ -90,17 +96,17 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
 }
 
 /// Translates `ALL`, `NONE`, or names with and without values.
-fn export(flag: &Given, all: &mut Translated) {
-    let parts: Vec<&str> =
-        flag.value.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+fn export(flag: &Given, all: &mut Translated) -> Result<()> {
+    let parts = values::quoted_list(flag)?;
     let is = |part: &str, word: &str| part.eq_ignore_ascii_case(word);
     if !parts.iter().any(|part| is(part, "ALL")) {
         all.switch("clean-env", flag);
     }
     let words = ["ALL", "NONE", "NIL"];
-    for part in parts.into_iter().filter(|part| !words.iter().any(|word| is(part, word))) {
+    for part in parts.iter().filter(|part| !words.iter().any(|word| is(part, word))) {
         all.flag("env", part, flag);
     }
+    Ok(())
 }
 
 /// Translates `B:USR1@90`: a signal 90 seconds before the time limit.
@@ -161,12 +167,20 @@ fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
         }
         for id in ids.split(':') {
             let (id, minutes) = id.split_once('+').unwrap_or((id, ""));
-            if !minutes.is_empty() {
-                all.warnings.push(format!(
-                    "--dependency: the delay of {minutes} minutes after {id} is ignored"
-                ));
+            match (minutes, kind) {
+                ("", _) => found.push(format!("{kind}:{id}")),
+                (minutes, "start") if minutes.parse::<u32>().is_ok() => {
+                    found.push(format!("{kind}:{id}+{minutes}m"));
+                }
+                (_, "start") => {
+                    return Err(invalid(flag, "has a delay that is not a number of minutes")
+                        .tip("--dependency=after:17+5"));
+                }
+                _ => {
+                    return Err(invalid(flag, "has a delay, which only after takes")
+                        .tip("--dependency=after:17+5"));
+                }
             }
-            found.push(format!("{kind}:{id}"));
         }
     }
     if !found.is_empty() {

@@ -81,8 +81,11 @@ pub fn time(text: &str) -> Option<u64> {
 
 /// Parses `[MODEL:]N` into a GPU request and N.
 pub fn gpus(given: &Given) -> Result<(String, u64)> {
+    let is_gres = given.flag.long == "gres";
+    let flag = given.flag.written();
     let bad = || {
-        invalid(given, "is not a number of GPUs").tip(format!("{}=a100:2", given.flag.written()))
+        let tip = format!("{flag}={}a100:2", if is_gres { "gpu:" } else { "" });
+        invalid(given, "is not a number of GPUs").tip(tip)
     };
     let text = given.value.trim();
     let (model, n) = match text.rsplit_once(':') {
@@ -92,6 +95,9 @@ pub fn gpus(given: &Given) -> Result<(String, u64)> {
     let n: u64 = n.parse().map_err(|_| bad())?;
     match model {
         None => Ok((n.to_string(), n)),
+        Some(word) if word.eq_ignore_ascii_case("gpu") && !is_gres => {
+            Err(bad().tip(format!("{flag}={n}")))
+        }
         Some(_) if n == 0 => Ok(("0".to_owned(), 0)),
         Some(model) if is_model(model) => Ok((format!("{}:{n}", model_name(model)), n)),
         Some(_) => Err(bad()),
@@ -124,10 +130,54 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
                 )
                 .tip("--gres=gpu:1, or gpool submit --gpus 0.5"));
             }
+            // Without this the job would run without a GPU.
+            kind if is_like_gpu(kind) => {
+                let why = format!("{kind:?} is no generic resource; GPUs are gpu:MODEL:NUMBER");
+                let meant = match part.strip_prefix("gpu") {
+                    Some(rest) => rest.trim_start_matches(|c: char| !c.is_ascii_digit()),
+                    None => part,
+                };
+                let meant = if meant.is_empty() { "1" } else { meant };
+                return Err(invalid(given, "does not request a GPU")
+                    .why(why)
+                    .tip(format!("--gres=gpu:{meant}")));
+            }
             _ => ignored.push(format!("--gres={part}")),
         }
     }
     Ok(found)
+}
+
+/// Splits `--tres-per-task=cpu=4,gres/gpu:a100:2` into the values of `--cpus-per-task` and
+/// `--gpus-per-task`.
+pub fn tres(given: &Given) -> Result<Vec<(&'static str, String)>> {
+    let parts = given.value.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let read = |part: &str| {
+        let at = part.find([':', '=']).unwrap_or(part.len());
+        let (kind, value) = (&part[..at], part.get(at + 1..).unwrap_or("1").replace('=', ":"));
+        match kind {
+            "cpu" => Ok(("cpus-per-task", value)),
+            "gres/gpu" if is_model(&value) => Ok(("gpus-per-task", format!("{value}:1"))),
+            "gres/gpu" => Ok(("gpus-per-task", value)),
+            _ => Err(invalid(given, "can't be requested for each task")
+                .why(format!("{part:?} is neither cpu nor gres/gpu"))
+                .tip("--tres-per-task=cpu=4,gres/gpu:a100:2")),
+        }
+    };
+    parts.map(read).collect()
+}
+
+/// Whether the name of a generic resource looks like a GPU: its model, a MIG profile, a misspelled
+/// `gpu`.
+fn is_like_gpu(kind: &str) -> bool {
+    let kind = kind.to_ascii_lowercase();
+    let is_word = ["gpu", "cuda", "nvidia", "tesla", "geforce", "quadro", "titan", "rtx", "gtx"]
+        .iter()
+        .any(|word| kind.starts_with(word));
+    let letters = kind.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let has_number = kind.as_bytes().get(letters).is_some_and(u8::is_ascii_digit);
+    // a100, h200, l40s, gh200, mi300x; 1g.10gb.
+    is_word || (letters <= 2 && has_number && kind.bytes().any(|byte| byte.is_ascii_alphabetic()))
 }
 
 /// Whether the text has a letter, like `a100` or a MIG profile such as `1g.10gb`.
@@ -161,25 +211,6 @@ fn split_word(word: &str) -> String {
     prefix + &rest
 }
 
-/// Translates a time: `now+1hour` is `now+3600s`; a plain number means seconds in Slurm.
-pub fn moment(text: &str) -> String {
-    let Some(rest) = text.trim().strip_prefix("now+") else { return text.trim().to_owned() };
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let (number, unit) = rest.split_at(digits);
-    let unit = match unit.trim_end_matches('s') {
-        "" | "second" => 1_u64,
-        "minute" => 60,
-        "hour" => 3600,
-        "day" => 86400,
-        "week" => 604_800,
-        _ => return text.trim().to_owned(),
-    };
-    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
-        Some(seconds) => format!("now+{seconds}s"),
-        None => text.trim().to_owned(),
-    }
-}
-
 /// Translates a nice value: with the opposite sign, and within gpool's range.
 pub fn priority(given: &Given) -> Result<i64> {
     let nice: i64 = match given.value.trim() {
@@ -189,40 +220,70 @@ pub fn priority(given: &Given) -> Result<i64> {
     Ok(nice.saturating_neg().clamp(-PRIORITY_MAX, PRIORITY_MAX))
 }
 
-/// Translates the patterns in a path. Patterns that gpool does not have are replaced now, since
-/// they are the same for every job.
+/// Translates the patterns in a path of a batch script. Those of a step are replaced now, since
+/// they are the same for every script.
+///
+/// Source: the manual of sbatch, "filename pattern".
 pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
+    if given.value.contains('\\') {
+        // A backslash turns the patterns off.
+        return given.value.replace('\\', "").replace('%', "%%");
+    }
     let mut path = String::new();
-    let mut rest = given.value.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            path.push(c);
-            continue;
-        }
-        let mut width = String::new();
-        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-            width.push(digit);
-        }
-        match rest.next() {
-            Some(pattern @ ('j' | 'A' | 'a' | 'x' | 'u' | 'N' | '%')) => {
-                path.extend(['%', pattern])
-            }
-            Some('J') => path.push_str("%j"),
-            Some('t' | 'n') => path.push('0'),
+    let mut rest = given.value.as_str();
+    while let Some((before, after)) = rest.split_once('%') {
+        path.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (width, after) = after.split_at(digits);
+        let zeros = width.parse::<usize>().unwrap_or(0).clamp(1, 10);
+        let letter = after.chars().next();
+        match letter {
+            Some('J') => path.push_str(&format!("%{width}j")),
+            Some('t' | 'n') => path.push_str(&"0".repeat(zeros)),
             Some('s') => path.push_str("batch"),
-            other => {
+            letter => {
                 path.push('%');
-                path.extend(other);
-                let what = format!("%{}", other.map(String::from).unwrap_or_default());
-                let flag = given.flag.written();
-                warnings
-                    .push(format!("{flag}: {what} is not replaced; gpool knows %j %A %a %x %u %N"));
+                path.push_str(width);
+                path.extend(letter);
+                if !letter.is_some_and(|letter| "jAabxuN%".contains(letter)) {
+                    let what: String = letter.into_iter().collect();
+                    let (flag, known) = (given.flag.written(), "%j %A %a %b %x %u %N %J %t %n %s");
+                    warnings.push(format!("{flag}: %{what} is not replaced; gpool knows {known}"));
+                }
             }
         }
-        if !width.is_empty() {
-            let flag = given.flag.written();
-            warnings.push(format!("{flag}: numbers in names are not padded to {width} digits"));
+        rest = &after[letter.map_or(0, char::len_utf8)..];
+    }
+    path + rest
+}
+
+/// Parses `append` or `truncate`.
+pub fn open_mode(given: &Given) -> Result<&'static str> {
+    match given.value.trim().to_ascii_lowercase().as_str() {
+        "append" | "a" => Ok("append"),
+        "truncate" | "t" => Ok("truncate"),
+        _ => Err(invalid(given, "is neither append nor truncate").tip("--open-mode=append")),
+    }
+}
+
+/// Splits a list at commas outside of quotes, and removes the quotes, as in
+/// `--export=ALL,OPTS="a,b"`.
+///
+/// # Errors
+/// A quote is not closed.
+pub fn quoted_list(given: &Given) -> Result<Vec<String>> {
+    let mut parts = vec![String::new()];
+    let mut quote: Option<char> = None;
+    for c in given.value.chars() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ',') => parts.push(String::new()),
+            (_, c) => parts.last_mut().expect("it starts with one").push(c),
         }
     }
-    path
+    if quote.is_some() {
+        return Err(invalid(given, "has a quote that is not closed"));
+    }
+    Ok(parts.into_iter().filter(|part| !part.trim().is_empty()).collect())
 }

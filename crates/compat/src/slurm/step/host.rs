@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::wire::{self, FromHost, Hello, Start, ToHost};
+use super::wire::{self, FromHost, Hello, Start, StartProcess, ToHost};
 
 /// Grace period of processes after their `srun` has gone.
 const GRACE: Duration = Duration::from_secs(10);
@@ -73,11 +73,12 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     let running = Running::default();
     let environment = environment(&start);
     let mut waiting = Vec::new();
-    for ((rank, variables), fds) in start.processes.iter().zip(fds) {
-        let rank = *rank;
-        match spawn(&start, &environment, variables, fds) {
+    for (process, fds) in start.processes.iter().zip(fds) {
+        let rank = process.rank;
+        match spawn(&start, &environment, process, fds) {
             Err(error) => {
-                let why = format!("can't run {}: {error}", start.command[0]);
+                let program = process.command.first().map_or("", String::as_str);
+                let why = format!("can't run {program}: {error}");
                 wire::send(&stream, &FromHost::NotStarted(rank, why))?;
             }
             Ok(child) => {
@@ -154,17 +155,17 @@ fn environment(start: &Start) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn spawn(
     start: &Start,
     environment: &[(Vec<u8>, Vec<u8>)],
-    variables: &[(String, String)],
+    process: &StartProcess,
     [stdin, stdout, stderr]: [OwnedFd; 3],
 ) -> std::io::Result<Child> {
     let all = environment.iter().map(|(n, v)| (OsStr::from_bytes(n), OsStr::from_bytes(v)));
     let (program, arguments) =
-        start.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+        process.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
     Command::new(program)
         .args(arguments)
         .env_clear()
         .envs(all)
-        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .envs(process.variables.iter().map(|(name, value)| (name, value)))
         .current_dir(&start.directory)
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))

@@ -5,9 +5,10 @@ pub mod host;
 mod options;
 mod output;
 pub(crate) mod plan;
+pub(crate) mod programs;
 mod start;
 pub(crate) mod turns;
-mod watch;
+pub(super) mod watch;
 mod wire;
 
 use std::os::fd::AsFd as _;
@@ -28,15 +29,19 @@ use crate::shim::gpool;
 use options::Options;
 use output::Outputs;
 use plan::{Host, Plan};
+use programs::Programs;
 use start::Place;
 use turns::Turn;
 use watch::{Happening, Step};
-use wire::Start;
+use wire::{Start, StartProcess};
 
 /// The variable with the job for the command of `salloc`.
 pub const ALLOCATION: &str = "GPOOL_ALLOCATION";
 /// The variable with the folder of the steps for the command of `salloc`.
 pub const STEPS: &str = "GPOOL_STEPS";
+
+/// The variable that tells a part of a step its number and the number of parts: `0/2`.
+pub const PART: &str = "SRUN_PART";
 
 /// The job in which `srun` starts processes.
 pub struct Job {
@@ -99,6 +104,13 @@ impl Job {
     pub fn id(&self) -> &str {
         &self.place.job
     }
+
+    /// The nodes of each part of a job with several equal parts.
+    #[must_use]
+    pub fn nodes_of_parts(&self, n_parts: usize) -> Vec<Vec<&str>> {
+        let of = |part| plan::of_part(&self.hosts, (part, n_parts));
+        (0..n_parts).map(|part| plan::nodes(of(part))).collect()
+    }
 }
 
 /// The tasks of a job, with the default number of processes in each.
@@ -116,10 +128,16 @@ fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
 /// The step does not fit into the job, or its processes can't be started.
 pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     let mut options = Options::read(said)?;
-    let mut turn = Turn::take(&job.hosts, job.folder.as_deref(), options.overlap || options.pty);
-    let plan = plan::plan(&job.hosts, &turn.order, &options.asked)?;
+    let part = variable(PART).and_then(|text| {
+        let (part, n_parts) = text.split_once('/')?;
+        Some((part.parse().ok()?, n_parts.parse().ok()?))
+    });
+    let hosts = part.map_or(&job.hosts[..], |part| plan::of_part(&job.hosts, part));
+    let mut turn = Turn::take(hosts, job.folder.as_deref(), options.overlap || options.pty);
+    let plan = plan::plan(hosts, &turn.order, &options.asked)?;
     turn.keep(&plan);
     options.output.step = turn.step;
+    let programs = programs(said)?;
     let host = &plan.hosts[0];
     let is_alone = plan.processes.len() == 1;
     if options.pty && Some(host.rank) != job.place.rank {
@@ -137,24 +155,41 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     }
     if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
         turn.hand_on();
-        let error = Command::new(&said.words[0])
-            .args(&said.words[1..])
+        let command = programs.of(0)?;
+        let error = Command::new(&command[0])
+            .args(&command[1..])
             .envs(of_process(&plan, 0, &options, None))
             .current_dir(&options.directory)
             .exec();
-        let what = format!("srun: can't run {}: {error}", said.words[0]);
+        let what = format!("srun: can't run {}: {error}", command[0]);
         return Err(Failure::new(errors::EXEC_NOT_STARTED, what).exit_with(Exit(127)));
     }
-    start_all(job, &plan, &options, &said.words, session)
+    start_all(job, &plan, &options, &programs, session)
+}
+
+/// The programs of a step: the words of the command line, or of the file that they name.
+fn programs(said: &Said) -> Result<Programs> {
+    if !said.has("multi-prog") {
+        return Ok(Programs::One(said.words.clone()));
+    }
+    let (path, more) = said.words.split_first().ok_or_else(|| {
+        Failure::new(errors::USAGE, "srun: the file is missing").tip("srun -n4 --multi-prog FILE")
+    })?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::new(errors::USAGE, format!("srun: can't read {path}: {error}"))
+    })?;
+    Programs::read(path, &text, more)
 }
 
 fn start_all(
     job: &Job,
     plan: &Plan,
     options: &Options,
-    command: &[String],
+    programs: &Programs,
     session: &Session,
 ) -> Result {
+    let commands: Vec<Vec<String>> =
+        (0..plan.processes.len()).map(|rank| programs.of(rank)).collect::<Result<_>>()?;
     let (tell, happenings) = channel::<Happening>();
     // Before other threads start, since they inherit the signal mask.
     watch::catch_signals(tell.clone())?;
@@ -173,11 +208,13 @@ fn start_all(
         let ranks: Vec<usize> = (0..plan.processes.len()).filter(here).collect();
         let processes = ranks.iter().map(|rank| {
             let own = given.of_process[*rank].as_deref();
-            let number = u32::try_from(*rank).unwrap_or(u32::MAX);
-            (number, of_process(plan, *rank, options, own))
+            StartProcess {
+                rank: u32::try_from(*rank).unwrap_or(u32::MAX),
+                command: commands[*rank].clone(),
+                variables: of_process(plan, *rank, options, own),
+            }
         });
         let start = Start {
-            command: command.to_vec(),
             directory: options.directory.clone(),
             environment: BASE64_STANDARD.encode(options.environment()),
             processes: processes.collect(),

@@ -32,8 +32,8 @@ pub struct Options {
     pub cpus: Option<u64>,
     /// The working folder.
     pub directory: String,
-    /// `--export`.
-    export: Option<String>,
+    /// The parts of `--export`.
+    export: Option<Vec<String>>,
 }
 
 impl Options {
@@ -66,6 +66,7 @@ impl Options {
                 label: said.has("label"),
                 unbuffered: said.has("unbuffered"),
                 step: 0,
+                appends: appends(last("open-mode"))?,
             },
             gpus: gpus(said)?,
             limits: Limits { kill_on_bad_exit: kills(said), wait: wait(last("wait"))? },
@@ -74,7 +75,7 @@ impl Options {
             cpus: last("cpus-per-task").map(values::count).transpose()?,
             directory: gpool_cli::caller::directory(said.value("chdir"))?
                 .unwrap_or_else(|| "/".to_owned()),
-            export: text("export"),
+            export: last("export").map(values::quoted_list).transpose()?,
         };
         if options.pty {
             options.asked.n = Some(1);
@@ -91,7 +92,7 @@ impl Options {
 
     /// The environment from `srun`, in the format of `/proc/PID/environ`.
     pub fn environment(&self) -> Vec<u8> {
-        let parts: Vec<&str> = self.export.iter().flat_map(|all| all.split(',')).collect();
+        let parts: Vec<&str> = self.export.iter().flatten().map(String::as_str).collect();
         let is = |word: &str| parts.iter().any(|part| part.eq_ignore_ascii_case(word));
         let all = parts.is_empty() || is("ALL");
         let names: Vec<&str> = parts.iter().filter(|part| !part.contains('=')).copied().collect();
@@ -113,6 +114,11 @@ impl Options {
         }
         bytes
     }
+}
+
+/// Whether `--open-mode` keeps the contents of files.
+fn appends(given: Option<&Given>) -> Result<bool> {
+    given.map_or(Ok(false), |given| Ok(values::open_mode(given)? == "append"))
 }
 
 fn small(given: &Given) -> Result<u32> {

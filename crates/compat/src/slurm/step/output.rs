@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::labelled::Labelled;
+use gpool_model::file_pattern::{FileNames, has_pattern};
+use gpool_sys::awaited;
 
 use super::plan::Plan;
 
@@ -28,6 +31,8 @@ pub struct Wanted {
     pub unbuffered: bool,
     /// The number of the step, for file names.
     pub step: u32,
+    /// `--open-mode=append`: whether files keep their contents.
+    pub appends: bool,
 }
 
 /// The open files, and the threads that copy lines.
@@ -85,12 +90,18 @@ impl Outputs {
         };
         let file = match named.map(String::as_str) {
             None | Some("all") => None,
-            Some("none") => Some(self.file("/dev/null")?),
+            Some("none") => Some(self.file("/dev/null", wanted, false)?),
             Some(number) if number.parse::<usize>().is_ok() => match number.parse() == Ok(rank) {
                 true => None,
-                false => Some(self.file("/dev/null")?),
+                false => Some(self.file("/dev/null", wanted, false)?),
             },
-            Some(path) => Some(self.file(&fill_in(path, plan, rank, wanted.step))?),
+            Some(path) => {
+                // The program that submitted the job may still be making the folder.
+                let is_awaited = path
+                    .rsplit_once('/')
+                    .is_some_and(|(folder, _)| has_pattern(folder, &['j', 'J', 'A']));
+                Some(self.file(&fill_in(path, plan, rank, wanted.step), wanted, is_awaited)?)
+            }
         };
         let is_direct = wanted.unbuffered || file.is_some() || plan.processes.len() == 1;
         if is_direct && !wanted.label {
@@ -116,18 +127,19 @@ impl Outputs {
     }
 
     /// Opens a file for writing; the first writer truncates it.
-    fn file(&mut self, path: &str) -> Result<File> {
+    fn file(&mut self, path: &str, wanted: &Wanted, is_awaited: bool) -> Result<File> {
         if let Some(file) = self.files.get(path) {
             return file.try_clone().map_err(|error| not_opened(path, &error));
         }
         let open = || -> io::Result<File> {
             let file = OpenOptions::new().append(true).create(true).open(path)?;
-            if file.metadata()?.is_file() {
+            if !wanted.appends && file.metadata()?.is_file() {
                 file.set_len(0)?;
             }
             Ok(file)
         };
-        let file = open().map_err(|error| not_opened(path, &error))?;
+        let opened = if is_awaited { awaited::create(Path::new(path), open) } else { open() };
+        let file = opened.map_err(|error| not_opened(path, &error))?;
         let own = file.try_clone().map_err(|error| not_opened(path, &error))?;
         self.files.insert(path.to_owned(), own);
         Ok(file)
@@ -165,44 +177,45 @@ fn not_opened(path: &str, error: &io::Error) -> Failure {
 ///
 /// Source: the manual of srun, "IO Redirection".
 fn fill_in(path: &str, plan: &Plan, rank: usize, step: u32) -> String {
+    if path.contains('\\') {
+        return path.replace('\\', "");
+    }
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let host = &plan.hosts[plan.processes[rank].host];
+    let (job, array) = (variable("SLURM_JOB_ID"), variable("SLURM_ARRAY_JOB_ID"));
+    let names = FileNames {
+        job: &job,
+        number: if array.is_empty() { &job } else { &array },
+        element: variable("SLURM_ARRAY_TASK_ID").parse().unwrap_or(0),
+        name: &variable("SLURM_JOB_NAME"),
+        user: &variable("USER"),
+        node: &host.node,
+        rank: u32::try_from(rank).unwrap_or(u32::MAX),
+    };
+    let node = plan.nodes().iter().position(|node| *node == host.node).unwrap_or(0);
+    names.fill(&of_step(path, node, step))
+}
+
+/// Expands the patterns that only steps have: `%s`, `%n`, `%J`.
+fn of_step(path: &str, node: usize, step: u32) -> String {
     let mut filled = String::new();
-    let mut rest = path.chars().peekable();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            filled.push(c);
-            continue;
-        }
-        let mut width = String::new();
-        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-            width.push(digit);
-        }
-        let width = width.parse::<usize>().unwrap_or(0).min(10);
-        let job = variable("SLURM_JOB_ID");
-        match rest.next() {
-            Some('t') => filled.push_str(&format!("{rank:0width$}")),
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        filled.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let width = after[..digits].parse::<usize>().unwrap_or(0).min(10);
+        let letter = after[digits..].chars().next();
+        match letter {
             Some('s') => filled.push_str(&format!("{step:0width$}")),
-            Some('n') => {
-                let at = plan.nodes().iter().position(|node| *node == host.node).unwrap_or(0);
-                filled.push_str(&format!("{at:0width$}"));
-            }
-            Some('N') => filled.push_str(&host.node),
-            Some('j') => filled.push_str(&format!("{job:0>width$}")),
-            Some('J') => filled.push_str(&format!("{job}.{step}")),
-            Some('A') => {
-                let array = variable("SLURM_ARRAY_JOB_ID");
-                filled.push_str(if array.is_empty() { &job } else { &array });
-            }
-            Some('a') => filled.push_str(&variable("SLURM_ARRAY_TASK_ID")),
-            Some('x') => filled.push_str(&variable("SLURM_JOB_NAME").replace('/', "_")),
-            Some('u') => filled.push_str(&variable("USER")),
-            Some('%') => filled.push('%'),
-            other => {
+            Some('n') => filled.push_str(&format!("{node:0width$}")),
+            Some('J') => filled.push_str(&format!("%{width}j.{step}")),
+            letter => {
                 filled.push('%');
-                filled.extend(other);
+                filled.push_str(&after[..digits]);
+                filled.extend(letter);
             }
         }
+        rest = &after[digits + letter.map_or(0, char::len_utf8)..];
     }
-    filled
+    filled + rest
 }

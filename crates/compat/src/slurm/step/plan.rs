@@ -70,8 +70,15 @@ impl Plan {
     }
 }
 
+/// The hosts of one of several equal parts of a job.
+pub fn of_part(hosts: &[Host], (part, n_parts): (usize, usize)) -> &[Host] {
+    let each = hosts.len() / n_parts.max(1);
+    let end = if part + 1 == n_parts { hosts.len() } else { (part + 1) * each };
+    hosts.get(part * each..end).unwrap_or(hosts)
+}
+
 /// The nodes of hosts, each once, in order.
-fn nodes(hosts: &[Host]) -> Vec<&str> {
+pub fn nodes(hosts: &[Host]) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     hosts.iter().map(|host| host.node.as_str()).filter(|node| seen.insert(*node)).collect()
 }

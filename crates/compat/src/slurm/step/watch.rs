@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -36,6 +38,8 @@ pub enum Happening {
     Gone(usize),
     /// This program got a signal; the second number is its sender.
     Signal(i32, u32),
+    /// A part of the step has ended, with its exit code.
+    Part(usize, u8),
 }
 
 /// The conditions that end a step early.
@@ -100,7 +104,10 @@ pub fn gather(
                 return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
             }
             Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
-            Happening::NoHost(..) | Happening::Said(_) | Happening::Gone(_) => {}
+            Happening::NoHost(..)
+            | Happening::Said(_)
+            | Happening::Gone(_)
+            | Happening::Part(..) => {}
         }
     }
     let mut take = |rank: u32| found.remove(&rank).ok_or_else(nobody);
@@ -173,7 +180,7 @@ impl<'s> Step<'s> {
                 }
                 Happening::Gone(at) => self.gone(at),
                 Happening::Signal(number, from) => self.on_signal(number, from),
-                Happening::Host(..) | Happening::NoHost(..) => {}
+                Happening::Host(..) | Happening::NoHost(..) | Happening::Part(..) => {}
             }
         }
         Ok(exit(self.codes.into_iter().flatten().max().unwrap_or(0)))
@@ -265,6 +272,14 @@ impl<'s> Step<'s> {
 fn is_shepherd(pid: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     name.is_ok_and(|name| name.starts_with("gpool "))
+}
+
+/// Waits for a child, and returns its exit code, as in a shell.
+pub fn code(child: &mut Child) -> u8 {
+    let status = child.wait();
+    let code = status
+        .map_or(1, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+    u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX)
 }
 
 fn exit(code: i32) -> Exit {

@@ -29,14 +29,23 @@ pub struct Hello {
 /// The processes that a host starts. Three descriptors for each process follow.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
-    /// The program and its arguments.
-    pub command: Vec<String>,
     /// The working folder.
     pub directory: String,
     /// The environment of `srun` in base64, in the format of `/proc/PID/environ`.
     pub environment: String,
-    /// For each process its rank in the step, and its additional variables.
-    pub processes: Vec<(u32, Vec<(String, String)>)>,
+    /// The processes.
+    pub processes: Vec<StartProcess>,
+}
+
+/// A process of a step.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StartProcess {
+    /// Its rank in the step.
+    pub rank: u32,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Its additional variables.
+    pub variables: Vec<(String, String)>,
 }
 
 /// A later message to a host.
