@@ -259,10 +259,10 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn gpu_history(&self, params: &GpuHistoryParams) -> Result<GpuHistory, Error> {
-        let GpuHistoryParams { since, until, points, gpus, series } = params;
+        let GpuHistoryParams { since, until, points, gpus, job, series } = params;
         let call = Call::get("/gpus/history").query_if("since", *since).query_if("until", *until);
         let call = call.query_if("points", *points).query_if("gpus", gpus.as_ref());
-        let call = call.query_if("series", series.as_ref());
+        let call = call.query_if("series", series.as_ref()).query_if("job", job.as_ref());
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 

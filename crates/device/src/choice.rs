@@ -11,7 +11,7 @@ use gpool_model::unit::{Bytes, MilliCpu};
 
 use crate::choice_error::ChoiceError;
 use crate::nvml::NvmlSource;
-use crate::sim::{self, Said, SimDevice, SimSource};
+use crate::sim::{self, Follows, Said, SimDevice, SimSource};
 use crate::source::DeviceSource;
 
 /// The value of `--devices`.
@@ -207,6 +207,12 @@ impl NodeDevices {
     /// Opens the source. Simulated devices follow the `control` file.
     #[must_use]
     pub fn open(&self, node: &NodeName, control: &Path) -> Opened {
+        self.open_following(node, control, Follows::Nothing)
+    }
+
+    /// Opens the source. Simulated devices follow the `control` file, and their tasks as given.
+    #[must_use]
+    pub fn open_following(&self, node: &NodeName, control: &Path, follows: Follows) -> Opened {
         match self {
             Self::None => Opened::Nothing { why: "no devices are configured".to_owned() },
             Self::Nvml => {
@@ -217,7 +223,8 @@ impl NodeDevices {
                 }
             }
             Self::Simulated(devices) => {
-                Opened::Source(Arc::new(SimSource::new(node, devices.clone(), control)))
+                let source = SimSource::new(node, devices.clone(), control);
+                Opened::Source(Arc::new(source.following(follows)))
             }
         }
     }

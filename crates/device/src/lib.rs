@@ -28,7 +28,10 @@ pub use meter::{Meter, Use};
 pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;
-pub use sim::{Breakage, ControlError, Query, SimControl, SimDevice, SimProcess, SimSource};
+pub use sim::{
+    Breakage, ControlError, Follows, LOAD_VARIABLE, Query, SimControl, SimDevice, SimLoad,
+    SimProcess, SimSource, Stated,
+};
 pub use source::{
     DeviceSource, Inventory, Libraries, Outline, Pausing, ProcessActivity, RawProcess, Silent,
     SourceError,

@@ -14,6 +14,7 @@ use gpool_model::unit::{Bytes, Timestamp};
 
 use crate::cadence::Wanted;
 use crate::process::Lookup;
+use crate::sim::SimLoad;
 use crate::source::{
     Described, DeviceSource, Inventory, Outline, ProcessActivity, RawProcess, Silent, SourceError,
 };
@@ -224,6 +225,13 @@ impl Monitor {
             observations.insert(uuid.clone(), Observation { health, sample, processes, activity });
         }
         observations
+    }
+
+    /// Tells simulated devices which tasks use them; see [`DeviceSource::simulate`].
+    pub fn simulate(&self, loads: impl FnOnce() -> BTreeMap<DeviceUuid, Vec<SimLoad>>) {
+        if self.source.is_simulated() {
+            self.source.simulate(loads());
+        }
     }
 
     /// Changes the MIG instances of a device, which may take seconds. The next inventory shows the

@@ -10,6 +10,8 @@ use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
 use thiserror::Error;
 
+use crate::sim::SimLoad;
+
 /// Why the instances of simulated devices can't be changed.
 const SIMULATED: &str =
     "simulated GPUs are divided by the file of --devices, when the server starts";
@@ -114,6 +116,16 @@ pub trait DeviceSource: Send + Sync {
         let _ = (uuid, group, limit);
         let why = "there is no driver that could".to_owned();
         Err(SourceError::Call { call: "limiting memory", why })
+    }
+
+    /// Whether the devices are simulated and follow their tasks.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
+    /// Tells simulated devices which tasks use them now. Real ones see that themselves.
+    fn simulate(&self, loads: BTreeMap<DeviceUuid, Vec<SimLoad>>) {
+        drop(loads);
     }
 
     /// What a task needs to be paused beside stopping its processes.

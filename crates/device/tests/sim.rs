@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpool_device::{
-    Breakage, ChoiceError, DevicesArg, Inventory, Monitor, NodeDevices, NodesArg, Observation,
-    Opened, Query, SimControl, SimProcess, Wanted,
+    Breakage, ChoiceError, DevicesArg, Follows, Inventory, Monitor, NodeDevices, NodesArg,
+    Observation, Opened, Query, SimControl, SimLoad, SimProcess, Stated, Wanted,
 };
 use gpool_model::device::{DeviceHealth, Link};
 use gpool_model::gpu::GpuRequest;
-use gpool_model::id::NodeName;
+use gpool_model::id::{NodeName, TaskId};
 use gpool_model::unit::{Bytes, Timestamp};
 use tempfile::TempDir;
 
@@ -377,6 +377,43 @@ fn a_file_written_by_hand_can_set_all_values() {
     machine.control.remove_process(0, 1).unwrap();
     let text = std::fs::read_to_string(machine.file()).unwrap();
     assert!(text.contains("memory_used = \"1536M\""), "other values stay: {text}");
+}
+
+#[test]
+fn devices_follow_their_tasks_and_the_control_file_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, node) = (folder.path().join("control.toml"), NodeName::new("n1"));
+    let argument = DevicesArg::parse("sim:2xH100-80G").unwrap();
+    let devices = argument.nodes(&node).unwrap().nodes.remove(0).devices;
+    let usual = Follows::of_server(Some("50"));
+    let Opened::Source(source) = devices.open_following(&node, &file, usual) else {
+        panic!("simulated devices open")
+    };
+    let mut monitor = Monitor::new(source);
+    let uuids: Vec<_> =
+        monitor.inventory(LONG).unwrap().devices.into_iter().map(|it| it.uuid).collect();
+    let task: TaskId = "7#1/0".parse().unwrap();
+    let load = |milli, text| SimLoad { task, milli, stated: Stated::parse(text) };
+    let mut look = |loads: Vec<SimLoad>| {
+        monitor.simulate(|| [(uuids[0].clone(), loads)].into());
+        let seen = |uuid| monitor.look_at(uuid, Wanted::ALL, Timestamp::new(3), LONG).sample;
+        uuids.iter().map(seen).collect::<Vec<_>>()
+    };
+    let seen = look(vec![load(1000, "80,20G")]);
+    let of = |ix: usize| (seen[ix].utilization_percent, seen[ix].memory_used);
+    assert_eq!(of(0), (Some(80), Some(Bytes::from_gib(20))));
+    assert_eq!(of(1), (Some(0), Some(Bytes::ZERO)), "no task uses it");
+    assert!(seen[0].detail.power_mw > seen[1].detail.power_mw, "{seen:?}");
+    assert!(seen[0].detail.temperature_c > seen[1].detail.temperature_c, "{seen:?}");
+    // Half of the device at half load, and a task that states nothing.
+    let seen = look(vec![load(500, "50"), load(500, "")]);
+    assert_eq!(seen[0].utilization_percent, Some(50));
+    SimControl::new(&file, 0..2).utilize(0, 7).unwrap();
+    assert_eq!(look(vec![load(1000, "80")])[0].utilization_percent, Some(7));
+    for (text, percent) in [("100%", Some(100)), ("101", None), ("off", None), ("5,x", None)] {
+        assert_eq!(Stated::parse(text).map(|it| it.percent), percent, "{text}");
+    }
+    assert_eq!(Follows::of_server(Some("off")), Follows::Nothing);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
-use gpool_device::{Ignore, NodeArg, Opened};
+use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
 use gpool_model::{Bytes, JobId, Millis, NodeName};
 use gpool_server::http::{Account, StreamAnswer, TaskStream};
 use gpool_server::{AgentLink, AgentPorts, Launched, Recent, ServerConfig, ServerInfo};
@@ -92,7 +92,10 @@ pub fn serve(
         (agent.cpus, agent.memory) = (node.cpus, node.memory);
         let socket = std::path::absolute(&config.socket)?;
         agent.api_socket = socket.to_str().map(str::to_owned);
-        let devices = node.devices.open(name, &folder.join(CONTROL_FILE));
+        let load = std::env::var(LOAD_VARIABLE).ok();
+        let follows = Follows::of_server(load.as_deref());
+        let control = folder.join(CONTROL_FILE);
+        let devices = node.devices.open_following(name, &control, follows);
         start_agent(agent, devices, ports).with_context(|| format!("node {name} can't start"))
     };
     gpool_server::run(config, start, ready)

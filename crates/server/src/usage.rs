@@ -2,11 +2,13 @@
 //! scheduling are unaffected.
 
 pub mod cost;
+pub mod course;
 pub mod grid;
 pub mod hosts;
 pub mod idle;
 pub mod minutes;
 pub mod nodes;
+pub mod tenure;
 pub(crate) mod wasted;
 
 use std::collections::BTreeMap;

@@ -71,7 +71,7 @@ impl Top {
             Shows::Overview if job.gpus == "0" => Shows::Log,
             shows => shows,
         };
-        let charts = || Some(self.history.of_job(job, gpus));
+        let charts = || Some(self.history.of_job(job, gpus, self.setup.every, view.now));
         let (charts, text, is_output) = match shows {
             Shows::Chart => (charts(), Vec::new(), false),
             Shows::Overview => {

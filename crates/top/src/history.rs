@@ -74,9 +74,13 @@ impl History {
         used.map(|used| (used.compute, used.memory)).unzip()
     }
 
-    /// Compute and memory of all GPUs of a job, as averages.
+    /// Compute and memory of all GPUs of a job since it started, as averages. Earlier values are
+    /// those of other jobs.
     #[must_use]
-    pub fn of_job(&self, job: &Job, gpus: &[&Gpu]) -> (Series, Series) {
+    pub fn of_job(&self, job: &Job, gpus: &[&Gpu], every: Millis, now: Time) -> (Series, Series) {
+        let ran = job.started_at.map_or(Millis::ZERO, |at| now.0.since(at.0));
+        let n = usize::try_from(ran.get() / every.get().max(1)).unwrap_or(usize::MAX);
+        let own = |mut series: Series| series.split_off(series.len().saturating_sub(n));
         let has = |gpu: &&&Gpu| {
             let is_on =
                 |on: &gpool_wire::PlacedOn| on.node == gpu.node && on.devices.contains(&gpu.index);
@@ -85,7 +89,7 @@ impl History {
         let each: Vec<(Series, Series)> =
             gpus.iter().filter(has).map(|gpu| self.of(&gpu.uuid)).collect();
         let (compute, memory): (Vec<Series>, Vec<Series>) = each.into_iter().unzip();
-        (averages(&compute), averages(&memory))
+        (own(averages(&compute)), own(averages(&memory)))
     }
 }
 

@@ -1,7 +1,6 @@
 // Shows one moment in all charts of the page, with their values: the one under the pointer, or the
 // one that the arrow keys choose in the focused chart. The charts are one stop of the Tab key.
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 600;
 const PAGE = 10;
 const charts = () => [...document.querySelectorAll("svg[data-values]")];
 const chartOf = (node) => node instanceof Element ? node.closest("svg[data-values]") : null;
@@ -10,8 +9,8 @@ const chartOf = (node) => node instanceof Element ? node.closest("svg[data-value
 let moment = null;
 
 function read(chart) {
-  const { start, step, values, unit } = chart.dataset;
-  return { start: Number(start), step: Number(step), values: values.split(","), unit };
+  const { start, step, values } = chart.dataset;
+  return { start: Number(start), step: Number(step), values: values.split("|") };
 }
 
 // The point of a moment; null before the first and after the last one.
@@ -20,10 +19,10 @@ function indexOf({ start, step, values }, at) {
   return at !== null && ix >= 0 && ix < values.length ? ix : null;
 }
 
-function textOf({ start, step, values, unit }, ix) {
+function textOf({ start, step, values }, ix) {
   const length = step % 60000 === 0 ? "2026-01-01T00:00".length : "2026-01-01T00:00:00".length;
   const at = new Date(start + ix * step).toISOString().slice(0, length).replace("T", " ");
-  return `${at}Z: ${values[ix] === "" ? "not measured" : values[ix] + unit}`;
+  return `${at}Z: ${values[ix] === "" ? "not measured" : values[ix]}`;
 }
 
 function setUp() {
@@ -50,7 +49,7 @@ function show(at) {
   for (const chart of charts()) {
     const points = read(chart);
     const ix = indexOf(points, at);
-    const text = chart.parentElement.querySelector(".moment");
+    const text = chart.closest(".plot").parentElement.querySelector(".moment");
     let line = chart.querySelector(".cursor");
     if (ix === null) {
       line?.remove();
@@ -61,9 +60,10 @@ function show(at) {
       line = chart.appendChild(document.createElementNS(SVG, "rect"));
       line.setAttribute("class", "cursor");
       line.setAttribute("width", 2);
-      line.setAttribute("height", "100%");
+      line.setAttribute("y", 8);
+      line.setAttribute("height", chart.height.baseVal.value - 28);
     }
-    line.setAttribute("x", (ix + 0.5) * WIDTH / points.values.length - 1);
+    line.setAttribute("x", `${(ix + 0.5) * 100 / points.values.length}%`);
     text.textContent = textOf(points, ix);
     describe(chart, points, ix);
   }

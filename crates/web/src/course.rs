@@ -1,127 +1,153 @@
-//! Charts of projects over time: allocated, busy, guaranteed and waited for.
+//! GPUs over time: busy, idle, waited for and guaranteed, of the cluster and of projects.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
+use gpool_model::Millis;
 use gpool_wire::Time;
-use gpool_wire::usage::UsageRow;
+use gpool_wire::usage::{UsageHistory, UsagePoints};
 
-use crate::lines::{HEIGHT, WIDTH, path};
+use crate::plot::{LARGE, Plot, SMALL, Scale, Times, Unit, area, line};
 use crate::text::figure;
 
 /// More projects than this are not drawn.
 const PROJECTS_MAX: usize = 8;
 
-/// The rows of projects for a chart.
-#[derive(Debug, Clone, Copy)]
-pub struct Course<'a> {
-    /// GPU time by project and step.
-    pub rows: &'a [UsageRow],
-    /// The length of a step in seconds.
-    pub step_s: u64,
-    /// The time of the answer, in the last step.
-    pub now: Time,
-}
-
-/// The chart of a project.
+/// A chart with its name and its means.
+#[derive(Debug, Clone)]
 pub struct Chart {
     pub name: String,
     pub text: String,
-    /// Areas, one behind the other: with waiting jobs, allocated, busy.
-    pub waited: String,
-    pub allocated: String,
-    pub busy: String,
-    /// A line.
-    pub guaranteed: String,
+    pub plot: Plot,
 }
 
-/// GPUs in a step.
-#[derive(Clone, Copy, Default)]
-struct Gpus {
-    allocated: f64,
-    busy: f64,
-    waited: f64,
-    guaranteed: Option<f64>,
-}
-
-impl Course<'_> {
-    /// The charts of the projects with most GPU time, on one scale.
-    pub fn charts(&self) -> Vec<Chart> {
-        let Some(first) = self.rows.iter().map(|row| row.start).min() else { return Vec::new() };
-        let since = |at: Time| at.0.since(first.0).get() / 1000 / self.step_s.max(1);
-        let n_steps = usize::try_from(since(self.now)).unwrap_or(0) + 1;
-        let mut projects = BTreeMap::<String, Vec<Gpus>>::new();
-        for row in self.rows {
-            let Some(project) = row.project.as_ref().filter(|it| !it.is_empty()) else { continue };
-            let new = || vec![Gpus::default(); n_steps];
-            let steps = projects.entry(project.clone()).or_insert_with(new);
-            let step = usize::try_from(since(row.start)).unwrap_or(usize::MAX);
-            let Some(gpus) = steps.get_mut(step) else { continue };
-            let hours = self.hours(row.start);
-            gpus.allocated += row.gpu_hours / hours;
-            gpus.busy += row.busy_gpu_hours.unwrap_or(0.0) / hours;
-            gpus.waited += row.waited_gpu_hours / hours;
-            gpus.guaranteed = row.guaranteed_gpu_hours.map(|it| it / hours);
-        }
-        let mut projects: Vec<_> = projects.into_iter().collect();
-        let sum = |steps: &[Gpus]| steps.iter().map(|it| it.allocated + it.waited).sum::<f64>();
-        // The sort is stable: equal projects stay in the order of their names.
-        projects.sort_by(|(_, one), (_, other)| sum(other).total_cmp(&sum(one)));
-        projects.truncate(PROJECTS_MAX);
-        let all = projects.iter().flat_map(|(_, steps)| steps);
-        let most = all.map(|it| (it.allocated + it.waited).max(it.guaranteed.unwrap_or(0.0)));
-        let most = most.fold(0.0, f64::max);
-        projects.iter().map(|(name, steps)| chart(name, steps, most)).collect()
-    }
-
-    /// The hours of a step; the last one is not over.
-    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    fn hours(&self, start: Time) -> f64 {
-        let passed_s = (self.now.0.since(start.0).get() / 1000).clamp(60, self.step_s.max(60));
-        passed_s as f64 / 3600.0
-    }
-}
-
-fn chart(name: &str, steps: &[Gpus], most: f64) -> Chart {
-    let values = |of: fn(&Gpus) -> f64| -> Vec<Option<f64>> {
-        steps.iter().map(|step| Some(of(step))).collect()
+/// The points from the first recorded one on: time before it is not drawn.
+fn recorded(history: &UsageHistory) -> UsageHistory {
+    let known = history.cluster.allocated.iter().position(Option::is_some);
+    let skipped = known.unwrap_or(history.cluster.allocated.len());
+    let values = |values: &Vec<Option<f64>>| values.get(skipped..).unwrap_or_default().to_vec();
+    let points = |it: &UsagePoints| UsagePoints {
+        project: it.project.clone(),
+        allocated: values(&it.allocated),
+        busy: values(&it.busy),
+        waiting: values(&it.waiting),
+        guaranteed: values(&it.guaranteed),
     };
-    let mean = |of: fn(&Gpus) -> f64| {
-        let n = u32::try_from(steps.len()).unwrap_or(u32::MAX).max(1);
-        figure(steps.iter().map(of).sum::<f64>() / f64::from(n))
-    };
-    let guaranteed: Vec<Option<f64>> = steps.iter().map(|step| step.guaranteed).collect();
-    let last = guaranteed.iter().flatten().next_back();
-    let last = last.map_or_else(String::new, |it| format!(", {} guaranteed", figure(*it)));
-    Chart {
-        name: name.to_owned(),
-        text: format!(
-            "GPUs on average: {} allocated, {} busy, {} waited for{last}",
-            mean(|it| it.allocated),
-            mean(|it| it.busy),
-            mean(|it| it.waited),
-        ),
-        waited: path(&values(|it| it.allocated + it.waited), most),
-        allocated: path(&values(|it| it.allocated), most),
-        busy: path(&values(|it| it.busy), most),
-        guaranteed: line(&guaranteed, most),
+    let passed = history.step_s.saturating_mul(1000).saturating_mul(skipped as u64);
+    UsageHistory {
+        start: Time(history.start.0.after(Millis::new(passed))),
+        step_s: history.step_s,
+        cluster: points(&history.cluster),
+        projects: history.projects.iter().map(points).collect(),
     }
 }
 
-/// A line with a level for each step; it has gaps where nothing is known.
-fn line(values: &[Option<f64>], most: f64) -> String {
-    let mut text = String::new();
-    let mut is_open = false;
-    for (ix, value) in values.iter().enumerate() {
-        let Some(value) = value.filter(|_| most > 0.0) else {
-            is_open = false;
-            continue;
+/// The two charts of the cluster: its GPUs, and the GPUs that jobs wait for. Empty before the first
+/// minute.
+pub fn of_cluster(history: &UsageHistory) -> Vec<Chart> {
+    let history = &recorded(history);
+    let points = &history.cluster;
+    if points.allocated.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let most = |values: &[Option<f64>]| values.iter().flatten().copied().fold(0.0, f64::max);
+    let (all, waiting) = (most(&points.guaranteed), most(&points.waiting));
+    let gpus = Drawing { history, points, scale: Scale::to(all, Unit::Gpus), height: LARGE };
+    let waits = Drawing { history, points, scale: Scale::to(waiting, Unit::Gpus), height: LARGE };
+    vec![gpus.held("GPUs", false), waits.waiting("Waiting for GPUs")]
+}
+
+/// The charts of the projects with most GPU time, on one scale.
+pub fn of_projects(history: &UsageHistory) -> Vec<Chart> {
+    let history = &recorded(history);
+    let sum = |it: &UsagePoints| {
+        let all = it.allocated.iter().zip(&it.waiting);
+        all.map(|(held, waits)| held.unwrap_or(0.0) + waits.unwrap_or(0.0)).sum::<f64>()
+    };
+    let is_used = |it: &&UsagePoints| sum(it) > 0.0 || it.guaranteed.iter().flatten().any(|_| true);
+    let mut projects: Vec<&UsagePoints> = history.projects.iter().filter(is_used).collect();
+    // The sort is stable: equal projects stay in the order of their names.
+    projects.sort_by(|one, other| sum(other).total_cmp(&sum(one)));
+    projects.truncate(PROJECTS_MAX);
+    let points = projects.iter().flat_map(|it| {
+        let all = it.allocated.iter().zip(&it.waiting).zip(&it.guaranteed);
+        all.map(|((held, waits), guaranteed)| {
+            (held.unwrap_or(0.0) + waits.unwrap_or(0.0)).max(guaranteed.unwrap_or(0.0))
+        })
+    });
+    let scale = Scale::to(points.fold(0.0, f64::max), Unit::Gpus);
+    let drawing = |points| Drawing { history, points, scale, height: SMALL };
+    projects
+        .into_iter()
+        .map(|it| drawing(it).held(it.project.as_deref().unwrap_or_default(), true))
+        .collect()
+}
+
+struct Drawing<'a> {
+    history: &'a UsageHistory,
+    points: &'a UsagePoints,
+    scale: Scale,
+    height: usize,
+}
+
+impl Drawing<'_> {
+    fn plot(&self, name: &str, text: &str) -> Plot {
+        let times = Times {
+            start_ms: self.history.start.0.get(),
+            step_ms: 1000 * self.history.step_s,
+            n_points: self.points.allocated.len(),
+            is_live: true,
         };
-        let x = |ix: usize| ix * WIDTH / values.len();
-        let y = HEIGHT - (value / most).clamp(0.0, 1.0) * HEIGHT;
-        let start = if std::mem::replace(&mut is_open, true) { 'L' } else { 'M' };
-        // Writing into a string can't fail.
-        let _ = write!(text, "{start}{} {y:.1}L{} {y:.1}", x(ix), x(ix + 1));
+        Plot::new(format!("{name}: {text}"), self.height, self.scale, times)
     }
-    text
+
+    /// Busy, idle and guaranteed GPUs, and those that jobs wait for above them if asked for.
+    fn held(&self, name: &str, has_waiting: bool) -> Chart {
+        let UsagePoints { allocated, busy, waiting, guaranteed, .. } = self.points;
+        let busy_at = |ix: usize| busy.get(ix).copied().flatten().unwrap_or(0.0);
+        let waits_at = |ix: usize| waiting.get(ix).copied().flatten().unwrap_or(0.0);
+        let between = |edges: &dyn Fn(usize, f64) -> (f64, f64)| {
+            let points = allocated.iter().enumerate();
+            let points: Vec<_> = points.map(|(ix, held)| held.map(|it| edges(ix, it))).collect();
+            area(&points, self.scale, self.height)
+        };
+        let known = allocated.iter().flatten().count();
+        let mean = |values: &[Option<f64>]| {
+            let n = u32::try_from(known).unwrap_or(u32::MAX).max(1);
+            figure(values.iter().flatten().sum::<f64>() / f64::from(n))
+        };
+        let mut text = format!("mean {} allocated, {} busy", mean(allocated), mean(busy));
+        if has_waiting {
+            text += &format!(", {} waited for", mean(waiting));
+            let last = guaranteed.iter().flatten().next_back();
+            text += &last.map(|it| format!(", {} guaranteed", figure(*it))).unwrap_or_default();
+        }
+        let mut plot = self.plot(name, &text);
+        plot = plot.with("busy", between(&|ix, held| (0.0, busy_at(ix).min(held))));
+        plot = plot.with("idle", between(&|ix, held| (busy_at(ix).min(held), held)));
+        if has_waiting {
+            plot = plot.with("wait", between(&|ix, held| (held, held + waits_at(ix))));
+        }
+        plot = plot.with("guarantee", line(guaranteed, self.scale, self.height));
+        let values = allocated.iter().enumerate().map(|(ix, held)| {
+            let held = (*held)?;
+            let busy = busy_at(ix).min(held);
+            let waits = if has_waiting { waits_at(ix) } else { 0.0 };
+            let waits =
+                if waits > 0.0 { format!(", {waits:.1} waited for") } else { String::new() };
+            Some(format!("{busy:.1} busy, {:.1} idle{waits}", held - busy))
+        });
+        let plot = plot.valued(values);
+        Chart { name: name.to_owned(), text, plot }
+    }
+
+    /// The GPUs that jobs wait for.
+    fn waiting(&self, name: &str) -> Chart {
+        let UsagePoints { waiting, .. } = self.points;
+        let most = waiting.iter().flatten().copied().fold(0.0, f64::max);
+        let last = waiting.iter().flatten().next_back().copied().unwrap_or(0.0);
+        let short = |gpus: f64| Unit::Gpus.text(gpus);
+        let text = format!("{} now, at most {}", short(last), short(most));
+        let points: Vec<_> = waiting.iter().map(|value| value.map(|it| (0.0, it))).collect();
+        let plot = self.plot(name, &text).with("wait", area(&points, self.scale, self.height));
+        let plot = plot.valued(waiting.iter().map(|value| value.map(short)));
+        Chart { name: name.to_owned(), text, plot }
+    }
 }

@@ -1,16 +1,16 @@
 //! The chart of the plan: running jobs until their expected end, and waiting jobs from their
 //! expected start, on one time axis. Numbers are thousandths of the width.
 
+use std::fmt::Write as _;
+
 use askama::Template;
 use gpool_wire::{Job, Time};
 
-use crate::jobs::limit;
-use crate::text::{label_width, span, until};
+use crate::jobs::{limit, soon};
+use crate::text::{span, until};
 
 /// The width of the chart.
 const WIDTH: u64 = 1000;
-/// The height of a row.
-const ROW: usize = 26;
 /// Times later than this are at the right edge.
 const LONGEST_S: u64 = 7 * 86_400;
 /// More rows than this of each kind are not drawn.
@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 24;
 const STEPS: [u64; 13] =
     [10, 60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800];
 /// Most marks.
-const TICKS_MAX: u64 = 8;
+const TICKS_MAX: u64 = 6;
 
 /// The row of a job.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct Row {
     pub job: String,
     pub label: String,
     pub text: String,
-    pub y: usize,
-    /// `run`, or `plan` for a job that has not started.
+    pub detail: String,
+    /// `busy`, or `wait` for a job that has not started.
     pub style: &'static str,
     pub from: u64,
     pub width: u64,
@@ -43,11 +43,13 @@ pub struct Row {
 #[template(path = "part/gantt.html")]
 pub struct Gantt {
     pub rows: Vec<Row>,
-    /// Positions with the time from now.
-    pub ticks: Vec<(u64, String)>,
-    /// The width of the labels.
-    pub left: usize,
-    pub height: usize,
+    /// Places in percent with the time from now, and classes.
+    pub ticks: Vec<(String, String, &'static str)>,
+    /// The lines of the marks in each row.
+    pub grid: String,
+    pub has_running: bool,
+    /// The text without rows.
+    pub empty: &'static str,
 }
 
 impl Gantt {
@@ -69,20 +71,34 @@ impl Gantt {
         let place = |seconds: u64| seconds.min(all) * WIDTH / all;
         let runs = running.iter().map(|(job, ends)| run(job, *ends, place));
         let plans = planned.iter().filter_map(|job| plan(job, now, place));
-        let mut rows: Vec<Row> = runs.chain(plans).collect();
-        for (ix, row) in rows.iter_mut().enumerate() {
-            row.y = ix * ROW + 28;
-        }
-        let height = rows.len() * ROW + 32;
-        let left = label_width(rows.iter().map(|row| row.label.as_str()));
-        Self { rows, ticks: ticks(all), left, height }
+        let rows: Vec<Row> = runs.chain(plans).collect();
+        let (ticks, grid) = ticks(all);
+        let empty = match waiting.is_empty() {
+            true => "No job waits: a new job can start at once.",
+            false => "No waiting job has an expected start yet.",
+        };
+        let has_running = rows.iter().any(|row| row.style == "busy");
+        Self { rows, ticks, grid, has_running, empty }
     }
 }
 
-fn ticks(all: u64) -> Vec<(u64, String)> {
+/// The marks of the time axis, and their lines.
+fn ticks(all: u64) -> (Vec<(String, String, &'static str)>, String) {
     let step = STEPS.into_iter().find(|step| all / step <= TICKS_MAX).unwrap_or(STEPS[12]);
-    let label = |at: u64| if at == 0 { "now".to_owned() } else { span(at) };
-    (0..=all / step).map(|n| (n * step * WIDTH / all, label(n * step))).collect()
+    let mut grid = String::new();
+    let mark = |n: u64| {
+        let at = n * step * WIDTH / all;
+        let text = if n == 0 { "now".to_owned() } else { span(n * step) };
+        let class = match at {
+            0..40 => "first",
+            961.. => "last",
+            _ => "",
+        };
+        // Writing into a string can't fail.
+        let _ = write!(grid, "M{at} 0v18");
+        (format!("{}.{}", at / 10, at % 10), text, class)
+    };
+    ((0..=all / step).map(mark).collect(), grid)
 }
 
 /// The ends of a job in seconds from now, or from its start.
@@ -131,8 +147,9 @@ fn run(job: &Job, ends: Ends, place: impl Fn(u64) -> u64) -> Row {
     let text = format!("{}{}, {most}", job.state.as_str(), expected.unwrap_or_default());
     let width = ends.first().map_or(WIDTH, &place).max(3);
     let limit = ends.rest(0, &place);
+    let detail = ends.first().map_or_else(String::new, |left| format!("ends in {}", span(left)));
     let (job, label) = (job.id.clone(), label(job));
-    Row { job, label, text, y: 0, style: "run", from: 0, width, limit, range: None }
+    Row { job, label, text, detail, style: "busy", from: 0, width, limit, range: None }
 }
 
 fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
@@ -149,9 +166,9 @@ fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
     Some(Row {
         job: job.id.clone(),
         label: label(job),
+        detail: soon(eta.p50?, now),
         text,
-        y: 0,
-        style: "plan",
+        style: "wait",
         from,
         width: end.saturating_sub(from).max(3),
         limit: ends.rest(at, &place),

@@ -1,14 +1,25 @@
-//! The first answers of the Overview: next start, longest wait, idle GPUs, faults.
+//! The first answers of the Overview: free GPUs, the user's jobs, next start, longest wait, waste,
+//! cost, failures, faults, reservations.
+
+use std::collections::BTreeMap;
 
 use gpool_model::JobKind;
 use gpool_model::device::DeviceState;
-use gpool_wire::{Gpu, Job, Status, Time};
+use gpool_model::job::JobState;
+use gpool_wire::cost::CostRow;
+use gpool_wire::{Gpu, Job, Time};
 
+use crate::cost::totals;
 use crate::jobs::{soon, surely};
-use crate::text::{span, state, until};
+use crate::overview::Overview;
+use crate::text::{ago, figure, percent, span, state, until};
 
 /// More places than this are not named.
 const NAMED_MAX: usize = 3;
+/// Reservations that begin later are not soon.
+const SOON_S: u64 = 7 * 86_400;
+/// Less idle GPU time than this is not worth a name, in hours.
+const IDLE_MIN: f64 = 0.01;
 
 /// An answer.
 #[derive(Debug, Clone, Default)]
@@ -18,25 +29,44 @@ pub struct Answer {
     pub style: &'static str,
     /// The answer in a few words.
     pub short: String,
-    /// The job that it is about, and its name.
-    pub job: Option<String>,
+    /// The page that it is about, and its name.
+    pub href: String,
     pub name: String,
     pub more: String,
 }
 
-/// The four answers.
-pub fn answers(
-    gpus: &[Gpu],
-    waiting: &[Job],
-    n_waiting: u64,
-    status: &Status,
-    now: Time,
-) -> [Answer; 4] {
-    [
+impl Answer {
+    fn new(title: &'static str, style: &'static str, short: impl Into<String>) -> Self {
+        Self { title, style, short: short.into(), ..Self::default() }
+    }
+
+    fn about(self, href: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { href: href.into(), name: name.into(), ..self }
+    }
+
+    fn and(self, more: impl Into<String>) -> Self {
+        Self { more: more.into(), ..self }
+    }
+
+    fn of_job(self, job: &Job) -> Self {
+        self.about(format!("/jobs/{}", job.id), name(job))
+    }
+}
+
+/// All answers.
+pub fn answers(overview: &Overview<'_>, n_waiting: u64) -> Vec<Answer> {
+    let Overview { gpus, waiting, now, .. } = *overview;
+    vec![
+        free(gpus),
+        own(overview.own, now),
         next_start(waiting, now),
         longest_wait(waiting, n_waiting, now),
         waste(gpus, now),
-        faults(gpus, status),
+        most_idle(overview),
+        cost(overview),
+        failed(overview.failed, now),
+        faults(overview),
+        reserved(overview),
     ]
 }
 
@@ -45,8 +75,50 @@ fn name(job: &Job) -> String {
     format!("{} {name}", job.id)
 }
 
-fn n_gpus(n: usize) -> String {
-    format!("{n} GPU{}", if n == 1 { "" } else { "s" })
+fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The first texts, and the number of the others.
+fn named(mut all: Vec<String>) -> String {
+    let n_more = all.len().saturating_sub(NAMED_MAX);
+    all.truncate(NAMED_MAX);
+    let more = if n_more > 0 { format!("; {n_more} more") } else { String::new() };
+    all.join("; ") + &more
+}
+
+fn free(gpus: &[Gpu]) -> Answer {
+    let mut places = BTreeMap::<(&str, &str), usize>::new();
+    for gpu in gpus.iter().filter(|gpu| gpu.state == DeviceState::Free) {
+        *places.entry((&gpu.model_short, &gpu.node)).or_default() += 1;
+    }
+    let n: usize = places.values().sum();
+    let mut places: Vec<_> = places.into_iter().collect();
+    // The largest places first: a job of several GPUs needs them together.
+    places.sort_by_key(|(place, n)| (std::cmp::Reverse(*n), *place));
+    let places = places.into_iter().map(|((model, node), n)| format!("{n} {model} on {node}"));
+    let style = if n > 0 { "free" } else { "soft" };
+    let short = if n > 0 { count(n, "GPU") } else { "no GPU".to_owned() };
+    Answer::new("Free", style, short).and(named(places.collect()))
+}
+
+fn own(own: &[Job], now: Time) -> Answer {
+    let title = "Your jobs";
+    let is_waiting =
+        |job: &&Job| matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
+    let n_waiting = own.iter().filter(is_waiting).count();
+    let starts = own.iter().filter(is_waiting);
+    let starts = starts.filter_map(|job| Some((job.eta.as_ref()?.p50?, job)));
+    let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
+    if own.is_empty() {
+        return Answer::new(title, "soft", "none").about("/submit", "Submit a job");
+    }
+    let short = format!("{} running, {n_waiting} waiting", own.len() - n_waiting);
+    let answer = Answer::new(title, "busy", short);
+    match next {
+        Some((at, job)) => answer.of_job(job).and(format!("starts {}", soon(at, now))),
+        None => answer,
+    }
 }
 
 fn next_start(waiting: &[Job], now: Time) -> Answer {
@@ -54,17 +126,17 @@ fn next_start(waiting: &[Job], now: Time) -> Answer {
     let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
     let title = "Next start";
     let Some((at, job)) = next else {
-        let short = match waiting.is_empty() {
-            true => "nothing waits",
-            false => "not known yet",
-        };
-        return Answer { title, style: "soft", short: short.to_owned(), ..Answer::default() };
+        let is_empty = waiting.is_empty();
+        return Answer::new(
+            title,
+            "soft",
+            if is_empty { "nothing waits" } else { "not known yet" },
+        );
     };
     let noun = if job.gpus == "1" { "GPU" } else { "GPUs" };
     let surely = surely(job, at, now).map(|it| format!(". {it}")).unwrap_or_default();
     let more = format!("of {}, {} {noun}{surely}", job.user, job.gpus);
-    let short = soon(at, now);
-    Answer { title, style: "busy", short, job: Some(job.id.clone()), name: name(job), more }
+    Answer::new(title, "wait", soon(at, now)).of_job(job).and(more)
 }
 
 /// Held jobs wait for a user, not for GPUs, and arrays at their own limit for their elements.
@@ -79,18 +151,12 @@ fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> Answer {
             0 => "no job waits".to_owned(),
             n => format!("{n} held, later or at their limit"),
         };
-        return Answer { title, style: "free", short, ..Answer::default() };
+        return Answer::new(title, "free", short);
     };
     let reason = job.reasons.iter().find(|it| it.blocking).or_else(|| job.reasons.first());
     let reason = reason.map(|it| format!(". {}", it.text)).unwrap_or_default();
-    Answer {
-        title,
-        style: "soft",
-        short: span(until(now, job.submitted_at)),
-        job: Some(job.id.clone()),
-        name: name(job),
-        more: format!("of {}{reason}", job.user),
-    }
+    let waited = span(until(now, job.submitted_at));
+    Answer::new(title, "wait", waited).of_job(job).and(format!("of {}{reason}", job.user))
 }
 
 fn waste(gpus: &[Gpu], now: Time) -> Answer {
@@ -105,24 +171,82 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
         (0, _) => {
             let usual = span(JobKind::IDLE_AFTER.get() / 1000);
             let more = format!("Idle: not used for {usual}, or the job's --idle-after.");
-            Answer { title, style: "free", short: "no GPU".to_owned(), more, ..Answer::default() }
+            Answer::new(title, "free", "no GPU").and(more)
         }
-        (n, longest) => Answer {
-            title,
-            style: "idle",
-            short: n_gpus(n),
-            job: longest.map(|(idle, _)| idle.job.clone()),
-            name: longest.map(|(idle, _)| format!("job {}", idle.job)).unwrap_or_default(),
-            more: longest.map_or_else(String::new, |(idle, gpu)| {
-                let user = gpu.user.as_deref().map(|it| format!("of {it} ")).unwrap_or_default();
-                format!("{user}for {}", span(until(now, idle.since)))
-            }),
-        },
+        (n, None) => Answer::new(title, "idle", count(n, "GPU")),
+        (n, Some((idle, gpu))) => {
+            let user = gpu.user.as_deref().map(|it| format!("of {it} ")).unwrap_or_default();
+            Answer::new(title, "idle", count(n, "GPU"))
+                .about(format!("/jobs/{}", idle.job), format!("job {}", idle.job))
+                .and(format!("{user}for {}", span(until(now, idle.since))))
+        }
     }
 }
 
-/// What does not work.
-fn faults(gpus: &[Gpu], status: &Status) -> Answer {
+/// The user with most idle GPU time.
+fn most_idle(overview: &Overview<'_>) -> Answer {
+    let title = "Most idle in 7 days";
+    let idle = overview.users.iter().filter(|row| !row.is_rest && !row.is_outside);
+    let idle = idle.filter_map(|row| Some((row.idle_gpu_hours()?, row)));
+    let idle = idle.filter(|(hours, _)| *hours >= IDLE_MIN);
+    let Some((hours, row)) = idle.max_by(|(one, _), (other, _)| one.total_cmp(other)) else {
+        return Answer::new(title, "free", "no user");
+    };
+    let part = percent(hours / row.measured_gpu_hours.max(hours));
+    let more = format!("{} idle GPU-hours, {part} % of the GPU time of this user", figure(hours));
+    let user = row.user.clone().unwrap_or_default();
+    Answer::new(title, "idle", user).about("/usage?by=user&sort=-idle", "Usage").and(more)
+}
+
+fn cost(overview: &Overview<'_>) -> Answer {
+    let title = "Cost this month";
+    let rows: Vec<&CostRow> = overview.cost.iter().collect();
+    let priced = totals(&rows).into_iter().filter(|row| !row.cost.currency.is_empty());
+    let priced: Vec<CostRow> = priced.collect();
+    if priced.is_empty() {
+        return Answer::new(title, "soft", "no prices").about("/cost?range=month", "Cost");
+    }
+    let money = |row: &CostRow| format!("{:.2} {}", row.cost.cost, row.cost.currency);
+    let sums: Vec<String> = priced.iter().map(money).collect();
+    let idle = |row: &CostRow| {
+        let idle = row.cost.idle_cost?;
+        (row.cost.cost > 0.0).then(|| format!("{} % idle", percent(idle / row.cost.cost)))
+    };
+    let short = overview.budgets.iter().filter(|budget| budget.state != "ok");
+    let budgets: Vec<String> = short
+        .map(|it| {
+            format!(
+                "budget of {} {}",
+                it.name,
+                if it.state == "warn" { "nearly used up" } else { "used up" }
+            )
+        })
+        .collect();
+    let style = if budgets.is_empty() { "soft" } else { "idle" };
+    let more: Vec<String> = priced.iter().filter_map(idle).take(1).chain(budgets).collect();
+    Answer::new(title, style, sums.join(" + ")).about("/cost?range=month", "Cost").and(named(more))
+}
+
+fn failed(failed: &[Job], now: Time) -> Answer {
+    let title = "Failed in 24 h";
+    let Some(last) = failed.first() else { return Answer::new(title, "free", "no job") };
+    let when = last.ended_at.map(|at| ago(at, now)).unwrap_or_default();
+    let why = last.cause_text.clone();
+    let why = why.or_else(|| last.exit_code.map(|code| format!("exit {code}")));
+    let why = why.map(|it| format!(": {it}")).unwrap_or_default();
+    let n = match failed.len() {
+        n if n >= FAILED_MAX => format!("{n} jobs or more"),
+        n => count(n, "job"),
+    };
+    Answer::new(title, "out", n).of_job(last).and(format!("of {}, {when}{why}", last.user))
+}
+
+/// Failed jobs that are counted.
+pub const FAILED_MAX: usize = 100;
+
+/// What does not work, or gets no new jobs.
+fn faults(overview: &Overview<'_>) -> Answer {
+    let Overview { gpus, status, nodes, .. } = *overview;
     let mut all = Vec::new();
     let away = status.nodes.saturating_sub(status.nodes_connected);
     if away > 0 {
@@ -137,13 +261,49 @@ fn faults(gpus: &[Gpu], status: &Status) -> Answer {
     });
     all.extend(described);
     all.extend(status.usage_fault.clone());
-    let (style, short) = match all.len() {
-        0 => ("free", "no GPU, no node".to_owned()),
-        1 => ("out", "1 fault".to_owned()),
-        n => ("out", format!("{n} faults")),
+    let n_faults = all.len();
+    let drained = nodes.iter().filter_map(|node| Some((node, node.drain.as_ref()?)));
+    let drained = drained.map(|(node, drain)| format!("{} drained: {}", node.name, drain.reason));
+    let parts = nodes.iter().filter(|node| node.drain.is_none() && node.n_gpus_drained > 0);
+    let parts = parts.map(|node| {
+        let n = usize::try_from(node.n_gpus_drained).unwrap_or(usize::MAX);
+        format!("{} drained on {}", count(n, "GPU"), node.name)
+    });
+    all.extend(drained.chain(parts));
+    let n_drained = all.len() - n_faults;
+    let (style, short) = match (n_faults, n_drained) {
+        (0, 0) => ("free", "no GPU, no node".to_owned()),
+        (0, n) => ("idle", format!("{n} drained")),
+        (n, 0) => ("out", count(n, "fault")),
+        (n, drained) => ("out", format!("{}, {drained} drained", count(n, "fault"))),
     };
-    let n_more = all.len().saturating_sub(NAMED_MAX);
-    all.truncate(NAMED_MAX);
-    let more = if n_more > 0 { format!("; {n_more} more") } else { String::new() };
-    Answer { title: "Broken", style, short, more: all.join("; ") + &more, ..Answer::default() }
+    Answer::new("Broken or drained", style, short).and(named(all))
+}
+
+fn reserved(overview: &Overview<'_>) -> Answer {
+    let title = "Reserved soon";
+    let now = overview.now;
+    let soon = overview.reservations.iter().filter(|it| until(it.from, now) < SOON_S);
+    let soon: Vec<_> = soon.collect();
+    let Some(first) = soon.first() else { return Answer::new(title, "free", "nothing in 7 days") };
+    let texts = soon.iter().map(|it| {
+        let n = it.gpus.len();
+        let gpus = (n > 0).then(|| count(n, "GPU"));
+        let what: Vec<String> = it.nodes.iter().cloned().chain(gpus).collect();
+        let whom = match &it.beneficiary {
+            Some(name) => format!("for {name}"),
+            None => "maintenance".to_owned(),
+        };
+        let when = match until(it.from, now) {
+            0 => "now".to_owned(),
+            seconds => format!("in {}", span(seconds)),
+        };
+        format!("{} {whom} {when}", what.join(", "))
+    });
+    let short = match until(first.from, now) {
+        0 => "now".to_owned(),
+        seconds => format!("in {}", span(seconds)),
+    };
+    let answer = Answer::new(title, "idle", short).about("/reservations", first.name.clone());
+    answer.and(named(texts.collect()))
 }

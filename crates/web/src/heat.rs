@@ -4,19 +4,13 @@ use std::fmt::Write as _;
 
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 
-use crate::text::{label_width, span};
+use crate::plot::Times;
 
-/// The width of all cells.
+/// The width of all cells, and their height.
 const WIDTH: usize = 1000;
-/// The height of a row, and of its cells.
-const ROW: usize = 24;
 const CELL: usize = 18;
 /// More rows than this are not drawn.
 const ROWS_MAX: usize = 64;
-/// Distances of the marks on the time axis, in seconds, and most marks.
-const STEPS: [u64; 9] =
-    [60, 600, 3600, 3 * 3600, 6 * 3600, 86_400, 2 * 86_400, 5 * 86_400, 10 * 86_400];
-const TICKS_MAX: u64 = 8;
 /// Steps of the color scale.
 const N_COLORS: usize = 5;
 /// The color of devices that are allocated and not used.
@@ -24,7 +18,7 @@ const IDLE: usize = N_COLORS;
 /// Below this utilization an allocated device is idle.
 const UNUSED: f64 = 0.01;
 /// The classes of the colors, for the style sheet.
-const CLASSES: [&str; N_COLORS + 1] = ["u0", "u1", "u2", "u3", "u4", "held"];
+const CLASSES: [&str; N_COLORS + 1] = ["u0", "u1", "u2", "u3", "u4", "idle"];
 
 /// A row.
 #[derive(Debug, Clone)]
@@ -33,18 +27,14 @@ pub struct Row {
     pub text: String,
     /// Class and path of the cells of one color.
     pub cells: Vec<(&'static str, String)>,
-    pub text_y: usize,
 }
 
 /// The heat map.
 #[derive(Debug, Clone, Default)]
 pub struct Heat {
     pub rows: Vec<Row>,
-    /// Positions with the time before the end.
-    pub ticks: Vec<(u64, String)>,
-    /// The width of the names.
-    pub left: usize,
-    pub height: usize,
+    /// Places in percent with the time before the end, and classes.
+    pub ticks: Vec<(String, String, &'static str)>,
     pub n_hidden: usize,
 }
 
@@ -55,44 +45,39 @@ impl Heat {
             |it: &&GpuPoints| it.utilization.iter().chain(&it.allocated).any(Option::is_some);
         let known: Vec<&GpuPoints> = history.gpus.iter().filter(known).collect();
         let n_hidden = known.len().saturating_sub(ROWS_MAX);
-        let rows: Vec<Row> =
-            known.into_iter().take(ROWS_MAX).enumerate().map(|(ix, it)| row(ix, it)).collect();
+        // Time before the first measurement is not drawn.
+        let first = |it: &&GpuPoints| {
+            let utilization = it.utilization.iter().position(Option::is_some);
+            let allocated = it.allocated.iter().position(Option::is_some);
+            utilization.into_iter().chain(allocated).min()
+        };
+        let skipped = known.iter().filter_map(first).min().unwrap_or(0);
+        let rows: Vec<Row> = known.into_iter().take(ROWS_MAX).map(|it| row(it, skipped)).collect();
         let n_points = history.gpus.iter().map(|it| it.utilization.len()).max().unwrap_or(0);
-        let ticks = ticks(n_points as u64 * history.step_s);
-        let left = label_width(rows.iter().map(|row| row.name.as_str()));
-        Self { ticks, left, height: rows.len() * ROW, rows, n_hidden }
+        let n_points = n_points.saturating_sub(skipped);
+        let (start_ms, step_ms) = (history.start.0.get(), 1000 * history.step_s);
+        let ticks = Times { start_ms, step_ms, n_points, is_live: true }.marks();
+        Self { ticks, rows, n_hidden }
     }
 }
 
-/// Marks from the end backwards, for a range of this many seconds.
-fn ticks(all: u64) -> Vec<(u64, String)> {
-    let step = STEPS.into_iter().find(|step| all / step <= TICKS_MAX);
-    let Some(step) = step.filter(|_| all > 0) else { return Vec::new() };
-    let width = WIDTH as u64;
-    let tick = |ago: u64| {
-        let label = if ago == 0 { "now".to_owned() } else { format!("−{}", span(ago)) };
-        (width - ago * width / all, label)
-    };
-    (0..=all / step).map(|n| tick(n * step)).collect()
-}
-
-fn row(ix: usize, points: &GpuPoints) -> Row {
+fn row(points: &GpuPoints, skipped: usize) -> Row {
     let mut paths: [String; N_COLORS + 1] = Default::default();
-    let colors: Vec<Option<usize>> = colors(points).collect();
+    let colors: Vec<Option<usize>> = colors(points).skip(skipped).collect();
     let (mut at, n) = (0, colors.len().max(1));
     // Neighbors of one color are one cell.
     for run in colors.chunk_by(|one, next| one == next) {
         let (from, to) = (at * WIDTH / n, (at + run.len()) * WIDTH / n);
         at += run.len();
         if let Some(color) = run[0] {
-            let (width, y) = (to - from, ix * ROW);
+            let width = to - from;
             // Writing into a string can't fail.
-            let _ = write!(paths[color], "M{from} {y}h{width}v{CELL}h-{width}z");
+            let _ = write!(paths[color], "M{from} 0h{width}v{CELL}h-{width}z");
         }
     }
     let cells = CLASSES.into_iter().zip(paths).filter(|(_, path)| !path.is_empty()).collect();
     let name = format!("{}:{}", points.node, points.index);
-    Row { name, text: text(points), cells, text_y: ix * ROW + 14 }
+    Row { name, text: text(points), cells }
 }
 
 fn colors(points: &GpuPoints) -> impl Iterator<Item = Option<usize>> {

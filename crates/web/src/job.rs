@@ -1,6 +1,8 @@
 //! The page of a job: its state, why it waits, its GPUs, its output and its events. An array has
 //! its elements instead of output.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use gpool_model::verb::JobVerb;
 use gpool_wire::cost::Cost;
@@ -8,16 +10,21 @@ use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::usage::GpuHistory;
-use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Report, Time};
+use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Reason, Report, Time, Why};
 
 use crate::frame::Frame;
-use crate::jobs::{Table, limit, style};
+use crate::jobs::{Table, limit, soon, style};
 use crate::lines::{self, Group};
 use crate::text::{ago, gib, percent, places, span, until};
-use crate::{spec, written};
+use crate::written;
 
 /// More events than this are not shown; the last ones are.
 const EVENTS_MAX: usize = 200;
+/// Most reasons, jobs with GPUs, their places, and changes that help.
+const REASONS_MAX: usize = 20;
+const HOLDERS_MAX: usize = 12;
+const PLACES_MAX: usize = 8;
+const HELPS_MAX: usize = 5;
 /// The verbs with a button, and whether the button asks again.
 const VERBS: [(JobVerb, &str); 6] = [
     (JobVerb::Hold, "Hold"),
@@ -35,6 +42,8 @@ pub struct JobPage<'a> {
     pub frame: Frame<'a>,
     /// The job with its use.
     pub report: &'a Report,
+    /// Why it waits, and what would help; for a waiting job.
+    pub why: Option<&'a Why>,
     /// Its events, oldest first.
     pub events: &'a [JobEvent],
     /// The end of its output; `Err` says why it is not shown.
@@ -84,10 +93,12 @@ struct Page<'a> {
     verbs: Vec<(&'static str, &'static str)>,
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
+    why: Explained<'a>,
     groups: Vec<Group>,
     used: Vec<Used>,
     notes: Vec<String>,
-    command: String,
+    can_retry: bool,
+    nothing_used: &'static str,
     events: Vec<Event<'a>>,
     n_earlier: usize,
     output: String,
@@ -112,11 +123,13 @@ impl JobPage<'_> {
             style: style(job.state),
             verbs: verbs.collect(),
             rows: rows(job, self.now),
-            reasons: job.reasons.iter().map(|reason| reason.text.as_str()).collect(),
+            reasons: reasons(self.why.map_or(&job.reasons, |why| &why.reasons)),
+            why: self.why.map(|why| explained(why, self.now)).unwrap_or_default(),
             groups: self.groups(job),
             used: used(report),
             notes: notes(report),
-            command: if job.private { String::new() } else { spec::command(job) },
+            can_retry: !job.private && job.state.is_end() && job.can_retry != Some(false),
+            nothing_used: nothing_used(job),
             events: events[n_earlier..].iter().rev().map(|it| self.event(it)).collect(),
             n_earlier,
             output: output.map(readable).unwrap_or_default(),
@@ -129,7 +142,7 @@ impl JobPage<'_> {
 
     fn groups(&self, job: &Job) -> Vec<Group> {
         let gpus = lines::of_gpus(job, self.gpus, self.history, self.events, self.now);
-        let hosts = lines::of_hosts(self.over_time, self.events);
+        let hosts = lines::of_hosts(job, self.over_time, self.events);
         [gpus, hosts].into_iter().filter(|group| !group.charts.is_empty()).collect()
     }
 
@@ -162,6 +175,83 @@ impl JobPage<'_> {
     }
 }
 
+/// Why a job waits, beside its reasons.
+#[derive(Default)]
+struct Explained<'a> {
+    /// Its place in the queue, and its expected start.
+    facts: Vec<String>,
+    /// The jobs that have the GPUs that it could use.
+    holders: Vec<Holder<'a>>,
+    n_more_holders: usize,
+    /// Changes with which it would start sooner: what, when, and the flags or the command.
+    helps: Vec<(&'a str, String, &'a str)>,
+}
+
+/// A job with GPUs that another job waits for.
+struct Holder<'a> {
+    job: &'a str,
+    user: &'a str,
+    places: String,
+    until: String,
+}
+
+/// The reasons that block a job; all, if none blocks it alone.
+fn reasons(all: &[Reason]) -> Vec<&str> {
+    let some_block = all.iter().any(|reason| reason.blocking);
+    let shown = all.iter().filter(|reason| reason.blocking || !some_block);
+    shown.map(|reason| reason.text.as_str()).take(REASONS_MAX).collect()
+}
+
+fn explained(why: &Why, now: Time) -> Explained<'_> {
+    let mut facts = Vec::new();
+    if let Some(place) = why.place.as_ref().filter(|place| place.n_ahead > 0) {
+        let jobs = if place.n_ahead == 1 { "job is" } else { "jobs are" };
+        facts.push(format!("{} {jobs} before it in the queue.", place.n_ahead));
+    }
+    let start = why.eta.as_ref().and_then(|eta| eta.p50);
+    facts.extend(start.map(|at| format!("It is expected to start {}.", soon(at, now))));
+    facts.extend(why.eta_missing.as_ref().map(|text| format!("Its start is not known: {text}.")));
+    let mut held = BTreeMap::<(&str, &str), (Vec<String>, Option<Time>)>::new();
+    for node in &why.nodes {
+        for device in node.devices.iter().filter(|device| device.matches) {
+            let (Some(job), user) = (&device.job, device.user.as_deref()) else { continue };
+            let entry = held.entry((job, user.unwrap_or_default())).or_default();
+            entry.0.push(format!("{}:{}", node.name, device.index));
+            entry.1 = entry.1.max(device.until);
+        }
+    }
+    let mut holders: Vec<_> = held.into_iter().collect();
+    // Those that end first are first; those without an end are last.
+    holders.sort_by_key(|((job, _), (_, until))| (until.is_none(), *until, *job));
+    let n_more_holders = holders.len().saturating_sub(HOLDERS_MAX);
+    let holder = |((job, user), (mut places, end)): ((_, _), (Vec<String>, Option<Time>))| {
+        let n_more = places.len().saturating_sub(PLACES_MAX);
+        places.truncate(PLACES_MAX);
+        let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+        let until = end.map_or_else(|| "not known".to_owned(), |at| soon(at, now));
+        Holder { job, user, places: places.join(" ") + &more, until }
+    };
+    let helps = why.alternatives.iter().filter(|it| it.helps).map(|it| {
+        let start = it.eta.as_ref().and_then(|eta| eta.p50);
+        let start = start.map_or_else(String::new, |at| format!("starts {}", soon(at, now)));
+        (it.text.as_str(), start, it.flags.as_str())
+    });
+    let helps = helps.take(HELPS_MAX).collect();
+    let holders = holders.into_iter().take(HOLDERS_MAX).map(holder).collect();
+    Explained { facts, holders, n_more_holders, helps }
+}
+
+/// Why nothing is known of the use.
+pub fn nothing_used(job: &Job) -> &'static str {
+    match () {
+        () if job.array.is_some() => "Each element has its own use.",
+        () if job.started_at.is_none() && job.state.is_end() => "The job never started.",
+        () if job.started_at.is_none() => "Nothing is measured before the job starts.",
+        () if job.state.is_end() => "Nothing was measured: the job was too short, or used no GPU.",
+        () => "Parts of the request are known after the end.",
+    }
+}
+
 /// The facts about a job, with their labels.
 pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
     let ago = |at: Time| format!("{} ({})", ago(at, now), at.short());
@@ -174,12 +264,16 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
         ("GPUs", Some(job.gpus.clone())),
         ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
         ("Priority", Some(job.priority.to_string())),
-        ("Time limit", limit(job).map(span)),
+        (
+            "Time limit",
+            limit(job).map(|it| span(it) + if job.array.is_some() { " each" } else { "" }),
+        ),
         ("Submitted", Some(ago(job.submitted_at))),
         ("Expected start", start.map(|at| format!("in {}", span(until(at, now))))),
         ("Started", job.started_at.map(ago)),
         ("Idle", job.idle_since.map(|at| format!("for {}", span(until(now, at))))),
         ("Ended", job.ended_at.map(ago)),
+        ("Ran", ran(job)),
         ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
         ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
         ("Exit code", job.exit_code.map(|code| code.to_string())),
@@ -195,6 +289,12 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
         _ => ("Disk", text),
     });
     all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
+}
+
+/// The time from the start to the end, for a job without elements.
+fn ran(job: &Job) -> Option<String> {
+    let (start, end) = (job.started_at?, job.ended_at.filter(|_| job.array.is_none())?);
+    Some(span(until(end, start)))
 }
 
 /// The measured parts of the request.

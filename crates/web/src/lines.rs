@@ -4,24 +4,20 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use gpool_model::{Bytes, Millis};
+use gpool_model::Millis;
 use gpool_wire::job_metrics::{self, JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 use gpool_wire::{Gpu, Job, JobEvent, Time};
 
+use crate::plot::{Mark, Plot, SMALL, Scale, Times, Unit, area, line, whole};
 use crate::text::{gib, percent, span, until};
 
-/// The size of a chart.
-pub const WIDTH: usize = 600;
-pub const HEIGHT: f64 = 48.0;
 /// More devices than this are not drawn.
 const CHARTS_MAX: usize = 16;
 /// Below this utilization a device is idle.
 const UNUSED: f64 = 0.01;
-/// Bytes of a GiB.
-const GIB: f64 = 1_073_741_824.0;
-/// Events closer than this are one mark.
-const NEAR: u64 = 4;
+/// Events closer than this are one mark, in thousandths of the width.
+const NEAR: u64 = 7;
 
 /// The charts of a device.
 #[derive(Debug, Clone)]
@@ -37,34 +33,55 @@ pub struct Group {
     pub id: &'static str,
     pub title: &'static str,
     pub has_csv: bool,
-    /// The time of the first point, and between two points, in milliseconds.
-    pub start_ms: u64,
-    pub step_ms: u64,
     pub charts: Vec<Chart>,
-    pub marks: Vec<Mark>,
+    pub has_marks: bool,
 }
 
 /// One series of a device or job.
 #[derive(Debug, Clone)]
 pub struct Line {
     pub what: String,
-    pub style: &'static str,
-    /// The measured areas as one path.
-    pub path: String,
     pub text: String,
-    /// The values for people, separated by commas: `cursor.js` shows one of them.
-    pub values: String,
-    pub unit: &'static str,
+    pub plot: Plot,
 }
 
-/// A unit after a number, and its part of the base unit.
-type Unit = (&'static str, f64);
+/// The times and the events of charts.
+struct Base<'a> {
+    times: Times,
+    marks: &'a [Mark],
+}
 
-/// An event at its place on the time axis.
-#[derive(Debug, Clone)]
-pub struct Mark {
-    pub x: u64,
-    pub text: String,
+/// A series with its name, its style and its measured values.
+struct Series<'a> {
+    what: &'a str,
+    class: &'static str,
+    values: &'a [Option<f64>],
+    unit: Unit,
+    /// The largest possible value.
+    most: Option<f64>,
+    text: Option<String>,
+}
+
+impl Base<'_> {
+    /// The line of a series; `None` if nothing was measured.
+    fn line(&self, of: &str, series: Series<'_>) -> Option<Line> {
+        let Series { what, class, values, unit, most, text } = series;
+        let text = text?;
+        let largest = values.iter().flatten().copied().fold(0.0, f64::max);
+        let scale = match most {
+            Some(most) => Scale::up_to(most, unit),
+            None => Scale::to(largest, unit),
+        };
+        let label = format!("{what} of {of}: {text}");
+        let points: Vec<_> = values.iter().map(|value| value.map(|it| (0.0, it))).collect();
+        let plot = Plot::new(label, SMALL, scale, self.times);
+        let plot = match class {
+            "metric" => plot.with(class, line(values, scale, SMALL)),
+            _ => plot.with(class, area(&points, scale, SMALL)),
+        };
+        let values = values.iter().map(|value| value.map(|it| unit.text(it)));
+        Some(Line { what: what.to_owned(), text, plot: plot.marked(self.marks).valued(values) })
+    }
 }
 
 /// The charts of a job's devices, with its events.
@@ -76,23 +93,37 @@ pub fn of_gpus(
     now: Time,
 ) -> Group {
     let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
+    let (start, step_s) = (history.start, history.step_s);
+    let marks = marks(events, start, step_s * n_points as u64);
+    let times = times(job, start, step_s, n_points);
+    let base = Base { times, marks: &marks };
     Group {
         id: "gpus",
         title: "GPUs over time",
-        has_csv: true,
-        start_ms: history.start.0.get(),
-        step_ms: 1000 * history.step_s,
-        charts: charts_of_gpus(job, gpus, history, now),
-        marks: marks(events, history.start, history.step_s * n_points as u64),
+        has_csv: !history.gpus.is_empty(),
+        charts: charts_of_gpus(job, gpus, history, now, &base),
+        has_marks: !marks.is_empty(),
     }
 }
 
+fn times(job: &Job, start: Time, step_s: u64, n_points: usize) -> Times {
+    let is_live = !job.state.is_end();
+    Times { start_ms: start.0.get(), step_ms: 1000 * step_s, n_points, is_live }
+}
+
 /// The devices of a job that has started, each with its charts.
-fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, now: Time) -> Vec<Chart> {
+fn charts_of_gpus(
+    job: &Job,
+    gpus: &[Gpu],
+    history: &GpuHistory,
+    now: Time,
+    base: &Base<'_>,
+) -> Vec<Chart> {
     // The first and the last point also have times outside the run.
     let run = job.started_at.unwrap_or(now)..job.ended_at.unwrap_or(now);
     let steps = Steps { start: history.start, step_s: history.step_s, run };
-    let uuids = job.placement.iter().flat_map(|task| &task.uuids);
+    // A part of a GPU has no chart of its own: the device's is that of all its jobs.
+    let whole = job.placement.iter().filter(|task| task.gpus.is_none());
     let chart = |uuid: &String| {
         let gpu = gpus.iter().find(|gpu| gpu.uuid == *uuid)?;
         let points = history.gpus.iter().find(|points| points.uuid == *uuid);
@@ -104,11 +135,11 @@ fn charts_of_gpus(job: &Job, gpus: &[Gpu], history: &GpuHistory, now: Time) -> V
             (Some(used), None) => format!("{used} % now"),
             (None, _) => "use not known".to_owned(),
         };
-        let lines = points.map(|it| lines(it, gpu, &steps)).unwrap_or_default();
         let name = format!("{}:{} {}", gpu.node, gpu.index, gpu.model_short);
+        let lines = points.map(|it| lines(&name, it, gpu, &steps, base)).unwrap_or_default();
         Some(Chart { name, now, lines })
     };
-    uuids.filter_map(chart).take(CHARTS_MAX).collect()
+    whole.flat_map(|task| &task.uuids).filter_map(chart).take(CHARTS_MAX).collect()
 }
 
 /// The times of points, and the run of their job.
@@ -128,7 +159,7 @@ impl Steps {
 }
 
 /// The measured series of a device.
-fn lines(points: &GpuPoints, gpu: &Gpu, steps: &Steps) -> Vec<Line> {
+fn lines(of: &str, points: &GpuPoints, gpu: &Gpu, steps: &Steps, base: &Base<'_>) -> Vec<Line> {
     #[expect(clippy::cast_precision_loss, reason = "the height of a chart")]
     let memory = gpu.memory_total as f64;
     let used = summary(&points.utilization).map(|(mean, _)| {
@@ -146,61 +177,57 @@ fn lines(points: &GpuPoints, gpu: &Gpu, steps: &Steps) -> Vec<Line> {
         format!("mean {mean}, at most {most} of {}", gib(gpu.memory_total))
     });
     let power = summary(&points.power);
-    let (most, power) = power.map_or((0.0, None), |(mean, most)| {
-        (most, Some(format!("mean {mean:.0} W, at most {most:.0} W")))
-    });
-    type One<'p> = (&'static str, &'static str, &'p [Option<f64>], f64, Option<String>, Unit);
-    let all: [One<'_>; 3] = [
-        ("Utilization", "used", &points.utilization, 1.0, used, (" %", 100.0)),
-        ("Memory", "memory", &points.memory_used, memory, held, (" GiB", 1.0 / GIB)),
-        ("Power", "power", &points.power, most, power, (" W", 1.0)),
+    let power = power.map(|(mean, most)| format!("mean {mean:.0} W, at most {most:.0} W"));
+    let series =
+        |what, class, values, unit, most, text| Series { what, class, values, unit, most, text };
+    let all = [
+        series("Utilization", "busy", &points.utilization[..], Unit::Percent, None, used),
+        series("Memory", "other", &points.memory_used, Unit::Bytes, Some(memory), held),
+        series("Power", "other", &points.power, Unit::Watts, None, power),
     ];
-    let line = |(what, style, values, most, text, (unit, factor)): One<'_>| {
-        let path = path(values, most);
-        let what = what.to_owned();
-        Some(Line { what, style, path, text: text?, values: numbers(values, factor), unit })
-    };
-    all.into_iter().filter_map(line).collect()
+    all.into_iter().filter_map(|it| base.line(of, it)).collect()
 }
 
-/// Values in a unit, as whole numbers separated by commas; nothing where none was measured.
-fn numbers(values: &[Option<f64>], factor: f64) -> String {
-    figures(values, &|value| format!("{:.0}", value * factor))
-}
-
-/// Values as people read them, separated by commas.
-fn figures(values: &[Option<f64>], figure: &dyn Fn(f64) -> String) -> String {
-    values.iter().map(|it| it.map_or_else(String::new, figure)).collect::<Vec<_>>().join(",")
-}
-
-/// The charts of a job's hosts and of the metrics that it reports, with its events.
-pub fn of_hosts(over_time: &JobMetrics, events: &[JobEvent]) -> Group {
+/// The charts of a job's hosts and of the metrics that it reports, with its events. A job with
+/// parts of GPUs has its own use of them here.
+pub fn of_hosts(job: &Job, over_time: &JobMetrics, events: &[JobEvent]) -> Group {
     let JobMetrics { start, step_s, cpu, .. } = over_time;
+    let n_points = cpu.len();
+    let marks = marks(events, *start, step_s * n_points as u64);
+    let base = Base { times: times(job, *start, *step_s, n_points), marks: &marks };
     Group {
         id: "hosts",
         title: "Hosts and metrics over time",
         has_csv: false,
-        start_ms: start.0.get(),
-        step_ms: 1000 * step_s,
-        charts: charts_of_hosts(over_time),
-        marks: marks(events, *start, step_s * cpu.len() as u64),
+        charts: charts_of_hosts(job, over_time, &base),
+        has_marks: !marks.is_empty(),
     }
 }
 
-fn charts_of_hosts(over_time: &JobMetrics) -> Vec<Chart> {
+fn charts_of_hosts(job: &Job, over_time: &JobMetrics, base: &Base<'_>) -> Vec<Chart> {
     let JobMetrics { cpu, memory, read, written, metrics, .. } = over_time;
-    let cores = |value: f64| format!("{value:.1} cores");
-    let bytes = |value: f64| Bytes::new(whole(value)).to_string();
-    let rate = |value: f64| format!("{} a second", Bytes::new(whole(value)));
+    let host = |of: &str, what: &'static str, class: &'static str, values: &[Option<f64>], unit| {
+        let text = summary(values).map(|(mean, most): (f64, f64)| {
+            format!("mean {}, at most {}", Unit::text(unit, mean), Unit::text(unit, most))
+        });
+        base.line(of, Series { what, class, values, unit, most: None, text })
+    };
+    let has_parts = job.placement.iter().any(|task| task.gpus.is_some());
+    let parts = [
+        host("the job", "Utilization", "busy", &over_time.gpu_utilization, Unit::Percent),
+        host("the job", "Memory", "other", &over_time.gpu_memory, Unit::Bytes),
+    ];
+    let parts = parts.into_iter().filter(|_| has_parts);
     let hosts = [
-        host("CPU", "used", cpu, &cores),
-        host("Memory with cached files", "memory", memory, &bytes),
-        host("Read", "power", read, &rate),
-        host("Written", "power", written, &rate),
+        host("Hosts", "CPU", "busy", cpu, Unit::Cores),
+        host("Hosts", "Memory with cached files", "other", memory, Unit::Bytes),
+        host("Hosts", "Read", "other", read, Unit::Rate),
+        host("Hosts", "Written", "other", written, Unit::Rate),
     ];
     let charts = [
-        ("Hosts", hosts.into_iter().flatten().collect::<Vec<Line>>()),
-        ("Metrics", metrics.iter().map(metric).collect()),
+        ("Its parts of GPUs", parts.flatten().collect::<Vec<Line>>()),
+        ("Hosts", hosts.into_iter().flatten().collect()),
+        ("Metrics", metrics.iter().map(|it| metric(it, base)).collect()),
     ];
     let chart = |(name, lines): (&str, Vec<Line>)| {
         (!lines.is_empty()).then(|| Chart { name: name.to_owned(), now: String::new(), lines })
@@ -208,39 +235,26 @@ fn charts_of_hosts(over_time: &JobMetrics) -> Vec<Chart> {
     charts.into_iter().filter_map(chart).collect()
 }
 
-fn host(
-    what: &str,
-    style: &'static str,
-    values: &[Option<f64>],
-    figure: &dyn Fn(f64) -> String,
-) -> Option<Line> {
-    let (mean, most) = summary(values)?;
-    let text = format!("mean {}, at most {}", figure(mean), figure(most));
-    let path = path(values, most);
-    let (what, values) = (what.to_owned(), figures(values, figure));
-    Some(Line { what, style, path, text, values, unit: "" })
-}
-
 /// A metric from its least to its largest value. A value holds until the next one.
-fn metric(metric: &JobMetric) -> Line {
+fn metric(metric: &JobMetric, base: &Base<'_>) -> Line {
     let known = || metric.points.iter().flatten().copied();
     let (least, most) = known()
         .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
-    let mut last = None;
-    let held = metric.points.iter().map(|value| {
-        last = value.or(last);
-        // A tenth of the height stays below the least value.
-        last.map(
-            |value| if most > least { 0.1 + 0.9 * (value - least) / (most - least) } else { 0.5 },
-        )
-    });
-    let path = path(&held.collect::<Vec<_>>(), 1.0);
     let figure = |value: f64| job_metrics::figure(job_metrics::six_digits(value));
     let last = metric.last.map(|last| format!("{} now or last", figure(last)));
     let range = (most >= least).then(|| format!("from {} to {}", figure(least), figure(most)));
     let text: Vec<String> = last.into_iter().chain(range).collect();
     let (what, text) = (metric.name.clone(), text.join(", "));
-    Line { what, style: "used", path, text, values: figures(&metric.points, &figure), unit: "" }
+    let scale = if most >= least { Scale::between(least, most) } else { Scale::between(0.0, 1.0) };
+    let mut last = None;
+    let held = metric.points.iter().map(|value| {
+        last = value.or(last);
+        last
+    });
+    let path = line(&held.collect::<Vec<_>>(), scale, SMALL);
+    let plot = Plot::new(format!("{what} of Metrics: {text}"), SMALL, scale, base.times);
+    let values = metric.points.iter().map(|value| value.map(figure));
+    Line { what, text, plot: plot.with("metric", path).marked(base.marks).valued(values) }
 }
 
 /// The mean and the largest of the measured values.
@@ -250,52 +264,25 @@ fn summary(values: &[Option<f64>]) -> Option<(f64, f64)> {
     Some((known().sum::<f64>() / f64::from(n), known().copied().fold(0.0, f64::max)))
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes, which are not negative"
-)]
-fn whole(value: f64) -> u64 {
-    value as u64
-}
-
-/// Areas of neighbors that were measured; a single point is a step wide.
-pub fn path(values: &[Option<f64>], most: f64) -> String {
-    let mut path = String::new();
-    let mut at = 0;
-    for run in values.chunk_by(|one, next| one.is_some() == next.is_some()) {
-        if run[0].is_some() {
-            let x = |ix: usize| ix * WIDTH / values.len();
-            // Writing into a string can't fail.
-            let _ = write!(path, "M{} {HEIGHT}", x(at));
-            for (ix, value) in run.iter().flatten().enumerate() {
-                let part = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-                let y = HEIGHT - part * HEIGHT;
-                let _ = write!(path, "L{} {y:.1}L{} {y:.1}", x(at + ix), x(at + ix + 1));
-            }
-            let _ = write!(path, "L{} {HEIGHT}z", x(at + run.len()));
-        }
-        at += run.len();
-    }
-    path
-}
-
 /// The events within seconds of a start. Events at one place are one mark.
 fn marks(events: &[JobEvent], start: Time, all: u64) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = Vec::new();
+    let mut marks: Vec<(u64, Mark)> = Vec::new();
     let within = events.iter().filter(|event| event.time >= start && all > 0);
     for event in within {
         let at = until(event.time, start);
         if at > all {
             continue;
         }
-        let x = at * WIDTH as u64 / all;
-        match marks.last_mut().filter(|last| x.saturating_sub(last.x) < NEAR) {
-            Some(last) => last.text = format!("{}\n{}", last.text, event.text),
-            None => marks.push(Mark { x, text: event.text.clone() }),
+        let x = at * 1000 / all;
+        match marks.last_mut().filter(|(last, _)| x.saturating_sub(*last) < NEAR) {
+            Some((_, last)) => last.text = format!("{}\n{}", last.text, event.text),
+            None => {
+                let mark = Mark { x: format!("{}.{}", x / 10, x % 10), text: event.text.clone() };
+                marks.push((x, mark));
+            }
         }
     }
-    marks
+    marks.into_iter().map(|(_, mark)| mark).collect()
 }
 
 /// The charts as a table: a line for each device and time.

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use gpool_model::device::DeviceState;
-use gpool_wire::usage::GpuHistory;
-use gpool_wire::{Gpu, Job, Status, Time};
+use gpool_wire::budget::BudgetRow;
+use gpool_wire::cost::CostRow;
+use gpool_wire::usage::{GpuHistory, UsageHistory, UsageRow};
+use gpool_wire::{Gpu, Job, Node, Reservation, Status, Time};
 
+use crate::course::{Chart, of_cluster};
 use crate::frame::Frame;
 use crate::gantt::Gantt;
 use crate::glance::{Answer, answers};
@@ -31,6 +34,22 @@ pub struct Overview<'a> {
     pub running: &'a [Job],
     /// The first jobs that wait, in the order of the queue.
     pub waiting: &'a [Job],
+    /// The jobs of the signed-in user that have not ended.
+    pub own: &'a [Job],
+    /// Jobs that failed in the last 24 hours, the last one first.
+    pub failed: &'a [Job],
+    /// GPU time by user in the last 7 days.
+    pub users: &'a [UsageRow],
+    /// The cost of this month.
+    pub cost: &'a [CostRow],
+    /// The budgets of this month.
+    pub budgets: &'a [BudgetRow],
+    /// Active and planned reservations, by start.
+    pub reservations: &'a [Reservation],
+    /// The nodes.
+    pub nodes: &'a [Node],
+    /// The GPUs of the cluster in the shown range.
+    pub course: &'a UsageHistory,
     /// The utilization of the devices in the shown range.
     pub history: &'a GpuHistory,
     /// The shown range, one of [`RANGES`].
@@ -81,9 +100,13 @@ pub(crate) struct Device {
     pub state: String,
     pub utilization: Option<u32>,
     pub memory: String,
+    /// Power and temperature.
+    pub power: String,
     pub jobs: Vec<(String, String)>,
     /// Problems, and limits of enforcement.
     pub note: String,
+    /// Why a device that is still in use gets no more jobs.
+    pub drained: String,
 }
 
 #[derive(Template)]
@@ -91,7 +114,9 @@ pub(crate) struct Device {
 struct Page<'a> {
     frame: Frame<'a>,
     counts: Counts,
-    answers: [Answer; 4],
+    answers: Vec<Answer>,
+    own: Option<Table>,
+    trends: Vec<Chart>,
     fault: &'a str,
     plan: Gantt,
     heat: Heat,
@@ -112,15 +137,17 @@ impl Overview<'_> {
         let page = Page {
             frame: self.frame,
             counts,
-            answers: answers(self.gpus, self.waiting, counts.n_waiting, self.status, now),
+            answers: answers(self, counts.n_waiting),
+            own: (!self.own.is_empty()).then(|| Table::new(self.own, now, "")),
+            trends: of_cluster(self.course),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
-            plan: Gantt::new(self.running, self.waiting, now),
+            plan: Gantt::new(&[], self.waiting, now),
             heat: Heat::new(self.history),
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             devices: self.gpus.iter().take(GPUS_MAX).map(|gpu| device(gpu, now)).collect(),
             n_hidden: self.gpus.len().saturating_sub(GPUS_MAX),
             waiting: Table::new(self.waiting, now, "No job waits: a new job can start at once."),
-            running: Table::new(
+            running: Table::running(
                 self.running,
                 now,
                 "No job runs. Submit one with the button above, or with: gpool submit",
@@ -148,6 +175,8 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         Some(used) => format!("{} of {}", gib(used), gib(gpu.memory_total)),
         None => gib(gpu.memory_total),
     };
+    let power = gpu.power_w.map(|watts| format!("{watts:.0} W"));
+    let temperature = gpu.temperature_c.map(|celsius| format!("{celsius} °C"));
     let health = gpu.health_why.clone();
     let is_new = |error: &String| health.as_ref().is_none_or(|why| !why.contains(error));
     let errors: Vec<String> = gpu.detail.errors.in_words().into_iter().filter(is_new).collect();
@@ -156,7 +185,11 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         let user = it.user.as_deref().map(|user| format!(" of {user}")).unwrap_or_default();
         format!("by {name}{user}")
     });
-    let drain = gpu.drain.as_ref().map(|drain| format!("drained: {}", drain.reason));
+    let drain = gpu.drain.as_ref().map(|drain| drain.reason.clone());
+    let (drained, drain) = match gpu.state {
+        DeviceState::Drained => (None, drain),
+        _ => (drain, None),
+    };
     let closed = (!gpu.allowed).then(|| "not allowed for new jobs (gpu_not_allowed)".to_owned());
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
@@ -165,7 +198,9 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         state,
         utilization: gpu.utilization.map(percent),
         memory,
+        power: power.into_iter().chain(temperature).collect::<Vec<_>>().join(", "),
         jobs,
+        drained: drained.unwrap_or_default(),
         note: health
             .into_iter()
             .chain(errors)

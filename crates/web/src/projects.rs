@@ -46,6 +46,7 @@ struct Page<'a> {
     frame: Frame<'a>,
     gpus: String,
     rows: Vec<Row<'a>>,
+    total: Option<Total>,
     loans: Vec<Loan>,
     warnings: &'a [String],
 }
@@ -60,6 +61,7 @@ impl Projects<'_> {
             frame: self.frame,
             gpus: number(quota.gpus),
             rows: quota.projects.iter().map(|row| shown(row, all)).collect(),
+            total: total(&quota.projects),
             loans: quota.projects.iter().flat_map(|row| self.loans(row)).collect(),
             warnings: &quota.warnings,
         })
@@ -77,6 +79,26 @@ impl Projects<'_> {
             },
         })
     }
+}
+
+/// The sums of the projects that have jobs.
+struct Total {
+    held: String,
+    on_loan: String,
+    n_pending: u64,
+    pending: String,
+}
+
+/// The sums; `None` for a single project. A department is the sum of its projects already.
+fn total(rows: &[QuotaRow]) -> Option<Total> {
+    let leaves: Vec<&QuotaRow> = rows.iter().filter(|row| !row.department).collect();
+    let sum = |figure: fn(&QuotaRow) -> f64| number(leaves.iter().map(|row| figure(row)).sum());
+    (leaves.len() > 1).then(|| Total {
+        held: sum(|row| row.held),
+        on_loan: sum(|row| row.on_loan),
+        n_pending: leaves.iter().map(|row| row.n_pending).sum(),
+        pending: sum(|row| row.pending),
+    })
 }
 
 fn shown(row: &QuotaRow, all: f64) -> Row<'_> {

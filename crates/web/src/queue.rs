@@ -6,6 +6,7 @@ use gpool_wire::{Job, Time};
 use crate::frame::Frame;
 use crate::gantt::Gantt;
 use crate::jobs::Table;
+use crate::sort::Order;
 use crate::written;
 
 /// The values of the filter of states, with their names.
@@ -30,6 +31,8 @@ pub struct Filters {
     pub project: String,
     /// Only jobs with this name.
     pub name: String,
+    /// The order of the table, as `gpus` or `-gpus`; empty for that of the queue.
+    pub sort: String,
 }
 
 /// The contents of the queue.
@@ -45,6 +48,8 @@ pub struct Queue<'a> {
     pub n_jobs: Option<u64>,
     /// The query of the next page.
     pub next: Option<&'a str>,
+    /// The address of the page without the order.
+    pub address: &'a str,
     /// Running and waiting jobs of the chart.
     pub plan: Option<(&'a [Job], &'a [Job])>,
     /// The time of the answers.
@@ -67,8 +72,8 @@ impl Queue<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let empty = "No job matches. Submit one with the button above, or with: gpool submit";
-        let table = Table { can_select: true, ..Table::new(self.jobs, self.now, empty) };
+        let order = Order::of(&self.filters.sort);
+        let table = Table::sorted(self.jobs, self.now, order, self.address);
         let plan = self.plan.map(|(running, waiting)| Gantt::new(running, waiting, self.now));
         written(&Page {
             frame: self.frame,

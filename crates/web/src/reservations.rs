@@ -9,9 +9,8 @@ use crate::written;
 
 /// The shown time in seconds.
 const WEEK_S: u64 = 7 * 86_400;
-/// The width of the chart, and the height of a row.
+/// The width of the chart.
 const WIDTH: u64 = 1000;
-const ROW: usize = 28;
 
 /// The contents of the page of reservations.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +28,6 @@ struct Row<'a> {
     places: String,
     beneficiary: String,
     until: String,
-    y: usize,
     x: u64,
     width: u64,
 }
@@ -39,25 +37,31 @@ struct Row<'a> {
 struct Page<'a> {
     frame: Frame<'a>,
     rows: Vec<Row<'a>>,
-    days: Vec<(u64, String)>,
-    height: usize,
+    /// Places in percent, texts and classes of the days.
+    days: Vec<(String, String, &'static str)>,
+    /// The lines of the days in each row.
+    grid: String,
 }
 
 impl Reservations<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let rows: Vec<Row<'_>> =
-            self.reservations.iter().enumerate().map(|(ix, it)| self.row(ix, it)).collect();
+        let rows: Vec<Row<'_>> = self.reservations.iter().map(|it| self.row(it)).collect();
         let day = |n: u64| {
             let label = if n == 0 { "now".to_owned() } else { format!("{n} d") };
-            (n * WIDTH / 7, label)
+            let class = match n {
+                0 => "first",
+                7 => "last",
+                _ => "",
+            };
+            (format!("{}", n * 100 / 7), label, class)
         };
-        let height = rows.len() * ROW + 30;
-        written(&Page { frame: self.frame, rows, days: (0..=7).map(day).collect(), height })
+        let grid = (0..=7).map(|n| format!("M{} 0v18", n * WIDTH / 7)).collect();
+        written(&Page { frame: self.frame, rows, days: (0..=7).map(day).collect(), grid })
     }
 
-    fn row<'r>(&self, ix: usize, it: &'r Reservation) -> Row<'r> {
+    fn row<'r>(&self, it: &'r Reservation) -> Row<'r> {
         let place = |seconds: u64| seconds.min(WEEK_S) * WIDTH / WEEK_S;
         let x = place(until(it.from, self.now));
         let end = it.until.map_or(WIDTH, |at| place(until(at, self.now)));
@@ -76,7 +80,6 @@ impl Reservations<'_> {
                 Some(at) => format!("{} (in {})", at.short(), span(until(at, self.now))),
                 None => "without end".to_owned(),
             },
-            y: ix * ROW + 28,
             x,
             width: end.saturating_sub(x).max(4),
         }

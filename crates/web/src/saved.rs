@@ -6,7 +6,7 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, JobEvent, Report, Time};
 
 use crate::bars::Bars;
-use crate::job::{Used, notes, rows, used};
+use crate::job::{Used, notes, nothing_used, rows, used};
 use crate::jobs::style;
 use crate::lines::{self, Group};
 use crate::{asset, written};
@@ -37,6 +37,7 @@ struct TablePage<'a> {
     heads: &'a [String],
     rows: Vec<(&'a [String], Option<[f64; 3]>)>,
     legend: Option<[&'static str; 3]>,
+    has_energy: bool,
     notes: Vec<&'a str>,
 }
 
@@ -52,6 +53,7 @@ impl SavedTable<'_> {
             heads: self.heads,
             rows: self.rows.iter().enumerate().map(|(ix, row)| (&row[..], bar(ix))).collect(),
             legend: self.bars.map(|bars| bars.parts),
+            has_energy: self.bars.is_some_and(|bars| bars.parts[2] == "energy"),
             notes: self.notes.lines().collect(),
         };
         file(&page)
@@ -79,6 +81,7 @@ struct Job<'a> {
     rows: Vec<(&'static str, String)>,
     used: Vec<Used>,
     notes: Vec<String>,
+    nothing_used: &'static str,
     group: Group,
 }
 
@@ -108,6 +111,7 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
         rows: rows(&report.job, now),
         used: used(report),
         notes: notes(report),
+        nothing_used: nothing_used(&report.job),
         group: lines::of_gpus(&report.job, gpus, history, events, now),
     }
 }

@@ -1,5 +1,7 @@
 //! The form that submits a job, with the equivalent command.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use gpool_wire::{Forecast, JobCreate, Time};
 
@@ -23,6 +25,8 @@ pub struct Asked {
     pub project: String,
     /// The working directory.
     pub cwd: String,
+    /// Variables of the environment, one `NAME=VALUE` in a line.
+    pub variables: String,
     /// Whether it is preemptible.
     pub preemptible: bool,
     /// Whether it is held.
@@ -41,10 +45,27 @@ impl Asked {
             name: given(&self.name),
             project: given(&self.project),
             directory: given(&self.cwd),
+            environment: self.environment().unwrap_or_default(),
             preemptible: self.preemptible.then_some(true),
             hold: self.hold,
             ..JobCreate::default()
         }
+    }
+
+    /// The variables.
+    ///
+    /// # Errors
+    /// The first line that is no `NAME=VALUE`.
+    pub fn environment(&self) -> Result<BTreeMap<String, String>, &str> {
+        let lines = self.variables.lines().filter(|line| !line.trim().is_empty());
+        let variable = |line: &'_ str| -> Option<(String, String)> {
+            let (name, value) = line.split_once('=')?;
+            let name = name.trim();
+            let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
+            // Browsers end lines with a carriage return.
+            is_name.then(|| (name.to_owned(), value.trim_end_matches('\r').to_owned()))
+        };
+        lines.map(|line| variable(line).ok_or(line)).collect()
     }
 
     /// The command that submits the same job.
@@ -60,6 +81,10 @@ impl Asked {
         let given = fields.into_iter().filter(|(_, text)| !text.trim().is_empty());
         let mut words: Vec<String> =
             given.map(|(flag, text)| format!("--{flag} {}", quoted(text.trim()))).collect();
+        let variables = self.environment().unwrap_or_default().into_iter();
+        words.extend(
+            variables.map(|(name, value)| format!("-e {}", quoted(&format!("{name}={value}")))),
+        );
         words.extend(self.preemptible.then(|| "--preemptible".to_owned()));
         words.extend(self.hold.then(|| "--hold".to_owned()));
         words.push(format!("-- sh -c {}", quoted(self.command.trim())));

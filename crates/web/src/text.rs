@@ -77,12 +77,6 @@ pub fn percent(part: f64) -> u32 {
     (0..=100).rev().find(|n| f64::from(*n) <= part.mul_add(100.0, 0.5)).unwrap_or(0)
 }
 
-/// The width of the longest name in a chart, with the gap beside it: letters are about half as wide
-/// as high.
-pub fn label_width<'n>(names: impl Iterator<Item = &'n str>) -> usize {
-    names.map(|name| name.chars().count()).max().unwrap_or(0) * 7 + 24
-}
-
 /// The devices of a job: `lab1:0–3,6 lab2:3`.
 pub fn places(placement: &[PlacedOn]) -> String {
     let place = |it: &PlacedOn| {

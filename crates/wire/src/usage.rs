@@ -114,11 +114,11 @@ impl UsageRow {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GpuHistoryParams {
-    /// Start; a day before the end by default.
+    /// Start; a day before the end by default, or the start of the job.
     #[serde(default)]
     #[param(value_type = Option<String>)]
     pub since: Option<Time>,
-    /// End; now by default.
+    /// End; now by default, or the end of the job.
     #[serde(default)]
     #[param(value_type = Option<String>)]
     pub until: Option<Time>,
@@ -128,6 +128,10 @@ pub struct GpuHistoryParams {
     /// UUIDs of devices, separated by commas; all by default.
     #[serde(default)]
     pub gpus: Option<String>,
+    /// A job or array element: only its whole devices, and only values of the time in which it had
+    /// them.
+    #[serde(default)]
+    pub job: Option<String>,
     /// Series, separated by commas: utilization, allocated, memory_used, power; by default the
     /// first two.
     #[serde(default)]
@@ -165,4 +169,50 @@ pub struct GpuPoints {
     /// Means of the power in watts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<Option<f64>>,
+}
+
+/// Query parameters of GPUs over time.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct UsageHistoryParams {
+    /// Start; a day before the end by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub since: Option<Time>,
+    /// End; now by default.
+    #[serde(default)]
+    #[param(value_type = Option<String>)]
+    pub until: Option<Time>,
+    /// Largest number of points, 1 to 2000; 120 by default. They are at least a minute apart.
+    #[serde(default)]
+    pub points: Option<u32>,
+}
+
+/// GPUs of the cluster and of projects over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageHistory {
+    /// Time of the first point.
+    pub start: Time,
+    /// Seconds between two points.
+    pub step_s: u64,
+    /// The cluster; its guaranteed GPUs are all.
+    pub cluster: UsagePoints,
+    /// The projects, by name.
+    pub projects: Vec<UsagePoints>,
+}
+
+/// GPUs over time. Each list has one value for each point, `null` where nothing was recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsagePoints {
+    /// The project; absent for the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Allocated GPUs.
+    pub allocated: Vec<Option<f64>>,
+    /// GPUs with running kernels.
+    pub busy: Vec<Option<f64>>,
+    /// GPUs that waiting jobs requested.
+    pub waiting: Vec<Option<f64>>,
+    /// Guaranteed GPUs; `null` without a guarantee, and with one of all GPUs.
+    pub guaranteed: Vec<Option<f64>>,
 }

@@ -26,7 +26,7 @@ use gpool_sys::{clock, proc};
 
 use super::division::{Division, check_processes};
 use super::enforcement::{Shim, enforced};
-use super::given::{Given, Owners, limits_of, processes_of, set_guests, user_among, uses};
+use super::given::{Given, Owners, limits_of, loads, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
 use super::input::{Input, InputSender};
 use super::job_files::JobFiles;
@@ -343,6 +343,7 @@ impl Asker {
         let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty() || is_shared(uuid);
         let due = self.schedule.due(time, self.devices.iter().map(|it| &it.uuid), &watched);
         let Some(monitor) = self.monitor.as_mut().filter(|_| !due.is_empty()) else { return };
+        monitor.simulate(|| loads(&owners));
         let seen = monitor.look(&due, time, LOOK);
         self.take(seen, time);
     }

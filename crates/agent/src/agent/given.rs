@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use gpool_device::{Observation, Use, Wanted};
+use gpool_device::{LOAD_VARIABLE, Observation, SimLoad, Stated, Use, Wanted};
 use gpool_model::device::{Device, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
@@ -43,6 +43,26 @@ impl Given {
             places.find(|(slot, booked)| slot.device == *device && *booked != device)?;
         Some(Guest { task: self.task, booked: booked.clone(), is_stuck: self.is_stuck })
     }
+}
+
+/// The running tasks on each simulated device. Stopped processes use none.
+pub(super) fn loads(owners: &BTreeMap<u32, Given>) -> BTreeMap<DeviceUuid, Vec<SimLoad>> {
+    let mut loads = BTreeMap::<DeviceUuid, Vec<SimLoad>>::new();
+    for (shepherd, given) in owners {
+        let program = proc::children_now(*shepherd).into_iter().next();
+        let Some(program) = program.filter(|it| proc::stat(*it).is_some_and(|it| it.state != b'T'))
+        else {
+            continue;
+        };
+        let stated = proc::variable_at_start(program, LOAD_VARIABLE);
+        let stated = stated.and_then(|it| Stated::parse(std::str::from_utf8(&it).ok()?));
+        for slot in &given.seats.slots {
+            let milli = if slot.part.is_alone() { 1000 } else { slot.part.charge().get() };
+            let load = SimLoad { task: given.task, milli, stated };
+            loads.entry(slot.device.clone()).or_default().push(load);
+        }
+    }
+    loads
 }
 
 /// The most memory on each device of which the slots are shares.

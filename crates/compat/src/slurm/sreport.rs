@@ -216,7 +216,7 @@ fn usage(
 fn capacity(client: &Client, start: Time, end: Time) -> Result<Capacity> {
     let series = Some("allocated".to_owned());
     let (since, until, points) = (Some(start), Some(end), Some(POINTS));
-    let asked = GpuHistoryParams { since, until, points, series, gpus: None };
+    let asked = GpuHistoryParams { since, until, points, series, ..GpuHistoryParams::default() };
     Ok(Capacity::of(&client.gpu_history(&asked)?))
 }
 

@@ -2,12 +2,13 @@
 //! tests and demos edit while the agent runs. This module has no other state.
 
 mod control;
+mod load;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceSample, Instance, Link};
 use gpool_model::id::{DeviceUuid, NodeName};
@@ -17,6 +18,8 @@ use crate::source::{Described, DeviceSource, Outline, Pausing, RawProcess, Sourc
 
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
 use control::{Control, State};
+pub use load::{SimLoad, Stated, VARIABLE as LOAD_VARIABLE};
+use load::{Used, used};
 pub use spec::SimDevice;
 pub(crate) use spec::{Said, SimNode, check_n_nodes, from_file, from_words};
 
@@ -28,6 +31,28 @@ pub struct SimSource {
     devices: Vec<(DeviceUuid, SimDevice)>,
     control: PathBuf,
     last: Mutex<LastRead>,
+    follows: Follows,
+    loads: Mutex<BTreeMap<DeviceUuid, Vec<SimLoad>>>,
+}
+
+/// Whether devices seem to be used by the tasks on them. The control file overrides each value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// They are idle.
+    Nothing,
+    /// By their tasks; those that state no load have this one, or a level of their own.
+    Tasks(Option<Stated>),
+}
+
+impl Follows {
+    /// Reads the value of the variable of the server: `off`, or a load.
+    #[must_use]
+    pub fn of_server(value: Option<&str>) -> Self {
+        match value {
+            Some("off") => Self::Nothing,
+            value => Self::Tasks(value.and_then(Stated::parse)),
+        }
+    }
 }
 
 /// A device or instance, found by UUID.
@@ -56,7 +81,23 @@ impl SimSource {
         let devices =
             devices.into_iter().enumerate().map(|(ix, it)| (uuid(node, ix), it)).collect();
         let last = Mutex::new(LastRead { bytes: None, said: Arc::new(Ok(Control::default())) });
-        Self { devices, control: control.into(), last }
+        let (follows, loads) = (Follows::Nothing, Mutex::default());
+        Self { devices, control: control.into(), last, follows, loads }
+    }
+
+    /// The same devices, which follow the tasks on them.
+    #[must_use]
+    pub fn following(self, follows: Follows) -> Self {
+        Self { follows, ..self }
+    }
+
+    /// The use of a device by the tasks on it, if devices follow them.
+    fn used(&self, uuid: &DeviceUuid, memory: Bytes) -> Option<Used> {
+        let Follows::Tasks(usual) = self.follows else { return None };
+        let loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let loads = loads.get(uuid).map(Vec::as_slice).unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(used(loads, memory, usual, now.as_secs()))
     }
 
     /// The control file, read again if it changed.
@@ -147,6 +188,14 @@ impl DeviceSource for SimSource {
         Pausing::Stop
     }
 
+    fn is_simulated(&self) -> bool {
+        self.follows != Follows::Nothing
+    }
+
+    fn simulate(&self, loads: BTreeMap<DeviceUuid, Vec<SimLoad>>) {
+        *self.loads.lock().unwrap_or_else(PoisonError::into_inner) = loads;
+    }
+
     fn describe(&self, index: u32) -> Result<Described, SourceError> {
         let found = usize::try_from(index).ok().and_then(|ix| Some((ix, self.devices.get(ix)?)));
         let Some((ix, (uuid, device))) = found else {
@@ -186,22 +235,26 @@ impl DeviceSource for SimSource {
 
     fn usage(&self, uuid: &DeviceUuid) -> Result<DeviceSample, SourceError> {
         let (state, memory) = self.present(uuid, Query::Sample)?;
-        let used = state.memory_used().min(memory);
+        let by_tasks = self.used(uuid, memory);
+        let taken = by_tasks.map_or(Bytes::ZERO, |it| it.memory);
+        let used = state.memory_used().saturating_add(taken).min(memory);
+        let percent = state.utilization_percent.or(by_tasks.map(|it| it.percent));
         Ok(DeviceSample {
             memory_used: Some(used),
             memory_free: Some(memory.saturating_sub(used)),
-            utilization_percent: Some(state.utilization_percent.unwrap_or(0).min(100)),
+            utilization_percent: Some(percent.unwrap_or(0).min(100)),
             traffic_percent: Some(state.traffic_percent.unwrap_or(0).min(100)),
             ..DeviceSample::default()
         })
     }
 
     fn detail(&self, uuid: &DeviceUuid) -> Result<DeviceDetail, SourceError> {
-        let (state, _) = self.present(uuid, Query::Sample)?;
+        let (state, memory) = self.present(uuid, Query::Sample)?;
+        let by_tasks = self.used(uuid, memory);
         let permille = |percent: Option<u32>| percent.map(|percent| percent.min(100) * 10);
         Ok(DeviceDetail {
-            temperature_c: state.temperature_c,
-            power_mw: state.power_mw,
+            temperature_c: state.temperature_c.or(by_tasks.map(|it| it.temperature_c)),
+            power_mw: state.power_mw.or(by_tasks.map(|it| it.power_mw)),
             sm_active_permille: permille(state.sm_active_percent),
             tensor_active_permille: permille(state.tensor_active_percent),
             errors: state.errors,

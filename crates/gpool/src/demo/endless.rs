@@ -10,7 +10,6 @@ use gpool_client::Client;
 use gpool_model::job::JobState;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::activity::Activity;
 use super::load;
 use super::watch;
 
@@ -24,7 +23,6 @@ const WAITING_MIN: usize = 4;
 pub fn until_enter(
     client: &Client,
     n_free: u32,
-    mut activity: Option<&mut Activity>,
     interrupted: &AtomicBool,
     screen: &Screen,
 ) -> Result<()> {
@@ -37,9 +35,6 @@ pub fn until_enter(
         let mut jobs = watch::jobs(client, &ids)?;
         jobs.retain(|job| !job.state.is_end());
         ids = jobs.iter().map(|job| job.id.clone()).collect();
-        if let Some(activity) = &mut activity {
-            activity.follow(&jobs);
-        }
         if jobs.iter().filter(|job| job.state == JobState::Pending).count() < WAITING_MIN {
             ids.push(load::submit_another(client, n_submitted, n_free)?);
             n_submitted += 1;

@@ -5,6 +5,7 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
 use gpool_client::{Client, new_key};
+use gpool_device::LOAD_VARIABLE;
 use gpool_wire::JobCreate;
 
 /// A submission.
@@ -30,7 +31,7 @@ const ENDLESS: [(&str, u32, u32); 9] = [
     ("eval", 2, 18),
 ];
 /// The name of the job that does not use its GPU.
-pub const IDLE: &str = "notebook";
+const IDLE: &str = "notebook";
 
 /// A submitted job and the feature that it shows.
 pub struct Submitted {
@@ -123,7 +124,10 @@ pub fn submit(
 pub fn submit_another(client: &Client, n: usize, n_free: u32) -> Result<String> {
     let (name, gpus, seconds) = ENDLESS[n % ENDLESS.len()];
     let time = Some(format!("{}s", seconds + 10).into());
-    let create = JobCreate { time, ..request(name, gpus.min(n_free), seconds) };
+    let mut create = JobCreate { time, ..request(name, gpus.min(n_free), seconds) };
+    if name == IDLE {
+        create.environment.insert(LOAD_VARIABLE.to_owned(), "0".to_owned());
+    }
     client.submit(&create, Some(&new_key())).map(|job| job.id).map_err(Failure::from)
 }
 

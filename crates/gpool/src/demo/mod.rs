@@ -4,7 +4,6 @@
 //! client.
 
 mod account;
-mod activity;
 mod devices;
 mod endless;
 mod load;
@@ -13,16 +12,13 @@ mod watch;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gpool_cli::cluster::{Cluster, NAME, Setup};
+use gpool_cli::cluster::{Cluster, Setup};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
 use gpool_device::DevicesArg;
 use gpool_model::DeviceState;
-
-use self::activity::Activity;
-use crate::serve::CONTROL_FILE;
 
 /// The options of the demo.
 #[derive(Debug, Clone, Default)]
@@ -98,16 +94,12 @@ fn play(cluster: &Cluster, is_kept: bool, interrupted: &AtomicBool, screen: &Scr
     if n_free < n_devices {
         screen.data(&format!("{n_free} of {n_devices} GPUs are free; the demo uses those\n"))?;
     }
-    // Only simulated devices read this file; several nodes have one each, in their folders.
-    let file = cluster.folder().join("state").join(CONTROL_FILE);
-    let is_simulated = gpus.iter().all(|gpu| gpu.node == NAME && gpu.is_simulated());
-    let mut activity = is_simulated.then(|| Activity::new(&file, n_devices));
     let submitted = load::submit(client, n_free, n_devices, screen)?;
     let ids = load::ids(&submitted);
-    let seen = watch::until_ended(client, &ids, activity.as_mut(), interrupted, screen)?;
+    let seen = watch::until_ended(client, &ids, interrupted, screen)?;
     account::write(client, &submitted, &seen, screen)?;
     match is_kept {
         true => Ok(()),
-        false => endless::until_enter(client, n_free, activity.as_mut(), interrupted, screen),
+        false => endless::until_enter(client, n_free, interrupted, screen),
     }
 }

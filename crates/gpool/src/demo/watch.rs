@@ -15,8 +15,6 @@ use gpool_cli::screen::Screen;
 use gpool_client::Client;
 use gpool_wire::Job;
 
-use super::activity::Activity;
-
 /// What the view observed of a job while it waited.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
@@ -36,7 +34,6 @@ const EVERY: Duration = Duration::from_millis(200);
 pub fn until_ended(
     client: &Client,
     ids: &[String],
-    mut activity: Option<&mut Activity>,
     interrupted: &AtomicBool,
     screen: &Screen,
 ) -> Result<BTreeMap<String, Seen>> {
@@ -46,9 +43,6 @@ pub fn until_ended(
     let mut n_drawn = 0;
     loop {
         let jobs = jobs(client, ids)?;
-        if let Some(activity) = &mut activity {
-            activity.follow(&jobs);
-        }
         for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
             let entry = seen.entry(job.id.clone()).or_default();
             entry.waited_for = job.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();

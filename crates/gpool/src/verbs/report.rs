@@ -95,7 +95,7 @@ fn html(client: &Client, reports: &[Report], session: &Session) -> Result<String
     let gpus = client.gpus()?.items;
     let mut all = Vec::with_capacity(reports.len());
     for report in reports {
-        let asked = GpuHistoryParams::of_job(&report.job, view.now, POINTS);
+        let asked = GpuHistoryParams::of_job(&report.job, POINTS);
         let history = asked.map(|asked| client.gpu_history(&asked)).transpose()?;
         all.push((report, client.life(&report.job.id)?.items, history.unwrap_or_default()));
     }

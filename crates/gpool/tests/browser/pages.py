@@ -172,19 +172,20 @@ def actions_ask_first(browser):
     visitor.close("actions")
 
 
-def chart(what, unit, values):
+def chart(what, values):
     """A chart as on the page of a job, of minutes since noon."""
     return (f'<div><p class="line"><b>{what}</b> <span class="moment"></span></p>'
-            f'<svg class="area" viewBox="0 0 600 48" role="img" aria-label="{what}" '
-            f'data-start="1790251200000" data-step="60000" data-unit="{unit}" '
-            f'data-values="{values}"></svg></div>')
+            f'<div class="plot"><svg class="scale" width="40" height="84"></svg>'
+            f'<svg class="area" height="84" role="img" aria-label="{what}" '
+            f'data-start="1790251200000" data-step="60000" '
+            f'data-values="{values}"></svg></div></div>')
 
 
 def charts_show_one_moment(browser):
     visitor = Visitor(browser)
     # A job that has not started has no charts of its own.
     job = submit("--hold", "--time", "1m", "--", "true")
-    charts = chart("First", " %", "10,20,30,40") + chart("Second", " W", "1,2,,4,5")
+    charts = chart("First", "10 %|20 %|30 %|40 %") + chart("Second", "1 W|2 W||4 W|5 W")
     page = visitor.open(f"/jobs/{job}")
     page.evaluate("""html => {
         document.querySelector("main").insertAdjacentHTML("beforeend", html);

@@ -42,7 +42,8 @@ fn on_a_terminal_the_demo_goes_on_until_enter() {
     let cluster = Cluster::unstarted(&[]);
     let folder = cluster.path("run");
     let words = ["demo", "--devices", "sim:8xH100-80G"];
-    let mut tty = Tty::start_with(&cluster, &words, &[("TMPDIR", folder.to_str().unwrap())]);
+    let variables = [("TMPDIR", folder.to_str().unwrap()), ("SIM_GPU_LOAD", "80")];
+    let mut tty = Tty::start_with(&cluster, &words, &variables);
     tty.until_shows("Press Enter");
     let seen = tty.seen.lock().unwrap().clone();
     let socket = seen.lines().find_map(|line| line.trim().strip_prefix("socket ")).unwrap();

@@ -136,7 +136,7 @@ fn the_overview_shows_what_waits_and_escapes_what_users_wrote() {
     let page = || ask(port, "GET /", &host, &cookie).2;
     let reason = "It needs 1 GPU, and none is free";
     until_so("the job waits", || page().contains(reason));
-    until_so("a start is expected", || page().contains("class=\"plan\" x="));
+    until_so("a start is expected", || page().contains("class=\"wait\" x="));
     let page = page();
     assert!(page.contains(&format!("<a href=\"/jobs/{waits}\">")), "{page}");
     assert!(!page.contains(hostile) && page.contains("&#60;script&#62;"), "{page}");
@@ -249,6 +249,61 @@ fn forms_act_only_with_the_token_from_pages_of_the_server() {
     let log = browser.get("/jobs/1/output?stream=stdout");
     assert!(log.0 == 200 && log.1.contains("<b>\n"), "{log:?}");
     assert_eq!(browser.cluster.all_ids().len(), 2);
+}
+
+#[test]
+fn a_short_job_does_not_show_what_the_job_before_it_did() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let browser = Browser::new(&cluster);
+    let before = cluster.sh(&["--gpus", "1", "--time", "1h"], "sleep 1000");
+    cluster.until_is(&before, "running");
+    cluster.gpool(["sim", "utilize", "0", "97"]).ok();
+    until_so("its use is charted", || {
+        browser.get(&format!("/jobs/{before}")).1.contains("97 %|97 %")
+    });
+    // It is idle, and both are in the same minutes.
+    cluster.gpool(["cancel", "--yes", &before]).ok();
+    cluster.until_ended(&before);
+    cluster.gpool(["sim", "utilize", "0", "0"]).ok();
+    let short = cluster.sh(&["--gpus", "1", "--time", "1m"], "sleep 4");
+    cluster.until_ended(&short);
+    cluster.gpool(["sim", "utilize", "0", "99"]).ok();
+    let after = cluster.sh(&["--gpus", "1", "--time", "1h"], "sleep 1000");
+    until_so("the use of the next job is charted", || {
+        browser.get(&format!("/jobs/{after}")).1.contains("99 %|99 %")
+    });
+    let page = browser.get(&format!("/jobs/{short}")).1;
+    let file = browser.get(&format!("/jobs/{short}/gpus.csv")).1;
+    let report = cluster.gpool(["report", &short, "-o", "html"]).ok();
+    for text in [&page, &report] {
+        assert!(!text.contains("97 %") && !text.contains("99 %"), "{text}");
+    }
+    let used = |line: &str| line.split(',').nth(2).unwrap().to_owned();
+    let foreign: Vec<&str> = file.lines().skip(1).filter(|line| used(line) != "0.000").collect();
+    assert!(foreign.is_empty(), "{file}");
+    assert!(!page.contains("after the end"), "{page}");
+}
+
+#[test]
+fn an_ended_job_runs_again_and_the_form_takes_variables() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let browser = Browser::new(&cluster);
+    let (own, token) = browser.own();
+    let form = format!("csrf={token}&command=echo+%24COLOR&time=1m&variables=COLOR%3Dred%0D%0A");
+    let (code, head, _) = browser.post("/submit", &own, &form);
+    assert!(code == 303 && head.contains("location: /jobs/1\r\n"), "{head}");
+    cluster.until_is("1", "succeeded");
+    let (code, head, _) = browser.post("/retry", &own, &format!("csrf={token}&job=1"));
+    assert!(code == 303 && head.contains("location: /jobs/2\r\n"), "{head}");
+    cluster.until_is("2", "succeeded");
+    for job in ["1", "2"] {
+        assert_eq!(cluster.gpool(["logs", job]).out, "red\n");
+    }
+    let wrong = form.replace("COLOR%3Dred", "COLOR");
+    let (code, _, page) = browser.post("/submit", &own, &wrong);
+    assert!(code == 400 && page.contains("is not NAME=VALUE"), "{page}");
+    assert_eq!(browser.post("/retry", &own, &format!("csrf={token}&job=9")).0, 404);
+    assert_eq!(browser.post("/retry", &own, "csrf=0&job=1").0, 403);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_model::record::EndedJob;
-use gpool_model::{Millis, Outcome, Phase, Refusal};
+use gpool_model::{Millis, Outcome, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_wire::{Document, ForecastState, Job, NodeUse, Problem, Report, Time, Totals};
 
@@ -13,6 +13,7 @@ use super::listing::{self, ListParams};
 use super::{Api, jobs};
 use crate::codec;
 use crate::fault::internal;
+use crate::usage::tenure::Tenure;
 use crate::usage::{UsageHistory, nodes};
 
 /// Jobs that are summed up, at the most.
@@ -125,10 +126,11 @@ pub(crate) async fn report(
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let metrics = super::job_metrics::last(&api, &asker, &found).await?;
+    let tenure = super::tenure::of(&api, &found, now).await?;
     let job = Job { cost, live, metrics, ..found.shown(&asker, now) };
     let handle = api.handle.clone();
     let read = move || {
-        let nodes = nodes_of(&handle.shared.usage, &job, Time(now))?;
+        let nodes = nodes_of(&handle.shared.usage, &job, &tenure, now)?;
         Ok::<_, Refusal>(Report::new(job, Time(now)).with_nodes(nodes))
     };
     let report = api.handle.beside(asker.caller.owner.uid, read).await?;
@@ -136,13 +138,18 @@ pub(crate) async fn report(
 }
 
 /// The use of a job's GPUs on each node; empty for an array: its elements have theirs.
-fn nodes_of(store: &UsageHistory, job: &Job, now: Time) -> Result<Vec<NodeUse>, Refusal> {
+fn nodes_of(
+    store: &UsageHistory,
+    job: &Job,
+    tenure: &Tenure,
+    now: Timestamp,
+) -> Result<Vec<NodeUse>, Refusal> {
     if job.array.is_some() || job.started_at.is_none() {
         return Ok(Vec::new());
     }
-    let range = (job.submitted_at.0, job.ended_at.unwrap_or(now).0);
+    let range = (job.submitted_at.0, job.ended_at.map_or(now, |at| at.0));
     let mut nodes = nodes::of_job(store, &job.id, range)?;
-    nodes::add_devices(store, &mut nodes, job, now)?;
+    nodes::add_devices(store, &mut nodes, job, tenure)?;
     Ok(nodes)
 }
 

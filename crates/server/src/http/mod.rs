@@ -53,10 +53,12 @@ mod simulate;
 mod simulated;
 mod submit;
 mod subscriptions;
+mod tenure;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
 mod tokens;
 mod usage;
+mod usage_history;
 mod users;
 mod waste;
 mod way;
@@ -183,6 +185,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(simulate::simulate))
         .routes(routes!(dump::get))
         .routes(routes!(usage::usage))
+        .routes(routes!(usage_history::get))
         .routes(routes!(usage::gpu_history))
         .routes(routes!(cost::list))
         .routes(routes!(budgets::list))

@@ -92,6 +92,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/history/totals", Role::Everybody),
     route("GET", "/api/v1/gpus/history", Role::Everybody),
     route("GET", "/api/v1/usage", Role::Everybody),
+    route("GET", "/api/v1/usage/history", Role::Everybody),
     route("GET", "/api/v1/cost", Role::Everybody),
     route("GET", "/api/v1/budgets", Role::Everybody),
     route("GET", "/api/v1/waste", Role::Everybody),

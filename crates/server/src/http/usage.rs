@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{DeviceSeries, Dimension, Line, Report, ReportRow, Span, Step};
+use gpool_history::{DeviceSeries, Dimension, Line, Point, Report, ReportRow, Span, Step};
 use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
 use gpool_wire::recent::DevicePoint;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
@@ -11,16 +11,20 @@ use gpool_wire::{Document, Gpu, List, Problem, Time};
 use super::Api;
 use super::asker::Asks;
 use super::cluster::all_gpus;
-use super::extract::{ApiError, Params};
+use super::extract::{ApiError, Params, job_id};
+use super::{jobs, tenure};
 use crate::clock::now;
 use crate::handle::CoreHandle;
 use crate::usage::grid::{Grid, time_of};
 use crate::usage::minute_of;
+use crate::usage::tenure::{Tenure, within};
 
 /// The range of reports without a start.
 pub(super) const WEEK: Millis = Millis::from_hours(24 * 7);
 /// The range of utilization without a start.
 const DAY: Millis = Millis::from_hours(24);
+/// The largest age of the power in a sample.
+const POWER_AGE: Millis = Millis::from_secs(6);
 /// Points without a limit, and the most.
 const POINTS: u32 = 120;
 const POINTS_MAX: u32 = 2000;
@@ -96,12 +100,14 @@ impl Ask {
     }
 }
 
-/// Returns the utilization of devices over time.
+/// Returns the utilization of devices over time; for a job, of its devices while it had them alone.
 #[utoipa::path(
     get, path = "/gpus/history", operation_id = "gpus_history", params(GpuHistoryParams),
     responses(
         (status = 200, description = "Means by device and time", body = Document<GpuHistory>),
         (status = 400, description = "A parameter is not valid", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -111,8 +117,19 @@ pub(crate) async fn gpu_history(
     Params(params): Params<GpuHistoryParams>,
 ) -> Result<Json<Document<GpuHistory>>, ApiError> {
     let uid = asker.caller.owner.uid;
-    let until = params.until.map_or_else(now, |time| time.0);
-    let since = params.since.map_or_else(|| before(until, DAY), |time| time.0);
+    let tenure = match &params.job {
+        Some(job) => {
+            let found = jobs::find(&api, job_id(job)?).await?;
+            Some(tenure::of(&api, &found, now()).await?)
+        }
+        None => None,
+    };
+    let run = tenure.as_ref().map(|it| it.range().unwrap_or((now(), now())));
+    let until = params.until.map_or_else(|| run.map_or_else(now, |it| it.1), |time| time.0);
+    let usual = || run.map_or_else(|| before(until, DAY), |it| it.0);
+    let since = params.since.map_or_else(usual, |time| time.0);
+    // The first and the last point of a job begin and end with it.
+    let (since, until) = run.map_or((since, until), |it| (since.max(it.0), until.min(it.1)));
     let grid = Grid::fitting(since, until, n_points(params.points), now());
     let series = series(params.series.as_deref())?;
     let mut gpus = all_gpus(&api, uid).await?;
@@ -121,32 +138,96 @@ pub(crate) async fn gpu_history(
     }
     let handle = api.handle.clone();
     let read = move || {
-        let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let chart = handle.shared.usage.devices(&devices, &series, grid.span, grid.step)?;
-        let lines = chart.map(|it| it.lines).unwrap_or_default();
-        let gpus = gpus.iter().enumerate().map(|(ix, gpu)| {
-            let recent = recent(&handle, gpu, &grid);
-            let points = |wanted: DeviceSeries, samples: Vec<(Timestamp, f64)>| {
-                let Some(at) = series.iter().position(|it| *it == wanted) else {
-                    return Vec::new();
-                };
-                let line: Option<&Line> = lines.get(ix * series.len() + at);
-                let minutes = line.map(|line| line.points.as_slice()).unwrap_or_default();
-                grid.means(minutes, &samples)
-            };
-            GpuPoints {
-                node: gpu.node.clone(),
-                index: gpu.index,
-                uuid: gpu.uuid.clone(),
-                utilization: points(DeviceSeries::Utilization, of(&recent, |it| it.utilization)),
-                allocated: points(DeviceSeries::Allocated, Vec::new()),
-                memory_used: points(DeviceSeries::MemoryUsed, of(&recent, |it| it.memory_used)),
-                power: points(DeviceSeries::Power, of(&recent, |it| it.power)),
-            }
-        });
-        Ok(GpuHistory { start: Time(grid.start), step_s: grid.step_s, gpus: gpus.collect() })
+        let drawing = Drawing { handle: &handle, grid, series: &series };
+        let mut drawn = match &tenure {
+            None => drawing.all(&gpus)?,
+            Some(tenure) => drawing.of_job(&gpus, tenure)?,
+        };
+        drawn.sort_by(|one, other| (&one.node, one.index).cmp(&(&other.node, other.index)));
+        Ok(GpuHistory { start: Time(grid.start), step_s: grid.step_s, gpus: drawn })
     };
     Ok(Json(Document::new(api.handle.beside(uid, read).await?)))
+}
+
+/// The charts of devices on one grid.
+struct Drawing<'a> {
+    handle: &'a CoreHandle,
+    grid: Grid,
+    series: &'a [DeviceSeries],
+}
+
+impl Drawing<'_> {
+    /// All points of all devices.
+    fn all(&self, gpus: &[Gpu]) -> Result<Vec<GpuPoints>, Refusal> {
+        let gpus: Vec<&Gpu> = gpus.iter().collect();
+        let lines = self.lines(&gpus, self.grid.span)?;
+        let lines = lines.into_iter().map(|line| line.points).collect::<Vec<_>>();
+        let gpus = gpus.iter().enumerate();
+        Ok(gpus.map(|(ix, gpu)| self.points(gpu, self.of(&lines, ix), |it| it)).collect())
+    }
+
+    /// The points of a job's devices while it had them alone.
+    fn of_job(&self, gpus: &[Gpu], tenure: &Tenure) -> Result<Vec<GpuPoints>, Refusal> {
+        let mut drawn = Vec::new();
+        for (time, devices) in &tenure.held {
+            let is_held = |gpu: &&Gpu| devices.iter().any(|it| it.as_str() == gpu.uuid);
+            let gpus: Vec<&Gpu> = gpus.iter().filter(is_held).collect();
+            let whole = tenure.whole(*time, self.grid.step);
+            let lines = self.lines(&gpus, whole)?;
+            let on_grid = |line: Line| Tenure::on_grid(&self.grid, whole, &line.points);
+            let lines = lines.into_iter().map(on_grid).collect::<Vec<_>>();
+            let own = |samples: Vec<(Timestamp, DevicePoint)>| {
+                let mut own = within(samples, *time);
+                // The agent reads the power more rarely: the first samples repeat an older one.
+                let first = time.0.after(POWER_AGE);
+                own.iter_mut().filter(|(at, _)| *at < first).for_each(|(_, it)| it.power = None);
+                own
+            };
+            let gpus = gpus.iter().enumerate();
+            drawn.extend(gpus.map(|(ix, gpu)| self.points(gpu, self.of(&lines, ix), own)));
+        }
+        Ok(drawn)
+    }
+
+    /// The stored lines of devices: for each device all series.
+    fn lines(&self, gpus: &[&Gpu], span: Span) -> Result<Vec<Line>, Refusal> {
+        let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let chart =
+            self.handle.shared.usage.devices(&devices, self.series, span, self.grid.step)?;
+        Ok(chart.map(|it| it.lines).unwrap_or_default())
+    }
+
+    /// The lines of the device at a position.
+    fn of<'l>(&self, lines: &'l [Vec<Option<Point>>], ix: usize) -> &'l [Vec<Option<Point>>] {
+        let from = ix * self.series.len();
+        lines.get(from..from + self.series.len()).unwrap_or_default()
+    }
+
+    fn points(
+        &self,
+        gpu: &Gpu,
+        lines: &[Vec<Option<Point>>],
+        own: impl Fn(Vec<(Timestamp, DevicePoint)>) -> Vec<(Timestamp, DevicePoint)>,
+    ) -> GpuPoints {
+        let recent = recent(self.handle, gpu, &self.grid).into_iter().map(|it| (it.at, it));
+        let recent = own(recent.collect());
+        let means = |wanted: DeviceSeries, samples: Vec<(Timestamp, f64)>| {
+            let Some(at) = self.series.iter().position(|it| *it == wanted) else {
+                return Vec::new();
+            };
+            let minutes = lines.get(at).map(Vec::as_slice).unwrap_or_default();
+            self.grid.means(minutes, &samples)
+        };
+        GpuPoints {
+            node: gpu.node.clone(),
+            index: gpu.index,
+            uuid: gpu.uuid.clone(),
+            utilization: means(DeviceSeries::Utilization, of(&recent, |it| it.utilization)),
+            allocated: means(DeviceSeries::Allocated, Vec::new()),
+            memory_used: means(DeviceSeries::MemoryUsed, of(&recent, |it| it.memory_used)),
+            power: means(DeviceSeries::Power, of(&recent, |it| it.power)),
+        }
+    }
 }
 
 /// The largest number of points of a chart.
@@ -162,10 +243,10 @@ fn recent(handle: &CoreHandle, gpu: &Gpu, grid: &Grid) -> Vec<DevicePoint> {
 }
 
 fn of(
-    points: &[DevicePoint],
+    points: &[(Timestamp, DevicePoint)],
     value: impl Fn(&DevicePoint) -> Option<f64>,
 ) -> Vec<(Timestamp, f64)> {
-    points.iter().filter_map(|point| Some((point.at, value(point)?))).collect()
+    points.iter().filter_map(|(at, point)| Some((*at, value(point)?))).collect()
 }
 
 /// The start of a range of this length.

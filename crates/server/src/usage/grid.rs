@@ -50,6 +50,12 @@ impl Grid {
             let n_points = usize::try_from(n).unwrap_or(0);
             return Self { start, step_s, n_points, span, step };
         }
+        Self::of_minutes(since, until, n_points)
+    }
+
+    /// The smallest distance of at least a minute with at most `n_points` points.
+    #[must_use]
+    pub fn of_minutes(since: Timestamp, until: Timestamp, n_points: usize) -> Self {
         let span = Span { from: minute_of(since), to: minute_of(until) };
         let step = Step::fitting(span, n_points);
         let start = span.from.number() / step.minutes() * step.minutes();

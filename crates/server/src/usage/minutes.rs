@@ -7,6 +7,7 @@ use gpool_model::Prices;
 use gpool_model::device::DeviceSample;
 use gpool_wire::recent::METRICS_MAX;
 
+use super::course::{Figures, SERIES, member};
 use super::hosts::HostUse;
 
 /// All devices, waiting and running jobs at one look.
@@ -108,6 +109,9 @@ pub struct Collected {
     metrics: BTreeMap<String, BTreeMap<String, (u32, f64)>>,
     /// By group, and whether busy time, useful time and energy were measured.
     uses: BTreeMap<(Group, [bool; 3]), Time>,
+    /// Sums over the looks, by project; those of the cluster have no name.
+    gpus: BTreeMap<String, Figures>,
+    n_looks: u32,
 }
 
 /// Project, user, model, kind, node, pool and job.
@@ -155,11 +159,40 @@ impl Minutes {
 
 impl Collected {
     fn new(minute: Minute) -> Self {
-        let (devices, jobs, metrics, uses) = Default::default();
-        Self { minute, devices, jobs, metrics, uses }
+        let (devices, jobs, metrics, uses, gpus) = Default::default();
+        Self { minute, devices, jobs, metrics, uses, gpus, n_looks: 0 }
+    }
+
+    /// Adds GPUs to the sums of a project and of the cluster.
+    fn add_gpus(&mut self, look: &Look) {
+        self.n_looks += 1;
+        let mut add = |project: &str, figures: Figures| {
+            let sums = self.gpus.entry(project.to_owned()).or_default();
+            sums.iter_mut().zip(figures).for_each(|(sum, more)| *sum += more);
+        };
+        let gpus = |milli: u64| float(milli) / 1000.0;
+        add("", [0.0, 0.0, 0.0, gpus(1000 * look.devices.len() as u64)]);
+        let held = look.devices.iter().flat_map(|device| &device.held);
+        for held in held.filter(|held| held.job.is_some()) {
+            let part = gpus(held.milli);
+            let busy = part * f64::from(held.busy_percent.unwrap_or(0)) / 100.0;
+            for project in ["", &held.project] {
+                add(project, [part, busy, 0.0, 0.0]);
+            }
+        }
+        for waiting in &look.waiting {
+            let figures = [0.0, 0.0, gpus(waiting.milli), 0.0];
+            for project in ["", &waiting.project] {
+                add(project, figures);
+            }
+        }
+        for (project, milli) in &look.guaranteed {
+            add(project, [0.0, 0.0, 0.0, gpus(*milli)]);
+        }
     }
 
     fn add(&mut self, passed_ms: u64, look: &Look) {
+        self.add_gpus(look);
         for waiting in &look.waiting {
             let time = self.uses.entry((waiting.group(), [false; 3])).or_default();
             let waited_ms = passed_ms.saturating_mul(waiting.milli) / 1000;
@@ -227,6 +260,18 @@ impl Collected {
             .devices
             .iter()
             .map(|(device, means)| Sample { device, values: means.map(Mean::get) })
+            .collect();
+        let of_project = |(name, sums): (&String, &Figures)| {
+            let mut values = [None; DeviceSeries::N];
+            for (series, sum) in SERIES.into_iter().zip(sums) {
+                values[series as usize] = Some(sum / f64::from(self.n_looks.max(1)));
+            }
+            (member(name), values)
+        };
+        let gpus: Vec<_> = self.gpus.iter().map(of_project).collect();
+        let devices: Vec<_> = devices
+            .into_iter()
+            .chain(gpus.iter().map(|(device, values)| Sample { device, values: *values }))
             .collect();
         let mut metrics: BTreeMap<&str, Vec<(&str, f64)>> = BTreeMap::new();
         for (job, values) in &self.metrics {

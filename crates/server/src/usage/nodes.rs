@@ -1,11 +1,11 @@
 //! The use of a job's GPUs on each of its nodes, from the recorded minutes.
 
-use gpool_history::{DeviceSeries, Line, Point, Span, Step, Totals};
-use gpool_model::{Refusal, Timestamp};
-use gpool_wire::usage::GpuHistoryParams;
-use gpool_wire::{DeviceUse, Job, NodeUse, Time};
+use gpool_history::{DeviceSeries, Line, Point, Step, Totals};
+use gpool_model::{DeviceUuid, Refusal, Timestamp};
+use gpool_wire::{DeviceUse, Job, NodeUse};
 
-use super::{UsageHistory, minute_of};
+use super::UsageHistory;
+use super::tenure::Tenure;
 
 /// The use on each node in a range.
 ///
@@ -27,7 +27,8 @@ fn of_node(node: String, totals: Totals) -> NodeUse {
     NodeUse { node, gpu_hours: allocated_ms as f64 / 3.6e6, gpu_utilization, gpus: Vec::new() }
 }
 
-/// Adds the whole GPUs of a job's tasks. On a part of a GPU, the records are those of all its jobs.
+/// Adds the whole GPUs of a job's tasks, by the minutes that they were its own. On a part of a GPU,
+/// the records are those of all its jobs.
 ///
 /// # Errors
 /// The history cannot be read.
@@ -35,21 +36,29 @@ pub fn add_devices(
     store: &UsageHistory,
     nodes: &mut [NodeUse],
     job: &Job,
-    now: Time,
+    tenure: &Tenure,
 ) -> Result<(), Refusal> {
-    let Some(asked) = GpuHistoryParams::of_job(job, now, 1) else { return Ok(()) };
-    let at = |time: Option<Time>| minute_of(time.unwrap_or_default().0);
-    let span = Span { from: at(asked.since), to: at(asked.until).after(1) };
     let series = [DeviceSeries::Utilization, DeviceSeries::MemoryUsed];
-    for task in job.placement.iter().filter(|task| task.gpus.is_none()) {
-        let Some(node) = nodes.iter_mut().find(|node| node.node == task.node) else { continue };
-        let uuids: Vec<&str> = task.uuids.iter().map(String::as_str).collect();
+    let placed = |uuid: &str| {
+        let places = job.placement.iter().flat_map(|task| {
+            task.uuids.iter().zip(&task.devices).map(|(uuid, index)| (uuid, &task.node, *index))
+        });
+        let mut places = places.filter(|(known, ..)| *known == uuid);
+        places.next().map(|(_, node, index)| (node.clone(), index))
+    };
+    for (time, devices) in &tenure.held {
+        let span = tenure.whole(*time, Step::MINUTE);
+        if span.minutes() == 0 {
+            continue;
+        }
+        let uuids: Vec<&str> = devices.iter().map(DeviceUuid::as_str).collect();
         let chart = store.devices(&uuids, &series, span, Step::fitting(span, 1))?;
         let lines = chart.map_or_else(Vec::new, |chart| chart.lines);
-        for (index, lines) in task.devices.iter().zip(lines.chunks(series.len())) {
-            let [used, memory] = lines else { continue };
+        for (uuid, lines) in uuids.iter().zip(lines.chunks(series.len())) {
+            let ([used, memory], Some((name, index))) = (lines, placed(uuid)) else { continue };
+            let Some(node) = nodes.iter_mut().find(|node| node.node == name) else { continue };
             let memory_peak = points(memory).map(|it| it.max).reduce(f64::max).map(whole);
-            node.gpus.push(DeviceUse { index: *index, utilization: mean(used), memory_peak });
+            node.gpus.push(DeviceUse { index, utilization: mean(used), memory_peak });
         }
     }
     for node in nodes {

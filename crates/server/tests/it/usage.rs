@@ -2,12 +2,16 @@
 
 use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
-use gpool_model::{Bytes, Timestamp};
+use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
+use gpool_server::usage::course::{SERIES, member};
+use gpool_server::usage::grid::Grid;
 use gpool_server::usage::minutes::{Collected, Held, Look, Minutes, Seen, Waiting};
+use gpool_server::usage::tenure::{Tenure, within};
 use gpool_server::usage::{UsageHistory, nodes, this_minute};
 use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 
 const START: u32 = 29_000_000;
+const SECOND: Millis = Millis::from_secs(1);
 
 fn device(name: &str, percent: Option<u32>, held: Vec<Held>) -> Seen {
     let sample = DeviceSample { utilization_percent: percent, ..DeviceSample::default() };
@@ -115,10 +119,43 @@ fn a_minute_has_the_time_of_each_holder() {
             batch.uses.iter().map(|it| (it.user, it.allocated_ms, it.busy_ms)).collect();
         let expected = [("ana", 10_000, Some(5000)), ("bo", 2500, None), ("cy", 5000, Some(2000))];
         assert_eq!(uses, expected);
-        let first: Vec<_> = batch.devices.iter().map(|it| it.values[0]).collect();
+        let first: Vec<_> = batch.devices.iter().map(|it| it.values[0]).take(3).collect();
         assert_eq!(first, [Some(0.5), Some(0.9), None]);
         let jobs: Vec<_> = batch.jobs.iter().map(|it| (it.job, it.values[0])).collect();
         assert_eq!(jobs, [("1", Some(0.5)), ("2", None), ("3", Some(0.4))]);
+    });
+}
+
+#[test]
+fn the_gpus_of_the_cluster_and_of_projects_are_means_over_all_looks() {
+    let mut minutes = Minutes::default();
+    let busy = look([
+        device("a", Some(50), vec![held("1", "ana", 1000, Some(50))]),
+        device("b", None, vec![]),
+    ]);
+    let waiting = Waiting {
+        project: "nlp".to_owned(),
+        user: "bo".to_owned(),
+        model: String::new(),
+        kind: "train".to_owned(),
+        pool: String::new(),
+        milli: 3000,
+    };
+    let quiet = Look { waiting: vec![waiting], ..look([device("a", None, vec![])]) };
+    let quiet = Look { guaranteed: vec![("nlp".to_owned(), 500)], ..quiet };
+    let minute = Minute::new(START);
+    minutes.add(minute, 5000, &busy);
+    minutes.add(minute, 5000, &quiet);
+    let over = minutes.add(minute.after(1), 5000, &look([])).expect("the minute is over");
+    over.with_batch(|batch| {
+        let figures = |project: &str| {
+            let device = member(project);
+            let found = batch.devices.iter().find(|it| it.device == device).expect("it is there");
+            SERIES.map(|series| found.values[series as usize])
+        };
+        assert_eq!(figures(""), [0.5, 0.25, 1.5, 1.5].map(Some));
+        assert_eq!(figures("vision"), [0.5, 0.25, 0.0, 0.0].map(Some));
+        assert_eq!(figures("nlp"), [0.0, 0.0, 1.5, 0.25].map(Some));
     });
 }
 
@@ -224,7 +261,12 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
         ..Job::default()
     };
     let mut found = nodes::of_job(&store, "7", (at(0).0, at(5).0)).expect("it is there");
-    nodes::add_devices(&store, &mut found, &job, at(9)).expect("it is there");
+    let (from, to) = (job.started_at.unwrap().0, job.ended_at.unwrap().0);
+    let tenure = |from, to| {
+        let devices = ["a", "b"].map(DeviceUuid::new).to_vec();
+        Tenure { held: [((from, to), devices)].into(), has_minutes: true }
+    };
+    nodes::add_devices(&store, &mut found, &job, &tenure(from, to)).expect("it is there");
     let gib = |n: u64| Some(n << 30);
     let gpu = |index, utilization, memory_peak| DeviceUse {
         index,
@@ -240,6 +282,42 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     let texts = NodeUse::texts(&found);
     assert_eq!(texts[0].1, "busy 40 % · GPU 0: 60 %, at most 60 GiB · GPU 1: 20 %, at most 10 GiB");
     assert_eq!(texts[1], ("lab2", "busy 10 %".to_owned()));
+    a_short_run_has_no_gpus(&store, &job, &tenure);
+}
+
+/// Both minutes of a run of a minute have values of other jobs.
+fn a_short_run_has_no_gpus(
+    store: &UsageHistory,
+    job: &Job,
+    tenure: &dyn Fn(Timestamp, Timestamp) -> Tenure,
+) {
+    let minute = |n: u64| Timestamp::new((u64::from(START) + n) * 60_000);
+    let mut short = nodes::of_job(store, "7", (minute(0), minute(5))).expect("it is there");
+    let (from, to) = (minute(0).after(SECOND), minute(1).after(SECOND));
+    nodes::add_devices(store, &mut short, job, &tenure(from, to)).expect("it is there");
+    assert!(short[0].gpus.is_empty(), "{short:?}");
+}
+
+#[test]
+fn points_of_a_job_are_those_of_its_whole_minutes_and_of_samples_within_its_run() {
+    let second = |n: u64| Timestamp::new(u64::from(START) * 60_000 + n * 1000);
+    let tenure = Tenure { has_minutes: true, ..Tenure::default() };
+    let grid = Grid::fitting(second(30), second(330), 120, second(9 * 3600));
+    assert_eq!((grid.step_s, grid.n_points), (60, 6));
+    let whole = tenure.whole((second(30), second(330)), grid.step);
+    let point = |mean| Some(gpool_history::Point { mean, max: mean, n_minutes: 1 });
+    let points: Vec<_> = (1..5).map(|n| point(f64::from(n))).collect();
+    assert_eq!((whole.from.number(), whole.minutes()), (START + 1, 4));
+    let on_grid = grid.means(&Tenure::on_grid(&grid, whole, &points), &[]);
+    assert_eq!(on_grid, [None, Some(1.0), Some(2.0), Some(3.0), Some(4.0), None]);
+    // Within one minute there is no whole one, and hours are whole if only they are stored.
+    assert_eq!(tenure.whole((second(10), second(50)), Step::MINUTE).minutes(), 0);
+    let old = Tenure::default().whole((second(30), second(3 * 3600)), Step::MINUTE);
+    assert_eq!((old.from.number() % 60, old.minutes() % 60), (0, 0));
+    let samples: Vec<_> = (0..60).map(|n| (second(n), n)).collect();
+    let run = (second(10).after(Millis::new(500)), second(14).after(Millis::new(900)));
+    let own: Vec<u64> = within(samples, run).into_iter().map(|(_, n)| n).collect();
+    assert_eq!(own, [12, 13]);
 }
 
 /// A minute with one device and one job.

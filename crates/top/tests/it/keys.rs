@@ -4,8 +4,8 @@ use gpool_model::JobVerb;
 use gpool_model::{Millis, Timestamp};
 use gpool_top::data::News;
 use gpool_top::input::Ask;
-use gpool_wire::Time;
 use gpool_wire::usage::{GpuHistory, GpuPoints};
+use gpool_wire::{Job, PlacedOn, Time};
 
 use crate::cluster::{jobs, now};
 use crate::screen::{FULL, Screen};
@@ -130,6 +130,19 @@ fn charts_begin_with_the_time_before_the_first_reading() {
     assert_eq!((memory[0], memory.len()), (Some(0.5), 11));
     assert_eq!(history.of("GPU-1").0, [Some(0.52)], "nothing is known of it");
     assert!(history.of("GPU-9").0.is_empty(), "it is gone");
+    // Earlier values are those of other jobs.
+    let placement = vec![PlacedOn {
+        node: known[0].node.clone(),
+        devices: vec![known[0].index],
+        booked: None,
+        uuids: vec!["GPU-0".to_owned()],
+        gpus: None,
+    }];
+    let started_at = Some(Time(Timestamp::new(now().0.get() - 5000)));
+    let job = Job { placement, started_at, ..Job::default() };
+    let every = Millis::from_secs(2);
+    let (compute, _) = history.of_job(&job, &known.iter().collect::<Vec<_>>(), every, now());
+    assert_eq!(compute, [one, Some(0.94)]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn plan(running: &[Job], waiting: &[Job]) -> String {
         jobs: &[],
         n_jobs: None,
         next: None,
+        address: "/queue",
         plan: Some((running, waiting)),
         now: minute(60),
     };
@@ -38,12 +39,12 @@ fn running(id: &str, limit_min: f64, expected_min: Option<f64>) -> Job {
 fn a_running_job_ends_as_expected_with_its_limit_as_a_line() {
     // The chart ends at the last expected end, 100 minutes from now.
     let page = plan(&[running("1", 110.0, Some(25.0)), running("2", 160.0, None)], &[]);
-    let bar = "<rect class=\"run\" x=\"0\" y=\"28\" width=\"250\"";
+    let bar = "<rect class=\"busy\" x=\"0\" width=\"250\"";
     assert!(page.contains(bar), "{page}");
-    assert!(page.contains("<rect class=\"limit\" x=\"250\" y=\"36\" width=\"250\""), "{page}");
+    assert!(page.contains("<rect class=\"limit\" x=\"250\" y=\"8\" width=\"250\""), "{page}");
     assert!(page.contains("running, ends in about 25 min, at most 50 min more"), "{page}");
     // Without jobs like it, the limit is the only end.
-    assert!(page.contains("<rect class=\"run\" x=\"0\" y=\"54\" width=\"1000\""), "{page}");
+    assert!(page.contains("<rect class=\"busy\" x=\"0\" width=\"1000\""), "{page}");
     assert_eq!(page.matches("<rect class=\"limit\"").count(), 1, "{page}");
 }
 
@@ -61,7 +62,58 @@ fn a_waiting_job_runs_as_expected_from_its_start() {
     let waits = Job { eta: Some(eta), ..job("3", 60.0, Some(10.0)) };
     // The chart ends a quarter after the late start, 50 minutes from now.
     let page = plan(&[], &[waits]);
-    assert!(page.contains("<rect class=\"plan\" x=\"400\" y=\"28\" width=\"200\""), "{page}");
-    assert!(page.contains("<rect class=\"limit\" x=\"600\" y=\"36\" width=\"400\""), "{page}");
-    assert!(page.contains("<rect class=\"likely\" x=\"200\" y=\"35\" width=\"600\""), "{page}");
+    assert!(page.contains("<rect class=\"wait\" x=\"400\" width=\"200\""), "{page}");
+    assert!(page.contains("<rect class=\"limit\" x=\"600\" y=\"8\" width=\"400\""), "{page}");
+    assert!(page.contains("<rect class=\"likely\" x=\"200\" y=\"7\" width=\"600\""), "{page}");
+}
+
+fn queue(jobs: &[Job], sort: &str) -> String {
+    let filters = Filters { sort: sort.to_owned(), ..Filters::default() };
+    let queue = Queue {
+        frame: Frame::default(),
+        filters: &filters,
+        jobs,
+        n_jobs: None,
+        next: None,
+        address: "/queue?user=ana",
+        plan: None,
+        now: minute(60),
+    };
+    queue.page()
+}
+
+#[test]
+fn the_queue_sorts_by_a_column_and_stays_in_its_order_without_one() {
+    let job = |id: &str, gpus: &str| Job {
+        id: id.to_owned(),
+        gpus: gpus.to_owned(),
+        state: JobState::Running,
+        started_at: Some(minute(0)),
+        ..Job::default()
+    };
+    let jobs = [job("9", "2"), job("10", "H100-80G:4"), job("8", "1")];
+    let ids = |page: &str| {
+        let rows = page.split("<th scope=\"row\"><a href=\"/jobs/").skip(1);
+        rows.map(|row| row.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&queue(&jobs, "")), ["9", "10", "8"]);
+    assert_eq!(ids(&queue(&jobs, "-gpus")), ["10", "9", "8"]);
+    assert_eq!(ids(&queue(&jobs, "id")), ["8", "9", "10"]);
+    let page = queue(&jobs, "-gpus");
+    assert!(page.contains("href=\"/queue?user=ana&#38;sort=gpus\">GPUs</a>"), "{page}");
+    assert!(page.contains("name=\"sort\" value=\"-gpus\""), "{page}");
+    // No job waits, so no job has a start.
+    assert!(!page.contains(">Start</a>"), "{page}");
+}
+
+#[test]
+fn the_time_of_an_array_is_not_measured_against_the_limit_of_an_element() {
+    let array = serde_json::json!({
+        "indexes": "0-9", "n_elements": 10, "n_by_state": {"running": 2}, "n_gpus": 0, "ran_s": 0.0,
+    });
+    let Ok(array) = serde_json::from_value(array) else { panic!("an array") };
+    let array = Job { array: Some(array), ..running("5", 3.0, None) };
+    let page = queue(&[array], "");
+    assert!(page.contains("0 of 10 ended, limit 3 min each"), "{page}");
+    assert!(!page.contains("1 h of 3 min"), "{page}");
 }

@@ -1,11 +1,12 @@
 //! The charts of a job.
 
+use gpool_model::job::JobState;
 use gpool_model::{Millis, NodeName};
 use gpool_web::{Frame, JobPage, csv};
 use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report, Time};
+use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report, Time, Why};
 use serde_json::json;
 
 use crate::minute;
@@ -55,6 +56,7 @@ fn page_of(job: Job, history: &GpuHistory, events: &[JobEvent], over_time: &JobM
     let page = JobPage {
         frame: Frame::default(),
         report: &Report::new(job, minute(5)),
+        why: None,
         events,
         output: Ok(""),
         stream: "both",
@@ -75,8 +77,14 @@ fn charts_of_measured_series_have_their_figures_as_text() {
     // Power is not measured.
     assert!(!page.contains("<b>Power</b>"), "{page}");
     // The last point is not measured: the area ends at four fifths.
-    assert!(page.contains("M0 48L0 0.0L120 0.0L120 15.4L240 15.4L240 48.0"), "{page}");
-    assert!(page.contains("L480 48.0L480 48z\""), "{page}");
+    assert!(page.contains("class=\"busy\" d=\"M0 0.0H120L120 17.9H240L240 56.0H360"), "{page}");
+    assert!(page.contains("L360 56.0H480L480 56.0H360"), "{page}");
+    // The axes have units, and the time is that of the run.
+    for mark in ["0 %", "50 %", "100 %", "0 B", "40 GiB", "80 GiB"] {
+        assert!(page.contains(&format!("dy=\"4\">{mark}</text>")), "{mark}: {page}");
+    }
+    assert!(page.contains("aria-hidden=\"true\">now</text>"), "{page}");
+    assert!(page.contains("aria-hidden=\"true\">−2 min</text>"), "{page}");
 }
 
 #[test]
@@ -110,14 +118,11 @@ fn a_job_shows_the_errors_of_its_gpus() {
 fn charts_have_the_values_of_their_points_for_the_cursor() {
     let page = page(&history(), &[]);
     let start = minute(0).0.get();
-    let data = |unit: &str, values: &str| {
-        format!(
-            "data-start=\"{start}\" data-step=\"60000\" data-unit=\"{unit}\" \
-             data-values=\"{values}\""
-        )
+    let data = |values: &str| {
+        format!("data-start=\"{start}\" data-step=\"60000\" data-values=\"{values}\"")
     };
-    assert!(page.contains(&data(" %", "100,68,0,0,")), "{page}");
-    assert!(page.contains(&data(" GiB", "20,60,,,")), "{page}");
+    assert!(page.contains(&data("100 %|68 %|0 %|0 %|")), "{page}");
+    assert!(page.contains(&data("20 GiB|60 GiB|||")), "{page}");
     assert!(page.contains("src=\"/assets/cursor.js\""), "{page}");
 }
 
@@ -135,10 +140,10 @@ fn events_within_the_charts_are_marks_and_neighbors_are_one() {
     let events = [event(2, "is idle"), event(2, "warned"), event(4, "<active>"), event(9, "later")];
     let page = page(&history(), &events);
     let mark = |text: &str, x: u32| {
-        format!("<g class=\"event\"><title>{text}</title><rect x=\"{x}\" width=\"2\"")
+        format!("<g class=\"event\"><title>{text}</title><rect x=\"{x}.0%\" y=\"8\" width=\"2\"")
     };
-    assert!(page.contains(&mark("is idle\nwarned", 240)), "{page}");
-    assert!(page.contains(&mark("&#60;active&#62;", 480)), "{page}");
+    assert!(page.contains(&mark("is idle\nwarned", 40)), "{page}");
+    assert!(page.contains(&mark("&#60;active&#62;", 80)), "{page}");
     assert!(!page.contains("<title>later"), "{page}");
 }
 
@@ -168,11 +173,124 @@ fn hosts_and_metrics_have_charts_of_their_own() {
     };
     let page = page_with(&history(), &[], &over_time);
     assert!(page.contains("Hosts and metrics over time"), "{page}");
-    assert!(page.contains("<b>CPU</b> mean 3.0 cores, at most 4.0 cores"), "{page}");
+    assert!(page.contains("<b>CPU</b> mean 3 cores, at most 4 cores"), "{page}");
     assert!(!page.contains("<b>Read</b>"), "what is not measured has no chart: {page}");
     assert!(page.contains("<b>loss</b> 0.25 now or last, from -1 to 0.25"), "{page}");
-    // A value holds until the next one.
-    assert!(page.contains("M0 48L0 43.2L150 43.2L150 43.2L300 43.2L300 0.0L450 0.0"), "{page}");
+    // A metric is a line, and a value holds until the next one.
+    let line = "class=\"metric\" d=\"M0 56.0L75 56.0L225 56.0L375 21.0L525 21.0L600 21.0\"";
+    assert!(page.contains(line), "{page}");
     let without = page_with(&history(), &[], &JobMetrics::default());
     assert!(!without.contains("Hosts and metrics"), "{without}");
+}
+
+#[test]
+fn a_part_of_a_gpu_has_its_own_use_and_not_that_of_the_device() {
+    let mut placed = placement();
+    placed[0].gpus = Some(0.5);
+    let job = Job {
+        id: "7".to_owned(),
+        placement: placed,
+        started_at: Some(minute(0)),
+        ..Job::default()
+    };
+    let over_time = JobMetrics {
+        start: minute(0),
+        step_s: 60,
+        cpu: vec![None; 2],
+        gpu_utilization: vec![Some(0.25), Some(0.75)],
+        ..JobMetrics::default()
+    };
+    let page = JobPage {
+        frame: Frame::default(),
+        report: &Report::new(job, minute(5)),
+        why: None,
+        events: &[],
+        output: Ok(""),
+        stream: "both",
+        gpus: &[gpu()],
+        history: &history(),
+        over_time: &over_time,
+        elements: None,
+        now: minute(5),
+    };
+    let page = page.page();
+    assert!(!page.contains("GPUs over time"), "{page}");
+    assert!(page.contains("<b>Its parts of GPUs</b>"), "{page}");
+    assert!(page.contains("<b>Utilization</b> mean 50 %, at most 75 %"), "{page}");
+}
+
+#[test]
+fn an_ended_job_runs_again_as_it_was_and_its_texts_are_of_an_ended_job() {
+    let ended = Job {
+        state: JobState::Succeeded,
+        started_at: Some(minute(0)),
+        ended_at: Some(minute(2)),
+        ..Job::default()
+    };
+    let page = |job: Job| page_of(job, &GpuHistory::default(), &[], &JobMetrics::default());
+    let shown = page(ended.clone());
+    assert!(shown.contains("action=\"/retry\"") && shown.contains("gpool retry 7"), "{shown}");
+    // A command line would lose flags that the page does not know.
+    assert!(!shown.contains("gpool submit --"), "{shown}");
+    assert!(!shown.contains("after the end") && shown.contains("Nothing was measured"), "{shown}");
+    assert!(shown.contains("<dt>Ran</dt><dd>2 min</dd>"), "{shown}");
+    for gone in [Job { can_retry: Some(false), ..ended.clone() }, Job { private: true, ..ended }] {
+        assert!(!page(gone).contains("/retry"));
+    }
+    assert!(page(Job { started_at: Some(minute(0)), ..Job::default() }).contains("after the end"));
+}
+
+#[test]
+fn a_waiting_job_shows_who_has_the_gpus_and_what_would_help() {
+    let why = json!({
+        "job": Job { id: "7".to_owned(), ..Job::default() }, "as_of": minute(5),
+        "reasons": [
+            {"code": "a", "blocking": true, "text": "It needs 2 GPUs <here>"},
+            {"code": "b", "blocking": false, "text": "It may only run on lab1"},
+        ],
+        "nodes": [{
+            "name": "lab1", "connected": true, "n_matching": 2, "n_free": 0,
+            "devices": [
+                {"index": 0, "model": "H100", "state": "busy", "matches": true, "job": "3",
+                 "user": "ana", "until": minute(65), "until_by": "limit"},
+                {"index": 1, "model": "H100", "state": "busy", "matches": true, "job": "3",
+                 "user": "ana", "until": minute(65), "until_by": "limit"},
+                {"index": 2, "model": "A100", "state": "busy", "matches": false, "job": "4",
+                 "user": "bo", "until": null, "until_by": null},
+            ],
+        }],
+        "eta": null, "eta_missing": "no job has a limit",
+        "place": {"n_ahead": 2, "n_pending": 4, "ahead": []},
+        "alternatives": [
+            {"change": "gpus", "flags": "--gpus 1", "text": "it requests 1 GPU", "eta": null,
+             "gain_s": 5.0, "helps": true},
+            {"change": "time_limit", "flags": "--time 5m", "text": "no", "eta": null,
+             "gain_s": null, "helps": false},
+        ],
+    });
+    let why: Why = serde_json::from_value(why).unwrap();
+    let job = Job { id: "7".to_owned(), state: JobState::Pending, ..Job::default() };
+    let page = JobPage {
+        frame: Frame::default(),
+        report: &Report::new(job, minute(5)),
+        why: Some(&why),
+        events: &[],
+        output: Ok(""),
+        stream: "both",
+        gpus: &[],
+        history: &GpuHistory::default(),
+        over_time: &JobMetrics::default(),
+        elements: None,
+        now: minute(5),
+    };
+    let page = page.page();
+    assert!(page.contains("<li>It needs 2 GPUs &#60;here&#62;</li>"), "{page}");
+    assert!(!page.contains("only run on lab1"), "it does not block: {page}");
+    assert!(page.contains("<li>2 jobs are before it in the queue.</li>"), "{page}");
+    assert!(page.contains("Its start is not known: no job has a limit."), "{page}");
+    let holder = "<a href=\"/jobs/3\">3</a></th><td>ana</td><td>lab1:0 lab1:1</td>\
+                  <td class=\"short\">in 1 h</td>";
+    assert!(page.contains(holder) && !page.contains("/jobs/4"), "{page}");
+    assert!(page.contains("<td>it requests 1 GPU</td>") && page.contains("--gpus 1"), "{page}");
+    assert!(!page.contains("--time 5m"), "{page}");
 }

@@ -7,6 +7,7 @@ mod gantt;
 mod job;
 mod overview;
 mod saved;
+mod submit;
 mod whatif;
 
 use gpool_model::{Millis, Timestamp};

@@ -2,8 +2,10 @@
 
 use gpool_model::job::JobState;
 use gpool_web::{Frame, Overview};
-use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Eta, Gpu, Job, PlacedOn, Status};
+use gpool_wire::budget::BudgetRow;
+use gpool_wire::cost::{Cost, CostRow};
+use gpool_wire::usage::{GpuHistory, GpuPoints, UsageHistory, UsagePoints, UsageRow};
+use gpool_wire::{Eta, Gpu, Job, PlacedOn, Reservation, Status};
 use serde_json::json;
 
 use crate::minute;
@@ -38,6 +40,14 @@ fn page(gpus: &[Gpu], waiting: &[Job], history: &GpuHistory, status: &Status) ->
         gpus,
         running: &[],
         waiting,
+        own: &[],
+        failed: &[],
+        users: &[],
+        cost: &[],
+        budgets: &[],
+        reservations: &[],
+        nodes: &[],
+        course: &UsageHistory::default(),
         history,
         range: "24h",
         now: minute(60),
@@ -101,8 +111,8 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     );
     assert_eq!(answer(&page, "Longest wait"), "Longest wait 40 min3 train of ana");
     assert_eq!(answer(&page, "Held idle"), "Held idle 2 GPUsjob 7 of bo for 48 min");
-    let broken = "Broken 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
-    assert_eq!(answer(&page, "Broken"), broken);
+    let broken = "Broken or drained 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
+    assert_eq!(answer(&page, "Broken or drained"), broken);
     assert!(page.contains("in use outside gpool</span> by py of eve"), "{page}");
     assert!(
         page.contains("waits 40 min") && page.contains("in 10 min, 90 % sure within 30 min"),
@@ -122,21 +132,29 @@ fn a_quiet_cluster_says_so() {
         answer(&page, "Held idle"),
         "Held idle no GPUIdle: not used for 30 min, or the job&#39;s --idle-after."
     );
-    assert_eq!(answer(&page, "Broken"), "Broken no GPU, no node");
+    assert_eq!(answer(&page, "Broken or drained"), "Broken or drained no GPU, no node");
 }
 
 #[test]
-fn the_heat_map_has_a_time_axis_that_ends_now() {
-    let points = GpuPoints {
-        node: "lab1".to_owned(),
-        utilization: vec![None; 23].into_iter().chain([Some(0.9)]).collect(),
-        ..GpuPoints::default()
+fn the_heat_map_has_a_time_axis_from_the_first_value_until_now() {
+    let heat = |n_before: usize, n: usize| {
+        let values = vec![None; n_before].into_iter().chain(vec![Some(0.9); n]);
+        let points = GpuPoints {
+            node: "lab1".to_owned(),
+            utilization: values.collect(),
+            ..GpuPoints::default()
+        };
+        let history = GpuHistory { start: minute(0), step_s: 3600, gpus: vec![points] };
+        page(&[], &[], &history, &status(2))
     };
-    let history = GpuHistory { start: minute(0), step_s: 3600, gpus: vec![points] };
-    let page = page(&[], &[], &history, &status(2));
-    let tick = |x: u32, label: &str| format!("x=\"{x}\" y=\"40\" aria-hidden=\"true\">{label}<");
-    assert!(page.contains(&tick(1000, "now")), "{page}");
-    assert!(page.contains(&tick(750, "−6 h")) && page.contains(&tick(0, "−1 d")), "{page}");
+    let tick = |x: u32, label: &str| format!("x=\"{x}.0%\" y=\"12\">{label}<");
+    let whole = heat(0, 24);
+    for (x, label) in [(100, "now"), (75, "−6 h"), (0, "−1 d")] {
+        assert!(whole.contains(&tick(x, label)), "{label}: {whole}");
+    }
+    let half = heat(12, 12);
+    assert!(half.contains(&tick(0, "−12 h")), "{half}");
+    assert!(half.contains("d=\"M0 0h1000v18h-1000z\""), "{half}");
 }
 
 #[test]
@@ -151,4 +169,115 @@ fn neighboring_devices_are_a_range() {
     let job = Job { placement: vec![placed(&[0, 1, 2, 3, 5, 6, 9])], ..Job::default() };
     let page = page(&[], &[job], &NOTHING, &status(2));
     assert!(page.contains("lab1:0–3,5,6,9"), "{page}");
+}
+
+/// A budget that is nearly used up, a reservation, and GPUs over time.
+fn planned() -> (BudgetRow, Reservation, UsageHistory) {
+    let budget = json!({
+        "kind": "project", "name": "nlp", "since": minute(0), "currency": "EUR", "budget": 10.0,
+        "spent": 9.0, "state": "warn",
+    });
+    let reservation = json!({
+        "name": "course", "kind": "reservation", "state": "planned", "for": "user",
+        "beneficiary": "ana", "from": minute(180), "until": null, "every": null,
+        "gpus_asked": null, "gpus": [], "nodes": ["lab2"], "at_begin": "let_finish",
+        "reason": "", "made_by": "root", "made_at": minute(0),
+    });
+    let points = |value: f64| vec![Some(value), Some(value)];
+    let cluster = UsagePoints {
+        project: None,
+        allocated: points(3.0),
+        busy: points(1.0),
+        waiting: points(6.0),
+        guaranteed: points(4.0),
+    };
+    let course = UsageHistory { start: minute(58), step_s: 60, cluster, projects: vec![] };
+    let budget = serde_json::from_value(budget).unwrap();
+    (budget, serde_json::from_value(reservation).unwrap(), course)
+}
+
+#[test]
+fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
+    let waits = Job {
+        id: "9".to_owned(),
+        name: "tune".to_owned(),
+        state: JobState::Pending,
+        submitted_at: minute(50),
+        ..Job::default()
+    };
+    let runs = Job { state: JobState::Running, id: "8".to_owned(), ..waits.clone() };
+    let failed = Job {
+        id: "5".to_owned(),
+        name: "eval".to_owned(),
+        user: "bo".to_owned(),
+        state: JobState::Failed,
+        exit_code: Some(3),
+        ended_at: Some(minute(30)),
+        ..Job::default()
+    };
+    let user = |name: &str, busy: f64| UsageRow {
+        user: Some(name.to_owned()),
+        gpu_hours: 10.0,
+        measured_gpu_hours: 10.0,
+        busy_gpu_hours: Some(busy),
+        ..UsageRow::default()
+    };
+    let cost = |cost: f64| CostRow {
+        usage: UsageRow::default(),
+        cost: Cost {
+            currency: "EUR".to_owned(),
+            cost,
+            idle_cost: Some(cost / 4.0),
+            ..Cost::default()
+        },
+    };
+    let (budget, reservation, course) = planned();
+    let free = |node: &str| Gpu { node: node.to_owned(), ..gpu(0, "free", &json!({})) };
+    let overview = Overview {
+        frame: Frame { user: "ana", ..Frame::default() },
+        status: &status(2),
+        gpus: &[free("lab1"), free("lab2"), free("lab1"), gpu(3, "busy", &json!({}))],
+        running: &[],
+        waiting: &[],
+        own: &[waits, runs],
+        failed: &[failed],
+        users: &[user("ana", 9.0), user("bo", 2.5)],
+        cost: &[cost(6.0), cost(2.0)],
+        budgets: &[budget],
+        reservations: &[reservation],
+        nodes: &[],
+        course: &course,
+        history: &NOTHING,
+        range: "1h",
+        now: minute(60),
+    };
+    let page = overview.page();
+    let expected = [
+        ("Free", "3 GPUs2 H100-80G on lab1; 1 H100-80G on lab2"),
+        ("Your jobs", "1 running, 1 waiting"),
+        ("Most idle in 7 days", "boUsage 7.50 idle GPU-hours, 75 % of the GPU time of this user"),
+        ("Cost this month", "8.00 EURCost 25 % idle; budget of nlp nearly used up"),
+        ("Failed in 24 h", "1 job5 eval of bo, 30 min ago: exit 3"),
+        ("Reserved soon", "in 2 hcourse lab2 for ana in 2 h"),
+    ];
+    for (title, text) in expected {
+        assert_eq!(answer(&page, title), format!("{title} {text}"));
+    }
+    assert!(page.contains("<h2 id=\"own\">Your jobs</h2>"), "{page}");
+    // Trends on axes that end at all GPUs, and as long as there are points.
+    assert!(page.contains("mean 3.00 allocated, 1.00 busy"), "{page}");
+    assert!(page.contains("dy=\"4\">4 GPUs</text>"), "{page}");
+    assert!(page.contains("6 GPUs now, at most 6 GPUs"), "{page}");
+    assert!(page.contains("aria-hidden=\"true\">−2 min</text>"), "{page}");
+}
+
+#[test]
+fn a_busy_gpu_that_is_drained_says_both() {
+    let drain = json!({"drain": {
+        "who": "root", "reason": "fan noise", "since": minute(0), "at_deadline": "let_finish",
+    }});
+    let page = page(&[gpu(0, "busy", &drain)], &[], &NOTHING, &status(2));
+    let cell = "<span class=\"state busy\">busy</span> <span class=\"state out\">drained</span> \
+                fan noise</td>";
+    assert!(page.contains(cell), "{page}");
 }

@@ -41,7 +41,7 @@ fn a_table_escapes_all_texts_and_has_bars_beside_its_rows() {
     is_alone(&page);
     assert!(page.contains("<th scope=\"col\">GROUP</th>") && page.contains(">SHARE</th>"));
     assert_eq!(page.matches("<rect").count(), 3, "the second row has no bar");
-    assert!(page.contains("class=\"held\" x=\"50\" width=\"25\""), "{page}");
+    assert!(page.contains("class=\"idle\" x=\"50\" width=\"25\""), "{page}");
     assert!(
         page.contains("</i> idle <i") && page.contains("<p class=\"note\">two &#60;b&#62;</p>")
     );

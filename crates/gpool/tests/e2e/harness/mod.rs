@@ -252,6 +252,8 @@ impl Cluster {
             .env("TZ", "UTC")
             .env("GPOOL_STATE_DIR", self.state())
             .env("GPOOL_SOCKET", self.socket())
+            // Tests set the use of simulated GPUs themselves.
+            .env("SIM_GPU_LOAD", "off")
             .current_dir(self.work());
         command
     }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap};
 use gpool_model::{JobId, JobVerb};
 use gpool_web::{Asked, Confirm, Submit};
+use gpool_wire::array::Retried;
 use gpool_wire::{Document, Forecast, Job, List, Problem, Project, Selection, catalogue};
 use http_body_util::{BodyExt, Limited};
 
@@ -57,6 +58,7 @@ impl Pages {
         let visit = Visit { query: form, ..visit };
         match path {
             "/act" => self.act(&visit).await,
+            "/retry" => self.retry(&visit).await,
             "/submit" => self.submit(&visit).await,
             "/logout" => Ok(self.sign_out(place, headers)),
             _ => Ok(no_page()),
@@ -89,6 +91,18 @@ impl Pages {
         Ok(see(&back))
     }
 
+    /// Runs an ended job again, and shows the new one.
+    async fn retry(&self, visit: &Visit<'_>) -> Page {
+        let Ok(id) = visit.query.get("job").parse::<JobId>() else {
+            let problem = Problem::new(catalogue::NO_SUCH_JOB, "there is no such job");
+            return Err(Box::new(problem));
+        };
+        let target = format!("/api/v1/jobs/{id}/retry");
+        let body = self.send(&visit.asks, &target, &serde_json::Map::new()).await?;
+        let again: Option<Document<Retried>> = serde_json::from_slice(&body).ok();
+        Ok(see(&again.map_or_else(|| "/queue".to_owned(), |it| format!("/jobs/{}", it.body.id))))
+    }
+
     /// The empty form.
     pub(super) async fn form(&self, visit: &Visit<'_>) -> Page {
         self.filled(visit, StatusCode::OK, &Asked::default(), None, &[]).await
@@ -103,11 +117,16 @@ impl Pages {
             name: field("name"),
             project: field("project"),
             cwd: field("cwd"),
+            variables: field("variables"),
             preemptible: visit.query.get("preemptible") == "yes",
             hold: visit.query.get("hold") == "yes",
         };
         if asked.command.trim().is_empty() {
             let refused = ["The job needs a command.".to_owned()];
+            return self.filled(visit, StatusCode::BAD_REQUEST, &asked, None, &refused).await;
+        }
+        if let Err(line) = asked.environment() {
+            let refused = [format!("The variable {line:?} is not NAME=VALUE.")];
             return self.filled(visit, StatusCode::BAD_REQUEST, &asked, None, &refused).await;
         }
         let is_preview = visit.query.get("do") == "preview";

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
-use gpool_web::{CSP, Message, asset};
+use gpool_web::{CSP, Frame, Message, asset};
 
 pub(super) fn html(status: StatusCode, page: String) -> Response<Body> {
     let mut response = Response::new(Body::from(page));
@@ -34,7 +34,14 @@ pub(super) fn message(
 }
 
 pub(super) fn no_page() -> Response<Body> {
-    message(StatusCode::NOT_FOUND, "There is no such page", "Start from the Overview.", "")
+    no_page_in(Frame::default())
+}
+
+/// The same with the navigation of a signed-in user.
+pub(super) fn no_page_in(frame: Frame<'_>) -> Response<Body> {
+    let (title, text) = ("There is no such page", "The address is wrong, or the page was removed.");
+    let page = Message { frame, title, text, ..Message::default() };
+    with_headers(html(StatusCode::NOT_FOUND, page.page()), false)
 }
 
 pub(super) fn file(name: &str) -> Response<Body> {

@@ -23,16 +23,29 @@ const ANSWER_MAX: usize = 64 << 20;
 /// How long viewers that see the same share an answer: not longer than the stream waits after a
 /// change, so that the answer after its message has the change.
 const SHARED: Duration = super::stream::PAUSE;
+/// How long viewers share an answer that is expensive and changes slowly, such as the cost of the
+/// month.
+const SLOW: Duration = Duration::from_secs(60);
+/// How long they share an explanation, which simulates changes.
+const EXPLAINED: Duration = Duration::from_secs(10);
 /// Most shared answers.
 const SHARED_MAX: usize = 256;
 /// Answers that are the same for all users.
-const FOR_ALL: [&str; 2] = ["/api/v1/gpus", "/api/v1/gpus/history"];
+const FOR_ALL: [&str; 7] = [
+    "/api/v1/gpus",
+    "/api/v1/gpus/history",
+    "/api/v1/usage",
+    "/api/v1/usage/history",
+    "/api/v1/cost",
+    "/api/v1/nodes",
+    "/api/v1/reservations",
+];
 
 /// The user of an answer, `None` for all admins or all users, and its target.
 type Key = (Option<u32>, String);
 /// A deserialized answer. Viewers that see the same share it.
 type Answer = Arc<dyn Any + Send + Sync>;
-/// When it was asked for, and the answer as soon as it is there.
+/// When it is out of date, and the answer as soon as it is there.
 type Asked = (Instant, Arc<OnceCell<Answer>>);
 
 /// The last answers of the API, for viewers that see the same. The first one asks, and the others
@@ -41,15 +54,16 @@ type Asked = (Instant, Arc<OnceCell<Answer>>);
 pub(super) struct Answers(Mutex<HashMap<Key, Asked>>);
 
 impl Answers {
-    fn of(&self, key: Key) -> Arc<OnceCell<Answer>> {
+    fn of(&self, key: Key, shared: Duration) -> Arc<OnceCell<Answer>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, (at, _)| at.elapsed() < SHARED);
+        let now = Instant::now();
+        all.retain(|_, (until, _)| now < *until);
         if let Some((_, answer)) = all.get(&key) {
             return Arc::clone(answer);
         }
         let answer = Arc::default();
         if all.len() < SHARED_MAX {
-            all.insert(key, (Instant::now(), Arc::clone(&answer)));
+            all.insert(key, (now + shared, Arc::clone(&answer)));
         }
         answer
     }
@@ -65,11 +79,43 @@ impl Pages {
     where
         T: DeserializeOwned + Send + Sync + 'static,
     {
+        self.ask_shared(asks, target, SHARED).await
+    }
+
+    /// Asks the API for something expensive that changes slowly: viewers share it for a minute.
+    pub(super) async fn ask_slow<T>(
+        &self,
+        asks: &Asks,
+        target: &str,
+    ) -> Result<Arc<T>, Box<Problem>>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
+        self.ask_shared(asks, target, SLOW).await
+    }
+
+    /// Asks the API why a job waits.
+    pub(super) async fn ask_why<T>(&self, asks: &Asks, target: &str) -> Result<Arc<T>, Box<Problem>>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
+        self.ask_shared(asks, target, EXPLAINED).await
+    }
+
+    async fn ask_shared<T>(
+        &self,
+        asks: &Asks,
+        target: &str,
+        shared: Duration,
+    ) -> Result<Arc<T>, Box<Problem>>
+    where
+        T: DeserializeOwned + Send + Sync + 'static,
+    {
         let caller = &asks.0.caller;
         let path = target.split('?').next().unwrap_or_default();
         let is_for_all = caller.admin || FOR_ALL.contains(&path);
-        let answer =
-            self.answers.of(((!is_for_all).then_some(caller.owner.uid), target.to_owned()));
+        let key = ((!is_for_all).then_some(caller.owner.uid), target.to_owned());
+        let answer = self.answers.of(key, shared);
         let ask = async || {
             let body = self.bytes(asks, target).await?;
             let read: T = serde_json::from_slice(&body).map_err(|it| failed(it.to_string()))?;

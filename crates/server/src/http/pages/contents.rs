@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
-use gpool_model::Timestamp;
+use gpool_model::{Millis, Timestamp};
 use gpool_web::{
-    Admin, CostPage, Course, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
-    Reservations, Route, STATES, UsagePage, Wall,
+    Admin, CostPage, Docs, Filters, Nodes, Order, Overview, PROPERTIES, Projects, Queue, RANGES,
+    Reservations, Route, STATES, UsagePage, Wall, is_sort_key,
 };
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
-use gpool_wire::usage::{GpuHistory, UsageRow};
+use gpool_wire::usage::{GpuHistory, UsageHistory, UsageRow};
 use gpool_wire::{
     Document, Gpu, Job, List, Node, PolicyInfo, QuotaOverview, Reservation, Status, Time,
     UserLimits,
@@ -27,8 +27,9 @@ use super::{Page, Pages, Visit};
 const JOBS: &str = "100";
 /// Most jobs in each table of the Overview, and of each kind in the chart.
 const SOME: &str = "25";
-/// Longer ranges have a point for each day.
-const HOURS_MAX: u32 = 168;
+/// Most own jobs on the Overview, and jobs that are sorted.
+const OWN: &str = "25";
+const SORTED: &str = "1000";
 /// Most users with their limits.
 const USERS_MAX: usize = 50;
 
@@ -42,11 +43,33 @@ impl Pages {
         let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
         let running = self.some(visit, RUNNING).await?;
         let waiting = self.some(visit, WAITING).await?;
+        let own = written(&[("user", &*asks.0.caller.owner.user), ("limit", OWN)]);
+        let own: Arc<List<Job>> = self.ask(asks, &format!("/api/v1/jobs?{own}")).await?;
+        let failed: Arc<List<Job>> = self.ask_slow(asks, &failed(now())).await?;
+        let week = hour(before(now(), 24 * 7));
+        let users: Arc<List<UsageRow>> =
+            self.ask_slow(asks, &format!("/api/v1/usage?by=user&since={week}")).await?;
+        let month = now().month_start();
+        let cost: Arc<List<CostRow>> =
+            self.ask_slow(asks, &format!("/api/v1/cost?by=project&since={month}")).await?;
+        let budgets: Arc<List<BudgetRow>> = self.ask_slow(asks, "/api/v1/budgets").await?;
+        let reservations: Arc<List<Reservation>> = self.ask(asks, "/api/v1/reservations").await?;
+        let nodes: Arc<List<Node>> = self.ask(asks, "/api/v1/nodes").await?;
         // An hour while the server is new.
         let usual = RANGES[usize::from(status.body.uptime_s >= 7200)];
         let (range, hours) = range(&visit.query).unwrap_or(usual);
-        let history = self.history(visit, before(now(), hours), now(), "").await?;
+        let course = self.course(visit, hours).await?;
+        let since = first(&course.body, before(now(), hours));
+        let history = self.history(visit, since, now()).await?;
         let overview = Overview {
+            own: &own.items,
+            failed: &failed.items,
+            users: &users.items,
+            cost: &cost.items,
+            budgets: &budgets.items,
+            reservations: &reservations.items,
+            nodes: &nodes.items,
+            course: &course.body,
             frame: visit.frame("/"),
             status: &status.body,
             gpus: &gpus.items,
@@ -70,18 +93,33 @@ impl Pages {
     }
 
     /// The utilization of devices in a range, to the last full minute: viewers that ask within it
-    /// share the answer. `more` is the rest of the query.
-    pub(super) async fn history(
+    /// share the answer.
+    async fn history(
         &self,
         visit: &Visit<'_>,
         since: Time,
         until: Time,
-        more: &str,
     ) -> Result<Arc<Document<GpuHistory>>, Box<gpool_wire::Problem>> {
-        let minute = |at: Time| Time(Timestamp::new(at.0.get() / 60_000 * 60_000));
         let until = Time(Timestamp::new(minute(until).0.get() + 60_000));
-        let path = format!("/api/v1/gpus/history?since={}&until={until}{more}", minute(since));
-        self.ask(&visit.asks, &path).await
+        let path = format!("/api/v1/gpus/history?since={}&until={until}", minute(since));
+        self.ask_slow(&visit.asks, &path).await
+    }
+
+    /// The GPUs of the cluster and of projects in a range. If less is recorded, the points are
+    /// those of the recorded time, so that they are closer.
+    async fn course(
+        &self,
+        visit: &Visit<'_>,
+        hours: u32,
+    ) -> Result<Arc<Document<UsageHistory>>, Box<gpool_wire::Problem>> {
+        let since = minute(before(now(), hours));
+        let until = minute(now());
+        let path = |since| format!("/api/v1/usage/history?since={since}&until={until}");
+        let all: Arc<Document<UsageHistory>> = self.ask_slow(&visit.asks, &path(since)).await?;
+        match first(&all.body, since) {
+            at if at > since => self.ask_slow(&visit.asks, &path(at)).await,
+            _ => Ok(all),
+        }
     }
 
     pub(super) async fn queue(&self, visit: &Visit<'_>) -> Page {
@@ -92,7 +130,10 @@ impl Pages {
             user: query.get("user").to_owned(),
             project: query.get("project").to_owned(),
             name: query.get("name").to_owned(),
+            sort: Some(query.get("sort")).filter(|it| is_known_order(it)).unwrap_or("").to_owned(),
         };
+        // An order of the user is that of all jobs, and not of one page.
+        let limit = if filters.sort.is_empty() { JOBS } else { SORTED };
         let mut asked = vec![
             ("state", filters.state.as_str()),
             ("user", &filters.user),
@@ -100,12 +141,16 @@ impl Pages {
             ("name", &filters.name),
         ];
         let own = asked.len();
-        asked.extend([("limit", JOBS), ("cursor", query.get("cursor"))]);
+        let address = match written(&asked) {
+            own if own.is_empty() => "/queue".to_owned(),
+            own => format!("/queue?{own}"),
+        };
+        asked.extend([("limit", limit), ("cursor", query.get("cursor"))]);
         let path = format!("/api/v1/jobs?{}", written(&asked));
         let jobs: Arc<List<Job>> = self.ask(&visit.asks, &path).await?;
         asked.truncate(own);
         let next = jobs.next_cursor.as_ref().map(|cursor| {
-            asked.push(("cursor", cursor));
+            asked.extend([("sort", filters.sort.as_str()), ("cursor", cursor)]);
             written(&asked)
         });
         let is_first = query.get("cursor").is_empty();
@@ -119,6 +164,7 @@ impl Pages {
             jobs: &jobs.items,
             n_jobs: jobs.total,
             next: next.as_deref(),
+            address: &address,
             plan: plan.as_ref().map(|(running, waiting)| (&running.items[..], &waiting.items[..])),
             now: now(),
         };
@@ -145,34 +191,38 @@ impl Pages {
         let asked = visit.query.get("by");
         let by = PROPERTIES.into_iter().find(|it| *it == asked).unwrap_or(PROPERTIES[0]);
         let since = before(now(), hours);
-        let usage: Arc<List<UsageRow>> =
-            self.ask(&visit.asks, &format!("/api/v1/usage?by={by}&since={since}")).await?;
-        let (step, step_s) = if hours <= HOURS_MAX { ("hour", 3600) } else { ("day", 86_400) };
+        let path = format!("/api/v1/usage?by={by}&since={}", minute(since));
+        let usage: Arc<List<UsageRow>> = self.ask_slow(&visit.asks, &path).await?;
         let course = match by == PROPERTIES[0] {
-            true => {
-                let path = format!("/api/v1/usage?by={by}&since={since}&step={step}");
-                Some(self.ask::<List<UsageRow>>(&visit.asks, &path).await?)
-            }
+            true => Some(self.course(visit, hours).await?),
             false => None,
         };
-        let course =
-            course.as_ref().map(|course| Course { rows: &course.items, step_s, now: now() });
-        let frame = visit.frame("/usage");
-        let page = UsagePage { frame, rows: &usage.items, course, by, range };
+        let (rows, course) = (&usage.items[..], course.as_ref().map(|it| &it.body));
+        let (frame, order) = (visit.frame("/usage"), Order::of(visit.query.get("sort")));
+        let page = UsagePage { frame, rows, course, by, range, order };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn cost(&self, visit: &Visit<'_>) -> Page {
-        let (range, hours) = range(&visit.query).unwrap_or(RANGES[2]);
         let asked = visit.query.get("by");
         let all = CostPage::PROPERTIES;
         let by = all.into_iter().find(|it| *it == asked).unwrap_or(all[0]);
-        let since = before(now(), hours);
+        let (range, since, text) = match range(&visit.query) {
+            _ if visit.query.get("range") == CostPage::MONTH => {
+                let since = now().month_start();
+                (CostPage::MONTH, since, since.to_string().chars().take(10).collect())
+            }
+            found => {
+                let (range, hours) = found.unwrap_or(RANGES[2]);
+                (range, minute(before(now(), hours)), range.to_owned())
+            }
+        };
         let path = format!("/api/v1/cost?by={by}&since={since}&limit={JOBS}");
-        let rows: Arc<List<CostRow>> = self.ask(&visit.asks, &path).await?;
+        let rows: Arc<List<CostRow>> = self.ask_slow(&visit.asks, &path).await?;
         let budgets: Arc<List<BudgetRow>> = self.ask(&visit.asks, "/api/v1/budgets").await?;
         let (rows, budgets) = (&rows.items[..], &budgets.items[..]);
-        let page = CostPage { frame: visit.frame("/cost"), rows, budgets, by, range };
+        let (frame, order) = (visit.frame("/cost"), Order::of(visit.query.get("sort")));
+        let page = CostPage { frame, rows, budgets, by, range, since: &text, order };
         Ok(html(StatusCode::OK, page.page()))
     }
 
@@ -245,6 +295,36 @@ fn routes(document: &str) -> Vec<Route> {
 /// The range of a page with its hours, if the query has one.
 fn range(query: &Query) -> Option<(&'static str, u32)> {
     RANGES.into_iter().find(|(known, _)| *known == query.get("range"))
+}
+
+/// The list of the jobs that failed in the last day.
+fn failed(now: Time) -> String {
+    let since = minute(before(now, 24)).to_string();
+    let states = ("state", "failed,timed_out,lost");
+    let query = written(&[states, ("ended_since", &since), ("limit", JOBS)]);
+    format!("/api/v1/jobs?{query}")
+}
+
+/// The start of its minute: viewers that ask within it share the answer.
+fn minute(at: Time) -> Time {
+    Time(Timestamp::new(at.0.get() / 60_000 * 60_000))
+}
+
+fn hour(at: Time) -> Time {
+    Time(Timestamp::new(at.0.get() / 3_600_000 * 3_600_000))
+}
+
+/// The first recorded time, or the start of the range.
+fn first(course: &UsageHistory, since: Time) -> Time {
+    let recorded = course.cluster.allocated.iter().position(Option::is_some).unwrap_or(0);
+    let passed = u64::try_from(recorded).unwrap_or(0).saturating_mul(course.step_s);
+    let at = course.start.0.after(Millis::new(passed.saturating_mul(1000)));
+    Time(at).max(since)
+}
+
+/// Whether a table of jobs can have an order.
+fn is_known_order(text: &str) -> bool {
+    is_sort_key(Order::of(text).by)
 }
 
 fn before(now: Time, hours: u32) -> Time {

@@ -6,10 +6,11 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
 use gpool_model::JobId;
+use gpool_model::job::JobState;
 use gpool_web::{JobPage, csv};
 use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams};
-use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, catalogue};
+use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, Why, catalogue};
 
 use super::answer::html;
 use super::contents::now;
@@ -59,9 +60,18 @@ impl Pages {
                 Some(_) => self.ask(asks, &format!("{path}/metrics")).await?,
                 None => Arc::new(Document::new(JobMetrics::default())),
             };
+        let waits = matches!(
+            job.state,
+            JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused
+        );
+        let why: Option<Arc<Document<Why>>> = match waits {
+            true => Some(self.ask_why(asks, &format!("{path}/why")).await?),
+            false => None,
+        };
         let page = JobPage {
             frame: visit.frame("/jobs"),
             report: &report.body,
+            why: why.as_ref().map(|why| &why.body),
             events: &events.items,
             output: output.as_deref().map_err(|problem| problem.detail.as_str()),
             stream,
@@ -81,15 +91,13 @@ impl Pages {
         job: &Job,
         n_points: u32,
     ) -> Result<Arc<Document<GpuHistory>>, Box<Problem>> {
-        let Some(params) = GpuHistoryParams::of_job(job, now(), n_points) else {
+        let Some(params) = GpuHistoryParams::of_job(job, n_points) else {
             let none = GpuHistory { start: Time::default(), step_s: 60, gpus: Vec::new() };
             return Ok(Arc::new(Document::new(none)));
         };
-        let GpuHistoryParams { since, until, gpus, series, .. } = params;
-        let (gpus, series) = (gpus.unwrap_or_default(), series.unwrap_or_default());
-        let asked = [("gpus", &*gpus), ("series", &*series), ("points", &*n_points.to_string())];
-        let (since, until) = (since.unwrap_or_default(), until.unwrap_or_default());
-        self.history(visit, since, until, &format!("&{}", written(&asked))).await
+        let series = params.series.unwrap_or_default();
+        let asked = [("job", &*job.id), ("series", &*series), ("points", &*n_points.to_string())];
+        self.ask(&visit.asks, &format!("/api/v1/gpus/history?{}", written(&asked))).await
     }
 
     /// The use of a job's devices as a file.

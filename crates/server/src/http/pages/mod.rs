@@ -32,7 +32,7 @@ use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
 use tokio::sync::watch;
 
-use self::answer::{file, message, no_page, with_headers};
+use self::answer::{file, message, no_page, no_page_in, with_headers};
 use self::query::Query;
 use super::Api;
 use super::accept::Server;
@@ -217,7 +217,7 @@ impl Pages {
             ["docs"] => self.docs(visit).await,
             ["submit"] => self.form(visit).await,
             ["events"] => stream::stream(self, visit),
-            _ => Ok(no_page()),
+            _ => Ok(no_page_in(visit.frame(""))),
         }
     }
 
