@@ -19,7 +19,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub seeds: u64,
     /// The first of them; from 4294967296 (2^32) on, jobs share devices, and nodes move tasks and
-    /// lend memory; from 8589934592 (2^33) on, shares change their size, and tasks are paused
+    /// lend memory; from 8589934592 (2^33) on, shares change their size, and tasks are paused; from
+    /// 17179869184 (2^34) on, idle tasks are released
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub from: u64,
     /// Run this one alone

@@ -14,6 +14,9 @@
 //! From the seed [`Swarm::ELASTIC`] on, shares also change their size, users and nodes pause tasks,
 //! and paused tasks resume on other devices, once their memory has room there.
 //!
+//! From the seed [`Swarm::IDLE`] on, programs also leave their devices unused for a while. The
+//! server releases the devices, and its orders meet tasks that are away for their loans.
+//!
 //! After each event the invariants are checked, and the promises to users: see [`Invariant`]. At
 //! the end faults cease and live processes are not restarted; then all work that can end has to end
 //! within ten minutes of virtual time.

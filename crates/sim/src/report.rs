@@ -49,7 +49,7 @@ pub fn totals(totals: &Totals) {
          {}, of these elsewhere {}",
         totals.resizes,
         totals.vacated,
-        totals.idle,
+        totals.of(Kind::Idle),
         totals.pauses_refused,
         totals.resumes,
         totals.remaps

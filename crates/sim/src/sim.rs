@@ -128,8 +128,6 @@ pub struct Totals {
     pub pauses_refused: u64,
     /// Tasks that were paused for their loans.
     pub vacated: u64,
-    /// Tasks with unused devices.
-    pub idle: u64,
     /// Paused tasks that went on.
     pub resumes: u64,
     /// Paused tasks that went on elsewhere.
@@ -177,7 +175,6 @@ impl Totals {
             (&mut self.pauses, other.pauses),
             (&mut self.pauses_refused, other.pauses_refused),
             (&mut self.vacated, other.vacated),
-            (&mut self.idle, other.idle),
             (&mut self.resumes, other.resumes),
             (&mut self.remaps, other.remaps),
             (&mut self.shares_remapped, other.shares_remapped),
@@ -344,24 +341,18 @@ impl Sim {
     fn act_on_node(&mut self, what: &Happening) {
         let all: Vec<usize> = (0..self.machines.len()).collect();
         let Some(m) = picked(&all, what.count("node")) else { return };
-        let pick = || what.count("pick");
-        let until = |sim: &Self| sim.now + what.count("ms");
+        let (now, pick) = (self.now, || what.count("pick"));
+        let until = || what.count("ms").saturating_add(now);
         match what.kind {
             Kind::Order => self.deliver_order(m, pick(), false),
             Kind::RepeatOrder => self.deliver_order(m, pick(), true),
             Kind::LoseOrder => drop(take(&mut self.links[m].orders, pick(), false)),
-            Kind::DelayOrder => {
-                let until = until(self);
-                self.links[m].delay_order(pick(), until);
-            }
+            Kind::DelayOrder => self.links[m].delay_order(pick(), until()),
             Kind::CutOrders => self.links[m].is_cut_down = what.is("on"),
             Kind::Report => self.deliver_report(m, pick(), false),
             Kind::RepeatReport => self.deliver_report(m, pick(), true),
             Kind::LoseReport => drop(take(&mut self.links[m].reports, pick(), false)),
-            Kind::DelayReport => {
-                let until = until(self);
-                self.links[m].delay_report(pick(), until);
-            }
+            Kind::DelayReport => self.links[m].delay_report(pick(), until()),
             Kind::CutReports => self.links[m].is_cut_up = what.is("on"),
             Kind::Check => self.check_devices(m, pick()),
             Kind::Claim => self.claim(m, pick()),

@@ -99,6 +99,9 @@ impl Swarm {
     /// devices, and nodes that lend move tasks too. Earlier seeds do none of that.
     pub const ELASTIC: u64 = 1 << 33;
 
+    /// From this seed on, programs also leave their devices unused, and the server releases these.
+    pub const IDLE: u64 = 1 << 34;
+
     /// The first seed that can find a bug.
     #[must_use]
     pub fn first_seed(bug: Bug) -> u64 {
@@ -134,6 +137,7 @@ impl Swarm {
         let preemptible = of_projects.one_of(&[50, 90]);
         let weights = Kind::ALL.iter().map(|kind| {
             let rng = match kind {
+                Kind::Idle if seed < Self::IDLE => return 0,
                 kind if kind.is_elastic() => match &mut of_pauses {
                     Some(rng) => rng,
                     None => return 0,

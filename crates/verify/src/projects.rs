@@ -218,8 +218,8 @@ impl Projects {
         })
     }
 
-    /// Whether no bound is exceeded with this job, which is counted already, and its project borrows
-    /// nothing.
+    /// Whether no bound is exceeded and the project of this job borrows nothing. The job is counted
+    /// already.
     pub fn allow_with(&self, world: &World, job: JobId) -> bool {
         let Some(row) = row_of(world, job) else { return false };
         let own = &row.spec.project;

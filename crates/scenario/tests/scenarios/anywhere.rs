@@ -238,7 +238,7 @@ fn one_victim_that_frees_enough_is_better_than_several() {
     ");
 }
 
-/// Both GPUs of a node are about to be free, and my two tasks fit there: is a job evicted elsewhere?
+/// Both GPUs of a node will be free soon, and my two tasks fit there: are other jobs evicted?
 #[test]
 fn tasks_wait_for_jobs_that_are_leaving_already() {
     assert_snapshot!(answer("

@@ -456,7 +456,6 @@ impl Sim {
         let task = picked(&machine.may_be_idle(), pick);
         let Some(claim) = task.and_then(|task| machine.claims.get_mut(&task)) else { return };
         claim.idle_since = if claim.idle_since.is_some() { None } else { Some(now) };
-        self.totals.idle += u64::from(claim.idle_since.is_some());
         self.say_inventory(m);
     }
 

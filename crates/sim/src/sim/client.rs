@@ -390,6 +390,12 @@ fn exits(what: &Happening) -> BTreeSet<Exit> {
     }
 }
 
+/// Jobs that may be paused are released while they are idle.
+fn habits(what: &Happening) -> Habits {
+    let idle_after = what.is("pauses").then_some(Millis::from_mins(30));
+    Habits { idle_after, ..Habits::default() }
+}
+
 fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJob {
     let small = |name| u32::try_from(what.count(name) % 1000).expect("below 1000");
     let positive = |name| Some(small(name)).filter(|n| *n > 0);
@@ -441,11 +447,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                 }),
                 preemptible: what.is("preemptible").then_some(true),
                 exits: exits(what).into(),
-                habits: Habits {
-                    idle_after: what.is("pauses").then_some(Millis::from_mins(30)),
-                    ..Habits::default()
-                }
-                .into(),
+                habits: habits(what).into(),
                 ..Life::default()
             },
             allow_unsatisfiable: true,

@@ -53,7 +53,9 @@ impl Sim {
             settled.extend(after.iter().map(|task| (task.job, task.attempt)));
             let keeps_its_devices = |task: &TaskId| {
                 let row = world.job(task.job);
-                row.is_some_and(|row| row.job.course.not_pausable.is_some())
+                row.map(|row| &row.job.course).is_some_and(|course| {
+                    course.not_pausable.is_some() || course.not_released.is_some()
+                })
             };
             let is_excused = !requests.is_empty()
                 || after.iter().any(keeps_its_devices)
