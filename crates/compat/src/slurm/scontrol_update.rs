@@ -104,7 +104,7 @@ fn job_changes(ids: &[String], pairs: &[(&str, &str)], session: &Session) -> Res
                 edit.push(format!("--begin={}", gpool_cli::foreign::slurm::moment::moment(value)));
             }
             known if IGNORED.contains(&known) => {
-                session.screen.warn(&format!("ignored: {key} (docs/using/compat.md)"));
+                session.screen.warn(&format!("ignored: {key} (gpool help compat)"));
                 is_ignored = true;
             }
             known => match EDITS.iter().find(|(names, _)| names.contains(&known)) {
