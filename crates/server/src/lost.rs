@@ -7,8 +7,8 @@ use gpool_world::World;
 /// Most GPUs that are named.
 const NAMED_MAX: usize = 4;
 
-/// Says which GPUs can't be used, with the reason of each, if the others are fewer than all projects
-/// together are guaranteed:
+/// Says which GPUs can't be used, with the reason of each, if the others are fewer than all
+/// projects together are guaranteed:
 /// `1 of 20 GPUs can't be used now: GPU 3 of lab-2 (drained: fan noise; until gpool undrain)`.
 pub(crate) fn shortfall(world: &World) -> Option<String> {
     let [usable, installed] =

@@ -78,7 +78,7 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     let (_, _, wall) = ask(port(&cluster), "GET /wall", "localhost", "");
     assert!(wall.contains("<b>0</b> busy") && wall.contains("<b>1</b> held idle"), "{wall}");
     let metrics = cluster.client().metrics().unwrap();
-    let of_gpu = |line: &&str| line.starts_with("gpool_gpu_state{") && line.ends_with(" 1");
+    let of_gpu = |line: &&str| line.starts_with("gpool_gpu_state{") && line.ends_with(" 1.0");
     let states: Vec<&str> = metrics.lines().filter(of_gpu).collect();
     assert!(states.len() == 1 && states[0].contains(r#"state="held_idle""#), "{states:?}");
     assert!(cluster.gpool(["gpus", "0"]).ok().contains("no use since"));

@@ -216,7 +216,7 @@ fn an_empty_list_has_the_same_keys_as_a_full_one() {
     assert!(out.contains("1 in use and not allowed for new jobs"), "{out}");
     let metrics = cluster.client().metrics().unwrap();
     let closed = metrics.lines().filter(|it| it.contains(r#"state="not_allowed""#));
-    assert_eq!(closed.filter(|it| it.ends_with(" 1")).count(), 2, "{metrics}");
+    assert_eq!(closed.filter(|it| it.ends_with(" 1.0")).count(), 2, "{metrics}");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
             _ => shown,
         }
     };
-    let reasons = all.iter().map(shown).collect();
+    let reasons: Vec<gpool_wire::Reason> = all.iter().map(shown).collect();
     let waits = waits(&row.job.phase);
     let nodes = if waits { why_nodes::of(view, &explainer, row) } else { Vec::new() };
     let place = place(view, &explainer, row);
@@ -187,7 +187,10 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let found = Found::waiting(row, (decisive, n_more_reasons));
     let shared = jobs::shared_nodes(view, row);
     let found = Found { planned_at, elements, nodes: shared, ..found };
-    let waits_for_gpus = row.job.phase.waits_for_room_since().is_some() && !row.spec.gpus.is_none();
+    // More GPUs would not help a job that its quota keeps waiting.
+    let is_of_quota = reasons.iter().any(|it| it.blocking && it.code == "quota_project");
+    let waits_for_gpus =
+        row.job.phase.waits_for_room_since().is_some() && !row.spec.gpus.is_none() && !is_of_quota;
     let lost = waits_for_gpus.then(|| lost::of_project(view.world, &row.spec.project)).flatten();
     Some(Explained { found, reasons, lost, nodes, place, part })
 }

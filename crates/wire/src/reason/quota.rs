@@ -100,20 +100,23 @@ fn of_project(reason: &R) -> Option<Told> {
             )
         }
         Bound::GuaranteedOnly => {
-            let used = guarantee_words(project, kind, [*held, *asked, *most]);
+            let all = format!("Project {project} uses");
+            let used = guarantee_words((project, all.as_str()), kind, [*held, *asked, *most]);
             format!("{used}; projects do not lend here")
         }
         Bound::Guaranteed => {
-            let used = guarantee_words(project, kind, [*held, *asked, *most]);
+            let jobs = format!("Non-preemptible jobs of project {project} use");
+            let used = guarantee_words((project, jobs.as_str()), kind, [*held, *asked, *most]);
             format!("{used}; with --preemptible it can borrow idle capacity")
         }
     };
     Some((text, facts))
 }
 
-/// Describes the use of a guarantee: `vision's 2 guaranteed GPUs are in use`.
+/// Describes the use of a guarantee: `vision's 2 guaranteed GPUs are in use`. The project comes with
+/// the beginning of a sentence about a part of it.
 fn guarantee_words(
-    project: &ProjectName,
+    (project, users): (&ProjectName, &str),
     kind: &ResourceKind,
     [held, asked, most]: [u64; 3],
 ) -> String {
@@ -130,7 +133,7 @@ fn guarantee_words(
         return format!("{project}'s {guaranteed} {are} in use");
     }
     let [held, asked] = [held, asked].map(|it| amount_words(kind, it));
-    format!("Project {project} uses {held} of its {guaranteed}, and this job needs {asked}")
+    format!("{users} {held} of its {guaranteed}, and this job needs {asked}")
 }
 
 /// Describes the use of a user's limit: `holds 1 GPU`, `holds 2.5 of 3 GPUs`, `runs 2 jobs`.

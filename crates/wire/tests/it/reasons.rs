@@ -152,8 +152,8 @@ fn reasons() -> Vec<(Reason, &'static str)> {
                 asked: 2 << 30,
                 most: 2 << 30,
             },
-            "Project red uses 1 GiB of memory of its guaranteed 2 GiB of memory, and this job \
-             needs 2 GiB of memory; with --preemptible it can borrow idle capacity",
+            "Non-preemptible jobs of project red use 1 GiB of memory of its guaranteed 2 GiB of \
+             memory, and this job needs 2 GiB of memory; with --preemptible it can borrow idle capacity",
         ),
         (
             Reason::QuotaProject {
