@@ -82,7 +82,11 @@ fn row(points: &GpuPoints, skipped: usize) -> Row {
 
 fn colors(points: &GpuPoints) -> impl Iterator<Item = Option<usize>> {
     let allocated = points.allocated.iter().copied().chain(std::iter::repeat(None));
-    points.utilization.iter().zip(allocated).map(|(utilization, allocated)| {
+    let mut last = None;
+    points.utilization.iter().zip(allocated).map(move |(utilization, allocated)| {
+        // Samples of utilization are newer than the last recorded minute.
+        last = allocated.or(last);
+        let allocated = last;
         let utilization = (*utilization)?;
         if utilization < UNUSED && allocated.is_some_and(|part| part > 0.5) {
             return Some(IDLE);

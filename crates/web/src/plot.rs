@@ -58,13 +58,14 @@ impl Unit {
             let places = if value.fract().abs() < 0.001 { 0 } else { 1 };
             format!("{value:.places$}")
         };
+        let noun = |n: String, of: &str| format!("{n} {of}{}", if n == "1" { "" } else { "s" });
         match self {
             Self::Percent => format!("{:.0} %", value * 100.0),
             Self::Bytes => Bytes::new(whole(value)).to_string(),
             Self::Rate => format!("{}/s", Bytes::new(whole(value))),
             Self::Watts => format!("{value:.0} W"),
-            Self::Cores => format!("{} cores", short(value)),
-            Self::Gpus => format!("{} GPUs", short(value)),
+            Self::Cores => noun(short(value), "core"),
+            Self::Gpus => noun(short(value), "GPU"),
             Self::Plain => gpool_wire::job_metrics::figure(value),
         }
     }
@@ -168,8 +169,8 @@ impl Times {
             };
             let permille = from_left * 1000 / all;
             let class = match permille {
-                0..60 => "first",
-                941.. => "last",
+                0..20 => "first",
+                981.. => "last",
                 _ => "",
             };
             (format!("{}.{}", permille / 10, permille % 10), text, class)

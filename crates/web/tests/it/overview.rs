@@ -158,6 +158,18 @@ fn the_heat_map_has_a_time_axis_from_the_first_value_until_now() {
 }
 
 #[test]
+fn an_allocated_gpu_without_use_is_idle_also_in_the_minute_that_is_not_recorded_yet() {
+    let points = GpuPoints {
+        utilization: vec![Some(0.0), Some(0.0)],
+        allocated: vec![Some(1.0), None],
+        ..GpuPoints::default()
+    };
+    let history = GpuHistory { start: minute(0), step_s: 60, gpus: vec![points] };
+    let page = page(&[], &[], &history, &status(2));
+    assert!(page.contains("<path class=\"idle\" d=\"M0 0h1000v18h-1000z\"/>"), "{page}");
+}
+
+#[test]
 fn neighboring_devices_are_a_range() {
     let placed = |devices: &[u32]| PlacedOn {
         node: "lab1".to_owned(),
