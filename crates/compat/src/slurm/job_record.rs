@@ -98,7 +98,6 @@ static LAST_LINES: &[&[Pair]] = &[
         Pair("Network", none, NULL),
     ],
     &[Pair("Command", cells::command, NULL)],
-    &[Pair("SubmitLine", cells::submit_line, LEFT_OUT)],
     &[Pair("WorkDir", cells::work_dir, NULL)],
     &[Pair("Comment", cells::comment, LEFT_OUT)],
     &[Pair("StdErr", cells::stderr, NULL)],

@@ -228,7 +228,6 @@ fn jobs_on_several_nodes_are_shown_in_total() {
         "JOB_GRES=gpu:h100-80g:4",
         "CPU_IDs=0-1 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)",
         "a.sh x --export=A\n",
-        "SubmitLine=sbatch --parsable -N2 ",
         "UserId=",
     ] {
         assert!(shown.contains(expected), "{expected} in {shown}");
