@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::cells::{self, CLUSTER, Row};
 use super::json::{Parser, bounded, exit_code, number, seconds, text};
 use super::json_job::{array_id, array_index, array_indexes};
-use super::states::{reason, state};
+use super::states::{reason, recorded};
 use super::steps::{self, Step};
 use super::times::{elapsed, limit};
 use super::tres::{self, Resources};
@@ -113,7 +113,7 @@ fn places(row: &Row<'_>, parser: Parser) -> Value {
             "memory_per_cpu": number(None),
             "memory_per_node": number(per_node),
         },
-        "state": { "current": parser.states(&[state(job).1]), "reason": reason(job) },
+        "state": { "current": parser.states(&[recorded(job).1]), "reason": reason(job) },
         "steps": step.into_iter().collect::<Vec<_>>(),
         "time": times(row),
         "tres": {
@@ -159,7 +159,7 @@ fn of_step(step: &Step<'_>, parser: Parser) -> Value {
         "kill_request_user": "",
         "nodes": { "count": 1, "range": node, "list": [node] },
         "pid": "",
-        "state": parser.states(&[state(job).1]),
+        "state": parser.states(&[recorded(job).1]),
         "statistics": {
             "CPU": { "actual_frequency": 0 },
             "energy": { "consumed": number(Some(0)) },

@@ -3,7 +3,8 @@
 //! Source: `sacct --helpformat` of Slurm 24.11 and its output for fields without a value. The
 //! fields of older versions and two of gpool, ArrayJobID and ArrayTaskID, follow the same rules.
 
-use super::cells::{self, Cell, none};
+use super::cells::{self, Cell, Row, none};
+use super::states::recorded;
 use super::steps::OfStep::{Nothing, Own, Same, Text};
 use super::steps::{self, OfStep};
 use super::table::Field;
@@ -127,7 +128,7 @@ pub static FIELDS: &[Field<Content>] = &[
     row("ResvCPURAW", 10, cells::waiting_core_seconds, "", Nothing),
     row("SLUID", 14, none, "", Nothing),
     row("Start", 19, cells::start, "Unknown", Same),
-    row("State", 10, cells::state_long, "", Same),
+    row("State", 10, state, "", Same),
     row("StdErr", 20, cells::stderr, "", Nothing),
     row("StdIn", 20, cells::stdin, "", Nothing),
     row("StdOut", 20, cells::stdout, "", Nothing),
@@ -162,3 +163,7 @@ pub static FIELDS: &[Field<Content>] = &[
     row("WCKeyID", 10, none, "0", Nothing),
     row("WorkDir", 20, cells::work_dir, "", Nothing),
 ];
+
+fn state(row: &Row<'_>) -> Option<String> {
+    Some(recorded(row.job).1.to_owned())
+}

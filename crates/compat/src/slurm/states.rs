@@ -22,6 +22,15 @@ pub fn state(job: &Job) -> (&'static str, &'static str) {
     }
 }
 
+/// The state of a job in Slurm's accounting, where a job that starts or stops is running.
+#[must_use]
+pub fn recorded(job: &Job) -> (&'static str, &'static str) {
+    match job.state {
+        JobState::Starting | JobState::Stopping => ("R", "RUNNING"),
+        _ => state(job),
+    }
+}
+
 /// Whether a job is in a state as a user writes it: `PD`, `pending`.
 #[must_use]
 pub fn is_in(job: &Job, written: &str) -> bool {
