@@ -37,9 +37,10 @@ fn document() -> String {
         }
     }
     text.push_str(CLIENTS);
-    for [name, packages, when, runs] in clients() {
+    for [name, packages, when, runs, result] in clients() {
         let when = if when == "test" { "each test run" } else { "`cargo xtask clients`" };
-        let _ = writeln!(text, "| {name} | {} | {runs} | works, {when} |", versions(&packages));
+        let versions = versions(&packages);
+        let _ = writeln!(text, "| {name} | {versions} | {runs} | {when} | {result} |");
     }
     text.push_str(EXAMPLES);
     for (line, becomes, shown) in examples() {
@@ -56,12 +57,12 @@ const CLIENTS: &str = "
 
 Programs that call Slurm's commands. Tests run them with the commands of gpool.
 
-| client | version | what runs | result |
-| --- | --- | --- | --- |
+| client | version | what runs | when | result |
+| --- | --- | --- | --- | --- |
 ";
 
-/// The clients: name, packages, when they run, and what runs.
-fn clients() -> Vec<[String; 4]> {
+/// The clients: name, packages, when they run, what runs, and the result.
+fn clients() -> Vec<[String; 5]> {
     let table = include_str!("../../../gpool/tests/clients/clients.tsv");
     let rows = table.lines().filter(|line| !line.starts_with('#'));
     let cells = |row: &str| row.split('\t').map(str::to_owned).collect::<Vec<_>>();

@@ -23,7 +23,7 @@ while time.time() < end:
         break
     time.sleep(0.5)
 assert "SUCCEEDED" in status, status
-logs = sorted(Path("job").glob("*.out"))
+logs = sorted(Path("job").glob("*-echo-*.out"))
 assert len(logs) == 2 and all("hi" in log.read_text() for log in logs), logs
 assert app.split("/")[-1] in run("list", "-s", "slurm")
 print("2 replicas, in the list")

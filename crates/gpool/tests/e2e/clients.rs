@@ -85,7 +85,7 @@ fn hydra_sweeps_over_parameters() {
 fn dask_starts_workers_and_ends_them() {
     let Some(clients) = Clients::start() else { return };
     let expected = "workers 2\nsum 285\n\
-                    jobs ['dask-worker RUNNING gres:gpu:1', 'dask-worker RUNNING gres:gpu:1']\n\
+                    jobs ['dask-worker RUNNING gres/gpu:1', 'dask-worker RUNNING gres/gpu:1']\n\
                     closed\n";
     assert_eq!(clients.script("dask", &[]), expected);
 }
@@ -137,15 +137,15 @@ fn reportseff_compares_use_and_request() {
     assert!(listed.contains("COMPLETED"), "{listed}");
 }
 
+/// It reads no name of a GPU with a `-`, so the request names none.
 #[test]
 fn slurm_gpustat_counts_gpus_by_user() {
     let Some(clients) = Clients::start() else { return };
-    let id = clients.run(&["sbatch", "--parsable", "--gres=gpu:h100:3", "--wrap=sleep 1000"]).ok();
+    let id = clients.run(&["sbatch", "--parsable", "--gres=gpu:3", "--wrap=sleep 1000"]).ok();
     let job = clients.cluster.until_is(id.trim(), "running");
     let said = clients.run(&["slurm_gpustat"]).ok();
-    let is_of_user = |line: &&str| line.contains(&job.user) && line.contains('3');
-    assert!(said.lines().any(|line| is_of_user(&line)), "{said}");
-    assert!(said.contains("h100"), "{said}");
+    let is_of_user = |line: &str| line.contains(&job.user) && line.contains('3');
+    assert!(said.lines().any(is_of_user), "{said}");
 }
 
 /// The commands of batchspawner 1.3.0 (`SlurmSpawner.batch_query_cmd`), of turm 0.17.0
