@@ -9,7 +9,7 @@ use gpool_wire::{Gpu, Job, PlacedOn};
 use super::cells::{self, Cell, Row, none};
 use super::hostlist;
 use super::record::Record;
-use super::tres::{self, Resources, gres};
+use super::tres::{self, Resources, gres, gres_type};
 
 /// A pair of a line: key, content, and the text for no value.
 struct Pair(&'static str, Cell, &'static str);
@@ -187,13 +187,13 @@ fn add_gpus(record: &mut Record, job: &Job, gpus: &[Gpu]) {
     }
 }
 
-/// The indexes of placed devices by model, as `:h100-80g`.
+/// The indexes of placed devices by model, as `:h100_80g`.
 fn by_model(placed: &[&PlacedOn], gpus: &[Gpu]) -> BTreeMap<String, Vec<u32>> {
     let mut found: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for placed in placed {
         for (index, uuid) in placed.devices.iter().zip(&placed.uuids) {
             let gpu = gpus.iter().find(|gpu| gpu.uuid == *uuid);
-            let model = gpu.map(|gpu| format!(":{}", gpu.model_short.to_ascii_lowercase()));
+            let model = gpu.map(|gpu| format!(":{}", gres_type(&gpu.model_short)));
             found.entry(model.unwrap_or_default()).or_default().push(*index);
         }
     }

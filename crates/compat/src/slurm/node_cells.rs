@@ -8,6 +8,7 @@ use gpool_wire::{Gpu, Node};
 use super::arrays::ranges;
 use super::cells::{DEFAULT_POOL, uid_of};
 use super::hostlist;
+use super::tres::gres_type;
 
 /// A node with its devices.
 #[derive(Clone, Copy)]
@@ -55,12 +56,12 @@ pub fn features(one: &One<'_>) -> Option<String> {
     (!one.node.labels.is_empty()).then(|| one.node.labels.join(","))
 }
 
-/// The GPUs by model: `gpu:h100-80g:4`.
+/// The GPUs by model: `gpu:h100_80g:4`.
 pub fn gres(one: &One<'_>) -> Option<String> {
     gres_of(one, |_| true, |_, indexes| indexes.len().to_string())
 }
 
-/// The GPUs in use by model, with their indexes: `gpu:h100-80g:1(IDX:2)`.
+/// The GPUs in use by model, with their indexes: `gpu:h100_80g:1(IDX:2)`.
 pub fn gres_used(one: &One<'_>) -> Option<String> {
     gres_of(
         one,
@@ -81,7 +82,7 @@ fn gres_of(
 ) -> Option<String> {
     let mut by_model: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for gpu in one.gpus.iter().filter(|gpu| gpu.node == one.node.name) {
-        let of_model = by_model.entry(gpu.model_short.to_ascii_lowercase()).or_default();
+        let of_model = by_model.entry(gres_type(&gpu.model_short)).or_default();
         of_model.extend(counts_as(gpu).then_some(gpu.index));
     }
     by_model.values_mut().for_each(|indexes| indexes.sort_unstable());

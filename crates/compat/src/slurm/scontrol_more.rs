@@ -239,7 +239,7 @@ pub fn wait_job(words: &[String], session: &Session) -> Result {
     let id = only(words, "wait_job")?;
     let client = session.client()?;
     // Subscribes before the first look, so that no change is missed.
-    let events = session.patient(client.clone()).events(None)?;
+    let mut events = session.patient(client.clone()).events(None)?;
     let has_started = |job: &Job| match job.started_at {
         Some(_) => Ok(true),
         None if job.state.is_end() => {
@@ -249,10 +249,8 @@ pub fn wait_job(words: &[String], session: &Session) -> Result {
         None => Ok(false),
     };
     let mut is_there = has_started(&client.job(&id)?)?;
-    for event in events {
-        if is_there {
-            break;
-        }
+    while !is_there {
+        let Some(event) = events.next() else { break };
         let is_meant = match event?.kind {
             EventKind::JobState { job, .. } => job == id,
             kind => matches!(kind, EventKind::Resync),

@@ -13,6 +13,7 @@ use super::arrays::{self, Shape, is_of};
 use super::cells::DEFAULT_POOL;
 use super::hostlist::parts;
 use super::states::{STATES, is_in};
+use super::tres::gres_type;
 
 /// Up to this number, named elements of an array are read one by one.
 const NAMED_MAX: usize = 50;
@@ -232,7 +233,7 @@ fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
 }
 
 /// Replaces the requested model of jobs that have their GPUs by the name of these, as nodes show
-/// it: a request for `h100` can get `h100-80g`.
+/// it: a request for `h100` can get `h100_80g`.
 fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
     let request = |job: &Job| {
         let request = GpuRequest::parse(&job.gpus).ok()?;
@@ -247,7 +248,7 @@ fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
     for job in jobs {
         let Some((request, uuid)) = request(job).zip(first(job)) else { continue };
         if let Some(gpu) = gpus.iter().find(|gpu| gpu.uuid == uuid) {
-            let model = gpu.model_short.to_ascii_lowercase();
+            let model = gres_type(&gpu.model_short);
             job.gpus = format!("{model}:{}", request.n_devices());
         }
     }

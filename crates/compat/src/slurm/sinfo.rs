@@ -101,7 +101,10 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
         (Some(names), _) => Format::by_names(names, COLUMNS),
         (None, Some(letters)) => Format::by_letters(letters, COLUMNS),
-        (None, None) => Format::by_letters(usual, COLUMNS),
+        (None, None) => {
+            let variable = std::env::var("SINFO_FORMAT").ok().filter(|_| usual == USUAL);
+            Format::by_letters(variable.as_deref().unwrap_or(usual), COLUMNS)
+        }
     };
     format.say_unknown("sinfo", session);
     let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;

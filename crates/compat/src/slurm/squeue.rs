@@ -115,10 +115,17 @@ fn chosen<C>(
     columns: &'static [Column<C>],
     session: &Session,
 ) -> Format<C> {
+    // As in Slurm, the variables only replace the format without a flag.
+    let variable = |name: &str| std::env::var(name).ok().filter(|_| usual == USUAL);
+    let (letters, names) = (variable("SQUEUE_FORMAT"), variable("SQUEUE_FORMAT2"));
     let format = match (said.value("format"), said.value("Format")) {
         (Some(letters), _) => Format::by_letters(letters, columns),
         (None, Some(names)) => Format::by_names(names, columns),
-        (None, None) => Format::by_letters(usual, columns),
+        (None, None) => match (letters, names) {
+            (Some(letters), _) => Format::by_letters(&letters, columns),
+            (None, Some(names)) => Format::by_names(&names, columns),
+            (None, None) => Format::by_letters(usual, columns),
+        },
     };
     format.say_unknown("squeue", session);
     format

@@ -152,10 +152,17 @@ pub fn nodes(job: &Job) -> Vec<&str> {
 fn gpus_of_task(job: &Job) -> (u64, Option<String>) {
     let Ok(request) = GpuRequest::parse(&job.gpus) else { return (0, None) };
     let model = match request.models.as_slice() {
-        [only] => Some(only.as_str().trim_start_matches('=').to_ascii_lowercase()),
+        [only] => Some(gres_type(only.as_str().trim_start_matches('='))),
         _ => None,
     };
     (u64::from(request.n_devices()), model)
+}
+
+/// The name of a GPU model as a type of Slurm: `h100_80g`. Clients read letters, digits and `_`, and
+/// `--gres` accepts it.
+#[must_use]
+pub fn gres_type(model: &str) -> String {
+    model.to_ascii_lowercase().replace('-', "_")
 }
 
 /// The requested GPUs of each node as Slurm writes them: `gres/gpu:h100:2`. `None` without GPUs.

@@ -113,7 +113,7 @@ fn lists_of_slurm_have_its_columns() {
     let sacct = shim(&cluster, &bin, "sacct -j 3 -n -P -X -o jobid,jobname,state,exitcode").ok();
     assert_eq!(sacct, "3|done|COMPLETED|0:0\n");
     let sinfo = shim(&cluster, &bin, "sinfo -h -o %P|%t|%D|%N|%G").ok();
-    assert_eq!(sinfo, "default*|alloc|1|lab1|gpu:h100-80g:2\n");
+    assert_eq!(sinfo, "default*|alloc|1|lab1|gpu:h100_80g:2\n");
     assert!(shim(&cluster, &bin, "seff 3").ok().contains("State: COMPLETED (exit code 0)"));
     assert_eq!(shim(&cluster, &bin, "scancel -t PENDING -n held").ok(), "");
     assert_eq!(cluster.until_ended("2").state.as_str(), "cancelled");

@@ -78,8 +78,8 @@ fn jobs_change_by_scontrol() {
         "TimeLimit=00:10:00",
         "NumNodes=1 NumCPUs=1 NumTasks=1",
         "AllocTRES=cpu=1,node=1,billing=1,gres/gpu=2",
-        "JOB_GRES=gpu:h100-80g:2\n",
-        "     Nodes=lab1 CPU_IDs=0 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)\n",
+        "JOB_GRES=gpu:h100_80g:2\n",
+        "     Nodes=lab1 CPU_IDs=0 Mem=0 GRES=gpu:h100_80g:2(IDX:0-1)\n",
         "TresPerNode=gres/gpu:2\n",
     ] {
         assert!(shown.contains(expected), "{expected} in {shown}");
@@ -125,7 +125,7 @@ fn pools_are_partitions_and_nodes_are_shown_and_drained() {
     let names = "NodeList:8,Partition:8,StateLong:8,Gres:20,GresUsed:.22";
     assert_eq!(
         run(&format!("sinfo -h -O {names}")),
-        "lab1    batch   mixed   gpu:h100-80g:2       gpu:h100-80g:1(IDX:0)\n"
+        "lab1    batch   mixed   gpu:h100_80g:2       gpu:h100_80g:1(IDX:0)\n"
     );
     run("scontrol update NodeName=lab1 State=DRAIN Reason=disk");
     assert_eq!(run("sinfo -h -o %t:%E"), "drng:disk\n");
@@ -219,14 +219,14 @@ fn jobs_on_several_nodes_are_shown_in_total() {
         let nodes = run(&format!("squeue -h -j {id} -O nodelist:")).trim().to_owned();
         assert!(nodes.ends_with("[1-2]"), "{nodes}");
         let first = nodes.replace("[1-2]", "1");
-        format!("4,2,{nodes},{first},gres/gpu:h100-80g:2,RUNNING\n")
+        format!("4,2,{nodes},{first},gres/gpu:h100_80g:2,RUNNING\n")
     });
     let shown = run(&format!("scontrol show jobid -dd {id}"));
     for expected in [
         "NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1 ",
-        "AllocTRES=cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100-80g=4",
-        "JOB_GRES=gpu:h100-80g:4",
-        "CPU_IDs=0-1 Mem=0 GRES=gpu:h100-80g:2(IDX:0-1)",
+        "AllocTRES=cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100_80g=4",
+        "JOB_GRES=gpu:h100_80g:4",
+        "CPU_IDs=0-1 Mem=0 GRES=gpu:h100_80g:2(IDX:0-1)",
         "a.sh x --export=A\n",
         "UserId=",
     ] {
@@ -238,8 +238,8 @@ fn jobs_on_several_nodes_are_shown_in_total() {
     assert_eq!(
         run(&line),
         format!(
-            "{id}|wide|4|2||cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100-80g=4\n\
-             {id}.batch|batch|2|1|1|cpu=2,node=1,gres/gpu=2,gres/gpu:h100-80g=2\n"
+            "{id}|wide|4|2||cpu=4,node=2,billing=4,gres/gpu=4,gres/gpu:h100_80g=4\n\
+             {id}.batch|batch|2|1|1|cpu=2,node=1,gres/gpu=2,gres/gpu:h100_80g=2\n"
         )
     );
     assert_eq!(run(&format!("squeue -h -s -o %i,%j -j {id}")), format!("{id}.batch,batch\n"));
@@ -260,7 +260,7 @@ fn an_unknown_field_ends_no_query_and_every_other_is_shown() {
     let ran = shim(&cluster, &bin, "squeue -h -O JobID:|,shoes,Name:###,MCSLabel:.10");
     assert_eq!((ran.code, &*ran.out), (0, "1|one###    (null)\n"), "{ran:?}");
     let ran = shim(&cluster, &bin, "sinfo -h -o %R|%q|%p|%O|%G");
-    assert_eq!((ran.code, &*ran.out), (0, "default|%q|1|N/A|gpu:h100-80g:2\n"), "{ran:?}");
+    assert_eq!((ran.code, &*ran.out), (0, "default|%q|1|N/A|gpu:h100_80g:2\n"), "{ran:?}");
     let run = |line: &str| shim(&cluster, &bin, line).ok();
     let all = run("sacct -j 1 -X -P -o all");
     assert_eq!(all.lines().next().unwrap().split('|').count(), 125, "{all}");
@@ -299,7 +299,7 @@ fn queries_have_the_json_of_slurm() {
     let old = json("sacct --json=v0.0.39 -j 1");
     assert_eq!(old["jobs"][0]["state"]["current"], "RUNNING");
     assert_eq!(json("sinfo --json")["sinfo"][0]["node"]["state"][0], "ALLOCATED");
-    assert_eq!(json("scontrol show node --json")["nodes"][0]["gres"], "gpu:h100-80g:2");
+    assert_eq!(json("scontrol show node --json")["nodes"][0]["gres"], "gpu:h100_80g:2");
     assert_eq!(json("scontrol show job 1 --json")["jobs"][0]["job_id"], 1);
     assert_eq!(json("scontrol show partition --json")["partitions"][0]["name"], "default");
 }
