@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use gpool_client::{Client, JobsQuery};
+use gpool_model::file_pattern::has_pattern;
 use gpool_model::{Compat, GpuRequest, Millis};
 use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
@@ -453,6 +454,8 @@ pub fn unusable_files(job: &JobCreate) -> Vec<String> {
         let folder = path.parent().unwrap_or(here);
         if path.is_dir() {
             warnings.push(format!("{flag}: {} is a folder", path.display()));
+        } else if has_pattern(&folder.to_string_lossy(), &['j', 'J', 'A']) {
+            // The job waits for such a folder, and makes it in the end.
         } else if !folder.is_dir() {
             warnings.push(format!("{flag}: the folder {} does not exist now", folder.display()));
         } else if access(folder, Access::WRITE_OK).is_err() {

@@ -54,6 +54,14 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&said, session);
     let mut filter = Filter::of(&said, "", session)?;
+    if let Some((job, _)) = said.words.iter().find_map(|word| word.split_once('.')) {
+        // gpool writes elements like this, and would end a whole job.
+        let what = "scancel: steps can't be ended by their number";
+        return Err(Failure::new(errors::USAGE, what)
+            .tip(format!("scancel {job}   (the whole job)"))
+            .tip(format!("scancel {job}_3   (element 3 of an array)"))
+            .tip(format!("scancel --signal=TERM {job}   (all steps)")));
+    }
     let named = select::ids(said.words.iter().cloned())?;
     if named.is_empty() && filter.is_empty() {
         return Err(

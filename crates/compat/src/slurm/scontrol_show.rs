@@ -8,7 +8,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
-use gpool_wire::{Gpu, Job, Node, catalogue};
+use gpool_wire::{Gpu, Node, catalogue};
 use serde_json::Value;
 
 use super::cells::Row;

@@ -434,6 +434,7 @@ fn requests_that_would_do_something_else_are_refused() {
     refused("sbatch -p nosuch --wrap=true", 6, &["nosuch", "GPOOL_SLURM_NAMES=any"]);
     refused("sbatch -C nosuch --wrap=true", 4, &["nosuch", "GPOOL_SLURM_NAMES=any"]);
     refused("sbatch --gres=h100:1 --wrap=true", 2, &["--gres=gpu:h100:1"]);
+    refused("scancel 1.0", 2, &["steps", "scancel 1_3"]);
     std::fs::write(cluster.work().join("crlf.sh"), "#!/bin/sh\r\n#SBATCH -J x\r\n").unwrap();
     for line in ["sbatch crlf.sh", "gbatch crlf.sh"] {
         refused(line, 2, &["DOS line breaks", "sed"]);

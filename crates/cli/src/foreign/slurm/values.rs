@@ -96,7 +96,7 @@ pub fn gpus(given: &Given) -> Result<(String, u64)> {
     match model {
         None => Ok((n.to_string(), n)),
         Some(word) if word.eq_ignore_ascii_case("gpu") && !is_gres => {
-            Err(bad().tip(format!("{flag}={n}")))
+            Err(invalid(given, "is not a number of GPUs").tip(format!("{flag}={n}")))
         }
         Some(_) if n == 0 => Ok(("0".to_owned(), 0)),
         Some(model) if is_model(model) => Ok((format!("{}:{n}", model_name(model)), n)),
