@@ -137,7 +137,6 @@ fn reportseff_compares_use_and_request() {
     assert!(listed.contains("COMPLETED"), "{listed}");
 }
 
-/// It reads no name of a GPU with a `-`, so the request names none.
 #[test]
 fn slurm_gpustat_counts_gpus_by_user() {
     let Some(clients) = Clients::start() else { return };
