@@ -115,7 +115,7 @@ fn dpdispatcher_fetches_the_results_of_its_tasks() {
 #[test]
 fn qtoolkit_reads_nodes_and_cpus_and_cancels() {
     let Some(clients) = Clients::start() else { return };
-    let expected = "True\ntwo 2 4 2 default\n1\nTrue True\n";
+    let expected = "True\ntwo 2 4 2 default\n1\nTrue\n";
     assert_eq!(clients.script("qtoolkit", &[]), expected);
 }
 
