@@ -15,6 +15,7 @@ mod nvml;
 mod process;
 mod share;
 mod sim;
+mod sim_load;
 pub mod source;
 mod text;
 pub mod unmanaged;
@@ -29,9 +30,9 @@ pub use monitor::{Monitor, Observation};
 pub use nvml::{NoDriver, NvmlSource};
 pub use share::overshoots;
 pub use sim::{
-    Breakage, ControlError, Follows, LOAD_VARIABLE, Query, SimControl, SimDevice, SimLoad,
-    SimProcess, SimSource, Stated,
+    Breakage, ControlError, Follows, Query, SimControl, SimDevice, SimProcess, SimSource,
 };
+pub use sim_load::{SimLoad, Stated, VARIABLE as LOAD_VARIABLE};
 pub use source::{
     DeviceSource, Inventory, Libraries, Outline, Pausing, ProcessActivity, RawProcess, Silent,
     SourceError,

@@ -14,7 +14,7 @@ use gpool_model::unit::{Bytes, Timestamp};
 
 use crate::cadence::Wanted;
 use crate::process::Lookup;
-use crate::sim::SimLoad;
+use crate::sim_load::SimLoad;
 use crate::source::{
     Described, DeviceSource, Inventory, Outline, ProcessActivity, RawProcess, Silent, SourceError,
 };

@@ -10,7 +10,7 @@ use gpool_model::mig_layout::{MigError, MigSize};
 use gpool_model::unit::Bytes;
 use thiserror::Error;
 
-use crate::sim::SimLoad;
+use crate::sim_load::SimLoad;
 
 /// Why the instances of simulated devices can't be changed.
 const SIMULATED: &str =

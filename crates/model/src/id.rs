@@ -206,7 +206,7 @@ impl JobId {
     }
 
     /// The ID as a single number, for programs that only know numbers: SLURM_JOB_ID. For a job it
-    /// is the job number. For an element it is a number of 32 bits from one of [`PLAIN_RANGES`];
+    /// is the job number. For an element it is a number of 32 bits from a range of such numbers;
     /// outside of them, job number and index one after the other: element 3000000 of job 12 is
     /// 120003000000. No two IDs have the same number below 2^29 jobs.
     #[must_use]

@@ -45,7 +45,7 @@ fn a_victim_on_another_node_than_its_beneficiary() {
     let what = "it frees nothing that its beneficiary needs";
     let expected = Violation::WrongEviction { job: JobId::single(2), what };
     for found in violations(TWO_NODES, |plan| evict_too(plan, 2)) {
-        assert_eq!(found, [expected.clone()]);
+        assert_eq!(found, std::slice::from_ref(&expected));
     }
 }
 

@@ -6,7 +6,7 @@ use gpool_wire::cost::{Cost, CostRow};
 
 use crate::bars::Bars;
 use crate::frame::Frame;
-use crate::overview::RANGES;
+use crate::ranges::RANGES;
 use crate::sort::{Head, Order};
 use crate::text::figure;
 use crate::usage::{PROPERTIES, heading, href, name, total};

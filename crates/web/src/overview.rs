@@ -1,5 +1,7 @@
 //! The Overview: free GPUs, idle GPUs, waiting jobs.
 
+mod glance;
+
 use std::collections::BTreeMap;
 
 use askama::Template;
@@ -12,11 +14,13 @@ use gpool_wire::{Gpu, Job, Node, Reservation, Status, Time};
 use crate::course::{Chart, of_cluster};
 use crate::frame::Frame;
 use crate::gantt::Gantt;
-use crate::glance::{Answer, answers};
 use crate::heat::Heat;
 use crate::jobs::Table;
+use crate::ranges::RANGES;
 use crate::text::{gib, percent, span, state, style, until};
 use crate::written;
+
+use glance::{Answer, answers};
 
 /// More devices than this are not in the table.
 const GPUS_MAX: usize = 64;
@@ -57,9 +61,6 @@ pub struct Overview<'a> {
     /// The time of the answers.
     pub now: Time,
 }
-
-/// The ranges of the heat map, with their hours.
-pub const RANGES: [(&str, u32); 4] = [("1h", 1), ("24h", 24), ("7d", 168), ("30d", 720)];
 
 /// The number of devices by state, and of jobs, for the tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

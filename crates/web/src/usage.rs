@@ -6,7 +6,7 @@ use gpool_wire::usage::{UsageHistory, UsageRow};
 use crate::bars::Bars;
 use crate::course::{self, Chart};
 use crate::frame::Frame;
-use crate::overview::RANGES;
+use crate::ranges::RANGES;
 use crate::sort::{Head, Order};
 use crate::text::figure;
 use crate::written;

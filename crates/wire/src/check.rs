@@ -10,7 +10,6 @@ use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{JobKind, Refusal, ShareWith, parse};
 
 use crate::amount::Written;
-use crate::create::Origin;
 
 /// Maximum number of characters in a name.
 pub(crate) const NAME_MAX: usize = 128;
@@ -112,15 +111,6 @@ pub(crate) fn checked_directory(directory: &str) -> Result<String, Refusal> {
         return Err(invalid("directory", "it must be absolute: /home/ana/project"));
     }
     Ok(directory.to_owned())
-}
-
-/// Checks the command line and the script of an origin.
-pub(crate) fn checked_origin(origin: &Origin) -> Result<Box<gpool_model::Origin>, Refusal> {
-    plain_line("origin", &origin.line, Origin::LINE_MAX)?;
-    let script = origin.script.as_deref();
-    script.map_or(Ok(()), |script| check_path("origin", script))?;
-    let (line, script) = (origin.line.clone(), script.map(str::to_owned));
-    Ok(Box::new(gpool_model::Origin { line, script }))
 }
 
 /// Checks an optional path.

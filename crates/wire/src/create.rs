@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::amount::Written;
 use crate::array::{Param, ParamTable};
-use crate::check::invalid;
+use crate::check::{check_path, invalid, plain_line};
 use crate::course::RetryAsked;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
@@ -252,6 +252,15 @@ pub struct Origin {
 impl Origin {
     /// Maximum number of characters in the command line.
     pub const LINE_MAX: usize = 4096;
+
+    /// Checks the command line and the script.
+    pub(crate) fn check(&self) -> Result<Box<gpool_model::Origin>, Refusal> {
+        plain_line("origin", &self.line, Self::LINE_MAX)?;
+        let script = self.script.as_deref();
+        script.map_or(Ok(()), |script| check_path("origin", script))?;
+        let (line, script) = (self.line.clone(), script.map(str::to_owned));
+        Ok(Box::new(gpool_model::Origin { line, script }))
+    }
 }
 
 /// A script, as it is at submission.

@@ -123,8 +123,8 @@ impl Program {
         };
         let order = &launch.order;
         let input =
-            |path: &Box<str>| UserFile { path: fill_in(path, order), is_awaited: names_job(path) };
-        let output = |path: &Box<str>| UserFile {
+            |path: &str| UserFile { path: fill_in(path, order), is_awaited: names_job(path) };
+        let output = |path: &str| UserFile {
             path: output_file(path, order),
             is_awaited: has_own_folder(path),
         };
@@ -139,9 +139,9 @@ impl Program {
             environment: environment.into_iter().map(variable).collect::<Result<_, _>>()?,
             search,
             directory: c_string("the working directory", spec.directory.clone().into_bytes())?,
-            stdin: spec.stdin.as_ref().map(input),
-            stdout: spec.stdout.as_ref().map(output),
-            stderr: spec.stderr.as_ref().map(output),
+            stdin: spec.stdin.as_deref().map(input),
+            stdout: spec.stdout.as_deref().map(output),
+            stderr: spec.stderr.as_deref().map(output),
             begin_anew: match spec.open_mode {
                 None => task.attempt == Attempt::FIRST,
                 Some(mode) => mode == OpenMode::Truncate,

@@ -111,11 +111,13 @@ fn a_fork_bomb_ends_at_its_time_limit() {
         node.wait_for_start(task);
         let mark = format!("GPOOL_DIR={}", node.layout().attempt(task).display());
         let mut most = 0;
+        // On a busy machine the job may end before it has that many processes.
         until("the limit is reached", || {
             let all = gpool_sys::proc::all();
             let of_job = |pid: &&u32| gpool_sys::proc::started_with(**pid, mark.as_bytes());
-            most = most.max(all.iter().filter(of_job).count());
-            most >= 32 || node.layout().claim(task).metadata().unwrap().len() > 2000
+            let n_present = all.iter().filter(of_job).count();
+            most = most.max(n_present);
+            most >= 32 || n_present == 0
         });
         assert!(most <= 64, "{most} processes in spite of the limit");
     } else {

@@ -100,7 +100,7 @@ fn program(row: &Row<'_>) -> Value {
 fn places(row: &Row<'_>, parser: Parser) -> Value {
     let job = row.job;
     let requested = Resources::requested(job);
-    let per_node = requested.memory.map(|memory| memory / requested.nodes.max(1) >> 20);
+    let per_node = requested.memory.map(|memory| (memory / requested.nodes.max(1)) >> 20);
     let held = Resources::allocated(job);
     let step = Step::of(Row { ..*row }).map(|step| of_step(&step, parser));
     json!({

@@ -184,7 +184,7 @@ fn integer(text: Option<String>) -> Value {
 
 fn memory_per_node(job: &Job) -> Option<u64> {
     let all = Resources::requested(job);
-    Some(all.memory? / all.nodes.max(1) >> 20)
+    Some((all.memory? / all.nodes.max(1)) >> 20)
 }
 
 /// The number of the array; 0 for other jobs.

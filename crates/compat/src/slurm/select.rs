@@ -207,8 +207,7 @@ impl Filter {
 /// There is no such job, or the server can't be asked.
 pub fn selected(names: &[String], session: &Session) -> Result<Vec<Job>> {
     let client = session.client()?;
-    let mut filter = Filter::default();
-    filter.ids = ids(names.iter().cloned())?;
+    let filter = Filter { ids: ids(names.iter().cloned())?, ..Filter::default() };
     let rows = filter.rows(&client, !filter.ids.is_empty(), false)?;
     if rows.is_empty() && !filter.ids.is_empty() {
         let what = format!("there is no job {}", filter.ids.join(", "));

@@ -184,6 +184,6 @@ pub fn usage(step: &Step<'_>) -> Option<String> {
 
 /// Bytes in mebibytes with two digits: `0.09M`.
 fn megabytes(bytes: u64) -> String {
-    let hundredths = u128::from(bytes) * 100 >> 20;
+    let hundredths = (u128::from(bytes) * 100) >> 20;
     format!("{}.{:02}M", hundredths / 100, hundredths % 100)
 }

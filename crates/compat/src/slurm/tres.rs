@@ -158,8 +158,8 @@ fn gpus_of_task(job: &Job) -> (u64, Option<String>) {
     (u64::from(request.n_devices()), model)
 }
 
-/// The name of a GPU model as a type of Slurm: `h100_80g`. Clients read letters, digits and `_`, and
-/// `--gres` accepts it.
+/// The name of a GPU model as a type of Slurm: `h100_80g`. Clients read letters, digits and `_`,
+/// and `--gres` accepts it.
 #[must_use]
 pub fn gres_type(model: &str) -> String {
     model.to_ascii_lowercase().replace('-', "_")

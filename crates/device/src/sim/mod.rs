@@ -2,7 +2,6 @@
 //! tests and demos edit while the agent runs. This module has no other state.
 
 mod control;
-mod load;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +13,11 @@ use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceSample, Inst
 use gpool_model::id::{DeviceUuid, NodeName};
 use gpool_model::unit::Bytes;
 
+use crate::sim_load::{SimLoad, Stated, Used, used};
 use crate::source::{Described, DeviceSource, Outline, Pausing, RawProcess, SourceError};
 
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
 use control::{Control, State};
-pub use load::{SimLoad, Stated, VARIABLE as LOAD_VARIABLE};
-use load::{Used, used};
 pub use spec::SimDevice;
 pub(crate) use spec::{Said, SimNode, check_n_nodes, from_file, from_words};
 

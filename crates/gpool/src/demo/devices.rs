@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gpool_cli::cluster::NAME;
 use gpool_cli::failure::{Failure, Result};
+pub use gpool_device::LOAD_VARIABLE;
 use gpool_device::{DevicesArg, NodeDevices, Opened};
 use gpool_model::NodeName;
 use gpool_wire::catalogue;

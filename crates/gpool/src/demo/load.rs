@@ -5,8 +5,9 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
 use gpool_client::{Client, new_key};
-use gpool_device::LOAD_VARIABLE;
 use gpool_wire::JobCreate;
+
+use super::devices;
 
 /// A submission.
 struct Part {
@@ -126,7 +127,7 @@ pub fn submit_another(client: &Client, n: usize, n_free: u32) -> Result<String> 
     let time = Some(format!("{}s", seconds + 10).into());
     let mut create = JobCreate { time, ..request(name, gpus.min(n_free), seconds) };
     if name == IDLE {
-        create.environment.insert(LOAD_VARIABLE.to_owned(), "0".to_owned());
+        create.environment.insert(devices::LOAD_VARIABLE.to_owned(), "0".to_owned());
     }
     client.submit(&create, Some(&new_key())).map(|job| job.id).map_err(Failure::from)
 }

@@ -13,6 +13,9 @@ use crate::capacity::{Held, View};
 use crate::fairshare::{Ratio, Row};
 use crate::quota_state::{Amounts, Projects};
 
+/// A condition on jobs that leave together.
+pub(crate) type Test<'t> = dyn Fn(&[&Evictable]) -> bool + 't;
+
 /// A job that may be evicted, with all its tasks, wherever they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Evictable {

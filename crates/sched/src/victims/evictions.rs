@@ -6,8 +6,7 @@ use gpool_model::JobId;
 use gpool_world::Snapshot;
 
 use super::backoff::Backoff;
-use super::evictable::Evictable;
-use super::search::Test;
+use super::evictable::{Evictable, Test};
 use crate::capacity::{Capacity, Demand, DeviceUse, Placed, View};
 use crate::fairshare::Row;
 use crate::quota_state::Projects;

@@ -13,7 +13,7 @@ mod node;
 mod search;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use evictable::{ByNode, Evictable, pauses_any, put};
+pub(crate) use evictable::{ByNode, Evictable, Test, pauses_any, put};
 pub(crate) use evictions::{Evictions, Input, Solution};
 pub(crate) use node::{VictimNode, leaving};
-pub(crate) use search::{Search, Test, fewest_that, in_order};
+pub(crate) use search::{Search, fewest_that, in_order};

@@ -5,16 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::JobId;
 
 use super::cost::{Cost, cost};
-use super::evictable::{ByNode, Evictable};
+use super::evictable::{ByNode, Evictable, Test};
 use super::evictions::{Evictions, Input, Solution};
 use super::node::VictimNode;
 use crate::capacity::{Drawbacks, Placed, most_times, n_missing, put, share_out, times_on};
 
 /// Whether these jobs may leave together. An error names one that may not, if the others may.
 pub(crate) type Judge<'j> = dyn FnMut(&[&Evictable]) -> Result<(), Option<JobId>> + 'j;
-
-/// A condition on jobs that leave together.
-pub(crate) type Test<'t> = dyn Fn(&[&Evictable]) -> bool + 't;
 
 /// A demand, and the jobs that may leave for it.
 #[derive(Clone, Copy)]

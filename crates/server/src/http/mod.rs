@@ -184,12 +184,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(recovery::get))
         .routes(routes!(simulate::simulate))
         .routes(routes!(dump::get))
-        .routes(routes!(usage::usage))
-        .routes(routes!(usage_history::get))
-        .routes(routes!(usage::gpu_history))
-        .routes(routes!(cost::list))
-        .routes(routes!(budgets::list))
-        .routes(routes!(waste::list))
+        .merge(use_of_gpus())
         .routes(routes!(pages::login))
         .routes(routes!(cluster::shutdown));
     OpenApiRouter::with_openapi(Document::openapi())
@@ -198,6 +193,17 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(health::readyz))
         .routes(routes!(health::openapi))
         .routes(routes!(metrics::get))
+}
+
+/// The routes about GPU time: use, cost, waste.
+fn use_of_gpus() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(usage::usage))
+        .routes(routes!(usage_history::get))
+        .routes(routes!(usage::gpu_history))
+        .routes(routes!(cost::list))
+        .routes(routes!(budgets::list))
+        .routes(routes!(waste::list))
 }
 
 /// Returns the API as an OpenAPI document, formatted as in the repository.

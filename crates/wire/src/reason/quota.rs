@@ -113,8 +113,8 @@ fn of_project(reason: &R) -> Option<Told> {
     Some((text, facts))
 }
 
-/// Describes the use of a guarantee: `vision's 2 guaranteed GPUs are in use`. The project comes with
-/// the beginning of a sentence about a part of it.
+/// Describes the use of a guarantee: `vision's 2 guaranteed GPUs are in use`. The project comes
+/// with the beginning of a sentence about a part of it.
 fn guarantee_words(
     (project, users): (&ProjectName, &str),
     kind: &ResourceKind,

@@ -153,7 +153,8 @@ fn reasons() -> Vec<(Reason, &'static str)> {
                 most: 2 << 30,
             },
             "Non-preemptible jobs of project red use 1 GiB of memory of its guaranteed 2 GiB of \
-             memory, and this job needs 2 GiB of memory; with --preemptible it can borrow idle capacity",
+             memory, and this job needs 2 GiB of memory; with --preemptible it can borrow idle \
+             capacity",
         ),
         (
             Reason::QuotaProject {

@@ -247,9 +247,7 @@ impl Cluster {
             .env("HOME", self.path("home"))
             .env("XDG_RUNTIME_DIR", self.path("run"))
             .env("XDG_STATE_HOME", self.path("home"))
-            .env("LANG", "C.UTF-8")
-            .env("TERM", "dumb")
-            .env("TZ", "UTC")
+            .envs([("LANG", "C.UTF-8"), ("TERM", "dumb"), ("TZ", "UTC")])
             .env("GPOOL_STATE_DIR", self.state())
             .env("GPOOL_SOCKET", self.socket())
             // Tests set the use of simulated GPUs themselves.

@@ -284,7 +284,7 @@ pub(super) static PROGRAM: &[Field] = &[
     },
     Field {
         apply: |job, request| {
-            request.origin = job.origin.as_ref().map(check::checked_origin).transpose()?;
+            request.origin = job.origin.as_ref().map(Origin::check).transpose()?;
             Ok(())
         },
         is_private: true,
