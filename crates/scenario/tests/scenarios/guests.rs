@@ -36,7 +36,7 @@ fn the_guest_with_the_least_memory_moves() {
     ");
 }
 
-/// I need two linked GPUs, and one of them has a guest.
+// I need two linked GPUs, and one of them has a guest.
 #[test]
 fn links_of_several_gpus_count_more_than_a_guest_that_moves_once() {
     assert_snapshot!(answer("
@@ -52,7 +52,7 @@ fn links_of_several_gpus_count_more_than_a_guest_that_moves_once() {
     ");
 }
 
-/// Two pairs of GPUs are linked alike, and one has a guest.
+// Two pairs of GPUs are linked alike, and one has a guest.
 #[test]
 fn of_equally_linked_sets_the_one_without_guests_is_taken() {
     assert_snapshot!(answer("
@@ -67,7 +67,7 @@ fn of_equally_linked_sets_the_one_without_guests_is_taken() {
     ");
 }
 
-/// Two nodes are alike, and one has a guest on its free GPU.
+// Two nodes are alike, and one has a guest on its free GPU.
 #[test]
 fn of_equal_nodes_one_without_guests_is_taken() {
     assert_snapshot!(answer("
@@ -82,7 +82,7 @@ fn of_equal_nodes_one_without_guests_is_taken() {
     ");
 }
 
-/// The same for a job of several nodes.
+// The same for a job of several nodes.
 #[test]
 fn a_gang_goes_to_nodes_without_guests() {
     assert_snapshot!(answer("
@@ -127,7 +127,7 @@ fn a_planned_start_names_gpus_without_guests() {
     ");
 }
 
-/// Jobs on two nodes can be preempted for me; on one of them a guest would have to move too.
+// Jobs on two nodes can be preempted for me; on one of them a guest would have to move too.
 #[test]
 fn a_move_counts_as_lost_work_when_a_victim_is_chosen() {
     assert_snapshot!(answer("

@@ -312,7 +312,7 @@ fn gpus_that_are_lost_for_a_while_reduce_no_guarantee_that_the_others_can_meet()
     ");
 }
 
-/// All projects request their guarantees while a GPU is lost.
+// All projects request their guarantees while a GPU is lost.
 #[test]
 fn a_job_within_its_guarantee_waits_for_gpus_and_not_for_the_quota() {
     assert_snapshot!(answer("
