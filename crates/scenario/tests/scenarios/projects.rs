@@ -307,8 +307,8 @@ fn gpus_that_are_lost_for_a_while_reduce_no_guarantee_that_the_others_can_meet()
         job  a  8  pending  project red   on lab1
         job  b  6  pending  project blue  on lab2
     "), @r"
-    start b lab2[0,1,2,3,4,5]
     start a lab1[0,1,2,3,4,5,6,7]
+    start b lab2[0,1,2,3,4,5]
     ");
 }
 
