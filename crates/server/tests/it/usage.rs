@@ -303,13 +303,13 @@ fn points_of_a_job_are_those_of_its_whole_minutes_and_of_samples_within_its_run(
     let second = |n: u64| Timestamp::new(u64::from(START) * 60_000 + n * 1000);
     let tenure = Tenure { has_minutes: true, ..Tenure::default() };
     let grid = Grid::fitting(second(30), second(330), 120, second(9 * 3600));
-    assert_eq!((grid.step_s, grid.n_points), (60, 6));
+    assert_eq!((grid.step_s, grid.n_points), (60, 5));
     let whole = tenure.whole((second(30), second(330)), grid.step);
     let point = |mean| Some(gpool_history::Point { mean, max: mean, n_minutes: 1 });
     let points: Vec<_> = (1..5).map(|n| point(f64::from(n))).collect();
     assert_eq!((whole.from.number(), whole.minutes()), (START + 1, 4));
     let on_grid = grid.means(&Tenure::on_grid(&grid, whole, &points), &[]);
-    assert_eq!(on_grid, [None, Some(1.0), Some(2.0), Some(3.0), Some(4.0), None]);
+    assert_eq!(on_grid, [None, Some(1.0), Some(2.0), Some(3.0), Some(4.0)]);
     // Within one minute there is no whole one, and hours are whole if only they are stored.
     assert_eq!(tenure.whole((second(10), second(50)), Step::MINUTE).minutes(), 0);
     let old = Tenure::default().whole((second(30), second(3 * 3600)), Step::MINUTE);
