@@ -224,7 +224,7 @@ fn a_claim_survives_a_restart_and_cancelled_jobs() {
         cluster.until_is(id, "starting");
     }
     let why = cluster.why(&first);
-    let is_decided = why.contains("It has a place, and starts when job ");
+    let is_decided = why.contains("It has a place, and starts when your job ");
     assert!(is_decided && why.contains("(project red) has released GPU "), "{why}");
     let reason = &cluster.gpool(["why", &first, "--json"]).json()["items"][0]["reasons"][0];
     assert_eq!(reason["code"], "preemption_grace", "{reason}");

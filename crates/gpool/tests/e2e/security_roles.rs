@@ -99,7 +99,9 @@ fn is_of_nothing(route: &Route) -> bool {
         || route.path.contains("/login/device")
         || route.path.ends_with("/authority")
         || route.path.contains("/projects/{name}")
-        || ["/drain", "/undrain", "/retry", "/resume"].iter().any(|end| route.path.ends_with(end))
+        || ["/drain", "/undrain", "/retry", "/resume", "/script"]
+            .iter()
+            .any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
 }
 

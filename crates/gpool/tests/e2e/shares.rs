@@ -41,7 +41,7 @@ fn a_share_takes_the_part_of_its_victim_beside_another_job() {
     let winner = cluster.sh(&["-g", "0.5", "--priority", "10"], "sleep 1000");
     cluster.until_is(&winner, "starting");
     let why = cluster.why(&winner);
-    let awaits = |id: &str| why.contains(&format!("when job {id} of"));
+    let awaits = |id: &str| why.contains(&format!("when your job {id} ("));
     assert!(awaits(&victim) && !awaits(&stays), "{why}");
     std::fs::write(&leave, "").unwrap();
     cluster.until_is(&winner, "running");

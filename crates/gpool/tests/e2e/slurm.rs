@@ -274,7 +274,7 @@ fn an_unknown_field_ends_no_query_and_every_other_is_shown() {
 fn queries_have_the_json_of_slurm() {
     let cluster = Cluster::new("sim:2xH100-80G");
     let bin = installed(&cluster);
-    cluster.submit(["-g", "2", "-c", "3", "-t", "10m", "-J", "one", "--", "sleep", "1000"]);
+    cluster.submit(["-g", "2", "-c", "2", "-t", "10m", "-J", "one", "--", "sleep", "1000"]);
     cluster.until_is("1", "running");
     let json = |line: &str| shim(&cluster, &bin, line).json();
     let all = json("squeue --json");
@@ -283,7 +283,7 @@ fn queries_have_the_json_of_slurm() {
     assert_eq!(job["job_state"], serde_json::json!(["RUNNING"]));
     let minutes = serde_json::json!({ "set": true, "infinite": false, "number": 10 });
     assert_eq!(job["time_limit"], minutes);
-    assert_eq!(job["job_resources"]["nodes"]["allocation"][0]["cpus"]["count"], 3);
+    assert_eq!(job["job_resources"]["nodes"]["allocation"][0]["cpus"]["count"], 2);
     assert_eq!(all["meta"]["plugin"]["data_parser"], "data_parser/v0.0.41");
     assert_eq!(
         (&all["errors"], &all["warnings"]),

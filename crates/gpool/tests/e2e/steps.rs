@@ -274,7 +274,7 @@ fn signals_reach_the_steps_or_the_script() {
         &["-n", "1"],
         &format!(
             "trap 'echo script' USR1\n\
-             srun sh -c '{step}'\n\
+             srun sh -c '{step}' 2>/dev/null\n\
              echo code $?\n\
              sleep 1000 & touch ready-2\n\
              wait; kill -0 %1 && echo waited\n\
