@@ -5,6 +5,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::slurm::moment::past;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Job, Time, catalogue};
@@ -122,7 +123,7 @@ fn cell(Content(of_job, absent, of_step): Content, line: &Line<'_>) -> String {
 fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
     let now = session.view().now;
     let moment = |long: &str| -> Result<Option<Time>> {
-        let read = |text| session.screen.clock.read(text, now);
+        let read = |text| session.screen.clock.read(&past(text), now);
         let moment = said.value(long).map(read).transpose();
         moment.map_err(|why| Failure::new(catalogue::INVALID, format!("--{long}: {why}")))
     };

@@ -8,6 +8,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::slurm::moment::past;
 use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_model::Timestamp;
@@ -184,7 +185,7 @@ fn options(words: &[String]) -> Result<Options> {
 fn range(options: &Options, session: &Session) -> Result<(Time, Time)> {
     let now = session.view().now;
     let moment = |name: &str, text: Option<&str>, usual: &str| -> Result<Time> {
-        let moment = session.screen.clock.read(text.unwrap_or(usual), now);
+        let moment = session.screen.clock.read(&past(text.unwrap_or(usual)), now);
         moment.map_err(|why| Failure::new(catalogue::INVALID, format!("{name}: {why}")))
     };
     let start = moment("start", options.start.as_deref(), "yesterday")?;

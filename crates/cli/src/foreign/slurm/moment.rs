@@ -16,6 +16,12 @@ pub fn moment(text: &str) -> String {
     moment_at(text, jiff::Zoned::now().datetime())
 }
 
+/// Translates a time of a query: a date without a year is one of this year.
+#[must_use]
+pub fn past(text: &str) -> String {
+    moment_at(text, jiff::Zoned::now().datetime().first_of_year())
+}
+
 /// Translates a time: `now+60` is `now+60s`, `12/31-teatime` is `2026-12-31T16:00`. A time that is
 /// not Slurm's is returned as it is.
 #[must_use]
@@ -29,6 +35,12 @@ pub fn moment_at(text: &str, now: DateTime) -> String {
         let name = NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
         name.map_or(text.to_owned(), |(_, time)| (*time).to_owned())
     };
+    if let Some((day, time)) = lower.split_at_checked("2026-12-31".len())
+        && day.parse::<Date>().is_ok()
+        && let Some(time) = time.strip_prefix('-')
+    {
+        return format!("{day} {}", named(time));
+    }
     let end = lower.find(|c: char| !c.is_ascii_digit() && c != '/' && c != '.');
     let (day, rest) = lower.split_at(end.unwrap_or(lower.len()));
     let time = rest.strip_prefix(['-', 't', ' ']).unwrap_or(rest).trim();
