@@ -47,7 +47,7 @@ impl Kind {
 pub struct Wanted {
     /// Only those of this user.
     pub user: Option<String>,
-    /// Only those of this object; see [`is_of`].
+    /// Only those of this object: its address in the API, or the name that users see.
     pub object: Option<String>,
     /// Not before this time.
     pub since: Option<Time>,
