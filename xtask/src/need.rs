@@ -220,7 +220,7 @@ impl Services {
     /// Disables the services that the packages enabled.
     fn disable_new(&self) -> anyhow::Result<()> {
         for unit in enabled(Path::new(UNITS)).difference(&self.enabled) {
-            let mut disable = step::command("deb-systemd-helper", &["disable"]);
+            let mut disable = step::command("systemctl", &["disable", "--quiet"]);
             disable.arg(unit);
             if !step::succeeds(&format!("disable {}", unit.display()), disable)? {
                 bail!("{} starts at the next boot; disable it", unit.display());
