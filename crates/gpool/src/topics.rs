@@ -433,27 +433,31 @@ Default  GPOOL_SUBMIT_NOTIFY for your jobs, notify in gpool.toml for all jobs",
 ];
 
 /// A page that is generated from tables of the program.
-struct Made {
+struct ComputedTopic {
     name: &'static str,
     about: &'static str,
     text: fn() -> String,
 }
 
 /// Every generated page.
-const MADE: &[Made] = &[
-    Made { name: "reasons", about: "reasons of waiting jobs, by code", text: crate::reasons::page },
-    Made { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
-    Made {
+const COMPUTED_TOPICS: &[ComputedTopic] = &[
+    ComputedTopic {
+        name: "reasons",
+        about: "reasons of waiting jobs, by code",
+        text: crate::reasons::page,
+    },
+    ComputedTopic { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
+    ComputedTopic {
         name: "compat",
         about: "every flag of Slurm's and gflow's commands",
         text: documents::compat,
     },
-    Made {
+    ComputedTopic {
         name: "runai",
         about: "coming from Run:ai or KAI: terms, settings",
         text: documents::runai,
     },
-    Made {
+    ComputedTopic {
         name: "valohai",
         about: "coming from Valohai: scheduling, VH_GPUS",
         text: documents::valohai,
@@ -463,13 +467,13 @@ const MADE: &[Made] = &[
 /// Name and subject of every page.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     let written = TOPICS.iter().map(|topic| (topic.name, topic.about));
-    written.chain(MADE.iter().map(|page| (page.name, page.about)))
+    written.chain(COMPUTED_TOPICS.iter().map(|page| (page.name, page.about)))
 }
 
 /// The page of this name, written or generated.
 #[must_use]
 pub fn text(name: &str) -> Option<String> {
-    let made = || MADE.iter().find(|page| page.name == name).map(|page| (page.text)());
+    let made = || COMPUTED_TOPICS.iter().find(|page| page.name == name).map(|page| (page.text)());
     let written = find(name).map(|topic| topic.text.trim().to_owned());
     written.or_else(made).or_else(|| crate::reasons::find(name))
 }

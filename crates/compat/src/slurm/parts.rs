@@ -9,7 +9,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::{Read, Said};
 use gpool_cli::foreign::slurm::flags::SRUN;
-use gpool_cli::foreign::slurm::parts::{joined, split};
+use gpool_cli::foreign::slurm::parts::{merged_requests, split};
 use gpool_cli::foreign::slurm::shape::{SIZE, is_of_shape};
 use gpool_cli::session::Session;
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,7 +49,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 /// Submits a job with a task for each part.
 fn as_job(parts: &[Said], session: &Session) -> Result {
     let shape = |part: &Said| part.flags.iter().filter(|flag| is_of_shape(flag)).cloned().collect();
-    let shapes = joined(parts.iter().map(shape).collect(), None)?;
+    let shapes = merged_requests(parts.iter().map(shape).collect(), None)?;
     let others = parts[0].flags.iter().filter(|flag| !is_of_shape(flag)).cloned();
     let said = Said { flags: others.chain(shapes).collect(), words: parts[0].words.clone() };
     let mut inner = srun::program()?;

@@ -280,19 +280,19 @@ fn is_one(list: &[String], name: &str) -> bool {
 }
 
 /// The table of accounts, users or associations.
-fn listed(what: &str, asked: &Conditions, said: &Said, session: &Session) -> Result<String> {
+fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -> Result<String> {
     let client = session.client()?;
     let projects = client.projects()?.items;
     let me = client.me()?;
     let admins: BTreeSet<&str> = me.user.as_deref().filter(|_| me.admin).into_iter().collect();
-    let users = users(asked, &projects, what.starts_with("user"), session)?;
-    let all = associations(&projects, &users, &admins, asked.is_tree);
-    let with = asked.with_associations || said.has("associations");
+    let users = users(conditions, &projects, what.starts_with("user"), session)?;
+    let all = associations(&projects, &users, &admins, conditions.is_tree);
+    let with = conditions.with_associations || said.has("associations");
     let (usual, lines): (&str, Vec<Line<'_>>) = match what.get(..4).unwrap_or_default() {
         "user" => {
             let of_users = all.into_iter().filter(|it| it.user.is_some());
             let mut lines: Vec<Line<'_>> = of_users
-                .filter(|it| is_one(&asked.names, it.user.as_deref().unwrap_or_default()))
+                .filter(|it| is_one(&conditions.names, it.user.as_deref().unwrap_or_default()))
                 .collect();
             lines.sort_by(|a, b| a.user.cmp(&b.user));
             if !with {
@@ -301,8 +301,9 @@ fn listed(what: &str, asked: &Conditions, said: &Said, session: &Session) -> Res
             (if with { USERS_WITH } else { USERS }, lines)
         }
         "acco" | "acct" => {
-            let is_meant =
-                |it: &Line<'_>| is_one(&asked.names, it.account()) && (with || it.user.is_none());
+            let is_meant = |it: &Line<'_>| {
+                is_one(&conditions.names, it.account()) && (with || it.user.is_none())
+            };
             let lines = all.into_iter().filter(is_meant).collect();
             (if with { ACCOUNTS_WITH } else { ACCOUNTS }, lines)
         }
@@ -310,18 +311,19 @@ fn listed(what: &str, asked: &Conditions, said: &Said, session: &Session) -> Res
     };
     let is_meant = |line: &&Line<'_>| {
         let user = line.user.as_deref();
-        is_one(&asked.accounts, line.account())
-            && (asked.users.is_empty() || user.is_some_and(|user| is_one(&asked.users, user)))
+        is_one(&conditions.accounts, line.account())
+            && (conditions.users.is_empty()
+                || user.is_some_and(|user| is_one(&conditions.users, user)))
     };
     let lines: Vec<Line<'_>> = lines.iter().filter(is_meant).cloned().collect();
-    let format = asked.format.as_deref().unwrap_or(usual);
+    let format = conditions.format.as_deref().unwrap_or(usual);
     let picked = picked("sacctmgr", format, FIELDS)?;
     Ok(text(said, &picked, &lines, |of, line| safe(&of(line)).into_owned()))
 }
 
 /// The users: members of projects, owners of jobs, the caller, and those that the caller names.
 fn users(
-    asked: &Conditions,
+    conditions: &Conditions,
     projects: &[Project],
     names_are_users: bool,
     session: &Session,
@@ -332,8 +334,8 @@ fn users(
     users.insert(session.me().to_owned());
     let jobs = every_job(&session.client()?, &JobsQuery::default())?;
     users.extend(jobs.into_iter().map(|job| job.user));
-    users.extend(asked.users.iter().cloned());
-    users.extend(asked.names.iter().filter(|_| names_are_users).cloned());
+    users.extend(conditions.users.iter().cloned());
+    users.extend(conditions.names.iter().filter(|_| names_are_users).cloned());
     Ok(users)
 }
 
@@ -369,7 +371,7 @@ fn associations<'p>(
 }
 
 /// Objects that are always the same here.
-fn fixed(what: &str, said: &Said, asked: &Conditions, session: &Session) -> Result {
+fn fixed(what: &str, said: &Said, conditions: &Conditions, session: &Session) -> Result {
     let Some((_, fields, rows)) = OTHERS.iter().find(|(names, ..)| names.contains(&what)) else {
         let known = OTHERS.iter().filter_map(|(names, ..)| names.first().copied());
         let known: Vec<&str> =
@@ -383,9 +385,9 @@ fn fixed(what: &str, said: &Said, asked: &Conditions, session: &Session) -> Resu
     names.retain(|name| !["Share", "ID", "Description=Descr"].contains(name) || what == "tres");
     let usual: Vec<&str> = names.iter().filter_map(|name| name.split('=').next()).collect();
     let usual = usual.join(",");
-    let picked = picked("sacctmgr", asked.format.as_deref().unwrap_or(&usual), fields)?;
+    let picked = picked("sacctmgr", conditions.format.as_deref().unwrap_or(&usual), fields)?;
     let rows: Vec<&&[&str]> =
-        rows.iter().filter(|row| is_one(&asked.names, row.first().unwrap_or(&""))).collect();
+        rows.iter().filter(|row| is_one(&conditions.names, row.first().unwrap_or(&""))).collect();
     let cell = |at: usize, row: &&&[&str]| row.get(at).copied().unwrap_or_default().to_owned();
     print(&text(said, &picked, &rows, cell), session)
 }

@@ -60,7 +60,7 @@ static FIELDS: &[Field<Cell>] = &[
     ("AveCPU", 10, false, average_cpu),
     ("AveCPUFreq", 10, false, zero),
     ("AveDiskRead", 12, false, read_bytes),
-    ("AveDiskWrite", 12, false, written),
+    ("AveDiskWrite", 12, false, written_bytes),
     ("AvePages", 10, false, zero),
     ("AveRSS", 10, false, memory),
     ("AveVMSize", 10, false, nothing),
@@ -70,7 +70,7 @@ static FIELDS: &[Field<Cell>] = &[
     ("MaxDiskRead", 12, false, read_bytes),
     ("MaxDiskReadNode", 15, false, node),
     ("MaxDiskReadTask", 15, false, task),
-    ("MaxDiskWrite", 12, false, written),
+    ("MaxDiskWrite", 12, false, written_bytes),
     ("MaxDiskWriteNode", 16, false, node),
     ("MaxDiskWriteTask", 16, false, task),
     ("MaxPages", 8, false, zero),
@@ -190,7 +190,7 @@ fn read_bytes(step: &Step<'_>) -> Option<String> {
     Some(live(step)?.read_bytes?.to_string())
 }
 
-fn written(step: &Step<'_>) -> Option<String> {
+fn written_bytes(step: &Step<'_>) -> Option<String> {
     Some(live(step)?.written_bytes?.to_string())
 }
 

@@ -159,7 +159,7 @@ pub fn read(step: &Step<'_>) -> Option<String> {
     step.used()?.read_bytes.map(megabytes)
 }
 
-pub fn written(step: &Step<'_>) -> Option<String> {
+pub fn written_megabytes(step: &Step<'_>) -> Option<String> {
     step.used()?.written_bytes.map(megabytes)
 }
 

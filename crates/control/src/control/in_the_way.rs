@@ -58,7 +58,7 @@ impl Control {
         let own = sharer(job);
         let mut device = ClaimedDevice {
             memory,
-            wanted: slot.part.memory_of(memory),
+            requested_bytes: slot.part.memory_of(memory),
             is_alone: slot.part.is_alone(),
             present: Vec::new(),
             claimed: Bytes::ZERO,
@@ -92,7 +92,7 @@ impl Control {
 struct ClaimedDevice {
     memory: Bytes,
     /// The memory of the claimed part.
-    wanted: Bytes,
+    requested_bytes: Bytes,
     /// Whether that is all of the device.
     is_alone: bool,
     present: Vec<Present>,
@@ -133,7 +133,7 @@ impl ClaimedDevice {
     fn has_room(&self, after: &BTreeSet<TaskId>) -> bool {
         let stays = |is_gone: &dyn Fn(&TaskId) -> bool| {
             let stays = self.present.iter().filter(|it| !is_gone(&it.task));
-            stays.map(|it| it.memory).fold(self.wanted, plus)
+            stays.map(|it| it.memory).fold(self.requested_bytes, plus)
         };
         let at_once = stays(&|task| after.contains(task));
         let in_the_end = stays(&|task| after.contains(task) || self.awaited.contains(task));

@@ -31,7 +31,7 @@ pub fn gather<'d>(lines: impl Iterator<Item = (String, &'d [String])>) -> Result
             }
         }
     }
-    joined(parts, Some(&last_place))
+    merged_requests(parts, Some(&last_place))
         .map_err(|failure| failure.at(errors::BAD_DIRECTIVE, &last_place))
 }
 
@@ -39,7 +39,7 @@ pub fn gather<'d>(lines: impl Iterator<Item = (String, &'d [String])>) -> Result
 ///
 /// # Errors
 /// Parts differ.
-pub fn joined(parts: Vec<Vec<Given>>, place: Option<&str>) -> Result<Vec<Given>> {
+pub fn merged_requests(parts: Vec<Vec<Given>>, place: Option<&str>) -> Result<Vec<Given>> {
     let n_parts = parts.len();
     let mut parts = parts.into_iter();
     let mut first = parts.next().unwrap_or_default();
