@@ -77,8 +77,9 @@ fn hydra_sweeps_over_parameters() {
         .collect();
     found.sort();
     assert_eq!(found, ["1 3 1", "1 4 1", "2 3 1", "2 4 1"]);
-    let job = clients.cluster.job("1");
-    assert_eq!((job.state.as_str(), job.array.unwrap().n_elements), ("succeeded", 4));
+    // A result is there before its job has ended.
+    let job = clients.cluster.until_is("1", "succeeded");
+    assert_eq!(job.array.unwrap().n_elements, 4);
 }
 
 #[test]
