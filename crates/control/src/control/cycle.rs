@@ -42,7 +42,7 @@ fn leaving(decisions: &[Decision], after: &[u32]) -> Vec<JobId> {
 }
 
 impl Control {
-    /// The largest number of cycles in one step.
+    /// The largest number of cycles in one step, without those that a resume cut short.
     const ROUNDS_MAX: usize = 8;
 
     /// The largest number of jobs that are set aside in one step; the next step continues.
@@ -56,10 +56,10 @@ impl Control {
         if self.is_stopping {
             return;
         }
-        for _ in 0..Self::ROUNDS_MAX {
-            if !self.one_cycle() || self.workspace.is_settled() {
-                break;
-            }
+        let mut n_rounds = 0;
+        while n_rounds < Self::ROUNDS_MAX && self.one_cycle() && !self.workspace.is_settled() {
+            // No job resumes twice: an order to pause it needs an answer first.
+            n_rounds += usize::from(!self.workspace.is_cut());
         }
     }
 

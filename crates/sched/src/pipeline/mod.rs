@@ -64,6 +64,8 @@ pub struct Workspace {
     /// Whether the last cycle only started jobs, and no job may be evicted right after it. An
     /// evicted job frees its place, and a resumed one the memory that held its GPU memory.
     is_settled: bool,
+    /// Whether the last cycle ended at a resume, before the rest of the queue.
+    is_cut: bool,
     /// The job that the cycle decides on.
     current_job: Option<JobId>,
 }
@@ -73,6 +75,12 @@ impl Workspace {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.is_settled
+    }
+
+    /// Whether the last cycle ended at a resume, and the next one decides on the rest of the queue.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The job that the scheduler was deciding on when it panicked, if there was one.
@@ -117,6 +125,11 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
+    /// Whether a start in the future was looked for, for a job before the present one.
+    fn has_looked_ahead(&self) -> bool {
+        self.n_planned > 0 || !self.unknown.is_empty()
+    }
+
     fn new(pool: Option<&'a PoolName>, policy: &'a Policy) -> Self {
         let (waiting_priorities, unknown) = (BTreeSet::new(), BTreeSet::new());
         Self { pool, policy, waiting_priorities, unknown, n_planned: 0 }
@@ -140,6 +153,9 @@ struct Cycle<'a, 'w> {
     is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
+    /// Whether a job resumed, whose end now is known, after a start was looked for in the future.
+    /// That start may be earlier now, so the next cycle decides on the rest of the queue.
+    is_cut: bool,
 }
 
 /// A job that is scheduled, and its resource flavors by the answer of the quotas.
@@ -229,14 +245,16 @@ impl<'a, 'w> Cycle<'a, 'w> {
             waiting,
             is_unsettled: false,
             is_lending: false,
+            is_cut: false,
         }
     }
 
     fn finish(self, world: &World) -> Plan {
-        let Self { mut plan, cluster, waiting, workspace, is_unsettled, .. } = self;
+        let Self { mut plan, cluster, waiting, workspace, is_unsettled, is_cut, .. } = self;
         let starts_only = plan.decisions.iter().all(|it| matches!(it, Decision::Start { .. }));
         plan.waits = waiting.into_waits(world);
         workspace.current_job = None;
+        workspace.is_cut = is_cut;
         workspace.projects = cluster.projects;
         workspace.is_settled = starts_only && !is_unsettled && !preempt::any_evictable(world);
         plan
@@ -264,7 +282,9 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     /// Schedules the jobs of a queue, in its order.
     fn schedule(&mut self, queue: &mut QueueOrder<'_>) {
-        while let Some((leaf, head)) = queue.next(&self.prefilter()) {
+        while !self.is_cut
+            && let Some((leaf, head)) = queue.next(&self.prefilter())
+        {
             self.schedule_job(leaf, head, queue);
             queue.settle(self.cluster.shared(), leaf);
         }
