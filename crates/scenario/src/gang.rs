@@ -57,7 +57,7 @@ pub(crate) fn courses(phase: &Phase) -> Vec<TaskCourse> {
     };
     let n_tasks = phase.allocations().len();
     match started_at {
-        Some(_) if n_tasks > 1 => vec![TaskCourse { started_at, end: None }; n_tasks],
+        Some(_) if n_tasks > 1 => vec![TaskCourse { started_at, ..TaskCourse::default() }; n_tasks],
         _ => Vec::new(),
     }
 }

@@ -50,6 +50,25 @@ fn course_mut(job: &mut Job, task: TaskId) -> Option<&mut TaskCourse> {
     job.course.tasks.get_mut(usize::try_from(task.rank).ok()?)
 }
 
+/// Notes that one task is paused, while the job is being paused.
+pub(crate) fn set_paused(job: &mut Job, task: TaskId) {
+    course_mut(job, task).into_iter().for_each(|course| course.is_paused = true);
+}
+
+/// Whether all tasks of a job that is being paused are paused.
+pub(crate) fn has_paused(job: &Job) -> bool {
+    let is_paused = |it: &Allocation| {
+        it.state != AllocationState::Pausing
+            || course_of(job, it.task).is_none_or(|course| course.is_paused)
+    };
+    job.phase.allocations().iter().all(is_paused)
+}
+
+/// Forgets which tasks are paused: all are, or none should be.
+pub(crate) fn forget_paused(job: &mut Job) {
+    job.course.tasks.iter_mut().for_each(|course| course.is_paused = false);
+}
+
 /// Updates the phase of a gang from the states of its tasks.
 fn come_along(job: &mut Job) {
     let tasks = &job.course.tasks;

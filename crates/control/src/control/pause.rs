@@ -14,7 +14,7 @@ use gpool_model::{
 };
 
 use crate::control::Control;
-use crate::control::gang::has_ended;
+use crate::control::gang::{forget_paused, has_ended, has_paused, is_gang, set_paused};
 
 impl Control {
     /// Pauses running jobs for a caller.
@@ -110,23 +110,45 @@ impl Control {
         }
     }
 
-    /// Records that a task is paused: everything but its host memory is free.
+    /// Records that a task is paused. Once all tasks of its job are, everything but their host
+    /// memory is free. Not earlier: if one can't be paused, the others need their devices again.
     pub(crate) fn task_paused(&mut self, task: TaskId) {
         let Some(row) = self.world.job(task.job) else { return };
         let (resources, mut job) = (row.spec.resources_paused(), row.job.clone());
-        let Phase::Paused { allocations, .. } = &mut job.phase else { return };
-        let own = allocations.iter_mut().find(|it| it.task == task);
-        let Some(own) = own.filter(|it| it.state == AllocationState::Pausing) else { return };
-        let host_bytes = own.resources.get(&ResourceKind::PauseMemory);
+        let is_pausing = |it: &&mut Allocation| it.state == AllocationState::Pausing;
+        let mut all = job.phase.allocations().iter();
+        if !matches!(job.phase, Phase::Paused { .. })
+            || !all.any(|it| it.task == task && it.state == AllocationState::Pausing)
+        {
+            return;
+        }
+        if is_gang(&job) {
+            set_paused(&mut job, task);
+        }
+        if !has_paused(&job) {
+            return self.put_job(job);
+        }
+        forget_paused(&mut job);
+        for own in job.phase.allocations_mut().iter_mut().filter(is_pausing) {
+            let host_bytes = own.resources.get(&ResourceKind::PauseMemory);
+            own.state = AllocationState::Paused {
+                host_bytes: Bytes::new(host_bytes),
+                home: Vec::new(),
+                kinds: self.kinds_of(own),
+            };
+            own.resources = resources.clone();
+            own.resources.set(ResourceKind::PauseMemory, host_bytes);
+        }
+        self.put_job(job);
+    }
+
+    /// The kinds of the devices of a task; empty if its node does not list them all.
+    fn kinds_of(&self, own: &Allocation) -> Vec<DeviceKind> {
         let listed = self.world.node(&own.node).map_or(&[][..], |row| &row.node.devices);
         let find = |slot: &Slot| listed.iter().find(|device| device.uuid == slot.device);
-        let kinds: Option<Vec<DeviceKind>> =
+        let kinds: Option<_> =
             own.slots.iter().map(|slot| find(slot).map(DeviceKind::of)).collect();
-        let (home, kinds) = (Vec::new(), kinds.unwrap_or_default());
-        own.state = AllocationState::Paused { host_bytes: Bytes::new(host_bytes), home, kinds };
-        own.resources = resources;
-        own.resources.set(ResourceKind::PauseMemory, host_bytes);
-        self.put_job(job);
+        kinds.unwrap_or_default()
     }
 
     /// Handles a task that could not be paused: its job leaves by the next exit that it allows, or
@@ -229,6 +251,7 @@ impl Control {
             allocation.resources = spec.resources(&allocation.slots);
             allocation.state = AllocationState::Running;
         }
+        forget_paused(&mut job);
         job.generation = job.generation.next();
         let pause = self.now.since(since);
         job.course.paused = job.course.paused.saturating_add(pause);

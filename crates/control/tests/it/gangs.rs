@@ -266,6 +266,27 @@ fn a_gang_is_paused_when_its_last_task_ends_instead() {
 }
 
 #[test]
+fn a_gang_keeps_its_devices_until_all_its_tasks_are_paused() {
+    let mut harness = Harness::new(2);
+    let id = running(&mut harness);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("hers");
+    let other = harness.add(job("1"));
+    let started_at = harness.now;
+    say(&mut harness, id, 0, TaskIs::Paused { pid: 4000, started_at });
+    assert_eq!(harness.state(other), JobState::Pending, "the other task may not be paused");
+    let why = "it has managed memory".to_owned();
+    say(&mut harness, id, 1, TaskIs::NotPaused { pid: 4001, started_at, why });
+    assert_eq!(harness.state(id), JobState::Running);
+    assert_eq!(violations(&harness), []);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Pause)).expect("hers");
+    say(&mut harness, id, 1, TaskIs::Paused { pid: 4001, started_at });
+    assert_eq!(harness.state(other), JobState::Pending);
+    say(&mut harness, id, 0, TaskIs::Paused { pid: 4000, started_at });
+    assert_eq!(harness.state(other), JobState::Starting);
+    assert_eq!(violations(&harness), []);
+}
+
+#[test]
 fn after_a_restart_each_task_is_asked_for_and_one_that_is_gone_is_lost() {
     let mut harness = Harness::new(2);
     let id = running(&mut harness);

@@ -97,6 +97,9 @@ pub struct TaskCourse {
     /// How it ended, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<TaskEnd>,
+    /// Whether it is paused, while other tasks of its job are not yet.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_paused: bool,
 }
 
 impl Usual for Course {
