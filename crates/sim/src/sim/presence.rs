@@ -372,6 +372,14 @@ impl Machine {
             || self.agent.as_ref().is_some_and(|agent| !agent.unsaid.is_empty())
     }
 
+    /// A task ends. If its memory was on its way to a device or away from it, that is over.
+    pub(crate) fn end_pause(&mut self, task: TaskId, now: u64) {
+        let claim = &self.claims[&task];
+        if claim.comes_back() || !claim.told.is_empty() {
+            self.wait_anew(now);
+        }
+    }
+
     /// The time until a program gets the memory of its request begins anew.
     fn wait_anew(&mut self, now: u64) {
         let memory = self.claims.values_mut().flat_map(|claim| &mut claim.memory);

@@ -198,6 +198,7 @@ impl Sim {
     }
 
     fn task_ended(&mut self, m: usize, task: TaskId, end: TaskEnd) {
+        self.machines[m].end_pause(task, self.now);
         let claim = self.machines[m].claims.get_mut(&task);
         claim.expect("only a claimed task ends").ended = Some(end.clone());
         self.agent_input(m, Input::Ended { task, end });
@@ -219,6 +220,7 @@ impl Sim {
                 (forked.order.task(), agent.is_some_and(|agent| agent.number == forked.by))
             }
             Some(task) => {
+                machine.end_pause(task, self.now);
                 let claim = machine.claims.get_mut(&task).expect("it was picked from these");
                 claim.has_shepherd = false;
                 (task, true)

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::job::StopCause;
+use gpool_model::job::{Again, StopCause};
 use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId, TaskId};
 use gpool_world::JobRow;
 
@@ -59,6 +59,7 @@ impl Sim {
             };
             let is_excused = !requests.is_empty()
                 || after.iter().any(keeps_its_devices)
+                || row.is_some_and(|row| has_ended(row, claimed))
                 || id.element.is_some()
                 || row.is_none_or(|row| row.spec.life.deadline.is_some())
                 || world.drained().next().is_some()
@@ -98,6 +99,13 @@ impl Sim {
             self.blame(Invariant::Taken, what);
         }
     }
+}
+
+/// Whether the attempt that claims has ended by itself, and the job runs again.
+fn has_ended(row: &JobRow, claimed: &[Allocation]) -> bool {
+    let is_earlier = claimed.iter().any(|it| it.task.attempt < row.job.attempt);
+    let last = row.job.course.past.last();
+    is_earlier && last.is_some_and(|it| !matches!(it.again, Again::TakenBack { .. }))
 }
 
 fn is_claim(allocation: &Allocation) -> bool {
