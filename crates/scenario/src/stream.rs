@@ -293,14 +293,18 @@ impl Cluster {
     /// last plan.
     pub fn cycles(&mut self) -> Plan {
         const ROUNDS_MAX: usize = 8;
-        let mut plan = self.cycle();
-        for _ in 1..ROUNDS_MAX {
-            if plan.decisions.is_empty() || self.workspace.is_settled() {
-                break;
-            }
+        let (mut plan, mut n_rounds) = (self.cycle(), 1);
+        while n_rounds < ROUNDS_MAX && !plan.decisions.is_empty() && !self.workspace.is_settled() {
+            n_rounds += usize::from(!self.workspace.is_cut());
             plan = self.cycle();
         }
         plan
+    }
+
+    /// Whether the last plan ended at a resume, before the rest of the queue.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.workspace.is_cut()
     }
 
     /// Runs one cycle: makes a plan and carries it out.

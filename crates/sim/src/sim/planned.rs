@@ -1,8 +1,9 @@
 //! The rules for planned starts: no job later in the queue order takes the capacity of a planned
 //! start, and it moves to a later time only for a documented reason.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use gpool_model::job::StopCause;
 use gpool_model::policy::ShareBetween;
 use gpool_model::record::RecordKind;
 use gpool_model::{
@@ -19,13 +20,13 @@ use crate::swarm;
 /// The planned starts before a step.
 pub(crate) struct Before {
     planned: Vec<PlannedStart>,
-    holding: BTreeSet<JobId>,
+    holding: BTreeMap<JobId, Job>,
 }
 
 impl Before {
     pub fn of(sim: &Sim) -> Option<Self> {
         let control = &sim.server.as_ref()?.control;
-        let holding = control.world().holding().map(|row| row.job.id).collect();
+        let holding = control.world().holding().map(|row| (row.job.id, row.job.clone())).collect();
         Some(Self { planned: control.planned().to_vec(), holding })
     }
 }
@@ -64,6 +65,7 @@ impl Sim {
 
 /// The state after a step, and what started in it.
 struct Step<'a> {
+    held_before: &'a BTreeMap<JobId, Job>,
     world: &'a World,
     now: Timestamp,
     started: Vec<JobId>,
@@ -72,18 +74,18 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn of(world: &'a World, now: Timestamp, held_before: &BTreeSet<JobId>) -> Self {
+    fn of(world: &'a World, now: Timestamp, held_before: &'a BTreeMap<JobId, Job>) -> Self {
         let starts = world.holding().filter(|row| {
             let is_new = matches!(row.job.phase, Phase::Starting { .. });
             // Elements go by their array's place in the order.
-            is_new && row.job.id.element.is_none() && !held_before.contains(&row.job.id)
+            is_new && row.job.id.element.is_none() && !held_before.contains_key(&row.job.id)
         });
         let started: Vec<JobId> = starts.map(|row| row.job.id).collect();
         let pending = Phase::Pending { since: now };
         let before = with(world, now, &started, &pending);
         let snapshot = Snapshot { world: &before, now };
         let order = gpool_sched::in_order(&snapshot, world.policy()).collect();
-        Self { world, now, started, order }
+        Self { held_before, world, now, started, order }
     }
 
     fn place(&self, job: JobId) -> Option<usize> {
@@ -103,16 +105,14 @@ impl<'a> Step<'a> {
         let rows = self.world.job(job).zip(self.world.job(other));
         rows.is_some_and(|(job, other)| {
             let (job, other) = (&job.spec, &other.spec);
-            let asks = |spec: &JobSpec| {
-                (spec.gpus_together(), spec.cpus, spec.memory, spec.gang.n_tasks())
-            };
+            let asks = |spec: &JobSpec| (spec.cpus, spec.memory, spec.gang.n_tasks());
             let (more, less) = (asks(job), asks(other));
             (&job.project, job.owner.uid) == (&other.project, other.owner.uid)
                 && job.life.preemptible == other.life.preemptible
+                && (&job.gpus, &job.pool, &job.nodes) == (&other.gpus, &other.pool, &other.nodes)
                 && more.0 >= less.0
                 && more.1 >= less.1
                 && more.2 >= less.2
-                && more.3 >= less.3
         })
     }
 
@@ -148,7 +148,9 @@ impl<'a> Step<'a> {
             }
             let held =
                 Phase::Held { by: gpool_model::job::Holder::Admin, since: self.now, missing: None };
-            let without = plan(&with(self.world, self.now, &after, &held));
+            let mut world = with(self.world, self.now, &after, &held);
+            self.victims(&after).for_each(|job| world.put_job(job));
+            let without = plan(&world);
             let planned = without.planned.iter().find(|other| other.job == job);
             let at = match planned {
                 Some(planned) => planned.at,
@@ -165,6 +167,17 @@ impl<'a> Step<'a> {
             }
         }
         None
+    }
+
+    /// The jobs that left for these in this step, as they were before.
+    fn victims(&self, beneficiaries: &[JobId]) -> impl Iterator<Item = Job> {
+        let left = self.world.holding().filter(|row| match &row.job.phase {
+            Phase::Stopping { cause: StopCause::TakenBack { beneficiary, .. }, .. } => {
+                beneficiaries.contains(beneficiary)
+            }
+            _ => false,
+        });
+        left.filter_map(|row| self.held_before.get(&row.job.id).cloned())
     }
 
     /// Whether something was written down in the step that may move a planned start to later, or
