@@ -81,6 +81,10 @@ fn digests_and_subscriptions_are_printed_and_a_used_up_budget_is_reported() {
 
     // Everything is more than no budget.
     cluster.gpool(["policy", "set", "prices=currency=EUR,gpu=1"]).ok();
+    let nobody = cluster.gpool(["policy", "set", "budgets=user.nobody-here=1"]);
+    nobody.refused(2, &["no user \"nobody-here\"", "would limit nothing"]);
+    let nowhere = cluster.gpool(["policy", "set", "budgets=project.nowhere=1"]);
+    nowhere.refused(6, &["no project \"nowhere\""]);
     cluster.gpool(["policy", "set", &format!("budgets=user.{user}=0")]).ok();
     let rule = format!("budget,digest@{}?token=hidden", endpoint.url);
     let shown = cluster.gpool(["notify", "--user", &rule]).ok();
