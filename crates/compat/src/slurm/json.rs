@@ -17,6 +17,8 @@ const PARSERS: [&str; 4] = ["v0.0.39", "v0.0.40", "v0.0.41", "v0.0.42"];
 
 /// The version without a name.
 const PARSER: &str = "v0.0.41";
+/// The variable with the version for `--json` without one.
+const VARIABLE: &str = "GPOOL_DATA_PARSER";
 
 /// A version of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,9 @@ impl Parser {
         let Some(written) = said.value("json").or_else(|| said.value("yaml")) else {
             return Ok(None);
         };
-        let written = written.trim_start_matches("data_parser/");
+        // For clients of an older Slurm that can't be changed.
+        let preferred = std::env::var(VARIABLE).ok().filter(|_| written.is_empty());
+        let written = preferred.as_deref().unwrap_or(written).trim_start_matches("data_parser/");
         let name = if written.is_empty() { PARSER } else { written };
         let known = PARSERS.into_iter().find(|known| *known == name);
         known.map(|known| Some(Self(known))).ok_or_else(|| {

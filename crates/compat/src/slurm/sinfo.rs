@@ -34,7 +34,7 @@ static FLAGS: &[Flag] = &[
     row("helpformat", '\0', Nothing, Covered, "lists the letters of --format"),
     row("hide", '\0', Nothing, Covered, "there are no hidden partitions"),
     row("iterate", 'i', Value, Covered, "repeats after N seconds"),
-    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41"),
+    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41, or $GPOOL_DATA_PARSER"),
     row("list-reasons", 'R', Nothing, Covered, "nodes that are drained or do not answer, and why"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
     row("long", 'l', Nothing, Covered, "more columns"),

@@ -36,7 +36,7 @@ static FLAGS: &[Flag] = &[
     row("iterate", 'i', Value, Covered, "repeats after N seconds"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element")
         .also(&["job"]),
-    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41"),
+    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41, or $GPOOL_DATA_PARSER"),
     row("licenses", 'L', Value, Ignored, "there are no licenses"),
     row("local", '\0', Nothing, Covered, "a server has one cluster"),
     row("long", 'l', Nothing, Covered, "more columns"),

@@ -296,8 +296,10 @@ fn queries_have_the_json_of_slurm() {
     let gpus = serde_json::json!({ "type": "gres", "name": "gpu", "id": 1001, "count": 2 });
     assert!(job["tres"]["allocated"].as_array().unwrap().contains(&gpus), "{job}");
     // The form before states were lists.
-    let old = json("sacct --json=v0.0.39 -j 1");
-    assert_eq!(old["jobs"][0]["state"]["current"], "RUNNING");
+    let by_variable = "/usr/bin/env GPOOL_DATA_PARSER=v0.0.39 sacct --json -j 1";
+    for line in ["sacct --json=v0.0.39 -j 1", by_variable] {
+        assert_eq!(json(line)["jobs"][0]["state"]["current"], "RUNNING");
+    }
     assert_eq!(json("sinfo --json")["sinfo"][0]["node"]["state"][0], "ALLOCATED");
     assert_eq!(json("scontrol show node --json")["nodes"][0]["gres"], "gpu:h100_80g:2");
     assert_eq!(json("scontrol show job 1 --json")["jobs"][0]["job_id"], 1);
