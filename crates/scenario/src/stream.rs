@@ -438,6 +438,7 @@ impl Cluster {
             usage: Usage::default(),
             allocations: job.phase.allocations().to_vec(),
             resized: 0,
+            steps: Vec::new(),
         }));
         let id = job.id;
         let dependents: Vec<JobId> = self.world.dependents(id).collect();

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use crate::check;
 
@@ -89,6 +91,18 @@ pub fn reset() {
     }
     // SAFETY: `zeros` is as long as the kernel reads; the old mask is not requested.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, zeros.as_ptr(), none, 8) };
+}
+
+/// Makes a command start its program without blocked signals, as a program expects it.
+pub fn unblock_in(command: &mut Command) {
+    let none = empty_set();
+    let unblock = move || {
+        // SAFETY: `none` is initialised; the old mask is not requested.
+        check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) })?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(unblock) };
 }
 
 /// Keeps ended children until they are reaped. The parent process may have set SIGCHLD to ignored,

@@ -267,12 +267,52 @@ pub struct Job {
     /// Whether the job runs only on nodes without other jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
+    /// Ended steps: what each `srun` in the job ran. Empty before the job has ended. Hidden from
+    /// other users.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<JobStep>,
     /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compat: Vec<String>,
     /// How the caller submitted the job. Absent if the caller did not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+}
+
+/// An ended step of a job: processes that one `srun` in it started. `srun` measured it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobStep {
+    /// Its number, from 0 in starting order.
+    pub number: u32,
+    /// Its name: that of its program unless the user chose one.
+    pub name: String,
+    /// When it started.
+    pub started_at: Time,
+    /// When its last process ended.
+    pub ended_at: Time,
+    /// The highest exit code of its processes, as a shell reports it.
+    pub exit_code: i32,
+    /// Number of its processes.
+    pub n_tasks: u32,
+    /// The nodes that it ran on.
+    pub nodes: Vec<String>,
+    /// Resource usage of its processes.
+    pub usage: Usage,
+}
+
+impl From<&gpool_model::job::StepEnd> for JobStep {
+    fn from(step: &gpool_model::job::StepEnd) -> Self {
+        Self {
+            number: step.number,
+            name: step.name.clone(),
+            started_at: Time(step.started_at),
+            ended_at: Time(step.ended_at),
+            exit_code: step.exit_code,
+            n_tasks: step.n_tasks,
+            nodes: step.nodes.clone(),
+            usage: step.usage.into(),
+        }
+    }
 }
 
 /// Resource usage of a job.

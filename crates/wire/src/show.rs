@@ -11,7 +11,7 @@ use crate::exits;
 use crate::field::fields;
 use crate::gang::GangShown;
 use crate::gpu::xid::JobXid;
-use crate::job::{Job, PRIVATE, PlacedOn, Usage};
+use crate::job::{Job, JobStep, PRIVATE, PlacedOn, Usage};
 use crate::reason::Reason;
 use crate::time::{Time, gpu_hours, seconds};
 
@@ -116,6 +116,8 @@ impl Job {
         self.exit_code = exit.map(ExitStatus::shell_code);
         self.signal = exit.and_then(signal_of);
         self.usage = ended.map(|end| Usage::from(end.usage));
+        let steps = ended.filter(|_| !shown.private).map(|end| &*end.steps).unwrap_or_default();
+        self.steps = steps.iter().map(JobStep::from).collect();
         let (cause, text) = cause(spec, job);
         (self.cause, self.cause_text) = (cause, text.filter(|_| !shown.private));
         let totals = match &job.array {

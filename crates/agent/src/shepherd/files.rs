@@ -1,9 +1,11 @@
 //! The folder of a run, and the files in it that gpool writes.
 
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::layout::{GPU_MEMORY, Layout};
 use crate::message::DeviceMemory;
@@ -74,6 +76,19 @@ pub(super) fn write_memory(
     };
     let text: String = devices.iter().map(line).collect();
     write_file(&folder.join(GPU_MEMORY), owner, &text)
+}
+
+/// Reads the first bytes of a file that the user of the run may have replaced by a link or a FIFO:
+/// `None` unless it is a regular file that can be read.
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Option<String> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Writes a file into the folder of a run. The folder belongs to the user, so no existing file is

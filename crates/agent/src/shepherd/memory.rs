@@ -1,21 +1,19 @@
 //! Tells a task how much device memory it may use, and pauses it when it keeps memory that was
 //! called back.
 
-use std::os::unix::fs::OpenOptionsExt;
-
 use gpool_model::agent::Terms;
 use gpool_model::exit::Exit;
 use gpool_model::{Slot, SlotPart};
 use rustix::process::Signal;
 
 use super::Shepherd;
-use super::files::write_memory;
+use super::files::{read_file, write_memory};
 use crate::message::{DeviceMemory, FromShepherd};
 
 /// A job names the signal that it wants in this file of the task's folder.
 const SIGNAL: &str = "gpu-memory-signal";
 /// More bytes are no name of a signal.
-const NAME_MAX: usize = 16;
+const NAME_MAX: u64 = 16;
 
 impl Shepherd {
     /// Writes the memory into a file in the task's folder, and sends the signal that the job asked
@@ -24,7 +22,7 @@ impl Shepherd {
         let folder = self.layout.attempt(self.task());
         // The file is only information: without it the limit still applies.
         let _ = write_memory(&folder, self.owner, devices);
-        let signal = read_name(&folder.join(SIGNAL)).and_then(|name| signal_of(&name));
+        let signal = read_file(&folder.join(SIGNAL), NAME_MAX).and_then(|name| signal_of(&name));
         if let (Some(signal), Some(tree)) = (signal, &self.tree) {
             tree.signal_those_that_handle(signal);
         }
@@ -75,25 +73,6 @@ impl Shepherd {
     pub(super) fn come_back(&mut self) {
         self.leave_for_node(false);
     }
-}
-
-/// Reads a short file of the user. Nothing but a regular file is read.
-fn read_name(path: &std::path::Path) -> Option<String> {
-    use std::io::Read;
-    let flags = libc_flags();
-    let file = std::fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(NAME_MAX as u64).read_to_end(&mut bytes).ok()?;
-    String::from_utf8(bytes).ok()
-}
-
-/// The user may put a link or a FIFO there.
-fn libc_flags() -> i32 {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    i32::try_from(flags.bits()).unwrap_or_default()
 }
 
 /// A signal by its number or its name, with or without `SIG`. Signals that programs use for other

@@ -16,6 +16,7 @@ pub(crate) mod metrics;
 pub(crate) mod output;
 mod ready;
 mod start;
+mod steps;
 pub(crate) mod terminal;
 mod time;
 mod tree;
@@ -165,6 +166,7 @@ fn not_started(why: String) -> TaskEnd {
         cause: Some(EndCause::LaunchFailed { why }),
         stopped: false,
         usage: Usage::default(),
+        steps: Vec::new(),
     }
 }
 
@@ -328,6 +330,7 @@ impl Shepherd {
             cause,
             stopped: told,
             usage: Tree::usage(self.tree.as_ref()),
+            steps: self.ended_steps(),
         }
     }
 

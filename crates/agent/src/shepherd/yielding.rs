@@ -2,19 +2,16 @@
 //! sends the signal that the job chose; the job frees its GPUs and writes the number of the request
 //! into a second file. Its processes are not stopped.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::PathBuf;
 
 use gpool_model::id::Generation;
 use gpool_model::kind::Yields;
 use gpool_model::unit::Millis;
 use gpool_sys::clock;
-use rustix::fs::OFlags;
 
 use super::Shepherd;
-use super::files::write_file;
+use super::files::{read_file, write_file};
 use crate::layout::file_name;
 use crate::message::FromShepherd;
 
@@ -84,7 +81,7 @@ impl Shepherd {
     /// Looks for the answer, and gives up after the time for it.
     pub(super) fn look_for_answer(&mut self, time: u64) {
         let Some(generation) = self.halt.yielding.as_ref().map(|it| it.generation) else { return };
-        let has_answered = self.answer().is_ok_and(|number| number == Some(generation.0));
+        let has_answered = self.answer() == Some(generation.0);
         let Some(yielding) = &mut self.halt.yielding else { return };
         if time >= yielding.until {
             let why = match (has_answered, yielding.why.take()) {
@@ -126,15 +123,7 @@ impl Shepherd {
     }
 
     /// The number in the answer. The file belongs to the job, so it may be anything.
-    fn answer(&self) -> io::Result<Option<u64>> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = i32::try_from(flags.bits()).unwrap_or(0);
-        let file = File::options().read(true).custom_flags(flags).open(self.path(ANSWER))?;
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
-        let mut text = String::new();
-        file.take(32).read_to_string(&mut text)?;
-        Ok(text.trim().parse().ok())
+    fn answer(&self) -> Option<u64> {
+        read_file(&self.path(ANSWER), 32)?.trim().parse().ok()
     }
 }

@@ -29,6 +29,7 @@ fn end() -> TaskEnd {
         cause: None,
         stopped: false,
         usage: Usage::default(),
+        steps: Vec::new(),
     }
 }
 

@@ -102,7 +102,7 @@ fn places(row: &Row<'_>, parser: Parser) -> Value {
     let requested = Resources::requested(job);
     let per_node = requested.memory.map(|memory| (memory / requested.nodes.max(1)) >> 20);
     let held = Resources::allocated(job);
-    let step = Step::of(Row { ..*row }).map(|step| of_step(&step, parser));
+    let steps: Vec<Value> = Step::all(row).iter().map(|step| of_step(step, parser)).collect();
     json!({
         "nodes": match tres::nodes(job).is_empty() {
             true => json!("None assigned"),
@@ -114,7 +114,7 @@ fn places(row: &Row<'_>, parser: Parser) -> Value {
             "memory_per_node": number(per_node),
         },
         "state": { "current": parser.states(&[recorded(job).1]), "reason": reason(job) },
-        "steps": step.into_iter().collect::<Vec<_>>(),
+        "steps": steps,
         "time": times(row),
         "tres": {
             "allocated": held.map(|held| amounts(&held)).unwrap_or_default(),
@@ -147,17 +147,18 @@ fn cpu(job: &Job, of: fn(Usage) -> f64) -> Value {
     json!({ "seconds": millis / 1000, "microseconds": millis % 1000 * 1000 })
 }
 
-/// The step of a job.
+/// A step of a job.
 fn of_step(step: &Step<'_>, parser: Parser) -> Value {
-    let (row, job) = (&step.row, step.row.job);
+    let (row, job) = (step.row(), &*step.job);
     let node = text(steps::nodes(step));
+    let names = steps::node_names(step);
     let memory = job.usage.map_or(0, |usage| usage.memory_peak);
     let used = json!([{ "type": "mem", "name": "", "id": 2, "count": memory, "task": 0,
                         "node": node }]);
     json!({
         "exit_code": exit_code(job.exit_code.or(Some(0)), job.signal),
         "kill_request_user": "",
-        "nodes": { "count": 1, "range": node, "list": [node] },
+        "nodes": { "count": names.len(), "range": node, "list": names },
         "pid": "",
         "state": parser.states(&[recorded(job).1]),
         "statistics": {
@@ -166,7 +167,7 @@ fn of_step(step: &Step<'_>, parser: Parser) -> Value {
         },
         "step": { "id": text(steps::id_raw(step)), "name": text(steps::name(step)) },
         "task": { "distribution": "Unknown" },
-        "tasks": { "count": 1 },
+        "tasks": { "count": step.n_tasks() },
         "time": {
             "elapsed": elapsed(job, row.now).unwrap_or(0),
             "end": number(Some(seconds(job.ended_at))),

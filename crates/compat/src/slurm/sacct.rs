@@ -33,7 +33,7 @@ static FLAGS: &[Flag] = &[
     row("format", 'o', Value, Covered, "all fields of Slurm, NAME%WIDTH"),
     row("helpformat", 'e', Nothing, Covered, "lists the fields"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7_[1-3], or SLURM_JOB_ID of an element"),
-    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41"),
+    row("json", '\0', Maybe, Covered, "in the form of data_parser/v0.0.41, or $GPOOL_DATA_PARSER"),
     row("long", 'l', Nothing, Covered, "more fields"),
     row("name", '\0', Value, Covered, "of these names"),
     row("noconvert", '\0', Nothing, Ignored, "memory is in K"),
@@ -97,17 +97,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
     print(&text(&said, &picked, &lines, cell), session)
 }
 
-/// A line: a job, or its step.
+/// A line: a job, or a step.
 enum Line<'r> {
     Job(Row<'r>),
     Step(Step<'r>),
 }
 
-/// The lines of a job: itself, and its step unless only allocations are requested.
+/// The lines of a job: itself, and its steps unless only allocations are requested.
 fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<Line<'r>> {
-    let step = Step::of(Row::of(job, session)).filter(|_| !said.has("allocations"));
-    let job = Line::Job(Row::of(job, session));
-    std::iter::once(job).chain(step.map(Line::Step)).collect()
+    let row = Row::of(job, session);
+    let steps = if said.has("allocations") { Vec::new() } else { Step::all(&row) };
+    std::iter::once(Line::Job(row)).chain(steps.into_iter().map(Line::Step)).collect()
 }
 
 fn cell(Content(of_job, absent, of_step): Content, line: &Line<'_>) -> String {

@@ -109,7 +109,7 @@ pub fn steps(names: &[String], session: &Session) -> Result<Vec<Record>> {
 fn of_step(step: &Step<'_>) -> Record {
     let mut record = Record::default();
     let text = |cell: steps::Cell| cell(step).unwrap_or_default();
-    let of_job = |cell: cells::Cell| cell(&step.row).unwrap_or_default();
+    let of_job = |cell: cells::Cell| cell(&step.row()).unwrap_or_default();
     let pair = |key: &'static str, text: &str| (key, text.to_owned());
     record.line(&[
         ("StepId", text(steps::id)),

@@ -23,7 +23,7 @@ use super::times::long_time;
 use crate::shim::{print, read, say_ignored};
 
 static FLAGS: &[Flag] = &[
-    row("allsteps", 'a', Nothing, Covered, "a job has one step with all its usage"),
+    row("allsteps", 'a', Nothing, Covered, "a running job has one step with all its usage"),
     row("format", 'o', Value, Covered, "all fields of Slurm, NAME%WIDTH").also(&["fields"]),
     row("helpformat", 'e', Nothing, Covered, "lists the fields"),
     row("jobs", 'j', Value, Covered, "7, 7_4, 7.batch"),
@@ -147,7 +147,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 fn live(step: &Step<'_>) -> Option<LiveUsage> {
-    step.row.job.live
+    step.job.live
 }
 
 fn nothing(_: &Step<'_>) -> Option<String> {

@@ -1,18 +1,26 @@
-//! Steps of jobs as Slurm counts them. gpool measures jobs as a whole, so a job has one step with
-//! all its usage: `batch`.
+//! Steps of jobs as Slurm counts them. gpool measures jobs as a whole, so a job has a step with all
+//! its usage: `batch`, or `0` if `srun` submitted it. An ended job also has the steps that `srun`
+//! ran in it.
 
-use gpool_cli::render::clock::span;
-use gpool_wire::Usage;
+use std::borrow::Cow;
+
+use gpool_cli::render::clock::{Clock, span};
+use gpool_model::job::JobState;
+use gpool_wire::{Job, JobStep, Time, Usage};
 
 use super::cells::{self, Row};
 use super::hostlist;
 use super::times::{elapsed, long_time, time};
 use super::tres::{self, Resources};
 
-/// The step of a started job.
+/// A step of a job.
 pub struct Step<'r> {
-    /// The row of the job.
-    pub row: Row<'r>,
+    /// The job; of a numbered step, with the times, the end and the usage of the step.
+    pub job: Cow<'r, Job>,
+    now: Time,
+    clock: &'r Clock,
+    /// Its number and the rest, if `srun` ran it in the job.
+    of_srun: Option<&'r JobStep>,
 }
 
 /// The content of a field of a step.
@@ -38,8 +46,8 @@ impl OfStep {
     #[must_use]
     pub fn text(self, step: &Step<'_>, same: cells::Cell) -> Option<String> {
         match self {
-            Self::Same => same(&step.row),
-            Self::OfJob(cell) => cell(&step.row),
+            Self::Same => same(&step.row()),
+            Self::OfJob(cell) => cell(&step.row()),
             Self::Own(cell) => cell(step),
             Self::Text(text) => Some(text.to_owned()),
             Self::Nothing => None,
@@ -51,26 +59,90 @@ impl OfStep {
 pub const BATCH: &str = "batch";
 
 impl<'r> Step<'r> {
-    /// The step of a job; `None` before its start.
+    /// The step of a job as a whole; `None` before its start.
     #[must_use]
     pub fn of(row: Row<'r>) -> Option<Self> {
-        let job = row.job;
-        (job.started_at.is_some() && !job.placement.is_empty()).then_some(Self { row })
+        let Row { job, now, clock } = row;
+        let has_started = job.started_at.is_some() && !job.placement.is_empty();
+        has_started.then_some(Self { job: Cow::Borrowed(job), now, clock, of_srun: None })
     }
 
-    /// Its resources: those of the job on the first node.
+    /// All known steps of a job.
+    #[must_use]
+    pub fn all(row: &Row<'r>) -> Vec<Self> {
+        let (job, now, clock) = (row.job, row.now, row.clock);
+        let whole = Self::of(Row { job, now, clock });
+        // The steps are all that ran in it.
+        let whole = whole.filter(|step| job.steps.is_empty() || !step.has_no_script());
+        let numbered = job.steps.iter().map(|step| Self {
+            job: Cow::Owned(as_job(step, job)),
+            now,
+            clock,
+            of_srun: Some(step),
+        });
+        whole.into_iter().chain(numbered).collect()
+    }
+
+    /// The row of [`Self::job`].
+    #[must_use]
+    pub fn row(&self) -> Row<'_> {
+        Row { job: &self.job, now: self.now, clock: self.clock }
+    }
+
+    /// Its resources: those of the job on the nodes of the step, of which a batch step has one.
     #[must_use]
     pub fn resources(&self) -> Resources {
-        Resources::on_first_node(self.row.job).unwrap_or_default()
+        let of = match self.of_srun {
+            Some(_) => Resources::allocated(&self.job),
+            None => Resources::on_first_node(&self.job),
+        };
+        of.unwrap_or_default()
     }
 
     fn used(&self) -> Option<Usage> {
-        self.row.job.usage
+        self.job.usage
     }
 
     fn core_seconds(&self) -> u64 {
-        elapsed(self.row.job, self.row.now).unwrap_or(0).saturating_mul(self.resources().cpus)
+        elapsed(&self.job, self.now).unwrap_or(0).saturating_mul(self.resources().cpus)
     }
+
+    /// Number of its processes.
+    #[must_use]
+    pub fn n_tasks(&self) -> u32 {
+        self.of_srun.map_or(1, |step| step.n_tasks.max(1))
+    }
+
+    /// Whether `srun` or `salloc` submitted the job.
+    fn has_no_script(&self) -> bool {
+        !self.job.script && self.job.compat.iter().any(|other| other == "slurm")
+    }
+
+    /// `batch`, `0`
+    fn part(&self) -> String {
+        match self.of_srun {
+            Some(step) => step.number.to_string(),
+            None if self.has_no_script() => "0".to_owned(),
+            None => BATCH.to_owned(),
+        }
+    }
+}
+
+/// A job that is like a step of it.
+fn as_job(step: &JobStep, of: &Job) -> Job {
+    let mut job = of.clone();
+    job.started_at = Some(step.started_at);
+    job.ended_at = Some(step.ended_at);
+    job.signal = Some(step.exit_code - 128).filter(|signal| *signal > 0);
+    job.exit_code = Some(step.exit_code);
+    job.state = match (step.exit_code, of.state) {
+        (0, _) => JobState::Succeeded,
+        (_, JobState::Cancelled | JobState::TimedOut) => JobState::Cancelled,
+        _ => JobState::Failed,
+    };
+    job.usage = Some(step.usage);
+    job.placement.retain(|placed| step.nodes.contains(&placed.node));
+    job
 }
 
 /// A field that gpool does not have.
@@ -80,44 +152,54 @@ pub fn nothing(_: &Step<'_>) -> Option<String> {
 
 /// `12.batch`, `12_3.batch`
 pub fn id(step: &Step<'_>) -> Option<String> {
-    Some(format!("{}.{BATCH}", cells::id(&step.row)?))
+    Some(format!("{}.{}", cells::id(&step.row())?, step.part()))
 }
 
 pub fn id_raw(step: &Step<'_>) -> Option<String> {
-    Some(format!("{}.{BATCH}", cells::id_raw(&step.row)?))
+    Some(format!("{}.{}", cells::id_raw(&step.row())?, step.part()))
 }
 
 pub fn job_id(step: &Step<'_>) -> Option<String> {
-    cells::id_raw(&step.row)
+    cells::id_raw(&step.row())
 }
 
-pub fn name(_: &Step<'_>) -> Option<String> {
-    Some(BATCH.to_owned())
+pub fn name(step: &Step<'_>) -> Option<String> {
+    match step.of_srun {
+        Some(own) => Some(own.name.clone()),
+        None if step.has_no_script() => cells::name(&step.row()),
+        None => Some(BATCH.to_owned()),
+    }
 }
 
 pub fn state(step: &Step<'_>) -> Option<String> {
-    cells::state_long(&step.row)
+    cells::state_long(&step.row())
 }
 
 pub fn start(step: &Step<'_>) -> Option<String> {
-    cells::start(&step.row)
+    cells::start(&step.row())
 }
 
 pub fn time_used(step: &Step<'_>) -> Option<String> {
-    Some(time(elapsed(step.row.job, step.row.now).unwrap_or(0)))
+    Some(time(elapsed(&step.job, step.now).unwrap_or(0)))
 }
 
 pub fn nodes(step: &Step<'_>) -> Option<String> {
-    let nodes = tres::nodes(step.row.job);
-    Some(hostlist::compressed(&nodes[..nodes.len().min(1)]))
+    Some(hostlist::compressed(&node_names(step)))
+}
+
+/// The names of its nodes; that of a whole job is the first.
+pub fn node_names<'s>(step: &'s Step<'_>) -> Vec<&'s str> {
+    let nodes = tres::nodes(&step.job);
+    let n_nodes = if step.of_srun.is_some() { nodes.len() } else { nodes.len().min(1) };
+    nodes[..n_nodes].to_vec()
 }
 
 pub fn n_nodes(step: &Step<'_>) -> Option<String> {
     Some(step.resources().nodes.to_string())
 }
 
-pub fn n_tasks(_: &Step<'_>) -> Option<String> {
-    Some("1".to_owned())
+pub fn n_tasks(step: &Step<'_>) -> Option<String> {
+    Some(step.n_tasks().to_string())
 }
 
 pub fn cpus(step: &Step<'_>) -> Option<String> {
@@ -139,10 +221,12 @@ pub fn cpu_time_raw(step: &Step<'_>) -> Option<String> {
     Some(step.core_seconds().to_string())
 }
 
-/// The CPU time of its only task.
+/// The mean CPU time of its tasks.
 pub fn average_cpu(step: &Step<'_>) -> Option<String> {
     let used = step.used()?;
-    Some(long_time(span(used.cpu_user_s + used.cpu_system_s).get() / 1000))
+    Some(long_time(
+        span(used.cpu_user_s + used.cpu_system_s).get() / 1000 / u64::from(step.n_tasks()),
+    ))
 }
 
 /// The largest memory of a process.

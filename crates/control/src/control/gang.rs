@@ -4,8 +4,7 @@
 //! and is the end of the job.
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::job::TaskCourse;
-use gpool_model::job::{EndCause, ExitStatus, Holder, StopCause, Usage};
+use gpool_model::job::{EndCause, ExitStatus, Holder, StepEnd, StopCause, TaskCourse, Usage};
 use gpool_model::{
     Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, TaskId, Timestamp,
 };
@@ -123,6 +122,7 @@ impl Control {
             cause: None,
             stopped: true,
             usage: Usage::default(),
+            steps: Vec::new(),
         };
         self.member_gone(task, &end, StopCause::TaskRefused { rank: task.rank });
     }
@@ -197,6 +197,7 @@ impl Control {
             usage: ends.iter().fold(Usage::default(), |sum, end| sum.plus(end.usage)),
             allocations: job.phase.allocations().to_vec(),
             resized: job.course.resized,
+            steps: steps_of(&ends),
         };
         let was_stopped = end.stopped;
         // The states of the tasks are also stored for a gang that has ended.
@@ -224,4 +225,11 @@ fn is_ended_by_somebody(phase: &Phase) -> bool {
         Phase::Stopping { cause, .. } => !matches!(cause, StopCause::TaskFailed { .. }),
         _ => false,
     }
+}
+
+/// The steps of all tasks, by their numbers.
+fn steps_of(ends: &[&TaskEnd]) -> Vec<StepEnd> {
+    let mut steps: Vec<StepEnd> = ends.iter().flat_map(|end| end.steps.iter().cloned()).collect();
+    steps.sort_by_key(|step| step.number);
+    steps
 }

@@ -162,6 +162,7 @@ impl Control {
             usage: Usage::default(),
             allocations: Vec::new(),
             resized: 0,
+            steps: Vec::new(),
         };
         self.end(id, end);
     }

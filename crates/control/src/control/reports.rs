@@ -182,6 +182,7 @@ impl Control {
             cause: Some(EndCause::Vanished),
             stopped: false,
             usage: Usage::default(),
+            steps: Vec::new(),
         }
     }
 
@@ -353,6 +354,7 @@ impl Control {
             usage: end.usage,
             allocations: job.phase.allocations().to_vec(),
             resized: job.course.resized,
+            steps: end.steps.clone(),
         };
         self.attempt_ended(task.job, end, was_stopped);
     }
@@ -416,6 +418,7 @@ impl Control {
                     cause: None,
                     stopped: true,
                     usage: Usage::default(),
+                    steps: Vec::new(),
                 };
                 self.task_ended(task, &end);
             }

@@ -187,6 +187,7 @@ impl Control {
             usage: array.usage,
             allocations: Vec::new(),
             resized: 0,
+            steps: Vec::new(),
         };
         self.end(row.job.id, end);
     }

@@ -222,7 +222,15 @@ impl Harness {
 
 pub fn end(now: Timestamp, exit: Option<ExitStatus>, stopped: bool) -> TaskEnd {
     let usage = Usage::default();
-    TaskEnd { started_at: Some(now), ended_at: now, exit, cause: None, stopped, usage }
+    TaskEnd {
+        started_at: Some(now),
+        ended_at: now,
+        exit,
+        cause: None,
+        stopped,
+        usage,
+        steps: Vec::new(),
+    }
 }
 
 pub fn device(index: u32) -> Device {

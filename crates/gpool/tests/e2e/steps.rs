@@ -354,3 +354,39 @@ fn a_step_with_parts_runs_each_in_its_part_of_the_job() {
     lines.sort_unstable();
     assert_eq!((&lines[..], ran.code), (&["A", "B"][..], 0), "{ran:?}");
 }
+
+#[test]
+fn ended_steps_are_rows_of_sacct() {
+    let (cluster, bin) = two_nodes();
+    let lines = "srun -n1 sh -c 'exit 3'\nsrun -N2 -n2 -J both true\n\
+                 srun -n1 sh -c 'kill -9 $$'\ntrue";
+    let id = sbatch(&cluster, &bin, &["-N2", "--ntasks-per-node=1"], lines);
+    cluster.until_ended(&id);
+    let rows = |words: &[&str]| {
+        let words = [&["sacct", "-n", "-P"], words].concat();
+        run(&cluster, &bin, &words).ok()
+    };
+    let fields = "--format=JobID,JobName,State,ExitCode,NNodes,NTasks";
+    assert_eq!(
+        rows(&["-j", &id, fields]),
+        "1|a.sh|COMPLETED|0:0|2|\n\
+         1.batch|batch|COMPLETED|0:0|1|1\n\
+         1.0|sh|FAILED|3:0|1|1\n\
+         1.1|both|COMPLETED|0:0|2|2\n\
+         1.2|sh|FAILED|0:9|1|1\n"
+    );
+    let memory = rows(&["-j", &id, "--format=JobID,MaxRSS,TotalCPU,Elapsed"]);
+    let is_measured = |line: &&str| line.split('|').nth(1).is_some_and(|rss| rss.ends_with('K'));
+    assert_eq!(memory.lines().filter(is_measured).count(), 4, "{memory}");
+
+    // The program of a job that srun submitted is its step.
+    run(&cluster, &bin, &["srun", "-n1", "-J", "one", "true"]).ok();
+    assert_eq!(rows(&["-j", "2", "--format=JobID,JobName"]), "2|one\n2.0|one\n");
+    // A step that runs elsewhere is recorded by a task of the job.
+    run(&cluster, &bin, &["salloc", "-n1", "srun", "-J", "far", "true"]).ok();
+    cluster.until_ended("3");
+    let far = rows(&["-j", "3", "--format=JobID,JobName"]);
+    assert!(far.ends_with("\n3.0|far\n"), "{far}");
+    let steps = cluster.job("1").steps;
+    assert_eq!(steps.iter().map(|step| step.exit_code).collect::<Vec<_>>(), [3, 0, 137]);
+}

@@ -159,6 +159,7 @@ impl Fleet {
             cause: None,
             stopped: false,
             usage: Usage::default(),
+            steps: Vec::new(),
         })
     }
 

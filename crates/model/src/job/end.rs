@@ -35,6 +35,9 @@ pub struct JobEnd {
     /// As [`Course::resized`](crate::job::Course::resized).
     #[serde(default, skip_serializing_if = "super::course::is_even")]
     pub resized: i64,
+    /// Its ended steps, by their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepEnd>,
 }
 
 /// How a task ended.
@@ -51,6 +54,31 @@ pub struct TaskEnd {
     /// Whether the server ended it.
     pub stopped: bool,
     /// Its usage.
+    pub usage: Usage,
+    /// The ended steps that were recorded in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepEnd>,
+}
+
+/// An ended step: processes that one `srun` started in a job. `srun` measures it with the rights of
+/// the job's user, who can write anything here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepEnd {
+    /// Its number, from 0 in starting order.
+    pub number: u32,
+    /// Its name: that of its program unless the user chose one.
+    pub name: String,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When its last process ended.
+    pub ended_at: Timestamp,
+    /// The highest exit code of its processes, as a shell reports it.
+    pub exit_code: i32,
+    /// Number of its processes.
+    pub n_tasks: u32,
+    /// The nodes that it ran on.
+    pub nodes: Vec<String>,
+    /// The usage of its processes.
     pub usage: Usage,
 }
 

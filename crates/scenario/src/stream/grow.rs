@@ -44,6 +44,7 @@ impl Cluster {
             usage: Usage::default(),
             allocations,
             resized: 0,
+            steps: Vec::new(),
         }));
         self.put(job);
     }

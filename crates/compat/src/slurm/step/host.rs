@@ -3,11 +3,13 @@
 //! task. It needs no server, so a step survives a restart of the server.
 
 use std::ffi::OsStr;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use super::record;
 use super::wire::{self, FromHost, Hello, Start, StartProcess, ToHost};
 
 /// Grace period of processes after their `srun` has gone.
@@ -92,19 +95,31 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
             }
         }
     }
+    let (tell, gone) = channel();
     {
-        let running = running.clone();
-        std::thread::spawn(move || hear(&stream, &running));
+        let (running, stream) = (running.clone(), Arc::clone(&stream));
+        std::thread::spawn(move || hear(&stream, &running, &tell));
     }
     waiting.into_iter().for_each(|thread| drop(thread.join()));
+    let _ = running.say(&stream, &FromHost::Used(record::usage_of_children()));
+    let _ = gone.recv();
     Ok(())
 }
 
-/// Forwards signals; ends all processes when `srun` has gone.
-fn hear(stream: &UnixStream, running: &Running) {
-    while let Ok(ToHost::Signal(number)) = wire::receive(stream) {
-        running.signal(number);
+/// Does what `srun` says. When it has gone, tells so and ends all processes.
+fn hear(stream: &UnixStream, running: &Running, tell: &Sender<()>) {
+    while let Ok(said) = wire::receive(stream) {
+        match said {
+            ToHost::Signal(number) => running.signal(number),
+            ToHost::Record(line) => {
+                // `sacct` lacks the step if the disk is full; nobody reads an error here.
+                let _ = record::append(&line);
+                // `srun` waits for this.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
     }
+    let _ = tell.send(());
     running.signal(Signal::TERM.as_raw());
     running.signal(Signal::CONT.as_raw());
     std::thread::sleep(GRACE);

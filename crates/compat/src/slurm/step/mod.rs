@@ -1,25 +1,25 @@
 //! Job steps: the processes that `srun` starts in the tasks of a job.
 
+mod alone;
 mod gpus;
 pub mod host;
 mod options;
 mod output;
 pub(crate) mod plan;
 pub(crate) mod programs;
+mod record;
 mod start;
 pub(crate) mod turns;
 pub(super) mod watch;
 mod wire;
 
 use std::os::fd::AsFd as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::channel;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use gpool_cli::errors;
-use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
 use gpool_cli::session::Session;
@@ -30,6 +30,7 @@ use options::Options;
 use output::Outputs;
 use plan::{Host, Plan};
 use programs::Programs;
+use record::Started;
 use start::Place;
 use turns::Turn;
 use watch::{Happening, Step};
@@ -138,6 +139,10 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
     turn.keep(&plan);
     options.output.step = turn.step;
     let programs = programs(said)?;
+    let started = || {
+        let program = said.words.first().map_or("", String::as_str);
+        Started::now(turn.step, said.value("job-name"), program, &plan)
+    };
     let host = &plan.hosts[0];
     let is_alone = plan.processes.len() == 1;
     if options.pty && Some(host.rank) != job.place.rank {
@@ -154,17 +159,13 @@ pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
             .tip(format!("gpool exec {} -- COMMAND", job.place.job)));
     }
     if is_alone && Some(host.rank) == job.place.rank && options.is_plain() {
-        turn.hand_on();
-        let command = programs.of(0)?;
-        let error = Command::new(&command[0])
-            .args(&command[1..])
-            .envs(of_process(&plan, 0, &options, None))
-            .current_dir(&options.directory)
-            .exec();
-        let what = format!("srun: can't run {}: {error}", command[0]);
-        return Err(Failure::new(errors::EXEC_NOT_STARTED, what).exit_with(Exit(127)));
+        let words = programs.of(0)?;
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(of_process(&plan, 0, &options, None));
+        command.current_dir(&options.directory);
+        return alone::run(command, &turn, started(), session);
     }
-    start_all(job, &plan, &options, &programs, session)
+    start_all(job, &plan, &options, &programs, started(), session)
 }
 
 /// The programs of a step: the words of the command line, or of the file that they name.
@@ -186,6 +187,7 @@ fn start_all(
     plan: &Plan,
     options: &Options,
     programs: &Programs,
+    started: Started,
     session: &Session,
 ) -> Result {
     let commands: Vec<Vec<String>> =
@@ -232,11 +234,16 @@ fn start_all(
             wire::send_three(stream, three.each_ref().map(|fd| fd.as_fd())).map_err(lost)?;
         }
     }
-    let step = Step::new(plan, session, options.limits, streams, &tell);
-    let exit = step.stay(&happenings)?;
+    let mut step = Step::new(plan, session, options.limits, streams, &tell);
+    let (code, usage) = step.stay(&happenings)?;
     outputs.finish();
     drop(given);
-    Ok(exit)
+    let line = started.line(code, usage);
+    match job.place.rank {
+        Some(_) => record::write(&line, session),
+        None => step.record(line, &happenings),
+    }
+    Ok(watch::exit(code))
 }
 
 /// The variables that describe the step to a process.

@@ -71,7 +71,9 @@ fn count(folder: &Path) -> io::Result<(u32, File)> {
     flock(&file, FlockOperation::LockExclusive)?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    let number: u32 = text.trim().parse().unwrap_or(0);
+    // The program of a job that `srun` submitted is step 0 itself.
+    let is_in_step = std::env::var_os("SLURM_STEP_ID").is_some();
+    let number: u32 = text.trim().parse().unwrap_or(u32::from(is_in_step));
     file.rewind()?;
     file.write_all(number.saturating_add(1).to_string().as_bytes())?;
     Ok((number, file))

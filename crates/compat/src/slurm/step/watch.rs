@@ -13,6 +13,7 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
+use gpool_model::job::Usage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
@@ -25,6 +26,8 @@ const GRACE: Duration = Duration::from_secs(30);
 const NOT_STARTED: i32 = 127;
 /// The exit code of a process with an unknown end.
 const LOST: i32 = 137;
+/// How long a host may take to record the step.
+const RECORD: Duration = Duration::from_secs(5);
 
 /// An event of a step.
 pub enum Happening {
@@ -32,8 +35,8 @@ pub enum Happening {
     Host(Hello, UnixStream),
     /// The host of this rank can't be started, or has ended.
     NoHost(u32, String),
-    /// A message of a host.
-    Said(FromHost),
+    /// A message of the host with this index.
+    Said(usize, FromHost),
     /// The host with this index has gone.
     Gone(usize),
     /// This program got a signal; the second number is its sender.
@@ -105,7 +108,7 @@ pub fn gather(
             }
             Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
             Happening::NoHost(..)
-            | Happening::Said(_)
+            | Happening::Said(..)
             | Happening::Gone(_)
             | Happening::Part(..) => {}
         }
@@ -122,6 +125,8 @@ pub struct Step<'s> {
     hosts: Vec<Arc<UnixStream>>,
     /// The exit code of each ended process.
     codes: Vec<Option<i32>>,
+    /// What the processes of each ended host used.
+    usages: Vec<Option<Usage>>,
     /// When all processes are killed.
     kill_at: Option<Instant>,
     /// When the step asks all processes to end.
@@ -142,7 +147,7 @@ impl<'s> Step<'s> {
             let (host, tell) = (Arc::clone(host), tell.clone());
             std::thread::spawn(move || {
                 while let Ok(said) = wire::receive(&host) {
-                    if tell.send(Happening::Said(said)).is_err() {
+                    if tell.send(Happening::Said(at, said)).is_err() {
                         return;
                     }
                 }
@@ -150,15 +155,16 @@ impl<'s> Step<'s> {
             });
         }
         let codes = vec![None; plan.processes.len()];
-        Self { plan, session, limits, hosts, codes, kill_at: None, end_at: None }
+        let usages = vec![None; hosts.len()];
+        Self { plan, session, limits, hosts, codes, usages, kill_at: None, end_at: None }
     }
 
-    /// Waits until all processes have ended; returns the highest exit code.
+    /// Waits until all processes have ended; returns the highest exit code and their usage.
     ///
     /// # Errors
     /// Only for an internal error.
-    pub fn stay(mut self, happenings: &Receiver<Happening>) -> Result {
-        while self.codes.iter().any(Option::is_none) {
+    pub fn stay(&mut self, happenings: &Receiver<Happening>) -> Result<(i32, Usage)> {
+        while self.codes.iter().any(Option::is_none) || self.usages.iter().any(Option::is_none) {
             let due = self.kill_at.into_iter().chain(self.end_at).min();
             let happening = match due {
                 None => happenings.recv().map_err(|_| nobody())?,
@@ -174,16 +180,27 @@ impl<'s> Step<'s> {
                 }
             };
             match happening {
-                Happening::Said(FromHost::Ended(rank, code)) => self.ended(rank, code, None),
-                Happening::Said(FromHost::NotStarted(rank, why)) => {
+                Happening::Said(_, FromHost::Ended(rank, code)) => self.ended(rank, code, None),
+                Happening::Said(_, FromHost::NotStarted(rank, why)) => {
                     self.ended(rank, NOT_STARTED, Some(&why));
                 }
+                Happening::Said(at, FromHost::Used(usage)) => self.usages[at] = Some(usage),
                 Happening::Gone(at) => self.gone(at),
                 Happening::Signal(number, from) => self.on_signal(number, from),
                 Happening::Host(..) | Happening::NoHost(..) | Happening::Part(..) => {}
             }
         }
-        Ok(exit(self.codes.into_iter().flatten().max().unwrap_or(0)))
+        let usage = self.usages.iter().flatten().fold(Usage::default(), |sum, it| sum.plus(*it));
+        Ok((self.codes.iter().flatten().copied().max().unwrap_or(0), usage))
+    }
+
+    /// Lets the first host record the ended step in its task, and waits until it has.
+    pub fn record(&self, line: String, happenings: &Receiver<Happening>) {
+        if wire::send(&self.hosts[0], &ToHost::Record(line)).is_ok() {
+            let until = Instant::now() + RECORD;
+            let left = || until.saturating_duration_since(Instant::now());
+            while !matches!(happenings.recv_timeout(left()), Ok(Happening::Gone(0)) | Err(_)) {}
+        }
     }
 
     fn ended(&mut self, rank: u32, code: i32, why: Option<&str>) {
@@ -214,6 +231,7 @@ impl<'s> Step<'s> {
 
     /// Handles a host that has gone with its processes.
     fn gone(&mut self, at: usize) {
+        self.usages[at].get_or_insert_default();
         for rank in 0..self.plan.processes.len() {
             if self.plan.processes[rank].host == at && self.codes[rank].is_none() {
                 let rank = u32::try_from(rank).unwrap_or(u32::MAX);
@@ -269,7 +287,7 @@ impl<'s> Step<'s> {
 }
 
 /// Whether a process is a shepherd, which signals every process of its task itself.
-fn is_shepherd(pid: u32) -> bool {
+pub fn is_shepherd(pid: u32) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     name.is_ok_and(|name| name.starts_with("gpool "))
 }
@@ -282,7 +300,8 @@ pub fn code(child: &mut Child) -> u8 {
     u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX)
 }
 
-fn exit(code: i32) -> Exit {
+/// The exit of a program with this code.
+pub fn exit(code: i32) -> Exit {
     Exit(u8::try_from(code.clamp(0, 255)).unwrap_or(u8::MAX))
 }
 

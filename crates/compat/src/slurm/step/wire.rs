@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
+use gpool_model::job::Usage;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -53,6 +54,8 @@ pub struct StartProcess {
 pub enum ToHost {
     /// Send a signal to all processes.
     Signal(i32),
+    /// Write the line of the ended step into the folder of the task.
+    Record(String),
 }
 
 /// A later message of a host.
@@ -62,6 +65,8 @@ pub enum FromHost {
     Ended(u32, i32),
     /// The process of this rank could not be started.
     NotStarted(u32, String),
+    /// All processes have ended, and used this together.
+    Used(Usage),
 }
 
 /// The address of an abstract socket, which is not in the file system.
