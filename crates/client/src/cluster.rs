@@ -286,7 +286,8 @@ impl Client {
 
 /// A report about GPU time.
 fn of_range(path: &str, range: &UsageParams) -> Call {
-    let UsageParams { by, since, until, step, limit } = range;
-    let call = Call::get(path).query_if("by", by.as_ref()).query_if("since", *since);
+    let UsageParams { by, only, since, until, step, limit } = range;
+    let call = Call::get(path).query_if("by", by.as_ref()).query_if("only", only.as_ref());
+    let call = call.query_if("since", *since);
     call.query_if("until", *until).query_if("step", step.as_ref()).query_if("limit", *limit)
 }

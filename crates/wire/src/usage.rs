@@ -7,12 +7,16 @@ use crate::time::Time;
 
 /// Query parameters of GPU time.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UsageParams {
     /// Properties that split the time, separated by commas: project, user, model, kind, node,
     /// pool, job.
     #[serde(default)]
     pub by: Option<String>,
+    /// Only the time with these properties, separated by commas: `kind=train,user=ana`.
+    #[serde(default)]
+    pub only: Option<String>,
     /// Start of the range, to the hour; a week before the end by default.
     #[serde(default)]
     #[param(value_type = Option<String>)]
@@ -112,6 +116,7 @@ impl UsageRow {
 
 /// Query parameters of the utilization of devices.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GpuHistoryParams {
     /// Start; a day before the end by default, or the start of the job.
@@ -173,6 +178,7 @@ pub struct GpuPoints {
 
 /// Query parameters of GPUs over time.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UsageHistoryParams {
     /// Start; a day before the end by default.

@@ -210,7 +210,8 @@ fn usage(
     let until = Time(Timestamp::new(end.0.get().saturating_sub(1)));
     let (since, until) = (Some(start), Some(until));
     let step = step.map(str::to_owned);
-    let asked = UsageParams { by: Some(by.to_owned()), since, until, step, limit: None };
+    let asked =
+        UsageParams { by: Some(by.to_owned()), since, until, step, ..UsageParams::default() };
     Ok(client.usage(&asked)?)
 }
 

@@ -176,7 +176,7 @@ fn used_by_user(client: &Client, policy: &PolicyInfo, now: Time) -> Result<UsedB
     let since = Time(Timestamp::new(now.0.get().saturating_sub(length)));
     let step = if half_life < Millis::from_hours(24) { "hour" } else { "day" };
     let (by, step) = (Some("project,user".to_owned()), Some(step.to_owned()));
-    let asked = UsageParams { by, since: Some(since), until: None, step, limit: None };
+    let asked = UsageParams { by, since: Some(since), step, ..UsageParams::default() };
     Ok(decayed(&client.usage(&asked)?, half_life, now))
 }
 

@@ -226,6 +226,7 @@ pub(super) const JOBS: &Table = &[
             ("gpool usage", "GPU time of each project in the last week"),
             ("gpool usage --by project,user --since 30d", "GPU time of each user in each project"),
             ("gpool usage --by model --step day -o wide", "GPU time of each model, day by day"),
+            ("gpool usage --by job --only kind=train", "GPU time of each training job"),
         ],
     ),
     (

@@ -32,6 +32,9 @@ pub struct RangeFlags {
     /// One row for each of these: project, user, model, kind, node, pool, job
     #[arg(long, value_name = "WHAT", default_value = "project")]
     by: String,
+    /// Only GPU time with these properties, e.g. kind=train,user=ana
+    #[arg(long, value_name = "WHAT=NAME,…")]
+    only: Option<String>,
     /// Start, to the hour; by default a week ago
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
@@ -50,15 +53,17 @@ impl RangeFlags {
     /// A time is not valid.
     pub fn read(&self, session: &Session) -> Result<UsageParams> {
         let Between { since, until } = Between::read(&self.since, &self.until, session)?;
-        let (by, step) = (Some(self.by.clone()), self.step.clone());
-        Ok(UsageParams { by, since, until, step, limit: None })
+        let (by, only, step) = (Some(self.by.clone()), self.only.clone(), self.step.clone());
+        Ok(UsageParams { by, only, since, until, step, limit: None })
     }
 
     /// The title of a page with the report.
     pub fn title(&self, what: &str) -> String {
         let since = self.since.as_deref().unwrap_or("7d");
         let until = self.until.as_ref().map(|until| format!(" until {until}"));
-        format!("{what} by {} since {since}{}", self.by, until.unwrap_or_default())
+        let only = self.only.as_ref().map(|only| format!(", only {only}"));
+        let [until, only] = [until, only].map(Option::unwrap_or_default);
+        format!("{what} by {} since {since}{until}{only}", self.by)
     }
 }
 

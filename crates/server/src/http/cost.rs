@@ -38,10 +38,9 @@ pub(crate) async fn list(
     let policy = api.handle.query(|view| view.world.policy().clone()).await?;
     let handle = api.handle.clone();
     let read = move || {
-        let Ask { span, step, by, n_groups } = &ask;
-        let report = Report { span: *span, step: *step, by, only: &[], n_groups: *n_groups };
-        let rows = cost::report(&handle.shared.usage, &policy, &report)?;
-        Ok(rows.into_iter().map(|it| shown(by, it)).collect())
+        let only = ask.only();
+        let rows = cost::report(&handle.shared.usage, &policy, &ask.report(&only))?;
+        Ok(rows.into_iter().map(|it| shown(&ask.by, it)).collect())
     };
     let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))

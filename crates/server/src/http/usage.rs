@@ -66,10 +66,9 @@ pub(crate) async fn usage(
     let ask = Ask::read(&params)?;
     let handle = api.handle.clone();
     let read = move || {
-        let Ask { span, step, by, n_groups } = &ask;
-        let report = Report { span: *span, step: *step, by, only: &[], n_groups: *n_groups };
-        let rows = handle.shared.usage.report(&report)?;
-        Ok(rows.into_iter().map(|it| row(by, it)).collect())
+        let only = ask.only();
+        let rows = handle.shared.usage.report(&ask.report(&only))?;
+        Ok(rows.into_iter().map(|it| row(&ask.by, it)).collect())
     };
     let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
@@ -77,10 +76,11 @@ pub(crate) async fn usage(
 
 /// The parameters of a report of GPU time, read.
 pub(super) struct Ask {
-    pub span: Span,
-    pub step: Option<Step>,
+    span: Span,
+    step: Option<Step>,
     pub by: Vec<Dimension>,
-    pub n_groups: usize,
+    only: Vec<(Dimension, String)>,
+    n_groups: usize,
 }
 
 impl Ask {
@@ -95,8 +95,20 @@ impl Ask {
             span: Span { from: minute_of(since), to: minute_of(until).after(1) },
             step: step(params.step.as_deref())?,
             by: properties(params.by.as_deref().unwrap_or_default())?,
+            only: filters(params.only.as_deref().unwrap_or_default())?,
             n_groups: usize::try_from(params.limit.unwrap_or(GROUPS)).unwrap_or(usize::MAX),
         })
+    }
+
+    /// The filters, for [`Ask::report`].
+    pub fn only(&self) -> Vec<(Dimension, &str)> {
+        self.only.iter().map(|(property, name)| (*property, name.as_str())).collect()
+    }
+
+    /// The report.
+    pub fn report<'a>(&'a self, only: &'a [(Dimension, &'a str)]) -> Report<'a> {
+        let Self { span, step, by, n_groups, .. } = self;
+        Report { span: *span, step: *step, by, only, n_groups: *n_groups }
     }
 }
 
@@ -266,6 +278,23 @@ fn properties(text: &str) -> Result<Vec<Dimension>, Refusal> {
         }
     }
     Ok(found)
+}
+
+/// The properties with their names: `kind=train,user=ana`.
+fn filters(text: &str) -> Result<Vec<(Dimension, String)>, Refusal> {
+    let filter = |word: &str| {
+        let (property, name) = word.split_once('=').unwrap_or_default();
+        let found = PROPERTIES.into_iter().find(|(known, _)| *known == property.trim());
+        found.filter(|_| !name.trim().is_empty()).map(|(_, it)| (it, name.trim().to_owned()))
+    };
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let all: Option<Vec<_>> = words.map(filter).collect();
+    all.ok_or_else(|| Refusal::Invalid {
+        field: "only".to_owned(),
+        why: "write project, user, model, kind, node, pool or job with a name, as in \
+              kind=train,user=ana"
+            .to_owned(),
+    })
 }
 
 fn series(text: Option<&str>) -> Result<Vec<DeviceSeries>, Refusal> {

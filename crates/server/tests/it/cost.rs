@@ -158,6 +158,29 @@ fn the_api_has_the_cost_of_groups_and_jobs() {
     assert_eq!((rows.len(), rows[0].cost.cost, &*rows[0].cost.currency), (1, 3.0, "EUR"));
     assert_eq!(rows[0].usage.user.as_deref(), Some("ana"));
     assert_eq!(rows[0].usage.energy_kwh, Some(4.0));
+    only_some_time_is_reported(&client, &job);
+}
+
+fn only_some_time_is_reported(client: &gpool_client::Client, job: &str) {
+    let only = |only: &str| UsageParams {
+        by: Some("job".to_owned()),
+        only: Some(only.to_owned()),
+        ..UsageParams::default()
+    };
+    let jobs = |only: &UsageParams| -> Vec<String> {
+        let usage = client.usage(only).unwrap().into_iter().map(|it| it.group("")).collect();
+        let cost = client.cost(only).unwrap().into_iter().map(|it| it.usage.group(""));
+        assert_eq!(cost.collect::<Vec<_>>(), usage);
+        usage
+    };
+    let pair = format!("model=H100-80G, job={job}");
+    assert_eq!(jobs(&only(&pair)), [job]);
+    assert_eq!(jobs(&only("model=H100-80G,node=n1")).len(), 2);
+    assert!(jobs(&only("user=eve")).is_empty());
+    for wrong in ["user", "usr=ana", "user="] {
+        let refused = client.usage(&only(wrong)).unwrap_err().to_string();
+        assert!(refused.contains("only: write project, user"), "{refused}");
+    }
 }
 
 #[test]
