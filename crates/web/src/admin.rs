@@ -4,6 +4,7 @@ use askama::Template;
 use gpool_wire::{PolicyInfo, Status, UserLimits};
 
 use crate::frame::Frame;
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::span;
 use crate::written;
 
@@ -18,6 +19,33 @@ pub struct Admin<'a> {
     pub policy: &'a PolicyInfo,
     /// Limits of users with jobs; those for all others first.
     pub limits: &'a [UserLimits],
+    /// The order of the tables.
+    pub order: Order<'a>,
+}
+
+const USERS: [Column<UserLimits>; 4] = [
+    Column("User", "user", By::Text(|it| it.user.clone())),
+    Column("Running", "running", By::Number(|it| number(it.n_running))),
+    Column("Waiting", "waiting", By::Number(|it| number(it.n_pending))),
+    Column("GPUs", "gpus", By::Number(|it| it.n_gpus)),
+];
+
+/// The columns of the settings of the policy.
+fn setting_columns<'s>() -> [Column<(&'s str, &'s str)>; 2] {
+    [
+        Column("Setting", "setting", By::Text(|(key, _)| (*key).to_owned())),
+        Column("Value", "value", By::Text(|(_, value)| (*value).to_owned())),
+    ]
+}
+
+/// The keys of orders that the tables can have.
+#[must_use]
+pub fn admin_orders() -> Vec<&'static str> {
+    [keys(&USERS), keys(&setting_columns())].concat()
+}
+
+fn number(n: u64) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 struct User<'a> {
@@ -34,7 +62,10 @@ struct Page<'a> {
     rows: Vec<(&'static str, String)>,
     faults: Vec<&'a str>,
     policy: &'a PolicyInfo,
+    settings: Vec<(&'a str, &'a str)>,
+    setting_heads: Vec<Head>,
     users: Vec<User<'a>>,
+    heads: Vec<Head>,
 }
 
 impl Admin<'_> {
@@ -43,12 +74,21 @@ impl Admin<'_> {
     pub fn page(&self) -> String {
         let status = self.status;
         let faults = [&status.store_fault, &status.usage_fault, &status.lacking];
+        let mut users: Vec<&UserLimits> = self.limits.iter().collect();
+        self.order.sort(&USERS, &mut users, |it| *it);
+        let settings = self.policy.settings.iter();
+        let mut settings: Vec<_> = settings.map(|(key, it)| (key.as_str(), it.as_str())).collect();
+        let columns = setting_columns();
+        self.order.sort(&columns, &mut settings, |it| it);
         written(&Page {
             frame: self.frame,
             rows: rows(status),
             faults: faults.into_iter().filter_map(|fault| fault.as_deref()).collect(),
             policy: self.policy,
-            users: self.limits.iter().map(user).collect(),
+            settings,
+            setting_heads: self.order.heads(&columns, "/admin"),
+            users: users.into_iter().map(user).collect(),
+            heads: self.order.heads(&USERS, "/admin"),
         })
     }
 }

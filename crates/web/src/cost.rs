@@ -7,9 +7,9 @@ use gpool_wire::cost::{Cost, CostRow};
 use crate::bars::Bars;
 use crate::frame::Frame;
 use crate::ranges::RANGES;
-use crate::sort::{Head, Order};
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::figure;
-use crate::usage::{PROPERTIES, heading, href, name, total};
+use crate::usage::{Choice, PROPERTIES, heading, name, total};
 use crate::written;
 
 /// The contents of the page of costs.
@@ -21,8 +21,10 @@ pub struct CostPage<'a> {
     pub rows: &'a [CostRow],
     /// Budgets of this month.
     pub budgets: &'a [BudgetRow],
-    /// The property that splits them, one of [`PROPERTIES`] or `job`.
+    /// The property that splits them, one of [`PROPERTIES`].
     pub by: &'a str,
+    /// Only the cost with this property: `kind=train`; empty for all.
+    pub only: &'a str,
     /// The shown range, one of [`CostPage::RANGES`].
     pub range: &'a str,
     /// Its start as the command has it.
@@ -32,9 +34,6 @@ pub struct CostPage<'a> {
 }
 
 impl CostPage<'_> {
-    /// The properties that split the cost on the page.
-    pub const PROPERTIES: [&'static str; PROPERTIES.len() + 1] =
-        ["project", "user", "model", "kind", "node", "pool", "job"];
     /// The range since the first day of this month in UTC, as budgets count.
     pub const MONTH: &'static str = "month";
     /// The ranges.
@@ -68,15 +67,17 @@ struct Budget {
 struct Page<'a> {
     frame: Frame<'a>,
     by: &'a str,
-    range: &'a str,
-    ranges: [(&'static str, bool); RANGES.len() + 1],
-    properties: [(&'static str, bool); CostPage::PROPERTIES.len()],
+    only: &'a str,
+    all: String,
+    ranges: Vec<(&'static str, String, bool)>,
+    properties: Vec<(&'static str, String, bool)>,
     legend: [&'static str; 3],
     heads: Vec<Head>,
     rows: Vec<Row>,
     totals: Vec<Row>,
     unpriced: Option<String>,
     budgets: Vec<Budget>,
+    budget_heads: Vec<Head>,
     since: &'a str,
 }
 
@@ -85,35 +86,35 @@ impl CostPage<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let mut rows: Vec<&CostRow> = self.rows.iter().collect();
-        // The sort is stable: equal rows stay in the order of the API.
-        rows.sort_by(|one, other| compared(self.order, one, other));
+        let columns = columns(self.by);
+        self.order.sort(&columns, &mut rows, |row| *row);
         let bars = Bars::of_cost(&rows);
         let unpriced: f64 = rows.iter().map(|row| row.cost.unpriced_gpu_hours).sum();
-        let columns = [
-            (heading(self.by), "name", false),
-            ("GPU-hours", "hours", true),
-            ("Cost", "cost", true),
-            ("Idle", "idle", true),
-            ("Energy", "energy", true),
-            ("Waiting", "waited", true),
-            ("Share", "", true),
-        ];
-        let page = format!("/cost?by={}&range={}", self.by, self.range);
+        let CostPage { by, range, only, .. } = *self;
+        let choice = Choice { path: "/cost", by, range, only };
         let totals = totals(&rows);
+        let mut budgets: Vec<&BudgetRow> = self.budgets.iter().collect();
+        self.order.sort(&BUDGETS, &mut budgets, |row| *row);
         let page = Page {
             frame: self.frame,
             by: self.by,
-            range: self.range,
-            ranges: Self::RANGES.map(|range| (range, range == self.range)),
-            properties: Self::PROPERTIES.map(|property| (property, property == self.by)),
+            only,
+            all: Choice { only: "", ..choice }.page(),
+            ranges: choice.links(&Self::RANGES, |it, range| Choice { range, ..*it }),
+            properties: choice.links(&PROPERTIES, |it, by| Choice { by, ..*it }),
             legend: bars.parts,
-            heads: self.order.heads(&columns, &page),
+            heads: self.order.heads(&columns, &choice.page()),
             totals: match rows.len() > totals.len() {
-                true => totals.iter().map(|row| shown(row, [0.0; 3])).collect(),
+                true => totals.iter().map(|row| shown(row, [0.0; 3], &choice)).collect(),
                 false => Vec::new(),
             },
-            rows: rows.into_iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
-            budgets: self.budgets.iter().map(budget).collect(),
+            rows: rows
+                .into_iter()
+                .zip(bars.rows)
+                .map(|(row, parts)| shown(row, parts, &choice))
+                .collect(),
+            budgets: budgets.into_iter().map(budget).collect(),
+            budget_heads: self.order.heads(&BUDGETS, &choice.page()),
             unpriced: (unpriced >= 0.005).then(|| figure(unpriced)),
             since: self.since,
         };
@@ -147,23 +148,40 @@ pub fn totals(rows: &[&CostRow]) -> Vec<CostRow> {
     currencies.into_iter().map(sum).collect()
 }
 
-fn compared(order: Order<'_>, one: &CostRow, other: &CostRow) -> std::cmp::Ordering {
-    let by = |figure: &dyn Fn(&CostRow) -> Option<f64>| {
-        let value = |row: &CostRow| figure(row).unwrap_or(-1.0);
-        order.of_two(&value(one), &value(other))
-    };
-    match order.by {
-        "name" => order.of_two(&name(&one.usage), &name(&other.usage)),
-        "hours" => by(&|row| Some(row.usage.gpu_hours)),
-        "cost" => by(&|row| Some(row.cost.cost)),
-        "idle" => by(&|row| row.cost.idle_cost),
-        "energy" => by(&|row| row.cost.energy_cost),
-        "waited" => by(&|row| Some(row.cost.waited_cost)),
-        _ => std::cmp::Ordering::Equal,
-    }
+/// The columns of the table; the first one is that of a property.
+fn columns(by: &str) -> [Column<CostRow>; 7] {
+    [
+        Column(heading(by), "name", By::Text(|row| name(&row.usage))),
+        Column("GPU-hours", "hours", By::Number(|row| row.usage.gpu_hours)),
+        Column("Cost", "cost", By::Number(|row| row.cost.cost)),
+        Column("Idle", "idle", By::Number(|row| row.cost.idle_cost.unwrap_or(-1.0))),
+        Column("Energy", "energy", By::Number(|row| row.cost.energy_cost.unwrap_or(-1.0))),
+        Column("Waiting", "waited", By::Number(|row| row.cost.waited_cost)),
+        Column("Share", "", By::Nothing),
+    ]
 }
 
-fn shown(row: &CostRow, parts: [f64; 3]) -> Row {
+/// The columns of the budgets.
+const BUDGETS: [Column<BudgetRow>; 5] = [
+    Column("Payer", "payer", By::Text(|row| format!("{} {}", row.kind, row.name))),
+    Column("Spent", "spent", By::Number(|row| row.spent)),
+    Column("Budget", "budget", By::Number(|row| row.budget)),
+    Column("State", "state", By::Text(|row| row.state.clone())),
+    Column("Used", "used", By::Number(used)),
+];
+
+/// The used percentage of a budget.
+fn used(row: &BudgetRow) -> f64 {
+    if row.budget > 0.0 { 100.0 * row.spent / row.budget } else { 100.0 }
+}
+
+/// The keys of orders that the tables can have.
+#[must_use]
+pub fn cost_orders() -> Vec<&'static str> {
+    [keys(&columns(PROPERTIES[0])), keys(&BUDGETS)].concat()
+}
+
+fn shown(row: &CostRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
     let CostRow { usage, cost } = row;
     let money = |amount: Option<f64>| match amount {
         Some(amount) if !cost.currency.is_empty() => format!("{amount:.2} {}", cost.currency),
@@ -171,7 +189,7 @@ fn shown(row: &CostRow, parts: [f64; 3]) -> Row {
     };
     Row {
         name: name(usage),
-        href: href(usage),
+        href: choice.href(usage),
         hours: figure(usage.gpu_hours),
         cost: money(Some(cost.cost)),
         idle: money(cost.idle_cost),
@@ -182,7 +200,6 @@ fn shown(row: &CostRow, parts: [f64; 3]) -> Row {
 }
 
 fn budget(row: &BudgetRow) -> Budget {
-    let part = if row.budget > 0.0 { 100.0 * row.spent / row.budget } else { 100.0 };
     let (state, class) = match row.state.as_str() {
         "warn" => ("nearly used up", "idle"),
         "over" => ("used up", "out"),
@@ -195,6 +212,6 @@ fn budget(row: &BudgetRow) -> Budget {
         budget: format!("{:.2} {}", row.budget, row.currency),
         state,
         class,
-        part: part.min(100.0),
+        part: used(row).min(100.0),
     }
 }

@@ -13,8 +13,9 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Reason, Report, Time, Why};
 
 use crate::frame::Frame;
-use crate::jobs::{Table, limit, soon, style};
+use crate::jobs::{Table, job_orders, limit, soon, style};
 use crate::lines::{self, Group};
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::{ago, gib, percent, places, span, until};
 use crate::written;
 
@@ -58,8 +59,24 @@ pub struct JobPage<'a> {
     pub over_time: &'a JobMetrics,
     /// The elements of an array, and the index of the next page.
     pub elements: Option<(&'a [Job], Option<u32>)>,
+    /// The address of the page without the order.
+    pub address: &'a str,
+    /// The order of its tables.
+    pub order: Order<'a>,
     /// The time of the answers.
     pub now: Time,
+}
+
+const EVENTS: [Column<JobEvent>; 3] = [
+    Column("Time", "at", By::Text(|event| event.time.to_string())),
+    Column("Event", "event", By::Text(|event| event.text.clone())),
+    Column("By", "by", By::Text(|event| event.by.clone().unwrap_or_default())),
+];
+
+/// The keys of orders that the tables of the page can have: of the elements and of the events.
+#[must_use]
+pub fn job_page_orders() -> Vec<&'static str> {
+    [job_orders(), keys(&EVENTS)].concat()
 }
 
 struct Event<'a> {
@@ -100,6 +117,7 @@ struct Page<'a> {
     can_retry: bool,
     nothing_used: &'static str,
     events: Vec<Event<'a>>,
+    heads: Vec<Head>,
     n_earlier: usize,
     output: String,
     no_output: &'a str,
@@ -114,6 +132,8 @@ impl JobPage<'_> {
         let Self { frame, report, events, output, .. } = *self;
         let job = &report.job;
         let n_earlier = events.len().saturating_sub(EVENTS_MAX);
+        let mut events: Vec<&JobEvent> = events[n_earlier..].iter().rev().collect();
+        self.order.sort(&EVENTS, &mut events, |it| *it);
         let applies = |(verb, _): &&(JobVerb, _)| !job.private && verb.applies_in(job.state);
         let verbs = VERBS.iter().filter(applies).map(|(verb, text)| (verb.name(), *text));
         let page = Page {
@@ -130,7 +150,8 @@ impl JobPage<'_> {
             notes: notes(report),
             can_retry: !job.private && job.state.is_end() && job.can_retry != Some(false),
             nothing_used: nothing_used(job),
-            events: events[n_earlier..].iter().rev().map(|it| self.event(it)).collect(),
+            events: events.into_iter().map(|it| self.event(it)).collect(),
+            heads: self.order.heads(&EVENTS, self.address),
             n_earlier,
             output: output.map(readable).unwrap_or_default(),
             no_output: output.err().unwrap_or_default(),
@@ -170,7 +191,8 @@ impl JobPage<'_> {
             (state.clone(), style, *count, from, at * 1000 / n - from)
         };
         let states = array.n_by_state.iter().map(part).collect();
-        let table = Table::new(elements, self.now, "No element has this state.");
+        let order = (self.order, self.address);
+        let table = Table::sorted(elements, self.now, "No element has this state.", order);
         Some(Elements { n: array.n_elements, states, table, next })
     }
 }

@@ -1,12 +1,10 @@
 //! The table of jobs, which several pages have.
 
-use std::cmp::Ordering;
-
 use askama::Template;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 
-use crate::sort::{Head, Order};
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::{ago, places, roughly, span, until};
 
 /// Most rows of a sorted table.
@@ -45,30 +43,34 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(jobs: &[Job], now: Time, empty: &'static str) -> Self {
+    /// A table of some jobs in their order; headings lead to `page`, the list of all in another
+    /// order.
+    pub fn new(jobs: &[Job], now: Time, empty: &'static str, page: &str) -> Self {
         let rows: Vec<Row> = jobs.iter().map(|job| row(job, now)).collect();
         let has_start = rows.iter().any(|row| !row.start.is_empty());
-        let columns = COLUMNS.map(|(name, _, is_number)| (name, "", is_number));
-        let heads = Self::shown(Order::default().heads(&columns, ""), has_start);
+        let heads = Self::shown(Order::default().heads(&COLUMNS, page), has_start);
         Self { rows, heads, has_start, can_select: false, empty }
     }
 
     /// A table of running jobs: none has an expected start.
-    pub fn running(jobs: &[Job], now: Time, empty: &'static str) -> Self {
-        let table = Self::new(jobs, now, empty);
+    pub fn running(jobs: &[Job], now: Time, empty: &'static str, page: &str) -> Self {
+        let table = Self::new(jobs, now, empty, page);
         Self { heads: Self::shown(table.heads, false), has_start: false, ..table }
     }
 
-    /// A table with boxes, in an order of the user; `page` is its address with its query.
-    pub fn sorted(jobs: &[Job], now: Time, order: Order<'_>, page: &str) -> Self {
+    /// A table in an order of the user; `page` is its address with its query.
+    pub fn sorted(
+        jobs: &[Job],
+        now: Time,
+        empty: &'static str,
+        (order, page): (Order<'_>, &str),
+    ) -> Self {
         let mut jobs: Vec<&Job> = jobs.iter().collect();
-        // The sort is stable: equal jobs stay in the order of the queue.
-        jobs.sort_by(|one, other| compared(order, one, other));
+        order.sort(&COLUMNS, &mut jobs, |job| *job);
         let jobs: Vec<Job> = jobs.into_iter().take(SHOWN_MAX).cloned().collect();
-        let empty = "No job matches. Submit one with the button above, or with: gpool submit";
-        let table = Self::new(&jobs, now, empty);
+        let table = Self::new(&jobs, now, empty, page);
         let heads = Self::shown(order.heads(&COLUMNS, page), table.has_start);
-        Self { heads, can_select: true, ..table }
+        Self { heads, ..table }
     }
 
     fn shown(heads: Vec<Head>, has_start: bool) -> Vec<Head> {
@@ -76,48 +78,54 @@ impl Table {
     }
 }
 
-/// The columns with their keys, and whether they are numbers.
-const COLUMNS: [(&str, &str, bool); 9] = [
-    ("Job", "id", true),
-    ("Name", "name", false),
-    ("User", "user", false),
-    ("Project", "project", false),
-    ("GPUs", "gpus", true),
-    ("State", "state", false),
-    ("Time", "time", true),
-    ("Start", "start", false),
-    ("Place or reason", "", false),
+const COLUMNS: [Column<Job>; 9] = [
+    Column("Job", "id", By::Number(number)),
+    Column("Name", "name", By::Text(|job| job.name.clone())),
+    Column("User", "user", By::Text(|job| job.user.clone())),
+    Column("Project", "project", By::Text(|job| job.project.clone())),
+    Column("GPUs", "gpus", By::Number(gpus)),
+    Column("State", "state", By::Text(|job| job.state.as_str().to_owned())),
+    Column("Time", "time", By::Number(length)),
+    Column("Start", "start", By::Number(start)),
+    Column("Place or reason", "", By::Nothing),
 ];
 
-/// Whether a table can have this order.
-pub fn is_key(key: &str) -> bool {
-    COLUMNS.iter().any(|(_, known, _)| !key.is_empty() && *known == key)
+/// The keys of orders that a table of jobs can have.
+#[must_use]
+pub fn job_orders() -> Vec<&'static str> {
+    keys(&COLUMNS)
 }
 
-fn compared(order: Order<'_>, one: &Job, other: &Job) -> Ordering {
-    let number = |job: &Job| job.id.parse::<f64>().unwrap_or(0.0);
-    let gpus = |job: &Job| {
-        let words = job.gpus.split(|char: char| !char.is_ascii_digit() && char != '.');
-        words.filter_map(|word| word.parse::<f64>().ok()).next_back().unwrap_or(0.0)
-    };
-    let length = |job: &Job| match (job.started_at, job.ended_at) {
-        (Some(start), Some(end)) => i128::from(end.0.since(start.0).get()),
-        (Some(start), None) => -i128::from(start.0.get()),
-        (None, _) => -i128::from(job.submitted_at.0.get()),
-    };
-    let start =
-        |job: &Job| job.eta.as_ref().and_then(|eta| eta.p50).map_or(u64::MAX, |at| at.0.get());
-    match order.by {
-        "id" => order.of_two(&number(one), &number(other)),
-        "name" => order.of_two(&one.name, &other.name),
-        "user" => order.of_two(&one.user, &other.user),
-        "project" => order.of_two(&one.project, &other.project),
-        "gpus" => order.of_two(&gpus(one), &gpus(other)),
-        "state" => order.of_two(&one.state.as_str(), &other.state.as_str()),
-        "time" => order.of_two(&length(one), &length(other)),
-        "start" => order.of_two(&start(one), &start(other)),
-        _ => Ordering::Equal,
+/// The number of a job; for an element that of its array, then its index.
+fn number(job: &Job) -> f64 {
+    let (array, element) = job.id.split_once('.').unwrap_or((&job.id, "0"));
+    let [array, element] = [array, element].map(|it| it.parse::<f64>().unwrap_or(0.0));
+    array + element / 1e7
+}
+
+fn gpus(job: &Job) -> f64 {
+    number_of(&job.gpus)
+}
+
+/// The number of GPUs of a request: 4 of `H100-80G:4`.
+pub fn number_of(gpus: &str) -> f64 {
+    let words = gpus.split(|char: char| !char.is_ascii_digit() && char != '.');
+    words.filter_map(|word| word.parse::<f64>().ok()).next_back().unwrap_or(0.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of a date fit")]
+fn length(job: &Job) -> f64 {
+    match (job.started_at, job.ended_at) {
+        (Some(start), Some(end)) => end.0.since(start.0).get() as f64,
+        (Some(start), None) => -(start.0.get() as f64),
+        (None, _) => -(job.submitted_at.0.get() as f64),
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of a date fit")]
+fn start(job: &Job) -> f64 {
+    let likely = job.eta.as_ref().and_then(|eta| eta.p50);
+    likely.map_or(f64::INFINITY, |at| at.0.get() as f64)
 }
 
 /// The style of a job's state.

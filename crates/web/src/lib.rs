@@ -32,28 +32,28 @@ mod whatif;
 
 use askama::Template;
 
-pub use admin::Admin;
+pub use admin::{Admin, admin_orders};
 pub use assets::{Asset, asset};
 pub use bars::Bars;
 pub use confirm::Confirm;
-pub use cost::CostPage;
+pub use cost::{CostPage, cost_orders};
 pub use docs::{Docs, Route};
 pub use frame::Frame;
-pub use job::JobPage;
-pub use jobs::is_key as is_sort_key;
+pub use job::{JobPage, job_page_orders};
+pub use jobs::job_orders;
 pub use lines::csv;
-pub use nodes::Nodes;
+pub use nodes::{Nodes, gpu_orders};
 pub use overview::Overview;
-pub use projects::Projects;
+pub use projects::{Projects, project_orders};
 pub use queue::{Filters, Queue, STATES};
 pub use ranges::RANGES;
-pub use reservations::Reservations;
+pub use reservations::{Reservations, reservation_orders};
 pub use saved::{SavedJob, SavedTable, saved_jobs};
 pub use sort::Order;
 pub use submit::{Asked, Submit};
-pub use usage::{PROPERTIES, UsagePage};
+pub use usage::{PROPERTIES, UsagePage, usage_orders};
 pub use wall::Wall;
-pub use whatif::{Supposed, WhatIf};
+pub use whatif::{Supposed, WhatIf, whatif_orders};
 
 /// The content security policy of all pages: only files of the server, no inline script or
 /// style.

@@ -5,7 +5,8 @@ use gpool_wire::{Gpu, Node, Time};
 
 use crate::frame::Frame;
 use crate::overview::{Device, device};
-use crate::text::gib;
+use crate::sort::{By, Column, Head, Order, keys};
+use crate::text::{gib, state};
 use crate::written;
 
 /// The contents of the page of nodes.
@@ -17,14 +18,54 @@ pub struct Nodes<'a> {
     pub nodes: &'a [Node],
     /// All devices.
     pub gpus: &'a [Gpu],
+    /// The order of the tables of devices.
+    pub order: Order<'a>,
     /// The time of the answers.
     pub now: Time,
 }
 
+/// The table of devices.
 #[derive(Template)]
 #[template(path = "part/gpus.html")]
-struct Gpus {
+pub(crate) struct Gpus {
     devices: Vec<Device>,
+    heads: Vec<Head>,
+}
+
+impl Gpus {
+    /// The first devices in an order of the user; `page` is the address of the table.
+    pub fn new(
+        mut gpus: Vec<&Gpu>,
+        n_most: usize,
+        now: Time,
+        (order, page): (Order<'_>, &str),
+    ) -> Self {
+        order.sort(&COLUMNS, &mut gpus, |gpu| *gpu);
+        let heads = order.heads(&COLUMNS, page);
+        Self { devices: gpus.into_iter().take(n_most).map(|gpu| device(gpu, now)).collect(), heads }
+    }
+}
+
+const COLUMNS: [Column<Gpu>; 7] = [
+    Column("GPU", "gpu", By::Text(|gpu| format!("{} {:09}", gpu.node, gpu.index))),
+    Column("Model", "model", By::Text(|gpu| gpu.model_short.clone())),
+    Column("State", "state", By::Text(|gpu| state(gpu.state).to_owned())),
+    Column("Use", "use", By::Number(|gpu| gpu.utilization.unwrap_or(-1.0))),
+    Column("Memory", "memory", By::Number(memory)),
+    Column("Power", "power", By::Number(|gpu| gpu.power_w.unwrap_or(-1.0))),
+    Column("Jobs", "user", By::Text(|gpu| gpu.user.clone().unwrap_or_default())),
+];
+
+/// The used memory, in bytes; below 0 if it is not known.
+#[expect(clippy::cast_precision_loss, reason = "an order of GPUs")]
+fn memory(gpu: &Gpu) -> f64 {
+    gpu.memory_used.map_or(-1.0, |used| used as f64)
+}
+
+/// The keys of orders that a table of devices can have.
+#[must_use]
+pub fn gpu_orders() -> Vec<&'static str> {
+    keys(&COLUMNS)
 }
 
 struct Card<'a> {
@@ -73,7 +114,7 @@ impl Nodes<'_> {
             drain: node.drain.as_ref().map_or_else(String::new, |drain| {
                 format!("Drained by {}: {}", drain.who, drain.reason)
             }),
-            gpus: Gpus { devices: own.into_iter().map(|gpu| device(gpu, self.now)).collect() },
+            gpus: Gpus::new(own, usize::MAX, self.now, (self.order, "/nodes")),
         }
     }
 }

@@ -16,8 +16,10 @@ use crate::frame::Frame;
 use crate::gantt::Gantt;
 use crate::heat::Heat;
 use crate::jobs::Table;
+use crate::nodes::Gpus;
 use crate::ranges::RANGES;
-use crate::text::{gib, percent, span, state, style, until};
+use crate::sort::Order;
+use crate::text::{encoded, gib, percent, span, state, style, until};
 use crate::written;
 
 use glance::{Answer, answers};
@@ -58,39 +60,60 @@ pub struct Overview<'a> {
     pub history: &'a GpuHistory,
     /// The shown range, one of [`RANGES`].
     pub range: &'a str,
+    /// The order of the table of devices.
+    pub order: Order<'a>,
     /// The time of the answers.
     pub now: Time,
 }
 
 /// The number of devices by state, and of jobs, for the tiles.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub n_gpus: u64,
     pub free: u64,
-    pub busy: u64,
-    pub idle: u64,
-    pub unmanaged: u64,
-    pub out: u64,
+    /// The styles, numbers and names of the other states that devices have.
+    pub others: Vec<(&'static str, u64, &'static str)>,
     pub n_waiting: u64,
     pub n_running: u64,
 }
 
 impl Counts {
     pub fn of(gpus: &[Gpu], jobs: &BTreeMap<String, u64>) -> Self {
-        let n = |name: &str| gpus.iter().filter(|gpu| style(gpu.state) == name).count() as u64;
-        let [free, busy, idle] = ["free", "busy", "idle"].map(n);
+        let n_in = |state| gpus.iter().filter(|gpu| gpu.state == state).count() as u64;
+        let n_reserved = gpus.iter().filter(|gpu| is_reserved(gpu)).count() as u64;
+        let other = |known| {
+            let n = n_in(known);
+            let is_usual = matches!(known, DeviceState::Busy | DeviceState::HeldIdle);
+            (n > 0 || is_usual).then(|| (style(known), n, state(known)))
+        };
+        let reserved = (n_reserved > 0).then_some(("soft", n_reserved, "reserved"));
         let sum = |states: &[&str]| states.iter().filter_map(|state| jobs.get(*state)).sum();
         Self {
             n_gpus: gpus.len() as u64,
-            free,
-            busy,
-            idle,
-            unmanaged: n("unmanaged"),
-            out: n("out"),
+            free: n_in(DeviceState::Free) - n_reserved,
+            others: OTHERS.into_iter().filter_map(other).chain(reserved).collect(),
             n_waiting: sum(&["pending", "waiting", "held"]),
             n_running: sum(&["starting", "running", "stopping", "paused"]),
         }
     }
+}
+
+/// The states of devices that are not free.
+const OTHERS: [DeviceState; 9] = [
+    DeviceState::Busy,
+    DeviceState::HeldIdle,
+    DeviceState::Divided,
+    DeviceState::Unmanaged,
+    DeviceState::Unhealthy,
+    DeviceState::Lost,
+    DeviceState::Unknown,
+    DeviceState::Drained,
+    DeviceState::NotAllowed,
+];
+
+/// Whether a reservation keeps a free device for some jobs.
+pub(crate) fn is_reserved(gpu: &Gpu) -> bool {
+    gpu.state == DeviceState::Free && gpu.reservations.iter().any(|it| it.active)
 }
 
 /// A device in a table.
@@ -117,17 +140,24 @@ struct Page<'a> {
     counts: Counts,
     answers: Vec<Answer>,
     own: Option<Table>,
+    /// All jobs of the user.
+    own_page: String,
     trends: Vec<Chart>,
     fault: &'a str,
     plan: Gantt,
     heat: Heat,
     ranges: [(&'static str, bool); RANGES.len()],
-    devices: Vec<Device>,
+    gpus: Gpus,
     n_hidden: usize,
     waiting: Table,
     running: Table,
     now: String,
+    as_of: String,
 }
+
+/// The lists of all waiting and of all running jobs.
+const WAITING: &str = "/queue?state=pending%2Cwaiting%2Cheld";
+const RUNNING: &str = "/queue?state=starting%2Crunning%2Cpaused%2Cstopping";
 
 impl Overview<'_> {
     /// The page.
@@ -135,24 +165,34 @@ impl Overview<'_> {
     pub fn page(&self) -> String {
         let now = self.now;
         let counts = Counts::of(self.gpus, &self.status.jobs);
+        let page = format!("/?range={}", self.range);
+        let own = format!("/queue?user={}", encoded(self.frame.user));
         let page = Page {
             frame: self.frame,
-            counts,
             answers: answers(self, counts.n_waiting),
-            own: (!self.own.is_empty()).then(|| Table::new(self.own, now, "")),
+            counts,
+            own: (!self.own.is_empty()).then(|| Table::new(self.own, now, "", &own)),
+            own_page: format!("{own}&state=all"),
             trends: of_cluster(self.course),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
             plan: Gantt::new(&[], self.waiting, now),
             heat: Heat::new(self.history),
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
-            devices: self.gpus.iter().take(GPUS_MAX).map(|gpu| device(gpu, now)).collect(),
+            gpus: Gpus::new(self.gpus.iter().collect(), GPUS_MAX, now, (self.order, &page)),
             n_hidden: self.gpus.len().saturating_sub(GPUS_MAX),
-            waiting: Table::new(self.waiting, now, "No job waits: a new job can start at once."),
+            waiting: Table::new(
+                self.waiting,
+                now,
+                "No job waits: a new job can start at once.",
+                WAITING,
+            ),
             running: Table::running(
                 self.running,
                 now,
                 "No job runs. Submit one with the button above, or with: gpool submit",
+                RUNNING,
             ),
+            as_of: now.short(),
             now: now.to_string(),
         };
         written(&page)
@@ -170,8 +210,13 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
     let idle = gpu.idle.iter().map(|idle| until(now, idle.since)).max();
     let state = match idle.filter(|_| gpu.state == DeviceState::HeldIdle) {
         Some(seconds) => format!("held idle for {}", span(seconds)),
+        None if is_reserved(gpu) => "reserved".to_owned(),
         None => state(gpu.state).to_owned(),
     };
+    let reserved = gpu.reservations.iter().filter(|it| it.active).map(|it| {
+        let whom = it.beneficiary.as_ref().map(|name| format!("for {} {name}", it.whom));
+        format!("{} {}", it.name, whom.unwrap_or_else(|| "for maintenance".to_owned()))
+    });
     let memory = match gpu.memory_used {
         Some(used) => format!("{} of {}", gib(used), gib(gpu.memory_total)),
         None => gib(gpu.memory_total),
@@ -191,11 +236,13 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
         DeviceState::Drained => (None, drain),
         _ => (drain, None),
     };
-    let closed = (!gpu.allowed).then(|| "not allowed for new jobs (gpu_not_allowed)".to_owned());
+    // The state says it of a device that is not in use.
+    let is_closed = !gpu.allowed && gpu.state != DeviceState::NotAllowed;
+    let closed = is_closed.then(|| "not allowed for new jobs".to_owned());
     Device {
         name: format!("{}:{}", gpu.node, gpu.index),
         model: gpu.model_short.clone(),
-        style: style(gpu.state),
+        style: if is_reserved(gpu) { "soft" } else { style(gpu.state) },
         state,
         utilization: gpu.utilization.map(percent),
         memory,
@@ -208,6 +255,7 @@ pub(crate) fn device(gpu: &Gpu, now: Time) -> Device {
             .chain(outside)
             .chain(closed)
             .chain(drain)
+            .chain(reserved)
             .collect::<Vec<_>>()
             .join("; "),
     }

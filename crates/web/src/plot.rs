@@ -87,7 +87,7 @@ impl Scale {
         let most = (most / base).max(least);
         let step = match unit {
             // Small numbers of GPUs are the top of their chart.
-            Unit::Gpus if most <= 20.0 => (most / 2.0).ceil(),
+            Unit::Gpus if most <= 64.0 => (most / 2.0).ceil(),
             unit => round(most / 2.0, unit == Unit::Gpus),
         };
         let top = (most / step - 1e-9).ceil().max(1.0) * step;

@@ -4,7 +4,8 @@ use askama::Template;
 use gpool_wire::{QuotaOverview, QuotaRow, Time, Written};
 
 use crate::frame::Frame;
-use crate::text::{span, until};
+use crate::sort::{By, Column, Head, Order, keys};
+use crate::text::{encoded, span, until};
 use crate::written;
 
 /// The contents of the page of projects.
@@ -14,8 +15,33 @@ pub struct Projects<'a> {
     pub frame: Frame<'a>,
     /// The quotas.
     pub quota: &'a QuotaOverview,
+    /// The order of the tables.
+    pub order: Order<'a>,
     /// The time of the answer.
     pub now: Time,
+}
+
+const COLUMNS: [Column<QuotaRow>; 7] = [
+    Column("Project", "name", By::Text(|row| row.project.clone())),
+    Column("GPUs", "", By::Nothing),
+    Column("Held", "held", By::Number(|row| row.held)),
+    Column("Guarantee", "guarantee", By::Number(|row| guarantee(row).unwrap_or(f64::INFINITY))),
+    Column("Fair share", "share", By::Number(|row| row.share.unwrap_or(-1.0))),
+    Column("Borrowed", "borrowed", By::Number(|row| row.on_loan)),
+    Column("Waiting", "waiting", By::Number(|row| row.pending)),
+];
+
+const LOANS: [Column<Loan>; 4] = [
+    Column("From", "from", By::Text(|loan| loan.from.clone())),
+    Column("To", "to", By::Text(|loan| loan.to.clone())),
+    Column("GPUs", "lent", By::Number(|loan| loan.n_gpus)),
+    Column("Given back", "back", By::Number(|loan| loan.back)),
+];
+
+/// The keys of orders that the tables can have.
+#[must_use]
+pub fn project_orders() -> Vec<&'static str> {
+    [keys(&COLUMNS), keys(&LOANS)].concat()
 }
 
 /// The bar of a project, in thousandths of all GPUs.
@@ -29,6 +55,9 @@ struct Bar {
 struct Row<'a> {
     quota: &'a QuotaRow,
     name: String,
+    href: String,
+    /// The indentation below its department; none in another order.
+    depth: u32,
     bar: Bar,
     share: String,
 }
@@ -36,7 +65,10 @@ struct Row<'a> {
 struct Loan {
     from: String,
     to: String,
+    n_gpus: f64,
     gpus: String,
+    /// Seconds until it is given back; more for one that a request ends, and for one without end.
+    back: f64,
     until: String,
 }
 
@@ -45,6 +77,8 @@ struct Loan {
 struct Page<'a> {
     frame: Frame<'a>,
     gpus: String,
+    heads: Vec<Head>,
+    loan_heads: Vec<Head>,
     rows: Vec<Row<'a>>,
     total: Option<Total>,
     loans: Vec<Loan>,
@@ -57,12 +91,19 @@ impl Projects<'_> {
     pub fn page(&self) -> String {
         let quota = self.quota;
         let all = quota.gpus.max(1.0);
+        let mut projects: Vec<&QuotaRow> = quota.projects.iter().collect();
+        self.order.sort(&COLUMNS, &mut projects, |row| *row);
+        let mut loans: Vec<Loan> = quota.projects.iter().flat_map(|row| self.loans(row)).collect();
+        self.order.sort(&LOANS, &mut loans, |loan| loan);
+        let is_tree = !keys(&COLUMNS).contains(&self.order.by);
         written(&Page {
             frame: self.frame,
             gpus: number(quota.gpus),
-            rows: quota.projects.iter().map(|row| shown(row, all)).collect(),
+            heads: self.order.heads(&COLUMNS, "/projects"),
+            loan_heads: self.order.heads(&LOANS, "/projects"),
+            rows: projects.into_iter().map(|row| shown(row, all, is_tree)).collect(),
             total: total(&quota.projects),
-            loans: quota.projects.iter().flat_map(|row| self.loans(row)).collect(),
+            loans,
             warnings: &quota.warnings,
         })
     }
@@ -71,7 +112,13 @@ impl Projects<'_> {
         row.borrows.iter().map(|loan| Loan {
             from: loan.project.clone().unwrap_or_else(|| "no guarantee".to_owned()),
             to: row.project.clone(),
+            n_gpus: loan.gpus,
             gpus: number(loan.gpus),
+            back: match loan.until {
+                Some(at) => f64::from(u32::try_from(until(at, self.now)).unwrap_or(u32::MAX)),
+                None if loan.when_asked => f64::from(u32::MAX),
+                None => f64::INFINITY,
+            },
             until: match loan.until {
                 Some(at) => format!("in {}", span(until(at, self.now))),
                 None if loan.when_asked => "when the lender needs them".to_owned(),
@@ -101,22 +148,28 @@ fn total(rows: &[QuotaRow]) -> Option<Total> {
     })
 }
 
-fn shown(row: &QuotaRow, all: f64) -> Row<'_> {
-    let wide = |gpus: f64| 1000.0 * (gpus / all).clamp(0.0, 1.0);
-    let guarantee = match &row.guaranteed {
+/// The guaranteed GPUs; `None` for all of them.
+fn guarantee(row: &QuotaRow) -> Option<f64> {
+    match &row.guaranteed {
         Written::Whole(n) => u32::try_from(*n).ok().map(f64::from),
         Written::Decimal(n) => Some(*n),
         Written::Text(_) => None,
-    };
+    }
+}
+
+fn shown(row: &QuotaRow, all: f64, is_tree: bool) -> Row<'_> {
+    let wide = |gpus: f64| 1000.0 * (gpus / all).clamp(0.0, 1.0);
     let lent: f64 = row.lends.iter().map(|loan| loan.gpus).sum();
     Row {
         quota: row,
         name: row.project.clone(),
+        href: format!("/queue?project={}", encoded(&row.project)),
+        depth: if is_tree { row.depth } else { 0 },
         bar: Bar {
             in_quota: wide(row.in_quota),
             on_loan: wide(row.on_loan),
             lent: wide(lent),
-            guarantee: guarantee.map(wide),
+            guarantee: guarantee(row).map(wide),
         },
         share: row.share.map_or_else(|| "not shared".to_owned(), number),
     }

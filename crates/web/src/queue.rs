@@ -23,7 +23,7 @@ pub const STATES: [(&str, &str); 7] = [
 /// The filters of the queue, as in the URL.
 #[derive(Debug, Clone, Default)]
 pub struct Filters {
-    /// States, one of [`STATES`].
+    /// States, as in the list of jobs; one of [`STATES`] if the form chose them.
     pub state: String,
     /// Only jobs of this user.
     pub user: String,
@@ -61,7 +61,7 @@ pub struct Queue<'a> {
 struct Page<'a> {
     frame: Frame<'a>,
     filters: &'a Filters,
-    states: [(&'static str, &'static str, bool); STATES.len()],
+    states: Vec<(&'a str, &'a str, bool)>,
     table: Table,
     n_jobs: Option<u64>,
     next: Option<&'a str>,
@@ -73,16 +73,26 @@ impl Queue<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let order = Order::of(&self.filters.sort);
-        let table = Table::sorted(self.jobs, self.now, order, self.address);
+        let empty = "No job matches. Submit one with the button above, or with: gpool submit";
+        let table = Table::sorted(self.jobs, self.now, empty, (order, self.address));
+        let table = Table { can_select: true, ..table };
         let plan = self.plan.map(|(running, waiting)| Gantt::new(running, waiting, self.now));
         written(&Page {
             frame: self.frame,
             filters: self.filters,
-            states: STATES.map(|(value, name)| (value, name, value == self.filters.state)),
+            states: states(&self.filters.state),
             table,
             n_jobs: self.n_jobs,
             next: self.next,
             plan,
         })
     }
+}
+
+/// The choices of states; an address can have others than the form.
+fn states(chosen: &str) -> Vec<(&str, &str, bool)> {
+    let is_known = STATES.iter().any(|(value, _)| *value == chosen);
+    let other = (!is_known).then_some((chosen, chosen));
+    let all = STATES.into_iter().chain(other);
+    all.map(|(value, name)| (value, name, value == chosen)).collect()
 }

@@ -4,6 +4,7 @@ use askama::Template;
 use gpool_wire::{Reservation, Time};
 
 use crate::frame::Frame;
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::{span, until};
 use crate::written;
 
@@ -19,8 +20,46 @@ pub struct Reservations<'a> {
     pub frame: Frame<'a>,
     /// Active and planned reservations, by start.
     pub reservations: &'a [Reservation],
+    /// The order of the table.
+    pub order: Order<'a>,
     /// The time of the answer.
     pub now: Time,
+}
+
+const COLUMNS: [Column<Reservation>; 7] = [
+    Column("Name", "name", By::Text(|it| it.name.clone())),
+    Column("State", "state", By::Text(|it| it.state.clone())),
+    Column("For", "for", By::Text(beneficiary)),
+    Column("Place", "place", By::Text(places)),
+    // Times are texts in their own order.
+    Column("From", "from", By::Text(|it| it.from.to_string())),
+    Column(
+        "Until",
+        "until",
+        By::Text(|it| it.until.map_or("without end".into(), |at| at.to_string())),
+    ),
+    Column("Reason", "reason", By::Text(|it| it.reason.clone())),
+];
+
+/// The keys of orders that the table can have.
+#[must_use]
+pub fn reservation_orders() -> Vec<&'static str> {
+    keys(&COLUMNS)
+}
+
+fn beneficiary(it: &Reservation) -> String {
+    match &it.beneficiary {
+        Some(name) => format!("{} {name}", it.whom),
+        None => "maintenance".to_owned(),
+    }
+}
+
+fn places(it: &Reservation) -> String {
+    let gpus = it.gpus.iter().map(|gpu| match gpu.index {
+        Some(index) => format!("{}:{index}", gpu.node),
+        None => format!("{}:{}", gpu.node, gpu.uuid),
+    });
+    it.nodes.iter().cloned().chain(gpus).collect::<Vec<_>>().join(" ")
 }
 
 struct Row<'a> {
@@ -37,6 +76,7 @@ struct Row<'a> {
 struct Page<'a> {
     frame: Frame<'a>,
     rows: Vec<Row<'a>>,
+    heads: Vec<Head>,
     /// Places in percent, texts and classes of the days.
     days: Vec<(String, String, &'static str)>,
     /// The lines of the days in each row.
@@ -47,7 +87,10 @@ impl Reservations<'_> {
     /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let rows: Vec<Row<'_>> = self.reservations.iter().map(|it| self.row(it)).collect();
+        let mut all: Vec<&Reservation> = self.reservations.iter().collect();
+        self.order.sort(&COLUMNS, &mut all, |it| *it);
+        let rows: Vec<Row<'_>> = all.into_iter().map(|it| self.row(it)).collect();
+        let heads = self.order.heads(&COLUMNS, "/reservations");
         let day = |n: u64| {
             let label = if n == 0 { "now".to_owned() } else { format!("{n} d") };
             let class = match n {
@@ -58,24 +101,18 @@ impl Reservations<'_> {
             (format!("{}", n * 100 / 7), label, class)
         };
         let grid = (0..=7).map(|n| format!("M{} 0v18", n * WIDTH / 7)).collect();
-        written(&Page { frame: self.frame, rows, days: (0..=7).map(day).collect(), grid })
+        let days = (0..=7).map(day).collect();
+        written(&Page { frame: self.frame, rows, heads, days, grid })
     }
 
     fn row<'r>(&self, it: &'r Reservation) -> Row<'r> {
         let place = |seconds: u64| seconds.min(WEEK_S) * WIDTH / WEEK_S;
         let x = place(until(it.from, self.now));
         let end = it.until.map_or(WIDTH, |at| place(until(at, self.now)));
-        let gpus = it.gpus.iter().map(|gpu| match gpu.index {
-            Some(index) => format!("{}:{index}", gpu.node),
-            None => format!("{}:{}", gpu.node, gpu.uuid),
-        });
         Row {
             it,
-            places: it.nodes.iter().cloned().chain(gpus).collect::<Vec<_>>().join(" "),
-            beneficiary: match &it.beneficiary {
-                Some(name) => format!("{} {name}", it.whom),
-                None => "maintenance".to_owned(),
-            },
+            places: places(it),
+            beneficiary: beneficiary(it),
             until: match it.until {
                 Some(at) => format!("{} (in {})", at.short(), span(until(at, self.now))),
                 None => "without end".to_owned(),

@@ -3,6 +3,20 @@
 
 use std::cmp::Ordering;
 
+/// A column of a table: its heading, its key in the address, and its values. A column without
+/// values does not sort.
+pub struct Column<T>(pub &'static str, pub &'static str, pub By<T>);
+
+/// The values by which a column sorts.
+pub enum By<T> {
+    /// Nothing.
+    Nothing,
+    /// Texts; the first in the alphabet comes first.
+    Text(fn(&T) -> String),
+    /// Numbers; the largest comes first.
+    Number(fn(&T) -> f64),
+}
+
 /// A heading of a column.
 #[derive(Debug, Clone)]
 pub struct Head {
@@ -32,27 +46,34 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The order of two values.
-    pub(crate) fn of_two<T: PartialOrd>(self, one: &T, other: &T) -> Ordering {
-        let order = one.partial_cmp(other).unwrap_or(Ordering::Equal);
-        if self.is_falling { order.reverse() } else { order }
+    /// Sorts rows by the column with the key of the order. The sort is stable: equal rows keep
+    /// their order, and all do if no column has the key.
+    pub(crate) fn sort<R, T>(self, columns: &[Column<T>], rows: &mut [R], of: impl Fn(&R) -> &T) {
+        let Some(Column(.., by)) = columns.iter().find(|it| it.1 == self.by) else { return };
+        let order = |order: Ordering| if self.is_falling { order.reverse() } else { order };
+        match by {
+            By::Nothing => {}
+            By::Text(text) => rows.sort_by(|one, other| order(text(of(one)).cmp(&text(of(other))))),
+            By::Number(number) => {
+                let number = |row: &R| number(of(row));
+                rows.sort_by(|one, other| order(number(one).total_cmp(&number(other))));
+            }
+        }
     }
 
-    /// The headings of columns with their keys. Numbers begin with the largest value. `page` is the
-    /// address with its query, to which the order is added.
-    pub(crate) fn heads(
-        self,
-        columns: &[(&'static str, &'static str, bool)],
-        page: &str,
-    ) -> Vec<Head> {
-        let head = |(name, key, is_number): &(&'static str, &'static str, bool)| {
+    /// The headings of columns. `page` is the address with its query, to which the order is added.
+    pub(crate) fn heads<T>(self, columns: &[Column<T>], page: &str) -> Vec<Head> {
+        let joint = if page.contains('?') { '&' } else { '?' };
+        let head = |Column(name, key, by): &Column<T>| {
             let is_sorted = !key.is_empty() && *key == self.by;
-            let next_falls = if is_sorted { !self.is_falling } else { *is_number };
+            let next_falls = match is_sorted {
+                true => !self.is_falling,
+                false => matches!(by, By::Number(_)),
+            };
             let sign = if next_falls { "-" } else { "" };
-            let joint = if page.contains('?') { '&' } else { '?' };
-            let href = match key.is_empty() {
-                true => String::new(),
-                false => format!("{page}{joint}sort={sign}{key}"),
+            let href = match by {
+                By::Nothing => String::new(),
+                By::Text(_) | By::Number(_) => format!("{page}{joint}sort={sign}{key}"),
             };
             let sorted = match (is_sorted, self.is_falling) {
                 (false, _) => "",
@@ -63,4 +84,10 @@ impl<'a> Order<'a> {
         };
         columns.iter().map(head).collect()
     }
+}
+
+/// The keys of columns that sort, as an address can have them.
+pub(crate) fn keys<T>(columns: &[Column<T>]) -> Vec<&'static str> {
+    let sort = columns.iter().filter(|it| !matches!(it.2, By::Nothing));
+    sort.map(|Column(_, key, _)| *key).collect()
 }

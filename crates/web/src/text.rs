@@ -1,5 +1,7 @@
 //! Short texts for numbers.
 
+use std::fmt::Write as _;
+
 use gpool_model::device::DeviceState;
 use gpool_wire::{PlacedOn, Time};
 
@@ -26,11 +28,8 @@ pub fn style(state: DeviceState) -> &'static str {
         DeviceState::Busy | DeviceState::Divided => "busy",
         DeviceState::HeldIdle => "idle",
         DeviceState::Unmanaged => "unmanaged",
-        DeviceState::NotAllowed
-        | DeviceState::Drained
-        | DeviceState::Unhealthy
-        | DeviceState::Lost
-        | DeviceState::Unknown => "out",
+        DeviceState::NotAllowed | DeviceState::Drained => "soft",
+        DeviceState::Unhealthy | DeviceState::Lost | DeviceState::Unknown => "out",
     }
 }
 
@@ -97,4 +96,19 @@ pub fn places(placement: &[PlacedOn]) -> String {
 /// Hours as text.
 pub fn figure(hours: f64) -> String {
     if hours >= 99.95 { format!("{hours:.0}") } else { format!("{hours:.2}") }
+}
+
+/// A value in the query of an address.
+pub fn encoded(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte));
+            }
+            // Writing into a string can't fail.
+            byte => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
 }

@@ -7,12 +7,12 @@ use crate::bars::Bars;
 use crate::course::{self, Chart};
 use crate::frame::Frame;
 use crate::ranges::RANGES;
-use crate::sort::{Head, Order};
-use crate::text::figure;
+use crate::sort::{By, Column, Head, Order, keys};
+use crate::text::{encoded, figure};
 use crate::written;
 
-/// The properties that split the time on the page.
-pub const PROPERTIES: [&str; 6] = ["project", "user", "model", "kind", "node", "pool"];
+/// The properties that split the time and the cost.
+pub const PROPERTIES: [&str; 7] = ["project", "user", "model", "kind", "node", "pool", "job"];
 
 /// The contents of the page of GPU time.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub struct UsagePage<'a> {
     pub course: Option<&'a UsageHistory>,
     /// The property that splits it, one of [`PROPERTIES`].
     pub by: &'a str,
+    /// Only the time with this property: `kind=train`; empty for all.
+    pub only: &'a str,
     /// The shown range, one of [`RANGES`].
     pub range: &'a str,
     /// The order of the table.
@@ -49,8 +51,10 @@ struct Page<'a> {
     frame: Frame<'a>,
     by: &'a str,
     range: &'a str,
-    ranges: [(&'static str, bool); RANGES.len()],
-    properties: [(&'static str, bool); PROPERTIES.len()],
+    only: &'a str,
+    all: String,
+    ranges: Vec<(&'static str, String, bool)>,
+    properties: Vec<(&'static str, String, bool)>,
     legend: [&'static str; 3],
     heads: Vec<Head>,
     rows: Vec<Row>,
@@ -63,35 +67,29 @@ impl UsagePage<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let mut rows: Vec<&UsageRow> = self.rows.iter().collect();
-        // The sort is stable: equal rows stay in the order of the API.
-        rows.sort_by(|one, other| compared(self.order, one, other));
+        let columns = columns(self.by);
+        self.order.sort(&columns, &mut rows, |row| *row);
         let bars = Bars::of_usage(&rows);
-        let by_project = self.by == PROPERTIES[0];
-        let columns = [
-            (heading(self.by), "name", false),
-            ("GPU-hours", "hours", true),
-            ("Busy", "busy", true),
-            ("Idle", "idle", true),
-            ("Busy part", "part", true),
-            ("Guaranteed", "guaranteed", true),
-            ("Waited for", "waited", true),
-            ("Share", "", true),
-        ];
-        let columns: Vec<_> =
-            columns.into_iter().filter(|(_, key, _)| by_project || *key != "guaranteed").collect();
-        let page = format!("/usage?by={}&range={}", self.by, self.range);
+        let UsagePage { by, range, only, .. } = *self;
+        let choice = Choice { path: "/usage", by, range, only };
         let sum = total(&rows);
         let page = Page {
             frame: self.frame,
             by: self.by,
             range: self.range,
-            ranges: RANGES.map(|(range, _)| (range, range == self.range)),
-            properties: PROPERTIES.map(|property| (property, property == self.by)),
+            all: Choice { only: "", ..choice }.page(),
+            ranges: choice.links(&RANGES.map(|(it, _)| it), |it, range| Choice { range, ..*it }),
+            properties: choice.links(&PROPERTIES, |it, by| Choice { by, ..*it }),
             legend: bars.parts,
-            heads: self.order.heads(&columns, &page),
+            heads: self.order.heads(&columns, &choice.page()),
             charts: self.course.map(course::of_projects).unwrap_or_default(),
-            total: (rows.len() > 1).then(|| shown(&sum, [0.0; 3])),
-            rows: rows.into_iter().zip(bars.rows).map(|(row, parts)| shown(row, parts)).collect(),
+            total: (rows.len() > 1).then(|| shown(&sum, [0.0; 3], &choice)),
+            rows: rows
+                .into_iter()
+                .zip(bars.rows)
+                .map(|(row, parts)| shown(row, parts, &choice))
+                .collect(),
+            only,
         };
         written(&page)
     }
@@ -110,21 +108,82 @@ pub fn heading(by: &str) -> &'static str {
     }
 }
 
-/// The page of the jobs of a group; empty if there is none.
-pub fn href(row: &UsageRow) -> String {
-    let UsageRow { project, user, node, job, .. } = row;
-    let given = |value: &Option<String>| value.clone().filter(|it| !it.is_empty() && !row.is_rest);
-    let query = |key: &str, value: String| {
-        let value = value.replace('%', "%25").replace('&', "%26").replace('+', "%2B");
-        format!("/queue?state=all&{key}={}", value.replace('#', "%23").replace(' ', "+"))
-    };
-    match (given(project), given(user), given(node), given(job)) {
-        _ if row.is_outside => String::new(),
-        (_, _, _, Some(job)) => format!("/jobs/{job}"),
-        (Some(project), ..) => query("project", project),
-        (_, Some(user), ..) => query("user", user),
-        (_, _, Some(_), _) => "/nodes".to_owned(),
-        _ => String::new(),
+/// The columns of the table; the first one is that of a property.
+fn columns(by: &str) -> Vec<Column<UsageRow>> {
+    let mut columns = vec![
+        Column(heading(by), "name", By::Text(name)),
+        Column("GPU-hours", "hours", By::Number(|row| row.gpu_hours)),
+        Column("Busy", "busy", By::Number(|row| row.busy_gpu_hours.unwrap_or(-1.0))),
+        Column("Idle", "idle", By::Number(|row| row.idle_gpu_hours().unwrap_or(-1.0))),
+        Column("Busy part", "part", By::Number(|row| busy_part(row).unwrap_or(-1.0))),
+        Column(
+            "Guaranteed",
+            "guaranteed",
+            By::Number(|row| row.guaranteed_gpu_hours.unwrap_or(-1.0)),
+        ),
+        Column("Waited for", "waited", By::Number(|row| row.waited_gpu_hours)),
+        Column("Share", "", By::Nothing),
+    ];
+    columns.retain(|it| by == PROPERTIES[0] || it.1 != "guaranteed");
+    columns
+}
+
+/// The keys of orders that the table can have, split by a property.
+#[must_use]
+pub fn usage_orders(by: &str) -> Vec<&'static str> {
+    keys(&columns(by))
+}
+
+/// The choices of a page about time or cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    pub path: &'static str,
+    pub by: &'a str,
+    pub range: &'a str,
+    /// The filter: `kind=train,user=ana`; empty for all.
+    pub only: &'a str,
+}
+
+impl Choice<'_> {
+    /// The address of the page.
+    pub fn page(&self) -> String {
+        let Self { path, by, range, only } = *self;
+        let only = match only.is_empty() {
+            true => String::new(),
+            false => format!("&only={}", encoded(only)),
+        };
+        format!("{path}?by={by}&range={range}{only}")
+    }
+
+    /// The addresses with another range or property, and whether each is chosen.
+    pub fn links<'n>(
+        &self,
+        names: &[&'n str],
+        change: impl Fn(&Self, &'n str) -> Self,
+    ) -> Vec<(&'n str, String, bool)> {
+        let link = |name: &&'n str| {
+            let changed = change(self, name);
+            (*name, changed.page(), changed.page() == self.page())
+        };
+        names.iter().map(link).collect()
+    }
+
+    /// The page of a job, or of the jobs of a group; empty if there is none.
+    pub fn href(&self, row: &UsageRow) -> String {
+        let values = [&row.project, &row.user, &row.model, &row.kind, &row.node, &row.pool];
+        let given = |value: &Option<String>| value.clone().filter(|it| !it.is_empty());
+        if row.is_outside || row.is_rest {
+            return String::new();
+        }
+        if let Some(job) = given(&row.job) {
+            return format!("/jobs/{job}");
+        }
+        let group = PROPERTIES.iter().zip(values).find_map(|(it, value)| Some((it, given(value)?)));
+        group.map_or_else(String::new, |(property, value)| {
+            let joint = if self.only.is_empty() { "" } else { "," };
+            let only = format!("{}{joint}{property}={value}", self.only);
+            Choice { by: "job", only: &only, ..*self }.page()
+        })
     }
 }
 
@@ -150,30 +209,13 @@ fn busy_part(row: &UsageRow) -> Option<f64> {
         .map(|it| it / row.measured_gpu_hours)
 }
 
-fn compared(order: Order<'_>, one: &UsageRow, other: &UsageRow) -> std::cmp::Ordering {
-    let by = |figure: &dyn Fn(&UsageRow) -> Option<f64>| {
-        let value = |row: &UsageRow| figure(row).unwrap_or(-1.0);
-        order.of_two(&value(one), &value(other))
-    };
-    match order.by {
-        "name" => order.of_two(&name(one), &name(other)),
-        "hours" => by(&|row| Some(row.gpu_hours)),
-        "busy" => by(&|row| row.busy_gpu_hours),
-        "idle" => by(&UsageRow::idle_gpu_hours),
-        "part" => by(&busy_part),
-        "guaranteed" => by(&|row| row.guaranteed_gpu_hours),
-        "waited" => by(&|row| Some(row.waited_gpu_hours)),
-        _ => std::cmp::Ordering::Equal,
-    }
-}
-
-fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
+fn shown(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     let part = busy_part(row).map(|part| format!("{:.0} %", 100.0 * part));
     Row {
         name: name(row),
-        href: href(row),
+        href: choice.href(row),
         hours: figure(row.gpu_hours),
         busy: hours(busy),
         idle: hours(idle),
@@ -188,6 +230,8 @@ fn shown(row: &UsageRow, parts: [f64; 3]) -> Row {
 pub fn name(row: &UsageRow) -> String {
     match row.group("") {
         _ if row.is_rest => "others".to_owned(),
+        // Time before a job has GPUs has no job.
+        name if name.is_empty() && row.job.is_some() => "waiting jobs".to_owned(),
         name if name.is_empty() => "none".to_owned(),
         name => name,
     }

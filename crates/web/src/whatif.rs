@@ -4,18 +4,17 @@
 use askama::Template;
 use gpool_model::Policy;
 use gpool_wire::{
-    SimulateAsk, SimulatedCourse, SimulatedFigures, SimulatedPairs, SimulatedProject, Simulation,
+    SimulateAsk, SimulatedCourse, SimulatedFigures, SimulatedJob, SimulatedPairs, SimulatedProject,
+    Simulation,
 };
 
 use crate::frame::Frame;
+use crate::jobs::number_of;
+use crate::sort::{By, Column, Head, Order, keys};
 use crate::spec::quoted;
 use crate::text::span;
 use crate::written;
 
-/// The simulated times of the present queue.
-const AHEAD: [&str; 4] = ["2h", "8h", "24h", "48h"];
-/// The past times.
-const PAST: [&str; 4] = ["1d", "7d", "30d", "90d"];
 /// More changed jobs than this are not shown.
 const JOBS_MAX: usize = 25;
 
@@ -45,6 +44,11 @@ pub struct Supposed {
 }
 
 impl Supposed {
+    /// The simulated times of the present queue.
+    pub const AHEAD: [&'static str; 4] = ["2h", "8h", "24h", "48h"];
+    /// The past times.
+    pub const PAST: [&'static str; 4] = ["1d", "7d", "30d", "90d"];
+
     /// The changes as text, in the order of the form.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {
@@ -72,11 +76,11 @@ impl Supposed {
     #[must_use]
     pub fn ask(&self) -> SimulateAsk {
         let known = |all: [&'static str; 4], asked: &str| all.into_iter().find(|it| *it == asked);
-        let ahead = known(AHEAD, &self.ahead).unwrap_or(AHEAD[2]);
+        let ahead = known(Self::AHEAD, &self.ahead).unwrap_or(Self::AHEAD[2]);
         SimulateAsk {
             supposed: self.changes(),
             horizon: Some(ahead.to_owned().into()),
-            past: known(PAST, &self.past).map(|past| past.to_owned().into()),
+            past: known(Self::PAST, &self.past).map(|past| past.to_owned().into()),
         }
     }
 
@@ -98,6 +102,10 @@ pub struct WhatIf<'a> {
     pub frame: Frame<'a>,
     /// The form.
     pub supposed: &'a Supposed,
+    /// The address of the page without the order.
+    pub address: &'a str,
+    /// The order of the table of jobs.
+    pub order: Order<'a>,
     /// Models of GPUs.
     pub models: &'a [String],
     /// Projects.
@@ -158,6 +166,7 @@ struct Page<'a> {
     is_made: bool,
     command: String,
     courses: Vec<Course>,
+    heads: Vec<Head>,
     jobs: Vec<Moved>,
     n_hidden: u64,
     shares: Vec<(&'a str, [String; 3])>,
@@ -168,8 +177,10 @@ impl WhatIf<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let asked = self.supposed;
-        let ahead = if asked.ahead.is_empty() { AHEAD[2] } else { &asked.ahead };
+        let ahead = if asked.ahead.is_empty() { Supposed::AHEAD[2] } else { &asked.ahead };
         let jobs = self.made.map(|made| &made.jobs[..]).unwrap_or_default();
+        let mut jobs: Vec<&SimulatedJob> = jobs.iter().collect();
+        self.order.sort(&JOBS, &mut jobs, |job| *job);
         let n_touched = self.made.map_or(0, |made| made.n_touched);
         written(&Page {
             frame: self.frame,
@@ -179,24 +190,39 @@ impl WhatIf<'_> {
             nodes: choices(self.nodes.iter().map(String::as_str), &asked.drain),
             presets: choices(Policy::PRESETS, &asked.preset),
             preset: self.preset,
-            ahead: choices(AHEAD, ahead),
-            past: choices(PAST, &asked.past),
+            ahead: choices(Supposed::AHEAD, ahead),
+            past: choices(Supposed::PAST, &asked.past),
             refused: self.refused,
             is_made: self.made.is_some(),
             command: asked.command(),
             courses: self.made.map(courses).unwrap_or_default(),
-            jobs: jobs.iter().take(JOBS_MAX).map(moved).collect(),
+            heads: self.order.heads(&JOBS, self.address),
+            jobs: jobs.into_iter().take(JOBS_MAX).map(moved).collect(),
             n_hidden: n_touched.saturating_sub(JOBS_MAX as u64),
             shares: self.made.map(|made| shares(&made.projects)).unwrap_or_default(),
         })
     }
 }
 
+const JOBS: [Column<SimulatedJob>; 5] = [
+    Column("Job", "id", By::Number(|job| job.id.parse().unwrap_or(0.0))),
+    Column("Name", "name", By::Text(|job| job.name.clone())),
+    Column("User", "user", By::Text(|job| job.user.clone())),
+    Column("GPUs", "gpus", By::Number(|job| number_of(&job.gpus))),
+    Column("Effect", "effect", By::Text(|job| job.what.clone())),
+];
+
+/// The keys of orders that the table of jobs can have.
+#[must_use]
+pub fn whatif_orders() -> Vec<&'static str> {
+    keys(&JOBS)
+}
+
 fn choices<'s>(all: impl IntoIterator<Item = &'s str>, chosen: &str) -> Choices<'s> {
     all.into_iter().map(|it| (it, it == chosen)).collect()
 }
 
-fn moved(job: &gpool_wire::SimulatedJob) -> Moved {
+fn moved(job: &SimulatedJob) -> Moved {
     let what = match job.what.as_str() {
         "sooner" => "starts sooner",
         "later" => "starts later",
@@ -249,7 +275,13 @@ fn courses(made: &Simulation) -> Vec<Course> {
 fn course(it: &SimulatedCourse, title: String, lead: String) -> Course {
     let (before, after) = (&it.before, it.after.as_ref().unwrap_or(&it.before));
     let verdict = it.paired.as_ref().map(verdict).unwrap_or_default();
-    Course { title, lead, verdict, rows: rows(before, after), warnings: it.warnings.clone() }
+    Course {
+        title,
+        lead,
+        verdict,
+        rows: rows(before, after, it.n_jobs),
+        warnings: it.warnings.clone(),
+    }
 }
 
 /// The paired comparison in a sentence.
@@ -271,9 +303,10 @@ fn verdict(pairs: &SimulatedPairs) -> String {
     )
 }
 
-fn rows(before: &SimulatedFigures, after: &SimulatedFigures) -> Vec<Row> {
+fn rows(before: &SimulatedFigures, after: &SimulatedFigures, n_jobs: u64) -> Vec<Row> {
+    let none = if n_jobs == 0 { "no job" } else { "not within it" };
     let wait = |name, was: Option<f64>, is: Option<f64>| {
-        let text = |wait: Option<f64>| wait.map_or_else(|| "not within it".to_owned(), seconds);
+        let text = |wait: Option<f64>| wait.map_or_else(|| none.to_owned(), seconds);
         let by = was.zip(is).map(|(was, is)| is - was);
         let by = by.or(match (was, is) {
             (None, Some(_)) => Some(f64::NEG_INFINITY),
@@ -286,7 +319,9 @@ fn rows(before: &SimulatedFigures, after: &SimulatedFigures) -> Vec<Row> {
     let count = |name, was: u64, is: u64, is_bad: Option<bool>| {
         #[expect(clippy::cast_precision_loss, reason = "numbers of jobs")]
         let by = is as f64 - was as f64;
-        row(name, (was.to_string(), is.to_string()), Some(by), is_bad, |by| format!("{by:+.0}"))
+        row(name, (was.to_string(), is.to_string()), Some(by), is_bad, |by| {
+            format!("{by:+.0}").replace('-', "−")
+        })
     };
     let used = |part: Option<f64>| {
         part.map_or_else(|| "not known".to_owned(), |part| format!("{:.1} %", 100.0 * part))
@@ -301,7 +336,7 @@ fn rows(before: &SimulatedFigures, after: &SimulatedFigures) -> Vec<Row> {
             (used(before.utilization), used(after.utilization)),
             points,
             None,
-            |by| format!("{by:+.1} points"),
+            |by| format!("{by:+.1} points").replace('-', "−"),
         ),
         count("Preemptions", before.n_preempted, after.n_preempted, Some(true)),
         count("GPUs", before.n_gpus, after.n_gpus, None),

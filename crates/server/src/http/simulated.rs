@@ -58,8 +58,13 @@ pub(super) fn of_queue(
     };
     let mut warnings = Vec::new();
     let n_jobs = ids.len() as u64;
-    if n_jobs < FEW {
-        warnings.push(format!("Only {n_jobs} jobs wait: the figures of so few can be chance."));
+    match n_jobs {
+        0 => warnings.push("No job waits now.".to_owned()),
+        1 => warnings.push("Only one job waits: its figures can be chance.".to_owned()),
+        2..FEW => {
+            warnings.push(format!("Only {n_jobs} jobs wait: the figures of so few can be chance."));
+        }
+        _ => {}
     }
     if part.n_beyond > 0 {
         let n = part.n_beyond;

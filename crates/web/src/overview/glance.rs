@@ -11,7 +11,7 @@ use gpool_wire::{Gpu, Job, Time};
 
 use crate::cost::totals;
 use crate::jobs::{soon, surely};
-use crate::overview::Overview;
+use crate::overview::{Overview, is_reserved};
 use crate::text::{ago, figure, percent, span, state, until};
 
 /// More places than this are not named.
@@ -89,7 +89,8 @@ fn named(mut all: Vec<String>) -> String {
 
 fn free(gpus: &[Gpu]) -> Answer {
     let mut places = BTreeMap::<(&str, &str), usize>::new();
-    for gpu in gpus.iter().filter(|gpu| gpu.state == DeviceState::Free) {
+    let is_free = |gpu: &&Gpu| gpu.state == DeviceState::Free && !is_reserved(gpu);
+    for gpu in gpus.iter().filter(is_free) {
         *places.entry((&gpu.model_short, &gpu.node)).or_default() += 1;
     }
     let n: usize = places.values().sum();
@@ -204,7 +205,8 @@ fn cost(overview: &Overview<'_>) -> Answer {
     let priced = totals(&rows).into_iter().filter(|row| !row.cost.currency.is_empty());
     let priced: Vec<CostRow> = priced.collect();
     if priced.is_empty() {
-        return Answer::new(title, "soft", "no prices").about("/cost?range=month", "Cost");
+        let short = if rows.is_empty() { "nothing yet" } else { "no prices" };
+        return Answer::new(title, "soft", short).about("/cost?range=month", "Cost");
     }
     let money = |row: &CostRow| format!("{:.2} {}", row.cost.cost, row.cost.currency);
     let sums: Vec<String> = priced.iter().map(money).collect();
@@ -246,7 +248,7 @@ pub const FAILED_MAX: usize = 100;
 
 /// What does not work, or gets no new jobs.
 fn faults(overview: &Overview<'_>) -> Answer {
-    let Overview { gpus, status, nodes, .. } = *overview;
+    let Overview { gpus, status, nodes, .. } = overview;
     let mut all = Vec::new();
     let away = status.nodes.saturating_sub(status.nodes_connected);
     if away > 0 {
@@ -264,19 +266,41 @@ fn faults(overview: &Overview<'_>) -> Answer {
     let n_faults = all.len();
     let drained = nodes.iter().filter_map(|node| Some((node, node.drain.as_ref()?)));
     let drained = drained.map(|(node, drain)| format!("{} drained: {}", node.name, drain.reason));
-    let parts = nodes.iter().filter(|node| node.drain.is_none() && node.n_gpus_drained > 0);
-    let parts = parts.map(|node| {
-        let n = usize::try_from(node.n_gpus_drained).unwrap_or(usize::MAX);
-        format!("{} drained on {}", count(n, "GPU"), node.name)
-    });
-    all.extend(drained.chain(parts));
-    let n_drained = all.len() - n_faults;
-    let (style, short) = match (n_faults, n_drained) {
-        (0, 0) => ("free", "no GPU, no node".to_owned()),
-        (0, n) => ("idle", format!("{n} drained")),
-        (n, 0) => ("out", count(n, "fault")),
-        (n, drained) => ("out", format!("{}, {drained} drained", count(n, "fault"))),
+    all.extend(drained);
+    let is_drained = |gpu: &&Gpu| gpu.drain.is_some();
+    let is_closed = |gpu: &&Gpu| !gpu.allowed;
+    let n_whole = all.len() - n_faults;
+    for node in *nodes {
+        let own = || gpus.iter().filter(|gpu| gpu.node == node.name);
+        let n_drained = own().filter(is_drained).count();
+        if n_drained > 0 && node.drain.is_none() {
+            all.push(format!("{} drained on {}", count(n_drained, "GPU"), node.name));
+        }
+        let n_closed = own().filter(is_closed).count();
+        if n_closed > 0 {
+            all.push(format!("{} not allowed on {}", count(n_closed, "GPU"), node.name));
+        }
+    }
+    let n_drained = gpus.iter().filter(is_drained).count();
+    let n_closed = gpus.iter().filter(is_closed).count();
+    let mut short = Vec::new();
+    if n_faults > 0 {
+        short.push(count(n_faults, "fault"));
+    }
+    match (n_drained, n_whole) {
+        (0, 0) => {}
+        (0, n) => short.push(format!("{} drained", count(n, "node"))),
+        (n, _) => short.push(format!("{} drained", count(n, "GPU"))),
+    }
+    if n_closed > 0 {
+        short.push(format!("{} not allowed", count(n_closed, "GPU")));
+    }
+    let style = match (n_faults, short.is_empty()) {
+        (0, true) => "free",
+        (0, false) => "soft",
+        _ => "out",
     };
+    let short = if short.is_empty() { "no GPU, no node".to_owned() } else { short.join(", ") };
     Answer::new("Broken or drained", style, short).and(named(all))
 }
 

@@ -24,7 +24,7 @@ fn row(project: &str, gpu_hours: f64, busy: f64) -> UsageRow {
 
 fn page(rows: &[UsageRow], course: Option<&UsageHistory>, sort: &str) -> String {
     let (frame, order) = (Frame::default(), Order::of(sort));
-    UsagePage { frame, rows, course, by: "project", range: "24h", order }.page()
+    UsagePage { frame, rows, course, by: "project", only: "", range: "24h", order }.page()
 }
 
 #[test]
@@ -72,7 +72,10 @@ fn tables_of_sums_have_totals_an_order_in_the_address_and_rows_that_lead_to_jobs
     let rows = [row("nlp", 8.0, 2.0), row("a&b", 4.0, 4.0)];
     let sums = page(&rows, None, "");
     assert!(sums.contains("<th scope=\"row\">Total</th><td>12.00</td><td>6.00</td>"), "{sums}");
-    assert!(sums.contains("href=\"/queue?state=all&#38;project=a%26b\""), "{sums}");
+    assert!(
+        sums.contains("href=\"/usage?by=job&#38;range=24h&#38;only=project%3Da%26b\""),
+        "{sums}"
+    );
     assert!(sums.contains("href=\"/usage?by=project&#38;range=24h&#38;sort=-busy\""), "{sums}");
     let place = |page: &str, name: &str| page.find(&format!(">{name}</a></th>")).unwrap();
     assert!(place(&sums, "nlp") < place(&sums, "a&#38;b"));
@@ -92,6 +95,7 @@ fn tables_of_sums_have_totals_an_order_in_the_address_and_rows_that_lead_to_jobs
         rows: &rows,
         budgets: &[],
         by: "project",
+        only: "",
         range: CostPage::MONTH,
         since: "2026-11-01",
         order: Order::of("name"),
@@ -101,6 +105,16 @@ fn tables_of_sums_have_totals_an_order_in_the_address_and_rows_that_lead_to_jobs
     assert!(page.contains("Total</th><td>1.00</td><td>1.00 USD</td>"), "{page}");
     assert!(page.contains("gpool cost --by project --since 2026-11-01"), "{page}");
     assert!(page.find(">cv</a>") < page.find(">nlp</a>"), "{page}");
+}
+
+#[test]
+fn all_gpus_of_a_small_cluster_are_the_top_of_their_chart() {
+    let start = Time(Timestamp::new(1_800_000_000_000));
+    let full = points("nlp", [&[24.0], &[0.0], &[0.0]], &[None]);
+    let projects = vec![full.clone()];
+    let course = UsageHistory { start, step_s: 3600, cluster: full, projects };
+    let page = page(&[], Some(&course), "");
+    assert!(page.contains(">24 GPUs</text>") && page.contains(">12 GPUs</text>"), "{page}");
 }
 
 #[test]

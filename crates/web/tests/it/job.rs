@@ -2,7 +2,7 @@
 
 use gpool_model::job::JobState;
 use gpool_model::{Millis, NodeName};
-use gpool_web::{Frame, JobPage, csv};
+use gpool_web::{Frame, JobPage, Order, csv};
 use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
@@ -64,6 +64,8 @@ fn page_of(job: Job, history: &GpuHistory, events: &[JobEvent], over_time: &JobM
         history,
         over_time,
         elements: None,
+        address: "/jobs/7",
+        order: Order::default(),
         now: minute(5),
     };
     page.page()
@@ -211,6 +213,8 @@ fn a_part_of_a_gpu_has_its_own_use_and_not_that_of_the_device() {
         history: &history(),
         over_time: &over_time,
         elements: None,
+        address: "/jobs/7",
+        order: Order::default(),
         now: minute(5),
     };
     let page = page.page();
@@ -281,6 +285,8 @@ fn a_waiting_job_shows_who_has_the_gpus_and_what_would_help() {
         history: &GpuHistory::default(),
         over_time: &JobMetrics::default(),
         elements: None,
+        address: "/jobs/7",
+        order: Order::default(),
         now: minute(5),
     };
     let page = page.page();

@@ -7,6 +7,7 @@ mod gantt;
 mod job;
 mod overview;
 mod saved;
+mod sort;
 mod submit;
 mod whatif;
 

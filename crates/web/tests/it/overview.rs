@@ -1,7 +1,7 @@
 //! The first answers of the Overview.
 
 use gpool_model::job::JobState;
-use gpool_web::{Frame, Overview};
+use gpool_web::{Frame, Order, Overview};
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::{Cost, CostRow};
 use gpool_wire::usage::{GpuHistory, GpuPoints, UsageHistory, UsagePoints, UsageRow};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::minute;
 
-fn gpu(index: u32, state: &str, more: &serde_json::Value) -> Gpu {
+pub fn gpu(index: u32, state: &str, more: &serde_json::Value) -> Gpu {
     let mut gpu = json!({
         "node": "lab1", "index": index, "uuid": format!("GPU-{index}"), "model": "NVIDIA H100",
         "model_short": "H100-80G", "state": state, "memory_total": 80_u64 << 30, "pci_bus": "",
@@ -20,7 +20,7 @@ fn gpu(index: u32, state: &str, more: &serde_json::Value) -> Gpu {
     serde_json::from_value(gpu).unwrap()
 }
 
-fn status(n_connected: u64) -> Status {
+pub fn status(n_connected: u64) -> Status {
     let status = json!({
         "version": "1", "pid": 1, "user": "root", "socket": "", "state_dir": "", "term": 1,
         "revision": 1, "started_at": minute(0), "uptime_s": 60, "jobs": {"pending": 2},
@@ -50,6 +50,7 @@ fn page(gpus: &[Gpu], waiting: &[Job], history: &GpuHistory, status: &Status) ->
         course: &UsageHistory::default(),
         history,
         range: "24h",
+        order: Order::default(),
         now: minute(60),
     };
     overview.page()
@@ -113,6 +114,7 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     assert_eq!(answer(&page, "Held idle"), "Held idle 2 GPUsjob 7 of bo for 48 min");
     let broken = "Broken or drained 2 faults1 of 2 nodes not connected; lab1:3 XID &#60;79&#62;";
     assert_eq!(answer(&page, "Broken or drained"), broken);
+    assert!(page.contains("<li class=\"out\"><b>1</b> unhealthy</li>"), "{page}");
     assert!(page.contains("in use outside gpool</span> by py of eve"), "{page}");
     assert!(
         page.contains("waits 40 min") && page.contains("in 10 min, 90 % sure within 30 min"),
@@ -122,6 +124,33 @@ fn a_busy_cluster_is_answered_at_a_glance() {
     let eta = certain.eta.map(|eta| Eta { p90: eta.p50, ..eta });
     let page = self::page(&gpus, &[Job { eta, ..waits("7", 20, None) }], &NOTHING, &status(2));
     assert!(page.contains(">now</time>"), "{page}");
+}
+
+#[test]
+fn gpus_that_get_no_jobs_are_counted_by_their_states() {
+    let active = json!([{
+        "name": "r1", "for": "user", "beneficiary": "ana", "active": true, "from": minute(0),
+        "until": null,
+    }]);
+    let drain = json!({"drain": {
+        "by": null, "at_deadline": "let_finish", "who": "root", "reason": "fan", "since": minute(0),
+    }});
+    let gpus = [
+        gpu(0, "free", &json!({})),
+        gpu(1, "free", &json!({"reservations": active})),
+        gpu(2, "not_allowed", &json!({"allowed": false})),
+        gpu(3, "not_allowed", &json!({"allowed": false})),
+        gpu(4, "drained", &drain),
+    ];
+    let page = page(&gpus, &[], &NOTHING, &status(2));
+    for tile in ["1</b> free", "1</b> reserved", "2</b> not allowed", "1</b> drained"] {
+        assert!(page.contains(&format!("<b>{tile}")), "{tile}: {page}");
+    }
+    assert!(!page.contains("unhealthy") && !page.contains("out of order"), "{page}");
+    assert_eq!(answer(&page, "Free"), "Free 1 GPU1 H100-80G on lab1");
+    let closed = answer(&page, "Broken or drained");
+    assert!(closed.starts_with("Broken or drained 1 GPU drained, 2 GPUs not allowed"), "{closed}");
+    assert!(page.contains("reserved</span> r1 for user ana"), "{page}");
 }
 
 #[test]
@@ -261,6 +290,7 @@ fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
         course: &course,
         history: &NOTHING,
         range: "1h",
+        order: Order::default(),
         now: minute(60),
     };
     let page = overview.page();

@@ -1,6 +1,6 @@
 //! The page that simulates changes.
 
-use gpool_web::{Frame, Supposed, WhatIf};
+use gpool_web::{Frame, Order, Supposed, WhatIf};
 use gpool_wire::{SimulatedCourse, SimulatedFigures, SimulatedPairs, Simulation};
 
 use crate::minute;
@@ -24,6 +24,8 @@ fn page(made: Option<&Simulation>, refused: &[String]) -> String {
     let page = WhatIf {
         frame: Frame::default(),
         supposed: &supposed(),
+        address: "/whatif",
+        order: Order::default(),
         models: &["H100-80G".to_owned()],
         projects: &["red".to_owned()],
         nodes: &[],
@@ -98,8 +100,8 @@ fn figures_are_compared_and_better_or_worse() {
     };
     row("Wait, median", "10 min", "1 min", "free", "−9 min");
     row("Wait, 90th percentile", "not within it", "1 h", "free", "");
-    row("Jobs that do not start", "3", "0", "free", "-3");
-    row("GPUs in use", "90.5 %", "50.0 %", "soft", "-40.5 points");
+    row("Jobs that do not start", "3", "0", "free", "−3");
+    row("GPUs in use", "90.5 %", "50.0 %", "soft", "−40.5 points");
     row("Preemptions", "0", "2", "out", "+2");
     assert!(page.contains("Present queue, next 8 h"), "{page}");
     let verdict = "Job by job, jobs wait 9 min less on average (95 % confidence interval −10 min \

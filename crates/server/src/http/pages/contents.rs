@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::StatusCode;
 use gpool_model::{Millis, Timestamp};
 use gpool_web::{
-    Admin, CostPage, Docs, Filters, Nodes, Order, Overview, PROPERTIES, Projects, Queue, RANGES,
-    Reservations, Route, STATES, UsagePage, Wall, is_sort_key,
+    Admin, CostPage, Docs, Filters, Nodes, Overview, PROPERTIES, Projects, Queue, RANGES,
+    Reservations, Route, STATES, UsagePage, Wall, admin_orders, cost_orders, gpu_orders,
+    job_orders, project_orders, reservation_orders, usage_orders,
 };
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
@@ -57,7 +58,7 @@ impl Pages {
         let nodes: Arc<List<Node>> = self.ask(asks, "/api/v1/nodes").await?;
         // An hour while the server is new.
         let usual = RANGES[usize::from(status.body.uptime_s >= 7200)];
-        let (range, hours) = range(&visit.query).unwrap_or(usual);
+        let (range, hours) = range(&visit.query, usual)?;
         let course = self.course(visit, hours).await?;
         let since = first(&course.body, before(now(), hours));
         let history = self.history(visit, since, now()).await?;
@@ -77,6 +78,7 @@ impl Pages {
             waiting: &waiting.items,
             history: &history.body,
             range,
+            order: visit.query.order(&gpu_orders())?,
             now: now(),
         };
         Ok(html(StatusCode::OK, overview.page()))
@@ -124,13 +126,14 @@ impl Pages {
 
     pub(super) async fn queue(&self, visit: &Visit<'_>) -> Page {
         let query = &visit.query;
-        let state = STATES.into_iter().find(|(value, _)| *value == query.get("state"));
+        let state = Some(query.get("state")).filter(|it| !it.is_empty());
+        query.order(&job_orders())?;
         let filters = Filters {
-            state: state.unwrap_or(STATES[0]).0.to_owned(),
+            state: state.unwrap_or(STATES[0].0).to_owned(),
             user: query.get("user").to_owned(),
             project: query.get("project").to_owned(),
             name: query.get("name").to_owned(),
-            sort: Some(query.get("sort")).filter(|it| is_known_order(it)).unwrap_or("").to_owned(),
+            sort: query.get("sort").to_owned(),
         };
         // An order of the user is that of all jobs, and not of one page.
         let limit = if filters.sort.is_empty() { JOBS } else { SORTED };
@@ -174,7 +177,8 @@ impl Pages {
     pub(super) async fn projects(&self, visit: &Visit<'_>) -> Page {
         let quota: Arc<Document<QuotaOverview>> = self.ask(&visit.asks, "/api/v1/quota").await?;
         let frame = visit.frame("/projects");
-        let page = Projects { frame, quota: &quota.body, now: now() };
+        let order = visit.query.order(&project_orders())?;
+        let page = Projects { frame, quota: &quota.body, order, now: now() };
         Ok(html(StatusCode::OK, page.page()))
     }
 
@@ -182,54 +186,59 @@ impl Pages {
         let nodes: Arc<List<Node>> = self.ask(&visit.asks, "/api/v1/nodes").await?;
         let gpus: Arc<List<Gpu>> = self.ask(&visit.asks, "/api/v1/gpus").await?;
         let frame = visit.frame("/nodes");
-        let page = Nodes { frame, nodes: &nodes.items, gpus: &gpus.items, now: now() };
+        let order = visit.query.order(&gpu_orders())?;
+        let page = Nodes { frame, nodes: &nodes.items, gpus: &gpus.items, order, now: now() };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn usage(&self, visit: &Visit<'_>) -> Page {
-        let (range, hours) = range(&visit.query).unwrap_or(RANGES[2]);
-        let asked = visit.query.get("by");
-        let by = PROPERTIES.into_iter().find(|it| *it == asked).unwrap_or(PROPERTIES[0]);
-        let since = before(now(), hours);
-        let path = format!("/api/v1/usage?by={by}&since={}", minute(since));
-        let usage: Arc<List<UsageRow>> = self.ask_slow(&visit.asks, &path).await?;
-        let course = match by == PROPERTIES[0] {
+        let (query, only) = (&visit.query, visit.query.get("only"));
+        let (range, hours) = range(query, RANGES[2])?;
+        let by = query.choice("by", &PROPERTIES, PROPERTIES[0])?;
+        let order = query.order(&usage_orders(by))?;
+        let since = minute(before(now(), hours)).to_string();
+        let asked = written(&[("by", by), ("since", &since), ("only", only), ("limit", JOBS)]);
+        let usage: Arc<List<UsageRow>> =
+            self.ask_slow(&visit.asks, &format!("/api/v1/usage?{asked}")).await?;
+        let course = match by == PROPERTIES[0] && only.is_empty() {
             true => Some(self.course(visit, hours).await?),
             false => None,
         };
         let (rows, course) = (&usage.items[..], course.as_ref().map(|it| &it.body));
-        let (frame, order) = (visit.frame("/usage"), Order::of(visit.query.get("sort")));
-        let page = UsagePage { frame, rows, course, by, range, order };
+        let frame = visit.frame("/usage");
+        let page = UsagePage { frame, rows, course, by, only, range, order };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn cost(&self, visit: &Visit<'_>) -> Page {
-        let asked = visit.query.get("by");
-        let all = CostPage::PROPERTIES;
-        let by = all.into_iter().find(|it| *it == asked).unwrap_or(all[0]);
-        let (range, since, text) = match range(&visit.query) {
-            _ if visit.query.get("range") == CostPage::MONTH => {
+        let (query, only) = (&visit.query, visit.query.get("only"));
+        let by = query.choice("by", &PROPERTIES, PROPERTIES[0])?;
+        let order = query.order(&cost_orders())?;
+        let range = query.choice("range", &CostPage::RANGES, RANGES[2].0)?;
+        let hours = RANGES.into_iter().find(|(known, _)| *known == range).map(|(_, hours)| hours);
+        let (since, text) = match hours {
+            Some(hours) => (minute(before(now(), hours)), range.to_owned()),
+            None => {
                 let since = now().month_start();
-                (CostPage::MONTH, since, since.to_string().chars().take(10).collect())
-            }
-            found => {
-                let (range, hours) = found.unwrap_or(RANGES[2]);
-                (range, minute(before(now(), hours)), range.to_owned())
+                (since, since.to_string().chars().take(10).collect())
             }
         };
-        let path = format!("/api/v1/cost?by={by}&since={since}&limit={JOBS}");
-        let rows: Arc<List<CostRow>> = self.ask_slow(&visit.asks, &path).await?;
+        let from = since.to_string();
+        let asked = written(&[("by", by), ("since", &from), ("only", only), ("limit", JOBS)]);
+        let rows: Arc<List<CostRow>> =
+            self.ask_slow(&visit.asks, &format!("/api/v1/cost?{asked}")).await?;
         let budgets: Arc<List<BudgetRow>> = self.ask(&visit.asks, "/api/v1/budgets").await?;
         let (rows, budgets) = (&rows.items[..], &budgets.items[..]);
-        let (frame, order) = (visit.frame("/cost"), Order::of(visit.query.get("sort")));
-        let page = CostPage { frame, rows, budgets, by, range, since: &text, order };
+        let frame = visit.frame("/cost");
+        let page = CostPage { frame, rows, budgets, by, only, range, since: &text, order };
         Ok(html(StatusCode::OK, page.page()))
     }
 
     pub(super) async fn reservations(&self, visit: &Visit<'_>) -> Page {
         let all: Arc<List<Reservation>> = self.ask(&visit.asks, "/api/v1/reservations").await?;
         let frame = visit.frame("/reservations");
-        let page = Reservations { frame, reservations: &all.items, now: now() };
+        let order = visit.query.order(&reservation_orders())?;
+        let page = Reservations { frame, reservations: &all.items, order, now: now() };
         Ok(html(StatusCode::OK, page.page()))
     }
 
@@ -248,7 +257,8 @@ impl Pages {
             limits.extend(limit.map(|it: Arc<Document<UserLimits>>| it.body.clone()));
         }
         let (status, policy, limits) = (&status.body, &policy.body, &limits[..]);
-        let page = Admin { frame: visit.frame("/admin"), status, policy, limits };
+        let order = visit.query.order(&admin_orders())?;
+        let page = Admin { frame: visit.frame("/admin"), status, policy, limits, order };
         Ok(html(StatusCode::OK, page.page()))
     }
 
@@ -292,9 +302,13 @@ fn routes(document: &str) -> Vec<Route> {
     paths.flat_map(methods).collect()
 }
 
-/// The range of a page with its hours, if the query has one.
-fn range(query: &Query) -> Option<(&'static str, u32)> {
-    RANGES.into_iter().find(|(known, _)| *known == query.get("range"))
+/// The range of a page with its hours.
+fn range(
+    query: &Query,
+    usual: (&'static str, u32),
+) -> Result<(&'static str, u32), Box<gpool_wire::Problem>> {
+    let range = query.choice("range", &RANGES.map(|(name, _)| name), usual.0)?;
+    Ok(RANGES.into_iter().find(|(known, _)| *known == range).unwrap_or(usual))
 }
 
 /// The list of the jobs that failed in the last day.
@@ -320,11 +334,6 @@ fn first(course: &UsageHistory, since: Time) -> Time {
     let passed = u64::try_from(recorded).unwrap_or(0).saturating_mul(course.step_s);
     let at = course.start.0.after(Millis::new(passed.saturating_mul(1000)));
     Time(at).max(since)
-}
-
-/// Whether a table of jobs can have an order.
-fn is_known_order(text: &str) -> bool {
-    is_sort_key(Order::of(text).by)
 }
 
 fn before(now: Time, hours: u32) -> Time {

@@ -7,7 +7,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::http::{Request, Response, StatusCode};
 use gpool_model::JobId;
 use gpool_model::job::JobState;
-use gpool_web::{JobPage, csv};
+use gpool_web::{JobPage, csv, job_page_orders};
 use gpool_wire::job_metrics::JobMetrics;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams};
 use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, Why, catalogue};
@@ -34,9 +34,8 @@ fn job_id(text: &str) -> Result<JobId, Box<Problem>> {
     text.parse().map_err(no_job)
 }
 
-fn stream(visit: &Visit<'_>) -> &'static str {
-    let asked = visit.query.get("stream");
-    STREAMS.into_iter().find(|it| *it == asked).unwrap_or(STREAMS[0])
+fn stream(visit: &Visit<'_>) -> Result<&'static str, Box<Problem>> {
+    visit.query.choice("stream", &STREAMS, STREAMS[0])
 }
 
 impl Pages {
@@ -46,7 +45,7 @@ impl Pages {
         let report: Arc<Document<Report>> = self.ask(asks, &format!("{path}/report")).await?;
         let job = &report.body.job;
         let events: Arc<List<JobEvent>> = self.ask(asks, &format!("{path}/events")).await?;
-        let (stream, elements) = (stream(visit), self.elements(visit, job, &path).await?);
+        let (stream, elements) = (stream(visit)?, self.elements(visit, job, &path).await?);
         let target = format!("{path}/logs?stream={stream}&tail={LINES}");
         let output = match elements.is_some() {
             true => Ok(Vec::new()),
@@ -79,6 +78,8 @@ impl Pages {
             history: &history.body,
             over_time: &over_time.body,
             elements: elements.as_ref().map(|(list, next)| (&list.items[..], *next)),
+            address: &visit.query.address(&format!("/jobs/{id}")),
+            order: visit.query.order(&job_page_orders())?,
             now: now(),
         };
         Ok(html(StatusCode::OK, page.page()))
@@ -119,8 +120,10 @@ impl Pages {
         if job.array.is_none() {
             return Ok(None);
         }
-        let from: u32 = visit.query.get("from").parse().unwrap_or(0);
-        let target = format!("{path}/elements?from={from}&limit={ELEMENTS}");
+        // The API refuses what is not an index.
+        let from = Some(visit.query.get("from")).filter(|it| !it.is_empty()).unwrap_or("0");
+        let limit = ELEMENTS.to_string();
+        let target = format!("{path}/elements?{}", written(&[("from", from), ("limit", &limit)]));
         let list: Arc<List<Job>> = self.ask(&visit.asks, &target).await?;
         let last = list.items.last().and_then(|job| job.element.as_ref());
         let is_full = list.items.len() >= ELEMENTS as usize;
@@ -130,7 +133,7 @@ impl Pages {
 
     /// The output of a job as a file.
     pub(super) async fn output(&self, visit: &Visit<'_>, id: &str) -> Page {
-        let (id, stream) = (job_id(id)?, stream(visit));
+        let (id, stream) = (job_id(id)?, stream(visit)?);
         let target = format!("/api/v1/jobs/{id}/logs?stream={stream}");
         let request = Request::get(target).body(Body::empty());
         let mut response = self.call(&visit.asks, request).await?;

@@ -104,6 +104,38 @@ struct Place<'h> {
     from: IpAddr,
 }
 
+/// The parameters of each page, by the first part of its path.
+const PARAMETERS: [(&str, &[&str]); 13] = [
+    ("", &["range", "sort"]),
+    ("queue", &["state", "user", "project", "name", "sort", "cursor"]),
+    ("jobs", &["stream", "from", "sort"]),
+    ("projects", &["sort"]),
+    ("nodes", &["sort"]),
+    ("usage", &["by", "range", "only", "sort"]),
+    ("cost", &["by", "range", "only", "sort"]),
+    (
+        "whatif",
+        &[
+            "nodes",
+            "gpus",
+            "model",
+            "preset",
+            "project",
+            "guaranteed",
+            "drain",
+            "more",
+            "ahead",
+            "past",
+            "sort",
+        ],
+    ),
+    ("reservations", &["sort"]),
+    ("admin", &["sort"]),
+    ("docs", &[]),
+    ("submit", &[]),
+    ("events", &["job"]),
+];
+
 /// A page; `Err` says why the API refused.
 type Page = Result<Response<Body>, Box<Problem>>;
 
@@ -168,7 +200,8 @@ impl Pages {
                     None => match self.visit(place, &head.headers).await {
                         Some(mut visit) => {
                             visit.query = Query::of(head.uri.query().unwrap_or_default());
-                            self.show(&path, &visit).await
+                            let page = self.show(&path, &visit).await;
+                            Ok(page.unwrap_or_else(|why| refused(visit.frame(""), &why)))
                         }
                         None => Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, "")),
                     },
@@ -180,7 +213,8 @@ impl Pages {
                 Ok(message(StatusCode::METHOD_NOT_ALLOWED, "Not possible here", text, ""))
             }
         };
-        with_headers(page.unwrap_or_else(|why| refused(&why)), path.starts_with("/assets/"))
+        let page = page.unwrap_or_else(|why| refused(Frame::default(), &why));
+        with_headers(page, path.starts_with("/assets/"))
     }
 
     /// The page of a path that needs no user; `None` for other paths.
@@ -201,6 +235,10 @@ impl Pages {
     /// The page of a path for its user.
     async fn show(&self, path: &str, visit: &Visit<'_>) -> Page {
         let parts = path.split('/').skip(1).collect::<Vec<_>>();
+        if let Some((_, names)) = PARAMETERS.iter().find(|(known, _)| Some(known) == parts.first())
+        {
+            visit.query.only(names)?;
+        }
         match parts[..] {
             [""] => self.overview(visit).await,
             ["queue"] => self.queue(visit).await,
@@ -236,7 +274,7 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 /// A refusal of the API as a page.
-fn refused(problem: &Problem) -> Response<Body> {
+fn refused(frame: Frame<'_>, problem: &Problem) -> Response<Body> {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",
@@ -244,7 +282,6 @@ fn refused(problem: &Problem) -> Response<Body> {
         _ => "Not possible",
     };
     let lines: Vec<String> = problem.why.iter().chain(&problem.tries).cloned().collect();
-    let frame = Frame::default();
     let page = Message { frame, title, text: &problem.detail, lines: &lines, command: "" };
     answer::html(status, page.page())
 }

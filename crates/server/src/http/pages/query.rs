@@ -1,5 +1,8 @@
 //! The parameters of a page, from its query or from a form.
 
+use gpool_web::Order;
+use gpool_wire::{Problem, catalogue, json};
+
 /// Names with their values, in order.
 #[derive(Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -14,6 +17,58 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// Refuses names that the page does not have: a misspelled filter would show everything.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Box<Problem>> {
+        let unknown = self.0.iter().find(|(name, _)| !known.contains(&name.as_str()));
+        let Some((name, _)) = unknown else { return Ok(()) };
+        let detail = format!("this page has no parameter {:?}", short(name));
+        let problem = Problem::new(catalogue::UNKNOWN_FIELD, detail);
+        Err(Box::new(match known {
+            [] => problem.try_this("remove what follows the question mark in the address"),
+            known => advised(problem, name, known),
+        }))
+    }
+
+    /// The value of a name, one of these; the usual one without a value.
+    pub(super) fn choice<'k>(
+        &self,
+        name: &str,
+        known: &[&'k str],
+        usual: &'k str,
+    ) -> Result<&'k str, Box<Problem>> {
+        let value = self.get(name);
+        match known.iter().find(|it| **it == value) {
+            Some(found) => Ok(found),
+            None if value.is_empty() => Ok(usual),
+            None => {
+                let detail = format!("{name}: {:?} is not a value of this page", short(value));
+                let problem = Problem::new(catalogue::INVALID, detail);
+                Err(Box::new(advised(problem, value, known)))
+            }
+        }
+    }
+
+    /// The order of the page's tables, by a column with one of these keys.
+    pub(super) fn order(&self, keys: &[&str]) -> Result<Order<'_>, Box<Problem>> {
+        let order = Order::of(self.get("sort"));
+        if order.by.is_empty() || keys.contains(&order.by) {
+            return Ok(order);
+        }
+        let detail = format!("sort: {:?} is not a column of this page", short(order.by));
+        let problem = advised(Problem::new(catalogue::INVALID, detail), order.by, keys);
+        Err(Box::new(problem.try_this("a minus before it sorts the largest first")))
+    }
+
+    /// The address with these parameters, without the order.
+    pub(super) fn address(&self, path: &str) -> String {
+        let pairs = self.0.iter().filter(|(name, _)| name != "sort");
+        let pairs: Vec<_> = pairs.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        match written(&pairs) {
+            query if query.is_empty() => path.to_owned(),
+            query => format!("{path}?{query}"),
+        }
+    }
+
     /// All values of a name.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(known, _)| known == name);
@@ -26,4 +81,18 @@ pub(super) fn written(pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
     query.finish()
+}
+
+/// The start of a text from an address.
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+/// A problem with the values that are valid, and the one that was probably meant.
+fn advised(problem: Problem, found: &str, known: &[&str]) -> Problem {
+    let problem = problem.because(format!("valid are {}", known.join(", ")));
+    match json::nearest(found, known.iter().copied()) {
+        Some(near) => problem.try_this(format!("did you mean {near:?}?")),
+        None => problem,
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use gpool_web::{Supposed, WhatIf};
+use gpool_web::{Supposed, WhatIf, whatif_orders};
 use gpool_wire::{Document, Gpu, List, Node, PolicyInfo, Project, Simulation};
 
 use super::act::lines;
@@ -17,6 +17,8 @@ impl Pages {
     pub(super) async fn whatif(&self, visit: &Visit<'_>) -> Page {
         let asks = &visit.asks;
         let field = |name: &str| visit.query.get(name).trim().to_owned();
+        visit.query.choice("ahead", &Supposed::AHEAD, "")?;
+        visit.query.choice("past", &Supposed::PAST, "")?;
         let supposed = Supposed {
             nodes: field("nodes"),
             gpus: field("gpus"),
@@ -51,6 +53,8 @@ impl Pages {
         let page = WhatIf {
             frame: visit.frame("/whatif"),
             supposed: &supposed,
+            address: &visit.query.address("/whatif"),
+            order: visit.query.order(&whatif_orders())?,
             models: &models,
             projects: &projects,
             nodes: &nodes,
