@@ -38,6 +38,7 @@ pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use super::cluster::devices_of;
 pub use super::guard::Rates;
 pub use super::reservations::{target_word, targets_of};
+pub use super::usage_history::without_gaps;
 pub use crate::access::{Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
 pub use crate::audit::{Audit, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted};

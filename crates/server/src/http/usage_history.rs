@@ -66,8 +66,11 @@ pub(crate) async fn get(
 }
 
 /// A project without GPUs is not recorded: it has zero wherever the cluster has a value.
-fn without_gaps(mut project: UsagePoints, cluster: &UsagePoints) -> UsagePoints {
-    let UsagePoints { allocated, busy, waiting, .. } = &mut project;
+#[must_use]
+pub fn without_gaps(mut project: UsagePoints, cluster: &UsagePoints) -> UsagePoints {
+    let UsagePoints { allocated, busy, waiting, guaranteed, .. } = &mut project;
+    // Zero is recorded beside the other figures: the project has no guarantee, or all GPUs.
+    guaranteed.iter_mut().for_each(|it| *it = it.filter(|gpus| *gpus > 0.0));
     for values in [allocated, busy, waiting] {
         for (value, known) in zip(values, &cluster.allocated) {
             *value = value.or(known.map(|_| 0.0));

@@ -3,11 +3,13 @@
 use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
+use gpool_server::http::testing::without_gaps;
 use gpool_server::usage::course::{SERIES, member};
 use gpool_server::usage::grid::Grid;
 use gpool_server::usage::minutes::{Collected, Held, Look, Minutes, Seen, Waiting};
 use gpool_server::usage::tenure::{Tenure, within};
 use gpool_server::usage::{UsageHistory, nodes, this_minute};
+use gpool_wire::usage::UsagePoints;
 use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 
 const START: u32 = 29_000_000;
@@ -99,6 +101,20 @@ fn guarantees_are_those_of_projects_only() {
     assert_eq!(of(&[Dimension::Project]), projects);
     assert_eq!(of(&[]), [row("", 60_000, 210_000)]);
     assert_eq!(of(&[Dimension::Project, Dimension::User]), [row("vision ana", 60_000, 0)]);
+}
+
+#[test]
+fn a_project_without_a_guarantee_has_none_over_time() {
+    let points = |allocated, guaranteed| UsagePoints {
+        allocated: vec![allocated; 2],
+        guaranteed,
+        ..UsagePoints::default()
+    };
+    let cluster = points(Some(8.0), vec![Some(8.0); 2]);
+    // The first minute was recorded without a guarantee, or with one of all GPUs.
+    let project = without_gaps(points(None, vec![Some(0.0), Some(4.0)]), &cluster);
+    assert_eq!(project.guaranteed, [None, Some(4.0)]);
+    assert_eq!(project.allocated, [Some(0.0); 2]);
 }
 
 #[test]
