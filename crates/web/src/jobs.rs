@@ -8,7 +8,7 @@ use crate::sort::{By, Column, Head, Order, keys};
 use crate::text::{ago, places, roughly, span, until};
 
 /// Most rows of a sorted table.
-const SHOWN_MAX: usize = 100;
+pub const SHOWN_MAX: usize = 100;
 
 /// A row of the table.
 #[derive(Debug, Clone)]

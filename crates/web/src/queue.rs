@@ -5,7 +5,7 @@ use gpool_wire::{Job, Time};
 
 use crate::frame::Frame;
 use crate::gantt::Gantt;
-use crate::jobs::Table;
+use crate::jobs::{SHOWN_MAX, Table};
 use crate::sort::Order;
 use crate::written;
 
@@ -65,6 +65,8 @@ struct Page<'a> {
     table: Table,
     n_jobs: Option<u64>,
     next: Option<&'a str>,
+    /// Which jobs are sorted and shown, if not all.
+    part: String,
     plan: Option<Gantt>,
 }
 
@@ -84,8 +86,25 @@ impl Queue<'_> {
             table,
             n_jobs: self.n_jobs,
             next: self.next,
+            part: self.part(),
             plan,
         })
+    }
+
+    fn part(&self) -> String {
+        let n = self.jobs.len();
+        if self.filters.sort.is_empty() || (n <= SHOWN_MAX && self.next.is_none()) {
+            return String::new();
+        }
+        let shown = match n > SHOWN_MAX {
+            true => format!("The first {SHOWN_MAX} of {n} sorted jobs are shown."),
+            false => format!("{n} jobs are sorted."),
+        };
+        let rest = match self.next {
+            Some(_) => " The other jobs are not in this order: filter, so that fewer match.",
+            None => "",
+        };
+        shown + rest
     }
 }
 

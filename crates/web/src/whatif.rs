@@ -296,7 +296,7 @@ fn verdict(pairs: &SimulatedPairs) -> String {
         format!(" (95 % confidence interval {} to {})", signed(low), signed(high))
     });
     format!(
-        "Job by job, {mean}{}: {} start sooner, {} later, {unchanged} at the same time.",
+        "Job by job, {mean}{}: {} start over a minute sooner, {} later, {unchanged} neither.",
         interval.unwrap_or_default(),
         pairs.n_sooner,
         pairs.n_later

@@ -128,6 +128,19 @@ def changes_arrive(browser):
     visitor.close("changes")
 
 
+def headings_sort(browser):
+    """Also on a phone, where jobs are cards."""
+    for mode, settings in MODES.items():
+        visitor = Visitor(browser, java_script_enabled=False, **settings)
+        page = visitor.open("/queue")
+        page.get_by_role("link", name="GPUs", exact=True).click()
+        assert page.url.endswith("sort=-gpus"), page.url
+        page = visitor.open("/nodes")
+        page.get_by_role("link", name="Use", exact=True).first.click()
+        assert page.url.endswith("/nodes?sort=-use"), page.url
+        visitor.close(mode)
+
+
 def hostile_texts(browser, job):
     visitor = Visitor(browser)
     page = visitor.open(f"/jobs/{job}")
@@ -281,6 +294,7 @@ def main():
         each_page_in_each_mode(browser, [running, array, hostile])
         without_javascript(browser, running)
         changes_arrive(browser)
+        headings_sort(browser)
         hostile_texts(browser, hostile)
         changes_are_simulated(browser)
         actions_ask_first(browser)

@@ -1,11 +1,12 @@
 //! Tables that their headings sort.
 
 use gpool_web::{
-    Admin, CostPage, Frame, Nodes, Order, PROPERTIES, Projects, Reservations, UsagePage,
-    admin_orders, cost_orders, gpu_orders, project_orders, reservation_orders, usage_orders,
+    Admin, CostPage, Filters, Frame, Nodes, Order, PROPERTIES, Projects, Queue, Reservations,
+    UsagePage, admin_orders, cost_orders, gpu_orders, project_orders, reservation_orders,
+    usage_orders,
 };
 use gpool_wire::usage::UsageRow;
-use gpool_wire::{Node, PolicyInfo, QuotaOverview, Reservation, UserLimits};
+use gpool_wire::{Job, Node, PolicyInfo, QuotaOverview, Reservation, UserLimits};
 use serde_json::json;
 
 use crate::minute;
@@ -121,6 +122,25 @@ fn reservations_are_sorted() {
     let found = Reservations { frame, reservations: &all, order, now: minute(1) }.page();
     assert_eq!(rows(&found), ["r2", "r1", "r2", "r1"], "in the chart and in the list");
     has_heads(&found, "/reservations?", &reservation_orders(), "ascending");
+}
+
+#[test]
+fn a_queue_that_is_sorted_in_part_says_so() {
+    let jobs: Vec<Job> =
+        (1..=101_u32).map(|id| Job { id: id.to_string(), ..Job::default() }).collect();
+    let page = |jobs: &[Job], sort: &str, next: Option<&str>| {
+        let filters = Filters { sort: sort.to_owned(), ..Filters::default() };
+        let (frame, filters, address) = (Frame::default(), &filters, "/queue");
+        let now = minute(1);
+        Queue { frame, filters, jobs, n_jobs: None, next, address, plan: None, now }.page()
+    };
+    let all = page(&jobs, "-id", None);
+    assert_eq!(all.matches("<th scope=\"row\">").count(), 100);
+    assert!(all.contains("The first 100 of 101 sorted jobs are shown."), "{all}");
+    assert!(all.contains("/jobs/101\"") && !all.contains("not in this order"), "{all}");
+    assert!(page(&jobs, "-id", Some("cursor=x")).contains("are not in this order: filter"));
+    assert!(!page(&jobs[..9], "-id", None).contains("sorted"));
+    assert!(!page(&jobs, "", Some("cursor=x")).contains("sorted jobs"));
 }
 
 #[test]

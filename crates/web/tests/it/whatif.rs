@@ -105,7 +105,7 @@ fn figures_are_compared_and_better_or_worse() {
     row("Preemptions", "0", "2", "out", "+2");
     assert!(page.contains("Present queue, next 8 h"), "{page}");
     let verdict = "Job by job, jobs wait 9 min less on average (95 % confidence interval −10 min \
-                   to −8 min): 20 start sooner, 1 later, 9 at the same time.";
+                   to −8 min): 20 start over a minute sooner, 1 later, 9 neither.";
     assert!(page.contains(verdict), "{page}");
     assert!(page.contains("Only &#60;few&#62; jobs."), "{page}");
     let command = "gpool simulate --if &#39;add 2 nodes x 4 H100-80G&#39;";
