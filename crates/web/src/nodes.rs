@@ -1,12 +1,12 @@
 //! Nodes: their GPUs, health, drain state and enforcement.
 
 use askama::Template;
+use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Time};
 
 use crate::frame::Frame;
-use crate::overview::{Device, device};
 use crate::sort::{By, Column, Head, Order, keys};
-use crate::text::{gib, state};
+use crate::text::{gib, percent, span, state, style, until};
 use crate::written;
 
 /// The contents of the page of nodes.
@@ -22,6 +22,28 @@ pub struct Nodes<'a> {
     pub order: Order<'a>,
     /// The time of the answers.
     pub now: Time,
+}
+
+/// Whether a reservation keeps a free device for some jobs.
+pub(crate) fn is_reserved(gpu: &Gpu) -> bool {
+    gpu.state == DeviceState::Free && gpu.reservations.iter().any(|it| it.active)
+}
+
+/// A device in a table.
+pub(crate) struct Device {
+    pub name: String,
+    pub model: String,
+    pub style: &'static str,
+    pub state: String,
+    pub utilization: Option<u32>,
+    pub memory: String,
+    /// Power and temperature.
+    pub power: String,
+    pub jobs: Vec<(String, String)>,
+    /// Problems, and limits of enforcement.
+    pub note: String,
+    /// Why a device that is still in use gets no more jobs.
+    pub drained: String,
 }
 
 /// The table of devices.
@@ -116,5 +138,67 @@ impl Nodes<'_> {
             }),
             gpus: Gpus::new(own, usize::MAX, self.now, (self.order, "/nodes")),
         }
+    }
+}
+
+fn device(gpu: &Gpu, now: Time) -> Device {
+    let mut jobs: Vec<(String, String)> =
+        gpu.shares.iter().map(|share| (share.job.clone(), share.user.clone())).collect();
+    if jobs.is_empty()
+        && let Some(job) = &gpu.job
+    {
+        jobs.push((job.clone(), gpu.user.clone().unwrap_or_default()));
+    }
+    let idle = gpu.idle.iter().map(|idle| until(now, idle.since)).max();
+    let state = match idle.filter(|_| gpu.state == DeviceState::HeldIdle) {
+        Some(seconds) => format!("held idle for {}", span(seconds)),
+        None if is_reserved(gpu) => "reserved".to_owned(),
+        None => state(gpu.state).to_owned(),
+    };
+    let reserved = gpu.reservations.iter().filter(|it| it.active).map(|it| {
+        let whom = it.beneficiary.as_ref().map(|name| format!("for {} {name}", it.whom));
+        format!("{} {}", it.name, whom.unwrap_or_else(|| "for maintenance".to_owned()))
+    });
+    let memory = match gpu.memory_used {
+        Some(used) => format!("{} of {}", gib(used), gib(gpu.memory_total)),
+        None => gib(gpu.memory_total),
+    };
+    let power = gpu.power_w.map(|watts| format!("{watts:.0} W"));
+    let temperature = gpu.temperature_c.map(|celsius| format!("{celsius} °C"));
+    let health = gpu.health_why.clone();
+    let is_new = |error: &String| health.as_ref().is_none_or(|why| !why.contains(error));
+    let errors: Vec<String> = gpu.detail.errors.in_words().into_iter().filter(is_new).collect();
+    let outside = gpu.unmanaged.iter().map(|it| {
+        let name = it.name.as_deref().unwrap_or("a process");
+        let user = it.user.as_deref().map(|user| format!(" of {user}")).unwrap_or_default();
+        format!("by {name}{user}")
+    });
+    let drain = gpu.drain.as_ref().map(|drain| drain.reason.clone());
+    let (drained, drain) = match gpu.state {
+        DeviceState::Drained => (None, drain),
+        _ => (drain, None),
+    };
+    // The state says it of a device that is not in use.
+    let is_closed = !gpu.allowed && gpu.state != DeviceState::NotAllowed;
+    let closed = is_closed.then(|| "not allowed for new jobs".to_owned());
+    Device {
+        name: format!("{}:{}", gpu.node, gpu.index),
+        model: gpu.model_short.clone(),
+        style: if is_reserved(gpu) { "soft" } else { style(gpu.state) },
+        state,
+        utilization: gpu.utilization.map(percent),
+        memory,
+        power: power.into_iter().chain(temperature).collect::<Vec<_>>().join(", "),
+        jobs,
+        drained: drained.unwrap_or_default(),
+        note: health
+            .into_iter()
+            .chain(errors)
+            .chain(outside)
+            .chain(closed)
+            .chain(drain)
+            .chain(reserved)
+            .collect::<Vec<_>>()
+            .join("; "),
     }
 }

@@ -11,7 +11,8 @@ use gpool_wire::{Gpu, Job, Time};
 
 use crate::cost::totals;
 use crate::jobs::{soon, surely};
-use crate::overview::{Overview, is_reserved};
+use crate::nodes::is_reserved;
+use crate::overview::Overview;
 use crate::text::{ago, figure, percent, span, state, until};
 
 /// More places than this are not named.

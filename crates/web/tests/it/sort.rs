@@ -50,7 +50,9 @@ fn gpus_of_nodes_are_sorted_by_their_use() {
 #[test]
 fn projects_and_loans_are_sorted_without_their_departments() {
     let row = |name: &str, depth: u32, held: f64| {
-        let lent = json!([{"project": name, "gpus": held, "when_asked": true, "until": null, "basis": null}]);
+        let lent = json!([{
+            "project": name, "gpus": held, "when_asked": true, "until": null, "basis": null,
+        }]);
         json!({
             "project": name, "parent": null, "depth": depth, "department": depth == 0,
             "guaranteed": 4, "limit": null, "share": held, "held": held, "in_quota": 0.0,

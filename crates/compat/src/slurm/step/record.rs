@@ -1,5 +1,5 @@
-//! The record of an ended step: a line in a file of the run's folder, which the shepherd of the task
-//! reads when the task ends.
+//! The record of an ended step: a line in a file of the run's folder. The shepherd of the task
+//! reads it when the task ends.
 
 use std::fs::File;
 use std::io::{self, Write as _};
