@@ -113,6 +113,15 @@ impl Machine for Host<'_> {
         }
     }
 
+    fn is_granted(&mut self) -> bool {
+        let Some(ledger) = &self.ledger else { return true };
+        let Ok(processes) = ledger.processes() else { return true };
+        ledger.shares().iter().enumerate().all(|(ix, share)| {
+            let used = processes.iter().filter_map(|process| process.used.get(ix));
+            used.fold(0u64, |sum, used| sum.saturating_add(*used)) <= share.granted
+        })
+    }
+
     fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
         // From now on calls that the checkpoint interrupted can begin new work.
         if let Some(ledger) = &self.ledger {

@@ -63,6 +63,11 @@ pub trait Machine {
     /// If the memory is short on a device. A test that could not be made is no error.
     fn try_room(&mut self, devices: &[(String, u64)]) -> Result<(), CallError>;
 
+    /// Whether the agent has granted the task all memory that its processes count. Other tasks may
+    /// use their grants at any time, so free memory alone is no room. Without a ledger there are no
+    /// grants, and a damaged one permits the restore.
+    fn is_granted(&mut self) -> bool;
+
     /// Copies it back, each device's memory to the other device of its pair. Without pairs, the
     /// devices stay the same.
     ///

@@ -16,6 +16,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Attempts to lock a process that will be killed.
 const LAST_LOCKS: u32 = 3;
 
+/// Why a restore waits although its devices have room.
+const LENT: &str = "other jobs may still use the free GPU memory that it needs";
+
 /// A resume that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotResumed {
@@ -88,6 +91,7 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<L
                     let needs = needs(plan, &look, &there);
                     machine.try_room(&needs).err().map(|it| it.to_string())
                 });
+                let short = short.or_else(|| (!machine.is_granted()).then(|| LENT.to_owned()));
                 match short {
                     Some(why) => why,
                     None => return Ok(look),

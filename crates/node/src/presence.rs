@@ -52,15 +52,27 @@ impl Presence {
     }
 }
 
+/// The tasks on a device for which memory is reserved, and those that get none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// Whether memory is reserved for a task that is being restored.
+    pub is_frozen: bool,
+    /// By tenant, whether it is away, or comes back and has no room yet.
+    withheld: Vec<bool>,
+}
+
 /// Reserves the memory of tasks that are being restored, one after the other, where there is room
-/// for all of it; returns whether any has room. Of one without room only the request counts: the
-/// other tasks keep theirs.
-pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> bool {
+/// for all of it. Of one without room only the request counts: the other tasks keep theirs.
+pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserved {
     let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
     let used = present.map(|(tenant, _)| tenant.used);
     let mut used = used.fold(Bytes::ZERO, Bytes::saturating_add);
     let mut is_frozen = false;
-    for (tenant, _) in tenants.iter_mut().filter(|(_, presence)| presence.comes_back()) {
+    let mut withheld: Vec<bool> = tenants.iter().map(|(_, presence)| presence.is_away()).collect();
+    for ((tenant, presence), withheld) in tenants.iter_mut().zip(&mut withheld) {
+        if !presence.comes_back() {
+            continue;
+        }
         let with_it = used.saturating_add(tenant.used);
         if with_it <= usable {
             // It comes back as a whole or not at all.
@@ -69,15 +81,22 @@ pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> bool {
             (used, is_frozen) = (with_it, true);
         } else {
             tenant.used = tenant.used.min(tenant.request);
+            *withheld = true;
         }
     }
-    is_frozen
+    Reserved { is_frozen, withheld }
 }
 
-/// Keeps each task from growing while another one is being restored.
-pub fn freeze<'t>(plan: &mut [Decision], tenants: impl Iterator<Item = &'t Tenant>) {
-    for (decision, tenant) in plan.iter_mut().zip(tenants) {
-        decision.grant.bytes = decision.grant.bytes.min(tenant.used);
+impl Reserved {
+    /// Keeps each task from growing while another one is being restored, and grants nothing to a
+    /// task that is not on the device: a restore begins once all memory of the task is granted.
+    pub fn apply<'t>(&self, plan: &mut [Decision], tenants: impl Iterator<Item = &'t Tenant>) {
+        for (decision, tenant) in plan.iter_mut().zip(tenants).filter(|_| self.is_frozen) {
+            decision.grant.bytes = decision.grant.bytes.min(tenant.used);
+        }
+        for (decision, _) in plan.iter_mut().zip(&self.withheld).filter(|(_, it)| **it) {
+            decision.grant.bytes = Bytes::ZERO;
+        }
     }
 }
 

@@ -81,11 +81,9 @@ pub(crate) fn divide(
 ) -> (Vec<Decision>, bool) {
     let mut present: Vec<(&mut Tenant, Presence)> =
         tenants.iter_mut().map(|(tenant, presence)| (tenant, *presence)).collect();
-    let is_frozen = presence::reserve(memory, &mut present);
+    let reserved = presence::reserve(memory, &mut present);
     let alone: Vec<Tenant> = tenants.iter().map(|(tenant, _)| *tenant).collect();
     let mut plan = loans::decide(memory, DEADLINE, &alone, now);
-    if is_frozen {
-        presence::freeze(&mut plan, alone.iter());
-    }
-    (plan, is_frozen)
+    reserved.apply(&mut plan, alone.iter());
+    (plan, reserved.is_frozen)
 }

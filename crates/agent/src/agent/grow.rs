@@ -41,6 +41,8 @@ pub(super) enum Message {
     At(TaskId, Presence),
     /// The server has paused a task.
     Settled(TaskId),
+    /// The task waits for room to be restored.
+    Waits(TaskId),
     /// The task could not be paused, for this reason.
     Stays(TaskId, String),
     /// The task has to leave its devices, because another one needs room there.
@@ -180,6 +182,7 @@ impl Keeper {
                     Ok(Message::End(task)) => self.forget(task),
                     Ok(Message::At(task, presence)) => self.note(task, presence),
                     Ok(Message::Settled(task)) => self.settled(task),
+                    Ok(Message::Waits(task)) => self.waits(task),
                     Ok(Message::Stays(task, why)) => self.stays(task, why),
                     Ok(Message::Depart(task, beneficiary)) => self.depart(task, beneficiary),
                     Ok(Message::Stay(task)) => self.stay(task),

@@ -10,7 +10,7 @@ use gpool_model::device::Loan;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
-use gpool_node::presence::{Presence, freeze, reserve};
+use gpool_node::presence::{Presence, reserve};
 use gpool_sys::clock;
 
 use super::grow::{Keeper, Kept};
@@ -96,7 +96,7 @@ impl Keeper {
                 .iter_mut()
                 .map(|seat| (&mut seat.tenant, self.tasks[&seat.task].presence))
                 .collect();
-            let is_frozen = reserve(usable, &mut present);
+            let reserved = reserve(usable, &mut present);
             let mut tenants: Vec<Tenant> = seats.iter().map(|seat| seat.tenant).collect();
             let held = self.held_on(device);
             // After the seats, so that the plan for it is passed over.
@@ -104,9 +104,7 @@ impl Keeper {
             let now = Timestamp::new(clock::boot_ms());
             let memory = usable.saturating_add(held);
             let mut plan = decide(memory, self.deadline, &tenants, now);
-            if is_frozen {
-                freeze(&mut plan, tenants.iter());
-            }
+            reserved.apply(&mut plan, tenants.iter());
             let mut is_lower = false;
             for (seat, decision) in seats.iter().zip(&plan) {
                 if decision.grant.bytes < seat.granted {
@@ -119,7 +117,7 @@ impl Keeper {
             if is_lower {
                 continue;
             }
-            return self.apply(device, &seats, &plan, asked).filter(|_| !is_frozen);
+            return self.apply(device, &seats, &plan, asked).filter(|_| !reserved.is_frozen);
         }
         None
     }

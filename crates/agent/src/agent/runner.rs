@@ -279,7 +279,7 @@ impl Runner {
                 self.note_place(task, &devices, &devices);
                 self.halted(task, generation, Halting::NotMoved { why, devices });
             }
-            FromShepherd::Waits { why } => self.parts.shares.stalled(task, Some(why)),
+            FromShepherd::Waits { why } => self.parts.shares.waits(task, why),
             FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
             FromShepherd::Returned => self.parts.shares.at(task, Presence::Here),

@@ -87,6 +87,12 @@ impl Shares {
         self.say(Message::Stays(task, why));
     }
 
+    /// Notes that a task which should run waits for room, and why.
+    pub(super) fn waits(&self, task: TaskId, why: String) {
+        self.stalled(task, Some(why));
+        self.say(Message::Waits(task));
+    }
+
     /// Notes why a task that should run is still paused; `None` if it is not.
     pub(super) fn stalled(&self, task: TaskId, why: Option<String>) {
         let stalled = &mut self.seen.facts().stalled;

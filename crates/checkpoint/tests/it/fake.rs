@@ -44,6 +44,8 @@ pub struct Fake {
     pub room_after: u32,
     /// Test allocations that fail.
     pub tight: u32,
+    /// Looks until the agent has granted the memory.
+    pub granted_after: u32,
     /// The device of each process, unless it is the first.
     pub at: BTreeMap<u32, String>,
     /// Processes that the driver restores on the old device, whatever the pairs are.
@@ -81,6 +83,7 @@ impl Fake {
             late: None,
             room_after: 0,
             tight: 0,
+            granted_after: 0,
             at: BTreeMap::new(),
             stays: BTreeSet::new(),
             moves: None,
@@ -192,6 +195,12 @@ impl Machine for Fake {
         }
         self.tight -= 1;
         Err(CallError::Driver { symbol: "cuMemAlloc_v2".to_owned(), code: 2 })
+    }
+
+    fn is_granted(&mut self) -> bool {
+        let is_granted = self.granted_after == 0;
+        self.granted_after = self.granted_after.saturating_sub(1);
+        is_granted
     }
 
     fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {

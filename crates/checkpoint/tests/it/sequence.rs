@@ -154,6 +154,17 @@ fn a_restore_waits_for_room_and_for_strangers() {
 }
 
 #[test]
+fn a_restore_waits_until_the_agent_has_granted_its_memory() {
+    let mut fake = Fake::new(&[7]);
+    let held = paused(&mut fake);
+    fake.granted_after = 9;
+    resume(&mut fake, &plan(Aim::Resume, held)).unwrap();
+    assert!(fake.calls.iter().any(|call| call.contains("other jobs may still use the free")));
+    assert_eq!(fake.granted_after, 0, "nothing was restored before");
+    assert!(is_as_before(&fake));
+}
+
+#[test]
 fn a_restore_waits_until_a_test_allocation_succeeds() {
     let mut fake = Fake::new(&[7]);
     let held = paused(&mut fake);

@@ -66,7 +66,7 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
         all.extend(returning.iter().map(|used| task(2, 2, *used).1));
         let presences = [Presence::Here, Presence::Resuming, Presence::Returning];
         let mut tenants: Vec<_> = all.iter_mut().zip(presences).collect();
-        let is_frozen = reserve(Bytes::from_gib(8), &mut tenants);
+        let is_frozen = reserve(Bytes::from_gib(8), &mut tenants).is_frozen;
         let requests = all[1..].iter().map(|it| it.request.get() >> 30).collect::<Vec<_>>();
         (is_frozen, requests)
     };

@@ -316,7 +316,7 @@ impl Machine {
         sent.or_else(|| Some(claim.seats.slots.get(place)?.device.clone()))
     }
 
-    /// Whether the memory of a task that should be on its devices again has room there.
+    /// Whether the memory of a task that comes back has room, which no other task may use.
     pub(crate) fn can_restore(&self, task: TaskId) -> bool {
         let claim = &self.claims[&task];
         let devices = claim.comes_to.clone().unwrap_or_else(|| claim.seats.devices());
@@ -329,7 +329,8 @@ impl Machine {
             });
             let used = others.map(|(.., memory)| memory.used);
             let used = used.fold(own.used, Bytes::saturating_add);
-            claim.is_restoring || all.is_some_and(|device| used <= device.memory)
+            claim.is_restoring
+                || (own.used <= own.granted && all.is_some_and(|it| used <= it.memory))
         })
     }
 

@@ -15,6 +15,7 @@ use crate::sim::{Sim, picked};
 impl Sim {
     /// An agent tells a shepherd something, now or once it connects.
     pub(crate) fn tell(&mut self, m: usize, task: TaskId, told: Told) {
+        self.note(|| format!("    tell {task} {told:?}"));
         let is_lost = matches!(
             (self.bug, &told),
             (Some(Bug::DetachLost), Told::Detach)
@@ -121,6 +122,7 @@ impl Sim {
     /// The agent that a shepherd is connected to hears from it.
     pub(crate) fn answer(&mut self, m: usize, task: TaskId, answer: Input) {
         if self.is_connected(m, task) {
+            self.note(|| format!("    {answer:?}"));
             self.agent_input(m, answer);
         }
     }

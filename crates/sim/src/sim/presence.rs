@@ -71,6 +71,7 @@ impl Sim {
         if is_off && is_paused {
             self.note_presence(m, task, Presence::Paused);
         }
+        self.say_waits(m, task);
     }
 
     /// A shepherd reads that its task should be paused or go on.
@@ -202,13 +203,22 @@ impl Sim {
         let claim = machine.claims.get_mut(&task).expect("its shepherd acts");
         let is_off = claim.paused_at.is_some() || claim.comes_to.is_some();
         if is_off && (!has_room || claim.by_node || claim.is_paused()) {
-            return;
+            return self.say_waits(m, task);
         }
         if is_off && !claim.is_restoring && !claim.memory.is_empty() {
             claim.is_restoring = true;
             return;
         }
         self.come_back(m, task);
+    }
+
+    /// A shepherd tells its agent that the restore of its task waits for room.
+    fn say_waits(&mut self, m: usize, task: TaskId) {
+        let claim = &self.machines[m].claims[&task];
+        let waits = claim.comes_back() && !claim.is_restoring;
+        if waits && matches!(self.presence(m, task), Presence::Here | Presence::Paused) {
+            self.note_presence(m, task, Presence::Resuming);
+        }
     }
 
     fn come_back(&mut self, m: usize, task: TaskId) {
