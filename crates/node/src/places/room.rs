@@ -32,14 +32,16 @@ impl Places {
         slots.any(|slot| matches!(slot.part, SlotPart::Share { .. }))
     }
 
-    /// Whether the devices that are booked for a running task have room for its new parts. The
-    /// server may give it the room of another share before that one has shrunk here. Guests do not
-    /// count: they leave.
+    /// Whether the devices that are booked for a task have room for its new parts. The server may
+    /// give it the room of another share before that one has shrunk here. Guests do not count: they
+    /// leave. But a task that comes grows only beside those that are there, and one that leaves its
+    /// devices not before it has left.
     pub fn may_grow(&self, task: TaskId, terms: &Terms) -> bool {
         let is_present = |placed: &Placed| {
             matches!(placed.state, State::Coming | State::Attaching | State::Running)
         };
-        let Some(own) = self.tasks.get(&task).filter(|it| is_present(it)) else { return true };
+        let is_on_them = |it: &&Placed| is_present(it) || it.state == State::Leaving;
+        let Some(own) = self.tasks.get(&task).filter(is_on_them) else { return true };
         let parts = own.seats.booked.iter().zip(own.seats.slots.iter().zip(&terms.parts));
         parts.into_iter().all(|(booked, (slot, part))| {
             let Some(device) = self.devices.iter().find(|it| it.uuid == *booked) else {
@@ -51,7 +53,23 @@ impl Places {
             let size = |part: SlotPart| part.memory_of(device.memory);
             let taken =
                 here.map(|(_, slot)| size(slot.part)).fold(size(*part), Bytes::saturating_add);
-            size(*part) <= size(slot.part) || taken <= device.memory
+            let has_room = match own.state {
+                State::Leaving => false,
+                State::Coming | State::Attaching if !self.has_room_beside(slot, *part) => false,
+                _ => taken <= device.memory,
+            };
+            size(*part) <= size(slot.part) || has_room
+        })
+    }
+
+    /// Whether a slot can get another size beside the tasks that are on its device, those included
+    /// that leave it.
+    fn has_room_beside(&self, slot: &Slot, part: SlotPart) -> bool {
+        let device = self.devices.iter().find(|it| it.uuid == slot.device);
+        device.is_none_or(|device| {
+            let [own, new] = [slot.part, part].map(|part| part.memory_of(device.memory));
+            let others = self.used_on(device, true).saturating_sub(own);
+            others.saturating_add(new) <= device.memory
         })
     }
 

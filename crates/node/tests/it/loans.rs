@@ -50,6 +50,14 @@ fn a_task_alone_grows_to_its_limit() {
     assert_eq!(grants(&[wishes(alone, 65, 0)]), [(20, Some(Answer::No))]);
 }
 
+/// A guest that grew leaves the device: what both requested together is more than the device has.
+#[test]
+fn memory_that_is_about_to_be_free_is_not_granted_before() {
+    let guest = Tenant { is_leaving: true, ..tenant(60, 80, 58) };
+    let host = wishes(tenant(40, 40, 20), 40, 0);
+    assert_eq!(grants(&[guest, host]), [(58, None), (22, Some(Answer::Wait))]);
+}
+
 #[test]
 fn unused_guarantees_are_lent_and_come_back() {
     let idle = tenant(40, 40, 10);

@@ -81,3 +81,27 @@ fn a_share_grows_once_another_one_has_shrunk_for_it() {
         assert_eq!(changed, [false, true, true], "{how:?}");
     }
 }
+
+/// The larger size counts on the device that it still uses, beside the task that it leaves for.
+#[test]
+fn a_guest_that_leaves_grows_once_it_has_left() {
+    let mut node = Machine::new(2);
+    node.run(1, vec![share(0, 20, 80)]);
+    node.start();
+    node.run(2, vec![share(0, 20, 80)]);
+    node.start();
+    assert_eq!(node.places(), [(1, vec![0]), (2, vec![1])]);
+    node.run(3, vec![share(1, 80, 80)]);
+    assert_eq!(node.leaving, [task(2)]);
+    let change = Input::Order(Order::Change {
+        term: Term(1),
+        task: task(2),
+        generation: Generation(2),
+        terms: Terms { limit: None, parts: vec![share(0, 60, 80).part] },
+    });
+    let is_changed =
+        |actions: &[Action]| actions.iter().any(|it| matches!(it, Action::Change { .. }));
+    assert!(!is_changed(&node.converge.clone().step(change.clone())));
+    node.settle();
+    assert!(is_changed(&node.converge.clone().step(change)), "it has left");
+}
