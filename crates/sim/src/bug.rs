@@ -177,6 +177,8 @@ bugs! {
     ReturnCancelsPause;
     /// A paused task resumes on the devices that it left, not on those that it was sent to.
     ResumedOnOldDevices;
+    /// A pause that fails is reported as done.
+    PauseFailureHidden;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -198,7 +200,7 @@ impl Bug {
 
     /// Whether it matters only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
-        self >= Self::ResizeForgotten && self <= Self::ResumedOnOldDevices
+        self >= Self::ResizeForgotten && self <= Self::PauseFailureHidden
     }
 
     /// Whether plans are made wrong for a job.

@@ -45,12 +45,13 @@ pub fn totals(totals: &Totals) {
         totals.guests, totals.moves, totals.pauses, totals.moves_failed, totals.loans, totals.calls
     );
     println!(
-        "sizes changed {}; paused for loans {}; idle {}; orders to pause that failed {}; resumed \
-         {}, of these elsewhere {}",
+        "sizes changed {}; paused for loans {}; idle {}; orders to pause that failed {}, that met \
+         a task away {}; resumed {}, of these elsewhere {}",
         totals.resizes,
         totals.vacated,
         totals.of(Kind::Idle),
         totals.pauses_refused,
+        totals.pauses_away,
         totals.resumes,
         totals.remaps
     );

@@ -124,8 +124,10 @@ pub struct Totals {
     pub moves: u64,
     /// Tasks that were paused.
     pub pauses: u64,
-    /// Orders to pause a task that failed, or found it away from its devices.
+    /// Orders to pause a task that failed.
     pub pauses_refused: u64,
+    /// Those that found the task away from its devices.
+    pub pauses_away: u64,
     /// Tasks that were paused for their loans.
     pub vacated: u64,
     /// Paused tasks that went on.
@@ -174,6 +176,7 @@ impl Totals {
             (&mut self.moves, other.moves),
             (&mut self.pauses, other.pauses),
             (&mut self.pauses_refused, other.pauses_refused),
+            (&mut self.pauses_away, other.pauses_away),
             (&mut self.vacated, other.vacated),
             (&mut self.resumes, other.resumes),
             (&mut self.remaps, other.remaps),

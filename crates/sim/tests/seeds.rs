@@ -82,6 +82,19 @@ fn shares_that_change_their_size_and_tasks_that_are_paused_keep_every_promise() 
 }
 
 #[test]
+fn idle_jobs_that_are_released_and_pauses_that_fail_keep_every_promise() {
+    let totals = Mutex::new(Totals::default());
+    on_all_cores(60, |at| {
+        let swarm = Swarm::of(Swarm::IDLE + at, None);
+        let outcome = run(&swarm, None, false);
+        assert_eq!(outcome.broken, None, "{swarm}");
+        totals.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome.totals);
+    });
+    let totals = totals.into_inner().unwrap();
+    assert!(totals.pauses_refused > 5 && totals.pauses_away > 0, "{totals:?}");
+}
+
+#[test]
 fn a_seed_does_the_same_each_time_and_so_does_what_is_recorded_of_it() {
     for seed in [3, 17, 40] {
         let swarm = Swarm::of(seed, Some(400));

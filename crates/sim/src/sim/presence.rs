@@ -121,7 +121,7 @@ impl Sim {
         let is_away = claim.by_node || claim.is_detached || claim.comes_to.is_some();
         if runs_on && is_away {
             claim.halted = Some((generation, was_paused));
-            self.totals.pauses_refused += 1;
+            self.totals.pauses_away += 1;
             return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
         }
         if fails && claim.is_restoring {
@@ -133,7 +133,9 @@ impl Sim {
         if fails && claim.paused_at.is_none() {
             self.totals.pauses_refused += 1;
             self.note_presence(m, task, Presence::Here);
-            return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
+            let is_hidden = self.bug == Some(Bug::PauseFailureHidden);
+            let halting = if is_hidden { Halting::Paused } else { not_paused };
+            return self.answer(m, task, Input::Halted { task, generation, halting });
         }
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         claim.halted = Some((generation, true));
