@@ -176,8 +176,8 @@ pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
     let needed = sum(entitled.iter().copied());
     let (bytes, keep) = match memory.checked_sub(needed) {
         Some(free) => (lend(free, tenants, entitled), vec![None; tenants.len()]),
-        // More is promised than there is, and nothing is lent: the driver decides, unless some of it
-        // is about to be free.
+        // More is promised than there is, and nothing is lent: the driver decides, unless some
+        // memory is about to be free.
         None if tenants.iter().all(|it| it.loan().is_zero() && !it.is_leaving) => {
             let bytes = tenants.iter().map(|tenant| tenant.used.max(tenant.request));
             (bytes.collect(), vec![None; tenants.len()])

@@ -292,17 +292,15 @@ impl Cluster {
     /// Runs cycles until nothing is left to decide, like the state machine in one step; returns the
     /// last plan.
     pub fn cycles(&mut self) -> Plan {
-        const ROUNDS_MAX: usize = 8;
         let (mut plan, mut n_rounds) = (self.cycle(), 1);
-        while n_rounds < ROUNDS_MAX && !plan.decisions.is_empty() && !self.workspace.is_settled() {
-            n_rounds += usize::from(!self.workspace.is_cut());
+        while n_rounds < 8 && !plan.decisions.is_empty() && !self.workspace.is_settled() {
+            n_rounds += usize::from(!self.is_cut());
             plan = self.cycle();
         }
         plan
     }
 
     /// Whether the last plan ended at a resume, before the rest of the queue.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.workspace.is_cut()
     }

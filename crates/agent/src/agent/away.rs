@@ -42,8 +42,8 @@ impl Keeper {
         self.settle_all();
     }
 
-    /// Notes that a task waits to be restored. A report of its pause may have come after the order to
-    /// resume it, and a new agent does not know of that order.
+    /// Notes that a task waits to be restored. A report of its pause may have come after the order
+    /// to resume it, and a new agent does not know of that order.
     pub(super) fn waits(&mut self, task: TaskId) {
         let presence = self.tasks.get(&task).map(|kept| kept.presence);
         if matches!(presence, Some(Presence::Here | Presence::Paused)) {

@@ -327,8 +327,7 @@ impl Machine {
                 let is_there = self.claims[other].is_on_devices() || restoring(other);
                 *other != task && slot.device == *device && is_there
             });
-            let used = others.map(|(.., memory)| memory.used);
-            let used = used.fold(own.used, Bytes::saturating_add);
+            let used = others.fold(own.used, |sum, (.., it)| sum.saturating_add(it.used));
             claim.is_restoring
                 || (own.used <= own.granted && all.is_some_and(|it| used <= it.memory))
         })
