@@ -98,9 +98,7 @@ impl DeviceChange {
                     allowed.insert(device.uuid.clone());
                 }
             }
-            Self::Break => {
-                device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() };
-            }
+            Self::Break => device.health = DeviceHealth::Unhealthy { why: "Xid 79".to_owned() },
             Self::Intrude => device.unmanaged.push(DeviceProcess {
                 pid: 4711,
                 user: None,
@@ -289,8 +287,7 @@ impl Cluster {
         gpool_sched::plan(&snapshot, self.world.policy(), &mut self.workspace)
     }
 
-    /// Runs cycles until nothing is left to decide, like the state machine in one step; returns the
-    /// last plan.
+    /// Runs cycles until nothing is left to decide; returns the last plan.
     pub fn cycles(&mut self) -> Plan {
         let (mut plan, mut n_rounds) = (self.cycle(), 1);
         while n_rounds < 8 && !plan.decisions.is_empty() && !self.workspace.is_settled() {
@@ -301,6 +298,7 @@ impl Cluster {
     }
 
     /// Whether the last plan ended at a resume, before the rest of the queue.
+    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.workspace.is_cut()
     }
