@@ -417,11 +417,10 @@ impl Cluster {
             self.put(job);
             return;
         }
-        let started_at = match &job.phase {
-            Phase::Starting { since, .. } => Some(*since),
-            Phase::Running { started_at, .. } | Phase::Paused { started_at, .. } => {
-                Some(*started_at)
-            }
+        let started_at = match job.phase {
+            Phase::Starting { since: at, .. }
+            | Phase::Running { started_at: at, .. }
+            | Phase::Paused { started_at: at, .. } => Some(at),
             _ => None,
         };
         self.add_wait(&mut job);
