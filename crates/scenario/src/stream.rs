@@ -433,7 +433,7 @@ impl Cluster {
             usage: Usage::default(),
             allocations: job.phase.allocations().to_vec(),
             resized: 0,
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         }));
         let id = job.id;
         let dependents: Vec<JobId> = self.world.dependents(id).collect();

@@ -97,7 +97,7 @@ fn cancelled(of: &Job, array: &ArrayState, id: JobId) -> Job {
         usage: gpool_model::job::Usage::default(),
         allocations: Vec::new(),
         resized: 0,
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     };
     Job { id, note: None, array: None, phase: Phase::Ended(Box::new(end)), ..of.clone() }
 }

@@ -165,6 +165,6 @@ pub(crate) fn end(now: Timestamp, started_at: Timestamp, stopped: bool) -> TaskI
         cause: None,
         stopped,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     })
 }

@@ -211,7 +211,7 @@ fn end(job: &mut Job) {
         usage: Usage::default(),
         allocations: vec![],
         resized: 0,
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }));
 }
 

@@ -116,7 +116,7 @@ impl Job {
         self.exit_code = exit.map(ExitStatus::shell_code);
         self.signal = exit.and_then(signal_of);
         self.usage = ended.map(|end| Usage::from(end.usage));
-        let steps = ended.filter(|_| !shown.private).map(|end| &*end.steps).unwrap_or_default();
+        let steps = ended.filter(|_| !shown.private).map(|end| &**end.steps).unwrap_or_default();
         self.steps = steps.iter().map(JobStep::from).collect();
         let (cause, text) = cause(spec, job);
         (self.cause, self.cause_text) = (cause, text.filter(|_| !shown.private));

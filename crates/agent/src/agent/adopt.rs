@@ -88,7 +88,7 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
         cause: Some(cause),
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     };
     // A later agent then reports the same end. If the disk is full, it finds the end out again.
     let _ = found.ended(&end);

@@ -173,6 +173,6 @@ pub(super) fn not_started(cause: EndCause) -> TaskEnd {
         cause: Some(cause),
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }

@@ -166,7 +166,7 @@ fn not_started(why: String) -> TaskEnd {
         cause: Some(EndCause::LaunchFailed { why }),
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }
 
@@ -330,7 +330,7 @@ impl Shepherd {
             cause,
             stopped: told,
             usage: Tree::usage(self.tree.as_ref()),
-            steps: self.ended_steps(),
+            steps: self.ended_steps().into(),
         }
     }
 

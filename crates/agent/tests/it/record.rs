@@ -29,7 +29,7 @@ fn end() -> TaskEnd {
         cause: None,
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }
 

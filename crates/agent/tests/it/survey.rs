@@ -38,7 +38,7 @@ fn the_state_of_a_claim_follows_from_lock_end_and_boot() {
         cause: None,
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     };
     claim.ended(&end).unwrap();
     drop(claim);

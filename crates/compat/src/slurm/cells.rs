@@ -24,6 +24,7 @@ pub const DEFAULT_POOL: &str = "default";
 pub const CLUSTER: &str = "gpool";
 
 /// A row of a list: a job at a time.
+#[derive(Clone, Copy)]
 pub struct Row<'r> {
     /// The job.
     pub job: &'r Job,

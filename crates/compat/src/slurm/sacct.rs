@@ -100,14 +100,16 @@ pub fn run(words: &[String], session: &Session) -> Result {
 /// A line: a job, or a step.
 enum Line<'r> {
     Job(Row<'r>),
-    Step(Step<'r>),
+    Step(Box<Step<'r>>),
 }
 
 /// The lines of a job: itself, and its steps unless only allocations are requested.
 fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<Line<'r>> {
     let row = Row::of(job, session);
     let steps = if said.has("allocations") { Vec::new() } else { Step::all(&row) };
-    std::iter::once(Line::Job(row)).chain(steps.into_iter().map(Line::Step)).collect()
+    std::iter::once(Line::Job(row))
+        .chain(steps.into_iter().map(|step| Line::Step(Box::new(step))))
+        .collect()
 }
 
 fn cell(Content(of_job, absent, of_step): Content, line: &Line<'_>) -> String {

@@ -70,8 +70,8 @@ impl<'r> Step<'r> {
     /// All known steps of a job.
     #[must_use]
     pub fn all(row: &Row<'r>) -> Vec<Self> {
-        let (job, now, clock) = (row.job, row.now, row.clock);
-        let whole = Self::of(Row { job, now, clock });
+        let Row { job, now, clock } = *row;
+        let whole = Self::of(*row);
         // The steps are all that ran in it.
         let whole = whole.filter(|step| job.steps.is_empty() || !step.has_no_script());
         let numbered = job.steps.iter().map(|step| Self {

@@ -6,7 +6,8 @@
 use gpool_model::agent::TaskEnd;
 use gpool_model::job::{EndCause, ExitStatus, Holder, StepEnd, StopCause, TaskCourse, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, TaskId, Timestamp,
+    Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, Rare, TaskId,
+    Timestamp,
 };
 
 use crate::control::Control;
@@ -122,7 +123,7 @@ impl Control {
             cause: None,
             stopped: true,
             usage: Usage::default(),
-            steps: Vec::new(),
+            steps: Rare::default(),
         };
         self.member_gone(task, &end, StopCause::TaskRefused { rank: task.rank });
     }
@@ -228,8 +229,8 @@ fn is_ended_by_somebody(phase: &Phase) -> bool {
 }
 
 /// The steps of all tasks, by their numbers.
-fn steps_of(ends: &[&TaskEnd]) -> Vec<StepEnd> {
+fn steps_of(ends: &[&TaskEnd]) -> Rare<Vec<StepEnd>> {
     let mut steps: Vec<StepEnd> = ends.iter().flat_map(|end| end.steps.iter().cloned()).collect();
     steps.sort_by_key(|step| step.number);
-    steps
+    steps.into()
 }

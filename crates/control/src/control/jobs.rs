@@ -162,7 +162,7 @@ impl Control {
             usage: Usage::default(),
             allocations: Vec::new(),
             resized: 0,
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         };
         self.end(id, end);
     }

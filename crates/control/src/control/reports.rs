@@ -182,7 +182,7 @@ impl Control {
             cause: Some(EndCause::Vanished),
             stopped: false,
             usage: Usage::default(),
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         }
     }
 
@@ -418,7 +418,7 @@ impl Control {
                     cause: None,
                     stopped: true,
                     usage: Usage::default(),
-                    steps: Vec::new(),
+                    steps: gpool_model::Rare::default(),
                 };
                 self.task_ended(task, &end);
             }

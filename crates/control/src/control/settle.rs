@@ -187,7 +187,7 @@ impl Control {
             usage: array.usage,
             allocations: Vec::new(),
             resized: 0,
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         };
         self.end(row.job.id, end);
     }

@@ -399,7 +399,7 @@ impl<'a> Runner<'a> {
             cause: None,
             stopped,
             usage: Usage::default(),
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         };
         for task in self.tasks(id) {
             // The end of one task may be the end of the job.

@@ -229,7 +229,7 @@ pub fn end(now: Timestamp, exit: Option<ExitStatus>, stopped: bool) -> TaskEnd {
         cause: None,
         stopped,
         usage,
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }
 

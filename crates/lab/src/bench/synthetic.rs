@@ -159,7 +159,7 @@ impl Fleet {
             cause: None,
             stopped: false,
             usage: Usage::default(),
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         })
     }
 

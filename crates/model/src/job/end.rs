@@ -8,6 +8,7 @@ use crate::allocation::Allocation;
 use crate::exit::TakenBack;
 use crate::id::JobId;
 use crate::job::state::JobState;
+use crate::rare::Rare;
 use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 
 /// How a job ended.
@@ -36,8 +37,8 @@ pub struct JobEnd {
     #[serde(default, skip_serializing_if = "super::course::is_even")]
     pub resized: i64,
     /// Its ended steps, by their numbers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepEnd>,
+    #[serde(default, skip_serializing_if = "Rare::is_usual")]
+    pub steps: Rare<Vec<StepEnd>>,
 }
 
 /// How a task ended.
@@ -56,8 +57,8 @@ pub struct TaskEnd {
     /// Its usage.
     pub usage: Usage,
     /// The ended steps that were recorded in it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepEnd>,
+    #[serde(default, skip_serializing_if = "Rare::is_usual")]
+    pub steps: Rare<Vec<StepEnd>>,
 }
 
 /// An ended step: processes that one `srun` started in a job. `srun` measures it with the rights of

@@ -89,7 +89,7 @@ pub(crate) fn end(stopped: bool) -> TaskEnd {
         cause: None,
         stopped,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }
 

@@ -44,7 +44,7 @@ impl Cluster {
             usage: Usage::default(),
             allocations,
             resized: 0,
-            steps: Vec::new(),
+            steps: Rare::default(),
         }));
         self.put(job);
     }

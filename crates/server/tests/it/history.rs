@@ -24,7 +24,7 @@ fn ended(started_at: Option<u64>, ended_at: u64) -> Job {
         usage: Usage::default(),
         allocations: Vec::new(),
         resized: 0,
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     };
     Job::new(JobId::single(7), 0, Phase::Ended(Box::new(end)))
 }

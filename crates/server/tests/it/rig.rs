@@ -215,7 +215,7 @@ fn pretend(order: Order, report: &dyn Fn(Report)) {
             cause: None,
             stopped,
             usage: Usage::default(),
-            steps: Vec::new(),
+            steps: gpool_model::Rare::default(),
         })
     };
     match order {
@@ -266,7 +266,7 @@ fn wasted() -> TaskIs {
         cause: None,
         stopped: false,
         usage: Usage { gpu: Some(gpu), ..Usage::default() },
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     })
 }
 

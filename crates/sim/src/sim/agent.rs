@@ -487,6 +487,6 @@ pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
         cause: None,
         stopped: false,
         usage: Usage::default(),
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     }
 }

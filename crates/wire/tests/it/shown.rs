@@ -133,7 +133,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
         },
         allocations: vec![allocation()],
         resized: 0,
-        steps: Vec::new(),
+        steps: gpool_model::Rare::default(),
     };
     let ended = shown(Phase::Ended(Box::new(end)), vec![]);
     has(
