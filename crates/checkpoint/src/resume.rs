@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const LAST_LOCKS: u32 = 3;
 
 /// Why a restore waits although its devices have room.
-const LENT: &str = "other jobs may still use the free GPU memory that it needs";
+const NOT_GRANTED: &str = "other jobs may still use the free GPU memory that it needs";
 
 /// A resume that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,8 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<L
                     let needs = needs(plan, &look, &there);
                     machine.try_room(&needs).err().map(|it| it.to_string())
                 });
-                let short = short.or_else(|| (!machine.is_granted()).then(|| LENT.to_owned()));
+                let short =
+                    short.or_else(|| (!machine.is_granted()).then(|| NOT_GRANTED.to_owned()));
                 match short {
                     Some(why) => why,
                     None => return Ok(look),

@@ -52,7 +52,7 @@ impl Presence {
     }
 }
 
-/// The tasks on a device for which memory is reserved, and those that get none.
+/// The memory that a device reserves for absent tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
     /// Whether memory is reserved for a task that is being restored.

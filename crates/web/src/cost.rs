@@ -105,13 +105,13 @@ impl CostPage<'_> {
             legend: bars.parts,
             heads: self.order.heads(&columns, &choice.page()),
             totals: match rows.len() > totals.len() {
-                true => totals.iter().map(|row| shown(row, [0.0; 3], &choice)).collect(),
+                true => totals.iter().map(|row| table_row(row, [0.0; 3], &choice)).collect(),
                 false => Vec::new(),
             },
             rows: rows
                 .into_iter()
                 .zip(bars.rows)
-                .map(|(row, parts)| shown(row, parts, &choice))
+                .map(|(row, parts)| table_row(row, parts, &choice))
                 .collect(),
             budgets: budgets.into_iter().map(budget).collect(),
             budget_heads: self.order.heads(&BUDGETS, &choice.page()),
@@ -181,7 +181,7 @@ pub fn cost_orders() -> Vec<&'static str> {
     [keys(&columns(PROPERTIES[0])), keys(&BUDGETS)].concat()
 }
 
-fn shown(row: &CostRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
+fn table_row(row: &CostRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
     let CostRow { usage, cost } = row;
     let money = |amount: Option<f64>| match amount {
         Some(amount) if !cost.currency.is_empty() => format!("{amount:.2} {}", cost.currency),

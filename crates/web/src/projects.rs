@@ -101,7 +101,7 @@ impl Projects<'_> {
             gpus: number(quota.gpus),
             heads: self.order.heads(&COLUMNS, "/projects"),
             loan_heads: self.order.heads(&LOANS, "/projects"),
-            rows: projects.into_iter().map(|row| shown(row, all, is_tree)).collect(),
+            rows: projects.into_iter().map(|row| table_row(row, all, is_tree)).collect(),
             total: total(&quota.projects),
             loans,
             warnings: &quota.warnings,
@@ -157,7 +157,7 @@ fn guarantee(row: &QuotaRow) -> Option<f64> {
     }
 }
 
-fn shown(row: &QuotaRow, all: f64, is_tree: bool) -> Row<'_> {
+fn table_row(row: &QuotaRow, all: f64, is_tree: bool) -> Row<'_> {
     let wide = |gpus: f64| 1000.0 * (gpus / all).clamp(0.0, 1.0);
     let lent: f64 = row.lends.iter().map(|loan| loan.gpus).sum();
     Row {

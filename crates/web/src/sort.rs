@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 /// values does not sort.
 pub struct Column<T>(pub &'static str, pub &'static str, pub By<T>);
 
-/// The values by which a column sorts.
+/// The sort key of a column.
 pub enum By<T> {
     /// Nothing.
     Nothing,
@@ -61,7 +61,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The headings of columns. `page` is the address with its query, to which the order is added.
+    /// The headings of columns. Each links to `page`, an address with its query, plus the order.
     pub(crate) fn heads<T>(self, columns: &[Column<T>], page: &str) -> Vec<Head> {
         let joint = if page.contains('?') { '&' } else { '?' };
         let head = |Column(name, key, by): &Column<T>| {

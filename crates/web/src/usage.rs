@@ -83,11 +83,11 @@ impl UsagePage<'_> {
             legend: bars.parts,
             heads: self.order.heads(&columns, &choice.page()),
             charts: self.course.map(course::of_projects).unwrap_or_default(),
-            total: (rows.len() > 1).then(|| shown(&sum, [0.0; 3], &choice)),
+            total: (rows.len() > 1).then(|| table_row(&sum, [0.0; 3], &choice)),
             rows: rows
                 .into_iter()
                 .zip(bars.rows)
-                .map(|(row, parts)| shown(row, parts, &choice))
+                .map(|(row, parts)| table_row(row, parts, &choice))
                 .collect(),
             only,
         };
@@ -209,7 +209,7 @@ fn busy_part(row: &UsageRow) -> Option<f64> {
         .map(|it| it / row.measured_gpu_hours)
 }
 
-fn shown(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
+fn table_row(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     let part = busy_part(row).map(|part| format!("{:.0} %", 100.0 * part));

@@ -3,13 +3,12 @@
 //! A step needs neither server nor agent, so its end is recorded even while both are away.
 
 use gpool_model::job::StepEnd;
+use gpool_model::unit::Timestamp;
 
-use super::Shepherd;
 use super::files::read_file;
+use super::{Shepherd, now};
 use crate::layout::file_name;
 
-/// The file, one line of JSON for each step. `compat/src/slurm/step/ended.rs` writes it.
-const FILE: &str = "ended-steps";
 /// Bytes of the file that are read: about 300 steps.
 const BYTES_MAX: u64 = 64 << 10;
 /// Bytes of a name that are kept.
@@ -18,14 +17,19 @@ const NAME_MAX: usize = 64;
 impl Shepherd {
     /// The ended steps of the task; later ones are left out if there are too many.
     pub(super) fn ended_steps(&self) -> Vec<StepEnd> {
-        let path = self.layout.attempt(self.task()).join(file_name(FILE, self.task()));
+        let path = self.layout.attempt(self.task()).join(file_name(StepEnd::FILE, self.task()));
         let text = read_file(&path, BYTES_MAX).unwrap_or_default();
         // The last line may be cut.
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).map(shortened).collect()
+        let steps = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        steps.map(|step| bounded(step, now())).collect()
     }
 }
 
-fn shortened(mut step: StepEnd) -> StepEnd {
+/// The step without values that no step of this task can have: the job can write the file too.
+fn bounded(mut step: StepEnd, now: Timestamp) -> StepEnd {
     step.name.truncate(step.name.floor_char_boundary(NAME_MAX));
+    step.ended_at = step.ended_at.min(now);
+    step.started_at = step.started_at.min(step.ended_at);
+    step.exit_code = step.exit_code.clamp(0, 255);
     step
 }

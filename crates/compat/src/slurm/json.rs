@@ -39,7 +39,8 @@ impl Parser {
         let name = if written.is_empty() { PARSER } else { written };
         let known = PARSERS.into_iter().find(|known| *known == name);
         known.map(|known| Some(Self(known))).ok_or_else(|| {
-            let what = format!("--json: there is no data parser {written:?}");
+            let place = if preferred.is_some() { VARIABLE } else { "--json" };
+            let what = format!("{place}: there is no data parser {written:?}");
             Failure::new(catalogue::INVALID, what)
                 .why(format!("the choices are {}", PARSERS.join(", ")))
         })

@@ -89,7 +89,7 @@ impl<'r> Step<'r> {
         Row { job: &self.job, now: self.now, clock: self.clock }
     }
 
-    /// Its resources: those of the job on the nodes of the step, of which a batch step has one.
+    /// The resources of the job on the nodes of the step. A batch step has one node.
     #[must_use]
     pub fn resources(&self) -> Resources {
         let of = match self.of_srun {
@@ -133,7 +133,7 @@ fn as_job(step: &JobStep, of: &Job) -> Job {
     let mut job = of.clone();
     job.started_at = Some(step.started_at);
     job.ended_at = Some(step.ended_at);
-    job.signal = Some(step.exit_code - 128).filter(|signal| *signal > 0);
+    job.signal = Some(step.exit_code.saturating_sub(128)).filter(|signal| *signal > 0);
     job.exit_code = Some(step.exit_code);
     job.state = match (step.exit_code, of.state) {
         (0, _) => JobState::Succeeded,

@@ -358,6 +358,19 @@ fn a_step_with_parts_runs_each_in_its_part_of_the_job() {
 #[test]
 fn ended_steps_are_rows_of_sacct() {
     let (cluster, bin) = two_nodes();
+    // A job can forge the file: lines without meaning are left out, and values are bounded.
+    let forged = r#"{"number":9,"name":"forged","started_at":18446744073709551615,"#.to_owned()
+        + r#""ended_at":18446744073709551615,"exit_code":-2147483648,"n_tasks":0,"nodes":[],"#
+        + r#""usage":{"cpu_user":18446744073709551615,"cpu_system":18446744073709551615,"#
+        + r#""memory_peak":18446744073709551615}}"#;
+    let forge =
+        format!("echo '{forged}' > $GPOOL_DIR/ended-steps; echo x >> $GPOOL_DIR/ended-steps");
+    let other = sbatch(&cluster, &bin, &[], &forge);
+    cluster.until_ended(&other);
+    let all = ["sacct", "-n", "-P", "-j", &other, "--format=ALL"];
+    assert!(run(&cluster, &bin, &all).ok().contains("1.9|"));
+    run(&cluster, &bin, &["sacct", "--json", "-j", &other]).ok();
+
     let lines = "srun -n1 sh -c 'exit 3'\nsrun -N2 -n2 -J both true\n\
                  srun -n1 sh -c 'kill -9 $$'\ntrue";
     let id = sbatch(&cluster, &bin, &["-N2", "--ntasks-per-node=1"], lines);
@@ -369,11 +382,11 @@ fn ended_steps_are_rows_of_sacct() {
     let fields = "--format=JobID,JobName,State,ExitCode,NNodes,NTasks";
     assert_eq!(
         rows(&["-j", &id, fields]),
-        "1|a.sh|COMPLETED|0:0|2|\n\
-         1.batch|batch|COMPLETED|0:0|1|1\n\
-         1.0|sh|FAILED|3:0|1|1\n\
-         1.1|both|COMPLETED|0:0|2|2\n\
-         1.2|sh|FAILED|0:9|1|1\n"
+        "2|a.sh|COMPLETED|0:0|2|\n\
+         2.batch|batch|COMPLETED|0:0|1|1\n\
+         2.0|sh|FAILED|3:0|1|1\n\
+         2.1|both|COMPLETED|0:0|2|2\n\
+         2.2|sh|FAILED|0:9|1|1\n"
     );
     let memory = rows(&["-j", &id, "--format=JobID,MaxRSS,TotalCPU,Elapsed"]);
     let is_measured = |line: &&str| line.split('|').nth(1).is_some_and(|rss| rss.ends_with('K'));
@@ -381,12 +394,12 @@ fn ended_steps_are_rows_of_sacct() {
 
     // The program of a job that srun submitted is its step.
     run(&cluster, &bin, &["srun", "-n1", "-J", "one", "true"]).ok();
-    assert_eq!(rows(&["-j", "2", "--format=JobID,JobName"]), "2|one\n2.0|one\n");
+    assert_eq!(rows(&["-j", "3", "--format=JobID,JobName"]), "3|one\n3.0|one\n");
     // A step that runs elsewhere is recorded by a task of the job.
     run(&cluster, &bin, &["salloc", "-n1", "srun", "-J", "far", "true"]).ok();
-    cluster.until_ended("3");
-    let far = rows(&["-j", "3", "--format=JobID,JobName"]);
-    assert!(far.ends_with("\n3.0|far\n"), "{far}");
-    let steps = cluster.job("1").steps;
+    cluster.until_ended("4");
+    let far = rows(&["-j", "4", "--format=JobID,JobName"]);
+    assert!(far.ends_with("\n4.0|far\n"), "{far}");
+    let steps = cluster.job(&id).steps;
     assert_eq!(steps.iter().map(|step| step.exit_code).collect::<Vec<_>>(), [3, 0, 137]);
 }

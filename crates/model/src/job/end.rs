@@ -61,8 +61,8 @@ pub struct TaskEnd {
     pub steps: Rare<Vec<StepEnd>>,
 }
 
-/// An ended step: processes that one `srun` started in a job. `srun` measures it with the rights of
-/// the job's user, who can write anything here.
+/// An ended step: processes that one `srun` started in a job. `srun` measures it and runs as the
+/// job's user, so that user can forge the values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepEnd {
     /// Its number, from 0 in starting order.
@@ -81,6 +81,11 @@ pub struct StepEnd {
     pub nodes: Vec<String>,
     /// The usage of its processes.
     pub usage: Usage,
+}
+
+impl StepEnd {
+    /// The file in the folder of a run to which each `srun` appends its step, as a line of JSON.
+    pub const FILE: &'static str = "ended-steps";
 }
 
 /// How a job ended, in one word.

@@ -153,8 +153,9 @@ struct Cycle<'a, 'w> {
     is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
-    /// Whether a job resumed, whose end now is known, after a start was looked for in the future.
-    /// That start may be earlier now, so the next cycle decides on the rest of the queue.
+    /// Whether a job resumed after the cycle planned a start in the future. The end of the resumed
+    /// job is known now, and the planned start may be earlier. So the next cycle decides on the
+    /// rest of the queue.
     is_cut: bool,
 }
 

@@ -28,7 +28,7 @@ pub fn run(mut command: Command, turn: &Turn, started: Started, session: &Sessio
     };
     let parent = getppid().and_then(|parent| u32::try_from(parent.as_raw_nonzero().get()).ok());
     if parent.is_some_and(watch::is_shepherd) {
-        // `srun` is the program of the task, whose exit status and usage are those of the step.
+        // Here `srun` is the task's program, and the task is measured: its record is the step's.
         turn.hand_on();
         return failed(command.exec());
     }

@@ -106,15 +106,16 @@ fn serve(args: &StepHostArgs) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Does what `srun` says. When it has gone, tells so and ends all processes.
+/// Carries out the messages of `srun`. When `srun` has gone, reports that and ends all processes.
 fn hear(stream: &UnixStream, running: &Running, tell: &Sender<()>) {
     while let Ok(said) = wire::receive(stream) {
         match said {
             ToHost::Signal(number) => running.signal(number),
             ToHost::Record(line) => {
-                // `sacct` lacks the step if the disk is full; nobody reads an error here.
-                let _ = record::append(&line);
-                // `srun` waits for this.
+                if let Err(error) = record::append(&line) {
+                    let _ = running.say(stream, &FromHost::NotRecorded(error.to_string()));
+                }
+                // `srun` waits until the connection is closed.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }

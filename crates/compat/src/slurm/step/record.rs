@@ -13,9 +13,6 @@ use gpool_model::{Bytes, Millis, Timestamp};
 use super::plan::Plan;
 use super::variable;
 
-/// The file. `agent/src/shepherd/steps.rs` reads it.
-const FILE: &str = "ended-steps";
-
 /// A step that has started.
 pub struct Started(StepEnd);
 
@@ -43,12 +40,16 @@ impl Started {
     }
 }
 
-/// Writes a line into the folder of the task that runs this process. If that fails, it says so,
-/// since `sacct` will lack the step.
+/// Writes a line into the folder of the task that runs this process, or notes why that failed.
 pub fn write(line: &str, session: &Session) {
     if let Err(error) = append(line) {
-        session.screen.note(&format!("srun: sacct will not show this step: {error}"));
+        note_missing(&error.to_string(), session);
     }
+}
+
+/// Notes that the step was not recorded, and why.
+pub fn note_missing(why: &str, session: &Session) {
+    session.screen.note(&format!("srun: sacct will not show this step: {why}"));
 }
 
 /// Appends a line to the file of the task that runs this process.
@@ -58,7 +59,8 @@ pub fn write(line: &str, session: &Session) {
 pub fn append(line: &str) -> io::Result<()> {
     let folder = variable("GPOOL_DIR").ok_or(io::ErrorKind::NotFound)?;
     let rank = variable("GPOOL_RANK").filter(|rank| rank != "0");
-    let name = rank.map_or_else(|| FILE.to_owned(), |rank| format!("{FILE}-{rank}"));
+    let name = StepEnd::FILE;
+    let name = rank.map_or_else(|| name.to_owned(), |rank| format!("{name}-{rank}"));
     let file = File::options().create(true).append(true).open(Path::new(&folder).join(name));
     // One call, so that lines of steps that end together do not mix.
     file?.write_all(line.as_bytes())

@@ -36,7 +36,7 @@ pub enum Happening {
     /// The host of this rank can't be started, or has ended.
     NoHost(u32, String),
     /// A message of the host with this index.
-    Said(usize, FromHost),
+    Message(usize, FromHost),
     /// The host with this index has gone.
     Gone(usize),
     /// This program got a signal; the second number is its sender.
@@ -108,7 +108,7 @@ pub fn gather(
             }
             Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
             Happening::NoHost(..)
-            | Happening::Said(..)
+            | Happening::Message(..)
             | Happening::Gone(_)
             | Happening::Part(..) => {}
         }
@@ -147,7 +147,7 @@ impl<'s> Step<'s> {
             let (host, tell) = (Arc::clone(host), tell.clone());
             std::thread::spawn(move || {
                 while let Ok(said) = wire::receive(&host) {
-                    if tell.send(Happening::Said(at, said)).is_err() {
+                    if tell.send(Happening::Message(at, said)).is_err() {
                         return;
                     }
                 }
@@ -180,14 +180,17 @@ impl<'s> Step<'s> {
                 }
             };
             match happening {
-                Happening::Said(_, FromHost::Ended(rank, code)) => self.ended(rank, code, None),
-                Happening::Said(_, FromHost::NotStarted(rank, why)) => {
+                Happening::Message(_, FromHost::Ended(rank, code)) => self.ended(rank, code, None),
+                Happening::Message(_, FromHost::NotStarted(rank, why)) => {
                     self.ended(rank, NOT_STARTED, Some(&why));
                 }
-                Happening::Said(at, FromHost::Used(usage)) => self.usages[at] = Some(usage),
+                Happening::Message(at, FromHost::Used(usage)) => self.usages[at] = Some(usage),
                 Happening::Gone(at) => self.gone(at),
                 Happening::Signal(number, from) => self.on_signal(number, from),
-                Happening::Host(..) | Happening::NoHost(..) | Happening::Part(..) => {}
+                Happening::Message(_, FromHost::NotRecorded(_))
+                | Happening::Host(..)
+                | Happening::NoHost(..)
+                | Happening::Part(..) => {}
             }
         }
         let usage = self.usages.iter().flatten().fold(Usage::default(), |sum, it| sum.plus(*it));
@@ -199,7 +202,19 @@ impl<'s> Step<'s> {
         if wire::send(&self.hosts[0], &ToHost::Record(line)).is_ok() {
             let until = Instant::now() + RECORD;
             let left = || until.saturating_duration_since(Instant::now());
-            while !matches!(happenings.recv_timeout(left()), Ok(Happening::Gone(0)) | Err(_)) {}
+            loop {
+                match happenings.recv_timeout(left()) {
+                    Ok(Happening::Gone(0)) => break,
+                    Ok(Happening::Message(_, FromHost::NotRecorded(why))) => {
+                        super::record::note_missing(&why, self.session);
+                    }
+                    Ok(_) => {}
+                    Err(_) => {
+                        super::record::note_missing("its task does not answer", self.session);
+                        break;
+                    }
+                }
+            }
         }
     }
 

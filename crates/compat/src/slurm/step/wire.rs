@@ -67,6 +67,8 @@ pub enum FromHost {
     NotStarted(u32, String),
     /// All processes have ended, and used this together.
     Used(Usage),
+    /// The line of the step could not be written, for this reason.
+    NotRecorded(String),
 }
 
 /// The address of an abstract socket, which is not in the file system.

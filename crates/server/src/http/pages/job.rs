@@ -120,7 +120,7 @@ impl Pages {
         if job.array.is_none() {
             return Ok(None);
         }
-        // The API refuses what is not an index.
+        // The API refuses an invalid index.
         let from = Some(visit.query.get("from")).filter(|it| !it.is_empty()).unwrap_or("0");
         let limit = ELEMENTS.to_string();
         let target = format!("{path}/elements?{}", written(&[("from", from), ("limit", &limit)]));

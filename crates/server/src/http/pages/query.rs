@@ -18,14 +18,14 @@ impl Query {
     }
 
     /// Refuses names that the page does not have: a misspelled filter would show everything.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), Box<Problem>> {
-        let unknown = self.0.iter().find(|(name, _)| !known.contains(&name.as_str()));
+    pub(super) fn only(&self, names: &[&str]) -> Result<(), Box<Problem>> {
+        let unknown = self.0.iter().find(|(name, _)| !names.contains(&name.as_str()));
         let Some((name, _)) = unknown else { return Ok(()) };
         let detail = format!("this page has no parameter {:?}", short(name));
         let problem = Problem::new(catalogue::UNKNOWN_FIELD, detail);
-        Err(Box::new(match known {
+        Err(Box::new(match names {
             [] => problem.try_this("remove what follows the question mark in the address"),
-            known => advised(problem, name, known),
+            names => advised(problem, name, names),
         }))
     }
 
@@ -33,17 +33,17 @@ impl Query {
     pub(super) fn choice<'k>(
         &self,
         name: &str,
-        known: &[&'k str],
+        values: &[&'k str],
         usual: &'k str,
     ) -> Result<&'k str, Box<Problem>> {
         let value = self.get(name);
-        match known.iter().find(|it| **it == value) {
+        match values.iter().find(|it| **it == value) {
             Some(found) => Ok(found),
             None if value.is_empty() => Ok(usual),
             None => {
                 let detail = format!("{name}: {:?} is not a value of this page", short(value));
                 let problem = Problem::new(catalogue::INVALID, detail);
-                Err(Box::new(advised(problem, value, known)))
+                Err(Box::new(advised(problem, value, values)))
             }
         }
     }
@@ -89,9 +89,9 @@ fn short(text: &str) -> String {
 }
 
 /// A problem with the values that are valid, and the one that was probably meant.
-fn advised(problem: Problem, found: &str, known: &[&str]) -> Problem {
-    let problem = problem.because(format!("valid are {}", known.join(", ")));
-    match json::nearest(found, known.iter().copied()) {
+fn advised(problem: Problem, found: &str, valid: &[&str]) -> Problem {
+    let problem = problem.because(format!("valid are {}", valid.join(", ")));
+    match json::nearest(found, valid.iter().copied()) {
         Some(near) => problem.try_this(format!("did you mean {near:?}?")),
         None => problem,
     }
