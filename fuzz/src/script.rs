@@ -58,7 +58,7 @@ fn script(bytes: &[u8]) {
         Ok(script) => script,
         Err(failure) => return is_failure(&failure),
     };
-    if let Err(failure) = flags::from_directives(&script) {
+    if let Err(failure) = flags::from_directives(&script, &[]) {
         is_failure(&failure);
         assert!(failure.what().starts_with("train.sh:"), "{}", failure.what());
     }

@@ -70,11 +70,12 @@ pub struct OfScript {
     pub told: Translated,
 }
 
-/// Reads flags from the directives of a script; later lines win.
+/// Reads flags from the directives of a script; later lines win, and `given`, the flags of another
+/// scheduler's command line, replace its directives.
 ///
 /// # Errors
 /// A line is not valid; the message has its number.
-pub fn from_directives(script: &Script) -> Result<OfScript> {
+pub fn from_directives(script: &Script, given: &[Given]) -> Result<OfScript> {
     let path = &script.path;
     let found = directives::find(&script.bytes).map_err(|error| {
         Failure::new(errors::BAD_DIRECTIVE, format!("{path}:{}: {error}", error.line))
@@ -95,7 +96,7 @@ pub fn from_directives(script: &Script) -> Result<OfScript> {
             Kind::Sbatch => {}
         }
     }
-    let sbatch = sbatch_lines(path, &found)?;
+    let sbatch = slurm::translate::without_replaced(sbatch_lines(path, &found)?, given);
     all.told = not_read(path, &found);
     for (given, kind, compat) in
         [(gflow, Kind::Gflow, Compat::Gflow), (sbatch, Kind::Sbatch, Compat::Slurm)]

@@ -354,6 +354,8 @@ A script runs once, on the first node. srun in it starts processes on all nodes
 of the job (-n -N --ntasks-per-node --gpus-per-task -l -o -K), also several
 steps at once. Jobs from scripts with #SBATCH lines have
 SLURM_JOB_ID and the other variables; other jobs with --compat slurm.
+SBATCH_TIMELIMIT, SALLOC_ and SLURM_ input variables set flags; a flag of the
+command line replaces that of the script.
 SLURM_JOB_ID of element 4 of array 17 is 1073759236; the commands accept it,
 and 17_4. An unknown account and a priority that you may not use are dropped
 with a warning. An unknown partition or constraint is refused, unless

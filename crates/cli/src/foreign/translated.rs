@@ -11,6 +11,8 @@ use crate::failure::{Failure, Result};
 pub struct Translated {
     /// Flags of `submit`, one per word, each with its source.
     pub words: Vec<(String, Option<String>)>,
+    /// The flags that were translated.
+    pub given: Vec<Given>,
     /// Notes about flags with a correct but surprising effect.
     pub remarks: Vec<String>,
     /// Warnings about flags that do less than was meant.
@@ -39,7 +41,12 @@ impl Translated {
     /// Starts with the ignored and contradictory flags.
     #[must_use]
     pub fn of(given: &[Given]) -> Self {
-        Self { ignored: ignored(given), contradictions: contradictions(given), ..Self::default() }
+        Self {
+            given: given.to_vec(),
+            ignored: ignored(given),
+            contradictions: contradictions(given),
+            ..Self::default()
+        }
     }
 
     /// Adds a flag with a value.
@@ -73,6 +80,7 @@ impl Translated {
                 self.ignored.push(format!("{place}: {}", other.ignored.join(", ")));
             }
         }
+        self.given.extend(other.given);
         self.contradictions.extend(other.contradictions);
         self.misplaced.extend(other.misplaced);
         self.is_array |= other.is_array;

@@ -6,7 +6,7 @@ use gpool_cli::foreign::{gflow, slurm};
 use gpool_cli::script::Script;
 
 fn of(lines: &str) -> OfScript {
-    from_directives(&script(lines)).unwrap_or_else(|failure| panic!("{}", failure.text(false)))
+    from_directives(&script(lines), &[]).unwrap_or_else(|failure| panic!("{}", failure.text(false)))
 }
 
 fn script(lines: &str) -> Script {
@@ -15,7 +15,7 @@ fn script(lines: &str) -> Script {
 
 #[track_caller]
 fn refused(lines: &str, words: &[&str]) {
-    let failure = from_directives(&script(lines)).expect_err(lines);
+    let failure = from_directives(&script(lines), &[]).expect_err(lines);
     let text = failure.text(false);
     assert_eq!(failure.exit().0, 2, "{text}");
     for word in words.iter().chain(&["a.sh:2"]) {
@@ -123,6 +123,9 @@ fn flags_of_slurm_are_ours() {
         ("--signal=B:TERM@120", "--signal-before=B:TERM@120s"),
         ("--signal=USR1", "--signal-before=S:USR1@60s"),
         ("--requeue", "--requeue"),
+        ("--requeue --no-requeue", ""),
+        ("--export=NONE --export=ALL", "--env=SLURM_EXPORT_ENV=ALL"),
+        ("-d afterok:1 -d afterok:2", "--after=ok:2 --env=SLURM_JOB_DEPENDENCY=afterok:2"),
     ] {
         let expected: Vec<&str> = ours.split(' ').filter(|word| !word.is_empty()).collect();
         assert_eq!(words(&slurm::flags::SBATCH, theirs), expected, "{theirs}");
@@ -165,6 +168,19 @@ fn ours_go_before_gflows_and_those_before_slurms() {
     assert_eq!(all.foreign.asked.0.name.as_deref(), Some("slurm"));
     assert_eq!(all.foreign.asked.0.compat, ["gflow", "slurm"]);
     assert!(of("# GPOOL --gpus 1").foreign.asked.0.compat.is_empty());
+}
+
+#[test]
+fn a_flag_of_the_command_line_replaces_the_directive() {
+    let lines = "#SBATCH --export=NONE,A=1 -d afterok:1 --requeue -J script";
+    let words = ["--export=ALL,B=2", "--no-requeue", "-d", "afterok:2"];
+    let Ok(Read::Said(said)) = slurm::flags::SBATCH.read(&words.map(str::to_owned)) else {
+        panic!("{words:?}")
+    };
+    let job = from_directives(&script(lines), &said.flags).expect("valid").foreign;
+    assert!(!job.clean_env && job.env.is_empty() && job.after.is_empty(), "{job:?}");
+    assert_eq!(job.asked.0.requeue, None);
+    assert_eq!(job.asked.0.name.as_deref(), Some("script"));
 }
 
 #[test]

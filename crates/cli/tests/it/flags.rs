@@ -50,11 +50,8 @@ fn a_wrong_variable_is_named_with_the_nearest() {
 
 #[test]
 fn later_directives_win_and_lists_are_joined() {
-    let flags = from_directives(&script(
-        "#!/bin/sh\n# GPOOL --gpus 2 -e A=1\n#GPOOL --gpus 1 -e A=2 --after 7\ntrue\n",
-    ))
-    .expect("both are fine")
-    .own;
+    let text = "#!/bin/sh\n# GPOOL --gpus 2 -e A=1\n#GPOOL --gpus 1 -e A=2 --after 7\ntrue\n";
+    let flags = from_directives(&script(text), &[]).expect("both are fine").own;
     assert_eq!(flags.asked.0.gpus.as_deref(), Some("1"));
     assert_eq!(flags.after, ["7"]);
     let values: Vec<_> = flags.env.iter().filter_map(|v| v.value.as_deref()).collect();
@@ -69,7 +66,7 @@ fn a_wrong_directive_is_named_by_its_line() {
         ("#!/bin/sh\n# GPOOL --note 'x\n", "train.sh:2: a quotation mark is not closed"),
         ("#!/bin/sh\n# GPOOL train\n", "train.sh:2: "),
     ] {
-        let failure = from_directives(&script(text)).expect_err(text);
+        let failure = from_directives(&script(text), &[]).expect_err(text);
         assert!(failure.what().starts_with(expected), "{}", failure.what());
         assert_eq!(failure.exit().0, 2);
     }
@@ -78,7 +75,7 @@ fn a_wrong_directive_is_named_by_its_line() {
 #[test]
 fn the_command_line_wins_over_variables_and_these_over_directives() {
     let directives =
-        from_directives(&script("#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name a -e X=1\n"))
+        from_directives(&script("#!/bin/sh\n# GPOOL --gpus 1 --time 1h --name a -e X=1\n"), &[])
             .expect("fine")
             .own;
     let variables =

@@ -8,6 +8,7 @@ pub(crate) mod arrays;
 pub(crate) mod cells;
 pub(crate) mod format;
 pub(crate) mod hostlist;
+mod input_variables;
 mod job_record;
 mod json;
 mod json_accounting;

@@ -12,7 +12,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Said;
 use gpool_cli::foreign::slurm::flags::SALLOC;
 use gpool_cli::foreign::slurm::parts::refuse_colon;
-use gpool_cli::foreign::slurm::translate::translate_over;
+use gpool_cli::foreign::slurm::translate::{translate_over, without_replaced};
 use gpool_cli::hand_in::{hand_in, say};
 use gpool_cli::request::{self, Request};
 use gpool_cli::session::Session;
@@ -23,8 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::sbatch::variables;
-use super::{origin, step};
+use super::{input_variables, origin, step};
 use crate::shim::read;
 
 /// The variables that describe the first task, if there is one.
@@ -78,7 +77,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 fn request(said: &Said) -> Result<Request> {
-    let variables = variables("SALLOC_");
+    let variables = without_replaced(input_variables::of_batch("SALLOC_"), &said.flags);
     let mut told = translate_over(&said.flags, &variables)?;
     let of_variables = translate_over(&variables, &[])?;
     let flags = told.flags()?.or(of_variables.flags()?);

@@ -7,12 +7,12 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::{Given, Said};
 use gpool_cli::foreign::slurm::flags::SRUN;
 use gpool_cli::foreign::slurm::shape::with_tres;
-use gpool_cli::foreign::slurm::translate::translate;
+use gpool_cli::foreign::slurm::translate::{translate, without_replaced};
 use gpool_cli::foreign::translated::Translated;
 use gpool_cli::session::Session;
 
-use super::select;
 use super::step::{self, Job};
+use super::{input_variables, select};
 use crate::shim::{gpool, read, say_ignored};
 
 /// Flags that the step reads even if a job is submitted for it.
@@ -39,12 +39,15 @@ const OF_STEP: [&str; 14] = [
 /// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(mut said) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
-    said.flags = with_tres(&said.flags)?;
     if said.words.is_empty() {
         return Err(Failure::new(errors::USAGE, "srun: the command is missing")
             .tip("srun --gpus 1 python train.py"));
     }
     let here = Job::here();
+    let is_in_job = here.is_some() || said.has("jobid");
+    let variables = without_replaced(input_variables::of_srun(is_in_job), &said.flags);
+    said.flags = variables.into_iter().chain(said.flags).collect();
+    said.flags = with_tres(&said.flags)?;
     let named = select::ids(said.value("jobid").map(str::to_owned).into_iter())?;
     match (named.first(), here) {
         (Some(id), Some(job)) if id == job.id() => step::run(&job, &said, session),

@@ -20,8 +20,22 @@ pub fn installed(cluster: &Cluster) -> PathBuf {
 /// Runs a command through its link.
 pub fn shim(cluster: &Cluster, folder: &Path, line: &str) -> Ran {
     let mut words = line.split(' ');
-    let name = folder.join(words.next().unwrap());
-    let mut command = Command::new(name);
+    let program = folder.join(words.next().unwrap());
+    with_links(cluster, folder, &program, words)
+}
+
+/// Runs lines of a shell that finds the links in its path.
+pub fn shell(cluster: &Cluster, folder: &Path, lines: &str) -> Ran {
+    with_links(cluster, folder, Path::new("/bin/sh"), ["-c", lines].into_iter())
+}
+
+fn with_links<'w>(
+    cluster: &Cluster,
+    folder: &Path,
+    program: &Path,
+    words: impl Iterator<Item = &'w str>,
+) -> Ran {
+    let mut command = Command::new(program);
     let of = cluster.command();
     command.env_clear().current_dir(cluster.work());
     command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));

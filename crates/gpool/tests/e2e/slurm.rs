@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::harness::{Cluster, Running, until_so};
-use crate::shims::{installed, shim};
+use crate::shims::{installed, shell, shim};
 
 #[test]
 fn elements_of_arrays_are_rows_with_plain_numbers() {
@@ -422,6 +422,34 @@ fn a_job_finds_its_request_in_variables() {
     assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
     assert_eq!(read(&cluster, "out"), "2 100\n");
     assert_eq!(read(&cluster, "inner"), "\n", "a job does not pass on what describes itself");
+}
+
+#[test]
+fn a_later_source_of_a_flag_replaces_an_earlier_one() {
+    let cluster = Cluster::new("sim:4xH100-80G");
+    let bin = installed(&cluster);
+    let script = "#!/bin/sh\n#SBATCH --export=NONE -o out\necho $FRUIT\n";
+    std::fs::write(cluster.work().join("b.sh"), script).unwrap();
+    for (variable, flag, expected) in [
+        ("NO=1", "", "\n"),
+        ("NO=1", "--export=ALL", "apple\n"),
+        ("SBATCH_EXPORT=ALL", "", "apple\n"),
+        ("SBATCH_EXPORT=ALL", "--export=NONE", "\n"),
+    ] {
+        let line = format!("FRUIT=apple {variable} sbatch -W {flag} b.sh");
+        shell(&cluster, &bin, &line).ok();
+        assert_eq!(read(&cluster, "out"), expected, "{line}");
+    }
+    let line = "SLURM_GPUS=2 SLURM_JOB_NAME=variable SLURM_LABELIO=1 SLURM_NTASKS=2 \
+                srun -J flag sh -c 'echo $SLURM_JOB_NAME'";
+    let text = shell(&cluster, &bin, line).ok();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0: flag", "1: flag"]);
+    // In a job, these variables describe the job.
+    let id = sbatch(&cluster, &bin, "-G2 -o step", "SLURM_GPUS=9 SLURM_LABELIO=1 srun echo a");
+    assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
+    assert_eq!(read(&cluster, "step"), "0: a\n");
 }
 
 #[test]

@@ -24,8 +24,10 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
 pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let (given, below) = (&shape::with_tres(given)?[..], &shape::with_tres(below)?[..]);
-    for flag in given {
-        single(flag, &mut all)?;
+    for (at, flag) in given.iter().enumerate() {
+        if !is_replaced(flag, &given[at + 1..]) {
+            single(flag, &mut all)?;
+        }
     }
     chosen::translate(given, &mut all)?;
     let has_shape = given.iter().any(shape::is_of_shape);
@@ -39,6 +41,21 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     }
     last("mail-user").map_or(Ok(()), |flag| all.mail.to(flag))?;
     Ok(all)
+}
+
+/// The flags of `below` that no flag of `above` replaces. Flags for size and layout stay, since they
+/// depend on each other, and kinds of mail add up.
+#[must_use]
+pub fn without_replaced(below: Vec<Given>, above: &[Given]) -> Vec<Given> {
+    let stays = |given: &Given| shape::is_of_shape(given) || !is_replaced(given, above);
+    below.into_iter().filter(stays).collect()
+}
+
+/// Whether a later flag replaces this one.
+fn is_replaced(given: &Given, later: &[Given]) -> bool {
+    let effect = |flag: &'static str| if flag == "no-requeue" { "requeue" } else { flag };
+    let long = effect(given.flag.long);
+    long != "mail-type" && later.iter().any(|other| effect(other.flag.long) == long)
 }
 
 /// Translates a flag that does not depend on others.

@@ -150,10 +150,7 @@ fn gpus(said: &Said) -> Result<Gpus> {
 
 /// Whether the first failing process ends the others.
 fn kills(said: &Said) -> bool {
-    match said.value("kill-on-bad-exit") {
-        Some(value) => value != "0",
-        None => std::env::var("SLURM_KILL_BAD_EXIT").is_ok_and(|value| value != "0"),
-    }
+    said.value("kill-on-bad-exit").is_some_and(|value| value != "0")
 }
 
 /// Time for the others after the first process has ended; 0 means no limit.
