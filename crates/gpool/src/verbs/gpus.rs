@@ -44,6 +44,16 @@ enum Action {
     },
 }
 
+/// The GPUs of a node that new jobs may use.
+fn allowed_text(of_node: &[&Gpu]) -> String {
+    let node = of_node.first().map_or("", |gpu| &gpu.node);
+    let allowed: Vec<u32> = of_node.iter().filter(|gpu| gpu.allowed).map(|gpu| gpu.index).collect();
+    match allowed.as_slice() {
+        [] => format!("new jobs may use no GPU of {node}"),
+        allowed => format!("new jobs may use GPU {} of {node}", words::indexes(allowed)),
+    }
+}
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -52,14 +62,12 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
     let client = session.client()?;
     if let Some(Action::Allow { gpus, node }) = args.action {
         let devices = if gpus == ["none"] { Vec::new() } else { gpus };
-        let answer = client.allow_gpus(&AllowDevices { node, devices })?;
-        let allowed: Vec<u32> =
-            answer.items.iter().filter(|gpu| gpu.allowed).map(|gpu| gpu.index).collect();
-        let text = match allowed.as_slice() {
-            [] => "no GPU is open for new jobs".to_owned(),
-            allowed => format!("new jobs may use GPU {}", words::indexes(allowed)),
-        };
-        session.screen.note(&text);
+        let answer = client.allow_gpus(&AllowDevices { node: node.clone(), devices })?;
+        let is_named = |gpu: &&Gpu| node.as_ref().is_none_or(|node| gpu.node == *node);
+        let gpus: Vec<&Gpu> = answer.items.iter().filter(is_named).collect();
+        for of_node in gpus.chunk_by(|one, next| one.node == next.node) {
+            session.screen.note(&allowed_text(of_node));
+        }
         return Ok(Exit::OK);
     }
     if !args.gpus.is_empty() && args.list.form(session.global.json) == Format::Table {

@@ -158,5 +158,5 @@ fn names_that_can_not_be_shown_and_projects_that_are_not_there_have_a_way_out() 
     );
     refused(&["note", "1", "a\x07"], &["the note: it contains control", "try"]);
     let ran = cluster.gpool(["submit", "--project", "defualt", "--", "true"]);
-    ran.refused(6, &["there are: default", "--project default"]);
+    ran.refused(6, &["there are: default", "did you mean \"default\"?"]);
 }

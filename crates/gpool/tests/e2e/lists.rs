@@ -220,6 +220,18 @@ fn an_empty_list_has_the_same_keys_as_a_full_one() {
 }
 
 #[test]
+fn allowed_gpus_are_reported_with_their_node() {
+    let cluster = Cluster::new("2x(sim:4xH100-80G)");
+    let told = cluster.gpool(["gpus", "allow", "--node", "lab1-2", "0,1"]).err;
+    assert!(
+        told.contains("new jobs may use GPU 0,1 of lab1-2") && !told.contains("lab1-1"),
+        "{told}"
+    );
+    let told = cluster.gpool(["gpus", "allow", "--node", "lab1-1", "none"]).err;
+    assert!(told.contains("new jobs may use no GPU of lab1-1"), "{told}");
+}
+
+#[test]
 fn free_gpus_with_guests_have_rows_of_their_own() {
     let cluster = Cluster::new("sim:4xH100-80G");
     let [_, guest] = crate::spread::notebooks(&cluster);

@@ -19,10 +19,14 @@ fn of_job(refusal: &Refusal) -> Option<Problem> {
     Some(match refusal {
         Refusal::NoSuchProject { name, projects } => {
             let names: Vec<&str> = projects.iter().map(|name| name.as_str()).collect();
-            let near = nearest(name.as_str(), names.iter().copied());
+            // The name may be of a job, a budget, a reservation or another project.
+            let tip = match nearest(name.as_str(), names.iter().copied()) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => "gpool project list   (shows the projects)".to_owned(),
+            };
             problem(format!("there is no project {:?}", name.as_str()))
                 .because(format!("there are: {}", list(projects)))
-                .try_this(format!("--project {}", near.unwrap_or("default")))
+                .try_this(tip)
         }
         Refusal::DepartmentTakesNoJobs { name, leaves } => {
             let problem =
