@@ -219,10 +219,9 @@ impl Request {
         self.job.after = waited_for(client, session.me(), "--after", &self.after)?;
         self.job.after_one = waited_for(client, session.me(), "--after-one", &self.after_one)?;
         let clock = &session.screen.clock;
-        self.job.begin = begin_after(client, &self.job.after)?;
         if let Some(text) = &self.begin {
             let (at, remark) = begin(clock, text)?;
-            self.job.begin = self.job.begin.max(at);
+            self.job.begin = at;
             self.remarks.push(remark);
         }
         if let Some(text) = &self.deadline {
@@ -244,23 +243,6 @@ impl Request {
         self.warnings.extend(mail::not_sent(&self.job.notify, client));
         Ok(())
     }
-}
-
-/// The earliest start that follows from delays after the starts of jobs that have ended. The server
-/// knows the other jobs.
-fn begin_after(client: &Client, after: &[String]) -> Result<Option<Time>> {
-    let mut begin = None;
-    for written in after {
-        let delayed = written.strip_prefix("start:").and_then(|it| it.split_once('+'));
-        let Some((id, delay)) = delayed else { continue };
-        let (job, delay) = (client.job(id)?, gpool_model::parse::span(delay).ok());
-        if let (true, Some(delay)) = (job.state.is_end(), delay)
-            && let Some(at) = job.started_at.or(job.ended_at)
-        {
-            begin = begin.max(Some(Time(at.0.after(delay))));
-        }
-    }
-    Ok(begin.filter(|at| *at > now()))
 }
 
 /// Parses a time in the future from a flag.

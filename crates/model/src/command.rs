@@ -43,6 +43,17 @@ impl Caller {
     }
 }
 
+/// An archived job that another job depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchivedDependency {
+    /// The job.
+    pub job: JobId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When it first started, or ended without a start.
+    pub began_at: Timestamp,
+}
+
 /// A change that a caller asks for. The server does all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,8 +65,8 @@ pub enum Command {
         /// The caller's name for this request and a digest of it: the server answers a repeated
         /// request without doing it again.
         key: Option<RequestKey>,
-        /// The outcomes of jobs that these jobs depend on and that exist only in the archive.
-        ends: Vec<(JobId, Outcome)>,
+        /// The jobs that these jobs depend on and that exist only in the archive.
+        ends: Vec<ArchivedDependency>,
         /// The ends of elements of archived arrays on which the elements of these jobs depend.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         array_ends: Vec<(JobId, ArrayEnds)>,
@@ -89,9 +100,9 @@ pub enum Command {
         version: Option<u64>,
         /// The changes.
         patch: JobPatch,
-        /// The outcomes of jobs that it will depend on and that exist only in the archive.
+        /// The jobs that it will depend on and that exist only in the archive.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        ends: Vec<(JobId, Outcome)>,
+        ends: Vec<ArchivedDependency>,
     },
     /// Set the devices of a node that new allocations may use.
     AllowDevices {

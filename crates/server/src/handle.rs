@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
 use gpool_control::Control;
 use gpool_model::agent::LiveUsage;
 use gpool_model::array::ArrayEnds;
+use gpool_model::command::ArchivedDependency;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::{DependencyKind, Owner};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice,
-    NotifyRule, Outcome, Phase, Refusal, Reply, TaskId, Timestamp,
+    NotifyRule, Phase, Refusal, Reply, TaskId, Timestamp,
 };
 use gpool_store::{BlobId, Blobs, Presence, Reader};
 use gpool_wire::recent::TaskMetric;
+use gpool_world::first_start;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;
@@ -421,23 +423,25 @@ impl CoreHandle {
     /// that matching elements depend on.
     async fn ends_of(
         &self,
-        asked: BTreeMap<JobId, bool>,
-    ) -> Result<(Vec<(JobId, Outcome)>, Vec<(JobId, ArrayEnds)>), Refusal> {
+        asked: BTreeMap<JobId, Need>,
+    ) -> Result<(Vec<ArchivedDependency>, Vec<(JobId, ArrayEnds)>), Refusal> {
         let (mut ends, mut array_ends) = (Vec::new(), Vec::new());
         if asked.is_empty() {
             return Ok((ends, array_ends));
         }
-        let absent = move |view: &View<'_>| -> Vec<(JobId, bool)> {
+        let absent = move |view: &View<'_>| -> Vec<(JobId, Need)> {
+            let has_end = |id: JobId| view.world.recent_end(id).is_some();
             let known =
-                |id: &JobId| view.world.is_live(*id) || view.world.recent_end(*id).is_some();
-            asked.into_iter().filter(|(id, _)| !known(id)).collect()
+                |(id, need): &(JobId, Need)| view.world.is_live(*id) || !need.start && has_end(*id);
+            asked.into_iter().filter(|row| !known(row)).collect()
         };
-        for (id, by_element) in self.query(absent).await? {
+        for (id, need) in self.query(absent).await? {
             let Some(EndedJob { spec, job }) = self.archived(id).await? else { continue };
             if let Phase::Ended(end) = &job.phase {
-                ends.push((id, end.outcome));
+                let began_at = first_start(&job).unwrap_or(end.ended_at);
+                ends.push(ArchivedDependency { job: id, outcome: end.outcome, began_at });
             }
-            if let (true, Some(asked), Some(array)) = (by_element, &spec.array, job.array) {
+            if let (true, Some(asked), Some(array)) = (need.elements, &spec.array, job.array) {
                 let indexes = asked.indexes.clone();
                 array_ends.push((id, ArrayEnds { indexes, ended: array.ended }));
             }
@@ -454,11 +458,22 @@ impl CoreHandle {
     }
 }
 
-/// Returns the dependencies, and whether each element depends on the element with the same index.
-fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId, bool> {
-    let mut jobs = BTreeMap::new();
+/// The information that dependencies on a job need, beside its outcome.
+#[derive(Debug, Clone, Copy, Default)]
+struct Need {
+    /// The end of each element.
+    elements: bool,
+    /// The start.
+    start: bool,
+}
+
+/// Returns the jobs that others depend on.
+fn waited_for<'a>(after: impl Iterator<Item = &'a Dependency>) -> BTreeMap<JobId, Need> {
+    let mut jobs: BTreeMap<JobId, Need> = BTreeMap::new();
     for after in after {
-        *jobs.entry(after.job).or_default() |= after.kind == DependencyKind::Each;
+        let need = jobs.entry(after.job).or_default();
+        need.elements |= after.kind == DependencyKind::Each;
+        need.start |= after.delay.is_some();
     }
     jobs
 }

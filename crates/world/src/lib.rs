@@ -32,7 +32,7 @@ pub use world::index::fit_of;
 pub use world::parts::GpuClass;
 pub use world::projects::{Holding, ProjectRow};
 pub use world::users::UserRow;
-pub use world::waiting::{has_begun, latest_start};
+pub use world::waiting::{first_start, has_begun, latest_start};
 pub use world::{LoadError, World};
 
 /// Internals for the tests of this crate, in `tests/it`.

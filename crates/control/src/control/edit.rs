@@ -8,7 +8,7 @@ use gpool_model::job::{DependencyKind, JobState, Unmet};
 use gpool_model::life::OnUnmet;
 use gpool_model::request::edit::{Edit, Until};
 use gpool_model::{
-    Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Version,
+    Caller, Dependency, Job, JobId, JobPatch, JobSpec, Phase, Refusal, Reply, Timestamp, Version,
 };
 
 use crate::admission::{self, Admission};
@@ -75,7 +75,7 @@ impl Control {
         if let Some((spec, waits)) = spec {
             if let Some(waits) = waits {
                 (job.course.one_met, job.course.unmet) = (waits.one_met, waits.unmet);
-                job.course.begin = self.world.begin_after(&spec.after);
+                job.course.begin = waits.begin;
             }
             self.reconsider(&mut job, &spec);
             let is_resized = self.resize(&mut job, &spec);
@@ -197,11 +197,13 @@ impl Control {
     }
 }
 
-/// The dependencies of a job that have ended already.
+/// What the dependencies of a job that have started or ended mean for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Waits {
     pub one_met: bool,
     pub unmet: Option<Unmet>,
+    /// Its earliest start.
+    pub begin: Option<Timestamp>,
 }
 
 impl Control {
@@ -214,7 +216,8 @@ impl Control {
         life: &gpool_model::Life,
         ends: KnownEnds<'_>,
     ) -> Result<Waits, Refusal> {
-        let mut waits = Waits::default();
+        let begin = ends.begin_after(&self.world, after);
+        let mut waits = Waits { begin, ..Waits::default() };
         let is_kept = life.on_unmet == OnUnmet::Keep;
         for dependency in after {
             if let Some(unmet) = self.ended_otherwise(caller, dependency, ends)?.1 {
@@ -253,7 +256,7 @@ impl Control {
             self.check_owner(caller, job, "wait for")?;
             return Ok((false, None));
         }
-        let known = ends.jobs.iter().find(|(id, _)| *id == job).map(|(_, end)| *end);
+        let known = ends.of(job).map(|ended| ended.outcome);
         let outcome = self.world.recent_end(job).or(known);
         let outcome = outcome.ok_or(Refusal::NoSuchJob { id: job })?;
         if dependency.kind == DependencyKind::Each {

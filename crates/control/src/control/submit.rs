@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::array::ArrayEnds;
-use gpool_model::command::{RequestKey, SubmitForecast};
+use gpool_model::command::{ArchivedDependency, RequestKey, SubmitForecast};
 use gpool_model::effect::Change;
 use gpool_model::job::{DependencyKind, Holder};
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{
-    ArrayState, Attempt, Caller, Course, Dependency, Job, JobId, JobNumber, JobSpec, NewJob,
-    Outcome, Phase, ProjectName, Reason, Refusal, Reply, Timestamp,
+    ArrayState, Attempt, Caller, Course, Dependency, Job, JobId, JobNumber, JobSpec, NewJob, Phase,
+    ProjectName, Reason, Refusal, Reply, Timestamp,
 };
 use gpool_sched::user_quota;
 use gpool_world::{Snapshot, World};
@@ -25,17 +25,28 @@ use crate::project_tree;
 /// Ends of jobs that have left memory, as the caller looked them up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownEnds<'a> {
-    pub jobs: &'a [(JobId, Outcome)],
+    pub jobs: &'a [ArchivedDependency],
     /// Arrays, with the end of each element.
     pub arrays: &'a [(JobId, ArrayEnds)],
 }
 
 impl KnownEnds<'_> {
     pub const NONE: Self = Self { jobs: &[], arrays: &[] };
+
+    /// The end of a job.
+    pub fn of(&self, job: JobId) -> Option<&ArchivedDependency> {
+        self.jobs.iter().find(|ended| ended.job == job)
+    }
+
+    /// The earliest start that follows from the dependencies.
+    pub fn begin_after(&self, world: &World, after: &[Dependency]) -> Option<Timestamp> {
+        let of_ended = |it: &Dependency| it.begin(self.of(it.job)?.began_at);
+        world.begin_after(after).max(after.iter().filter_map(of_ended).max())
+    }
 }
 
 /// Ends of jobs and of arrays that others wait for.
-type Ends<'e> = (&'e [(JobId, Outcome)], &'e [(JobId, ArrayEnds)]);
+type Ends<'e> = (&'e [ArchivedDependency], &'e [(JobId, ArrayEnds)]);
 
 impl Control {
     /// The largest number of live jobs, so that memory stays bounded.
@@ -177,8 +188,7 @@ impl Control {
         let id = JobId { number, element: None };
         let setup = new.after_setup.then(|| JobId::single(number.0 - 1));
         new.after.extend(setup.map(|job| Dependency::new(job, DependencyKind::Ok)));
-        let begin = self.world.begin_after(&new.after);
-        let (one_met, unmet) = (waits.one_met, waits.unmet);
+        let Waits { one_met, unmet, begin } = waits;
         let course = Course { one_met, unmet, begin, ..Course::default() };
         let since = self.now;
         let who = (id, Attempt::FIRST);
@@ -255,8 +265,8 @@ impl Control {
                 job: JobId::single(number - 1),
                 kind: DependencyKind::Ok,
             }));
-            let Waits { one_met, unmet } = waits;
-            let course = Course { one_met, unmet, ..Course::default() };
+            let Waits { one_met, unmet, begin } = waits;
+            let course = Course { one_met, unmet, begin, ..Course::default() };
             let who = (JobId::single(number), Attempt::FIRST);
             let now = self.now;
             let waits = self.world.waits_for(who, &job.after, &job.life, &course, now);

@@ -2,10 +2,11 @@
 //! array's own limits; an action on an array applies to its elements.
 
 use gpool_model::array::ArraySpec;
+use gpool_model::command::ArchivedDependency;
 use gpool_model::job::{DependencyKind, EndCause, JobState};
 use gpool_model::{
     Command, Dependency, JobId, JobNumber, JobPatch, JobVerb, NewJob, Outcome, Phase, Rare,
-    Refusal, Reply,
+    Refusal, Reply, Timestamp,
 };
 
 use crate::harness::*;
@@ -249,7 +250,9 @@ fn ends_of_an_array_that_left_memory_come_from_the_caller() {
     };
     let array_ends = vec![ends_of(&harness, first), ends_of(&harness, none)];
     harness.restart();
-    let ends = vec![(first, Outcome::Failed), (none, Outcome::Failed)];
+    let failed =
+        |job| ArchivedDependency { job, outcome: Outcome::Failed, began_at: Timestamp::new(0) };
+    let ends = vec![failed(first), failed(none)];
     let mut submit = |new: NewJob| {
         let (ends, array_ends) = (ends.clone(), array_ends.clone());
         let jobs = vec![new];

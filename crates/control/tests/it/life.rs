@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use gpool_model::agent::{Order, Report, TaskEnd, TaskIs, TaskReport};
+use gpool_model::command::ArchivedDependency;
 use gpool_model::job::{DependencyKind, EndCause, ExitStatus, JobState};
 use gpool_model::life::{OnUnmet, Retry, RetryOn};
 use gpool_model::policy::{Caps, UserCaps};
 use gpool_model::{
     Command, Dependency, Generation, GpuTime, JobId, JobPatch, JobRequest, JobVerb, LimitChange,
-    MilliGpu, Millis, NewJob, Outcome, Policy, Refusal, SlotPart, Timestamp,
+    MilliGpu, Millis, NewJob, Outcome, Policy, Refusal, Reply, SlotPart, Timestamp,
 };
 
 use crate::harness::{Harness, after, ana, bo, device, end, inventory, job, root, tasks};
@@ -285,6 +286,39 @@ fn a_delay_counts_from_the_start_of_the_other_job() {
     assert_eq!(harness.state(last), JobState::Waiting);
     pass(&mut harness, Millis::from_mins(5));
     assert_eq!(harness.state(last), JobState::Starting);
+}
+
+#[test]
+fn a_delay_counts_from_the_start_of_an_archived_job() {
+    let mut harness = Harness::new(1);
+    let archived = JobId::single(99);
+    let began_at = harness.now;
+    let ends = vec![ArchivedDependency { job: archived, outcome: Outcome::Failed, began_at }];
+    let delay = Some(Millis::from_mins(5));
+    let after = Dependency { delay, ..Dependency::new(archived, DependencyKind::Start) };
+    let mut delayed = job("0");
+    delayed.after.push(after);
+    let submit = Command::Submit {
+        jobs: vec![delayed],
+        key: None,
+        ends: ends.clone(),
+        array_ends: vec![],
+        dry_run: false,
+    };
+    let Ok(Reply::Submitted { first: new, .. }) = harness.command(&ana(), submit) else { panic!() };
+    let mut held = job("0");
+    held.standing.hold = true;
+    let edited = harness.add(held);
+    let patch = JobPatch::default().with("after", |to| to.after.push(after));
+    let edit = Command::Edit { job: edited, version: None, patch, ends };
+    harness.command(&ana(), edit).expect("own job");
+    let release = Command::on(vec![edited], JobVerb::Release { at: None });
+    harness.command(&ana(), release).expect("own job");
+    let states = |harness: &Harness| [JobId::single(new.0), edited].map(|id| harness.state(id));
+    pass(&mut harness, Millis::from_mins(5).saturating_sub(Millis::new(1)));
+    assert_eq!(states(&harness), [JobState::Waiting; 2]);
+    pass(&mut harness, Millis::new(1));
+    assert_eq!(states(&harness), [JobState::Starting; 2]);
 }
 
 #[test]

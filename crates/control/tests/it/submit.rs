@@ -1,7 +1,7 @@
 //! Accepted and refused submissions; a refusal changes nothing.
 
 use gpool_model::agent::Report;
-use gpool_model::command::RequestKey;
+use gpool_model::command::{ArchivedDependency, RequestKey};
 use gpool_model::enforcement::Enforcement;
 use gpool_model::job::{JobState, Outcome};
 use gpool_model::unit::{Bytes, MilliCpu};
@@ -170,7 +170,8 @@ fn the_end_of_a_job_that_left_memory_comes_from_the_caller() {
     harness.exited(first, 0);
     harness.restart();
     let jobs = vec![after(job("0"), first, DependencyKind::Ok)];
-    let ends = vec![(first, Outcome::Succeeded)];
+    let (outcome, began_at) = (Outcome::Succeeded, harness.now);
+    let ends = vec![ArchivedDependency { job: first, outcome, began_at }];
     let submit = Command::Submit { jobs, key: None, ends, array_ends: vec![], dry_run: false };
     assert!(harness.command(&ana(), submit).is_ok());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::array::{ArrayEnds, ArraySpec};
-use gpool_model::command::RequestKey;
+use gpool_model::command::{ArchivedDependency, RequestKey};
 use gpool_model::job::{BlobId, DependencyKind, JobState, Owner};
 use gpool_model::kind::Habits;
 use gpool_model::life::{Life, Retry, RetryOn};
@@ -12,7 +12,7 @@ use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Exit, Gang, GpuAmount, GpuRequest,
     Indexes, JobId, JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob,
-    Outcome, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -191,10 +191,13 @@ impl Sim {
             Some(Dependency::new(picked(&known, pick)?, kind))
         });
         let ended = |after: &Dependency| match &self.store.archive.get(&after.job)?.job.phase {
-            Phase::Ended(end) => Some((after.job, end.outcome)),
+            Phase::Ended(end) => {
+                let (job, outcome, began_at) = (after.job, end.outcome, end.ended_at);
+                Some(ArchivedDependency { job, outcome, began_at })
+            }
             _ => None,
         };
-        let ends: Vec<(JobId, Outcome)> = after.iter().filter_map(ended).collect();
+        let ends: Vec<ArchivedDependency> = after.iter().filter_map(ended).collect();
         let elements = |after: &Dependency| {
             let EndedJob { spec, job } = self.store.archive.get(&after.job)?;
             let (indexes, array) = (spec.array.as_ref()?.indexes.clone(), job.array.as_ref()?);

@@ -140,7 +140,7 @@ impl World {
     }
 }
 
-/// Returns when a job first started, if it is not waiting for its first start.
+/// Returns when a job first started, if it ever did.
 #[must_use]
 pub fn first_start(job: &Job) -> Option<Timestamp> {
     let past = job.course.past.first().and_then(|attempt| attempt.started_at);
@@ -151,8 +151,8 @@ pub fn first_start(job: &Job) -> Option<Timestamp> {
         | Phase::Waiting { .. }
         | Phase::Pending { .. }
         | Phase::Underway { .. }
-        | Phase::Starting { .. }
-        | Phase::Ended(_) => None,
+        | Phase::Starting { .. } => None,
+        Phase::Ended(end) => end.started_at,
     })
 }
 
