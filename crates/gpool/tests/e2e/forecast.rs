@@ -112,6 +112,11 @@ fn a_dry_run_shows_the_start_and_the_delayed_jobs() {
     assert!(before.contains(&format!("job {other} (you) by ")), "{before}");
     assert_eq!(cluster.all_ids().len(), 2, "nothing was submitted");
     gate.open();
+    // A delay after the start of a job that has ended.
+    cluster.until_ended(&other);
+    let after = format!("start:{other}+5m");
+    let delayed = cluster.gpool(["submit", "--after", &after, "--dry-run", "--", "true"]).ok();
+    assert!(delayed.contains("Expected start") && !delayed.contains("start now"), "{delayed}");
 }
 
 #[test]

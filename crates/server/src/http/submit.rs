@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use gpool_control::forecast::{self, Length, Part};
 use gpool_model::command::RequestKey;
-use gpool_model::{Command, JobId, Likeness, NewJob, Refusal, Reply};
+use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
 use gpool_wire::{
     CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, Problem, json,
 };
@@ -125,7 +125,7 @@ async fn hints(api: &Api, id: JobId) -> Result<Vec<Hint>, Refusal> {
 }
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {
-    let jobs = context::not_stored(checked);
+    let mut jobs = context::not_stored(checked);
     let command = Command::Submit {
         jobs: jobs.clone(),
         key: None,
@@ -136,6 +136,14 @@ async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Respo
     match api.handle.command(asker.caller.clone(), command).await.map_err(of_one)? {
         Reply::WouldSubmit { forecasts } => match forecasts.last() {
             Some(forecast) => {
+                // The begin time that follows from the starts of archived jobs.
+                let begin = forecast.reasons.iter().find_map(|reason| match reason {
+                    Reason::BeginTime { at } => Some(*at),
+                    _ => None,
+                });
+                if let Some(job) = jobs.last_mut() {
+                    job.life.begin = job.life.begin.max(begin);
+                }
                 let mut forecast = Forecast::from(forecast);
                 imagine(api, asker, jobs, &mut forecast).await?;
                 Ok(Json(Document::new(forecast)).into_response())
