@@ -20,6 +20,8 @@ pub struct Tenant {
     pub limit: Bytes,
     /// The memory that it uses, by the larger of the driver's and its own figure.
     pub used: Bytes,
+    /// The memory that it may use without asking, by the last decision.
+    pub granted: Bytes,
     /// An allocation that waits for an answer.
     pub wish: Option<Wish>,
     /// Its priority; loans of a lower one are called back first.
@@ -135,6 +137,7 @@ impl Tenant {
             request: Bytes::ZERO,
             limit: used,
             used,
+            granted: Bytes::ZERO,
             wish: None,
             priority: 0,
             started_at: Timestamp::ZERO,

@@ -62,17 +62,19 @@ pub struct Reserved {
 }
 
 /// Reserves the memory of tasks that are being restored, one after the other, where there is room
-/// for all of it. Of one without room only the request counts: the other tasks keep theirs.
+/// for all of it: first of those that have all of it granted, since their restore may have begun. Of
+/// one without room only the request counts: the other tasks keep theirs.
 pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserved {
     let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
     let used = present.map(|(tenant, _)| tenant.used);
     let mut used = used.fold(Bytes::ZERO, Bytes::saturating_add);
     let mut is_frozen = false;
     let mut withheld: Vec<bool> = tenants.iter().map(|(_, presence)| presence.is_away()).collect();
-    for ((tenant, presence), withheld) in tenants.iter_mut().zip(&mut withheld) {
-        if !presence.comes_back() {
-            continue;
-        }
+    let mut returning: Vec<usize> = (0..tenants.len()).collect();
+    returning.retain(|ix| tenants[*ix].1.comes_back());
+    returning.sort_by_key(|ix| tenants[*ix].0.granted < tenants[*ix].0.used);
+    for ix in returning {
+        let tenant = &mut *tenants[ix].0;
         let with_it = used.saturating_add(tenant.used);
         if with_it <= usable {
             // It comes back as a whole or not at all.
@@ -81,7 +83,7 @@ pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserv
             (used, is_frozen) = (with_it, true);
         } else {
             tenant.used = tenant.used.min(tenant.request);
-            *withheld = true;
+            withheld[ix] = true;
         }
     }
     Reserved { is_frozen, withheld }

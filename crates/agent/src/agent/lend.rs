@@ -65,7 +65,6 @@ pub(super) struct Seat {
     /// Its index in the ledger.
     pub place: usize,
     pub tenant: Tenant,
-    granted: Bytes,
     /// The memory that its processes count.
     counted: Bytes,
     /// The memory that its wish needs, not rounded.
@@ -107,7 +106,7 @@ impl Keeper {
             reserved.apply(&mut plan, tenants.iter());
             let mut is_lower = false;
             for (seat, decision) in seats.iter().zip(&plan) {
-                if decision.grant.bytes < seat.granted {
+                if decision.grant.bytes < seat.tenant.granted {
                     let ledger = &self.tasks[&seat.task].ledger;
                     ledger.grant(seat.place, decision.grant.bytes.get());
                     is_lower = true;
@@ -287,6 +286,7 @@ impl Keeper {
             request,
             limit,
             used,
+            granted,
             wish,
             priority: kept.priority,
             started_at: kept.since,
@@ -297,7 +297,7 @@ impl Keeper {
             is_leaving: kept.presence != Presence::Here,
             departs: kept.departs.is_some(),
         };
-        Some(Seat { task, place, tenant, granted, counted, needed })
+        Some(Seat { task, place, tenant, counted, needed })
     }
 }
 

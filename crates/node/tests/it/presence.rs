@@ -11,6 +11,7 @@ fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
         request: Bytes::from_gib(request),
         limit: Bytes::from_gib(8),
         used: Bytes::from_gib(used),
+        granted: Bytes::ZERO,
         wish: None,
         priority: 0,
         started_at: Timestamp::new(id),
@@ -61,17 +62,22 @@ fn a_task_that_the_server_paused_keeps_no_room_until_it_resumes() {
 /// The others may not use their grants while one of two comes back, although both have no room.
 #[test]
 fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
-    let reserved = |returning: &[u32]| {
+    let reserved = |returning: &[u32], is_granted: [bool; 2]| {
         let mut all: Vec<Tenant> = vec![task(1, 2, 1).1];
-        all.extend(returning.iter().map(|used| task(2, 2, *used).1));
+        all.extend(returning.iter().zip(is_granted).map(|(used, is_granted)| {
+            let tenant = task(2, 2, *used).1;
+            let granted = if is_granted { tenant.used } else { Bytes::ZERO };
+            Tenant { granted, ..tenant }
+        }));
         let presences = [Presence::Here, Presence::Resuming, Presence::Returning];
         let mut tenants: Vec<_> = all.iter_mut().zip(presences).collect();
         let is_frozen = reserve(Bytes::from_gib(8), &mut tenants).is_frozen;
         let requests = all[1..].iter().map(|it| it.request.get() >> 30).collect::<Vec<_>>();
         (is_frozen, requests)
     };
-    assert_eq!(reserved(&[4, 3]), (true, vec![4, 3]));
-    assert_eq!(reserved(&[6, 3]), (true, vec![6, 2]));
-    assert_eq!(reserved(&[9, 3]), (true, vec![2, 3]));
-    assert_eq!(reserved(&[9, 8]), (false, vec![2, 2]));
+    assert_eq!(reserved(&[4, 3], [false; 2]), (true, vec![4, 3]));
+    assert_eq!(reserved(&[6, 3], [false; 2]), (true, vec![6, 2]));
+    assert_eq!(reserved(&[9, 3], [false; 2]), (true, vec![2, 3]));
+    assert_eq!(reserved(&[9, 8], [false; 2]), (false, vec![2, 2]));
+    assert_eq!(reserved(&[6, 3], [false, true]), (true, vec![2, 3]), "its restore may have begun");
 }

@@ -23,7 +23,6 @@ pub(crate) struct Seat {
     place: usize,
     pub tenant: Tenant,
     pub presence: Presence,
-    granted: Bytes,
 }
 
 impl Sim {
@@ -179,7 +178,7 @@ impl Sim {
             }
             let mut is_lower = false;
             for (seat, decision) in seats.iter().zip(&plan) {
-                if decision.grant.bytes < seat.granted {
+                if decision.grant.bytes < seat.tenant.granted {
                     is_lower = true;
                     if !self.may_act(m) {
                         return 0;
@@ -419,6 +418,7 @@ impl Machine {
                 request: memory.request,
                 limit: memory.limit,
                 used: if is_counted { memory.used } else { Bytes::ZERO },
+                granted: memory.granted,
                 wish,
                 priority: claim.priority(),
                 started_at: Timestamp::new(claim.since),
@@ -430,7 +430,7 @@ impl Machine {
                 is_leaving: presence != Presence::Here,
                 departs: false,
             };
-            Seat { task, place, tenant, presence, granted: memory.granted }
+            Seat { task, place, tenant, presence }
         };
         here.map(seat).collect()
     }
