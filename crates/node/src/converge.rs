@@ -247,12 +247,15 @@ impl Converge {
         match self.tasks.get(&task) {
             Some(_) if !self.places.may_grow(task, terms) => Vec::new(),
             Some(known) if known.goes_on() && generation > known.generation => {
-                let mut actions = match self.places.is_waiting(task) {
+                let change = match self.places.is_waiting(task) {
                     true => self.changed(task, generation),
                     false => vec![Action::Change { task, generation, terms: terms.clone() }],
                 };
                 let steps = self.places.change(task, generation, terms);
-                actions.extend(self.follow(steps));
+                // A share that grows may get more memory at once. Tasks that leave for it are known
+                // to leave before that.
+                let mut actions = self.follow(steps);
+                actions.extend(change);
                 actions
             }
             // A server that repeats an order may have missed the report.

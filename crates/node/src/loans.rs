@@ -155,6 +155,11 @@ impl Tenant {
         self.used.saturating_sub(self.request)
     }
 
+    /// Whether its memory is about to be free.
+    fn leaves(&self) -> bool {
+        self.is_leaving || self.departs
+    }
+
     /// The guaranteed memory that it needs now. A wish above the request is a loan as a whole.
     fn entitled(&self) -> Bytes {
         let wish = self.wish.filter(|wish| wish.total <= self.request);
@@ -181,7 +186,7 @@ pub fn divide(memory: Bytes, tenants: &[Tenant]) -> Vec<Grant> {
         Some(free) => (lend(free, tenants, entitled), vec![None; tenants.len()]),
         // More is promised than there is, and nothing is lent: the driver decides, unless some
         // memory is about to be free.
-        None if tenants.iter().all(|it| it.loan().is_zero() && !it.is_leaving) => {
+        None if tenants.iter().all(|it| it.loan().is_zero() && !it.leaves()) => {
             let bytes = tenants.iter().map(|tenant| tenant.used.max(tenant.request));
             (bytes.collect(), vec![None; tenants.len()])
         }

@@ -54,9 +54,11 @@ fn a_task_alone_grows_to_its_limit() {
 /// A guest that grew leaves the device: what both requested together is more than the device has.
 #[test]
 fn memory_that_is_about_to_be_free_is_not_granted_before() {
-    let guest = Tenant { is_leaving: true, ..tenant(60, 80, 58) };
+    let guest = tenant(60, 80, 58);
     let host = wishes(tenant(40, 40, 20), 40, 0);
-    assert_eq!(grants(&[guest, host]), [(58, None), (22, Some(Answer::Wait))]);
+    for guest in [Tenant { is_leaving: true, ..guest }, Tenant { departs: true, ..guest }] {
+        assert_eq!(grants(&[guest, host]), [(58, None), (22, Some(Answer::Wait))]);
+    }
 }
 
 #[test]
