@@ -12,6 +12,7 @@ use gpool_model::unit::{Millis, Timestamp};
 pub use crate::action::{Action, Halting, Input, Moves, Seats};
 use crate::action::{Found, Halt, Step};
 use crate::done::Done;
+use crate::known::{Ending, Known, State};
 use crate::places::Places;
 
 /// The tasks of an agent, and the orders for them.
@@ -24,46 +25,6 @@ pub struct Converge {
     done: Done,
     /// Requests for signals that were carried out in this term.
     signalled: BTreeSet<RequestId>,
-}
-
-#[derive(Debug, Clone)]
-struct Known {
-    generation: Generation,
-    state: State,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
-    /// Passed to the launcher. `stop` is the last stop order, if there was one.
-    Launching { stop: Option<Ending> },
-    /// Stopped before it was launched here; the launcher makes sure that it never will be.
-    Preventing { ending: Ending },
-    /// Its program was started.
-    Running { pid: u32, started_at: Timestamp, stop: Option<Ending>, halt: Halt },
-    /// It has ended, and the server has not acknowledged it.
-    Ended(TaskEnd),
-    /// It was not launched; an order of a later generation may name other devices.
-    Refused { devices: Vec<DeviceUuid> },
-}
-
-/// The stop order of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ending {
-    grace: Millis,
-    /// In place of SIGTERM.
-    signal: Option<i32>,
-}
-
-impl Ending {
-    /// Whether `other` adds nothing to this order: it ends the task no sooner, and it is no plain
-    /// stop after an order to save.
-    fn covers(self, other: Self) -> bool {
-        self.grace <= other.grace && (self.signal.is_none() || other.signal.is_some())
-    }
-
-    fn action(self, task: TaskId) -> Action {
-        Action::Stop { task, grace: self.grace, signal: self.signal }
-    }
 }
 
 impl Converge {
@@ -172,7 +133,7 @@ impl Converge {
                 return self.report(task);
             }
         }
-        self.tasks.insert(task, Known { generation, state: State::Launching { stop: None } });
+        self.tasks.insert(task, Known::new(generation, State::Launching { stop: None }));
         let steps = self.places.arrive(order);
         self.follow(steps)
     }
@@ -213,7 +174,7 @@ impl Converge {
             if self.done.bars(task, generation) {
                 return self.barred(task, generation);
             }
-            let mut known = Known { generation, state: State::Preventing { ending } };
+            let mut known = Known::new(generation, State::Preventing { ending });
             let actions = prevent(&mut known);
             self.tasks.insert(task, known);
             return actions;
@@ -295,13 +256,14 @@ impl Converge {
             return Vec::new();
         }
         let is_repeated = generation == known.generation;
-        known.generation = generation;
+        (known.generation, known.halt_generation) = (generation, generation);
         match (&*halt, order) {
             (Halt::Done | Halt::Stays(..), Ok(_)) | (Halt::No, Err(_)) => self.report(task),
             // The order did not work, and the server may not know it yet.
             (Halt::Stays(..), Err(_)) if is_repeated => self.report(task),
             (Halt::No | Halt::Told | Halt::Going | Halt::Failed(_), Ok(runs_on)) => {
                 *halt = Halt::Told;
+                self.places.cancel_resume(task);
                 vec![Action::Pause { task, generation, runs_on }]
             }
             (was, Err(devices)) => {
@@ -315,13 +277,16 @@ impl Converge {
     fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let State::Running { halt, .. } = &mut known.state else { return Vec::new() };
-        // There was a newer order since.
-        if generation < known.generation {
+        // There was a newer order to pause or resume it since. One to resume waits for the end of a
+        // move, and an earlier pause is that end too.
+        let is_old = generation < known.halt_generation;
+        if is_old && !(halting == Halting::Paused && self.places.resumes_later(task)) {
             return Vec::new();
         }
-        known.generation = generation;
+        known.generation = known.generation.max(generation);
         let steps;
         (steps, *halt) = match halting {
+            Halting::Paused if is_old => (self.places.paused(task), Halt::Going),
             Halting::Paused => (self.places.paused(task), Halt::Done),
             Halting::Resumed => (self.places.resumed(task), Halt::No),
             // It uses the same devices as before.
@@ -387,6 +352,7 @@ impl Converge {
         }
         let known = self.tasks.get(&task);
         let generation = known.map_or(generation, |known| known.generation.max(generation));
+        let halt_generation = known.map(|known| known.halt_generation).unwrap_or_default();
         let stop = match known.map(|known| &known.state) {
             Some(State::Ended(_)) => return Vec::new(),
             Some(State::Preventing { ending }) => Some(*ending),
@@ -419,7 +385,7 @@ impl Converge {
             State::Running { .. } => Found::Running,
             _ => Found::Launching,
         };
-        self.tasks.insert(task, Known { generation, state });
+        self.tasks.insert(task, Known { halt_generation, ..Known::new(generation, state) });
         let steps = match goes_on {
             true => self.places.found(task, seats, found, is_settled),
             false => self.places.left(task),
@@ -477,25 +443,5 @@ impl Converge {
     fn report(&self, task: TaskId) -> Vec<Action> {
         let report = self.tasks.get(&task).map(|known| Report::Task(known.report(task)));
         report.map(Action::Report).into_iter().collect()
-    }
-}
-
-impl Known {
-    /// Whether it is under way and has no stop order.
-    fn goes_on(&self) -> bool {
-        matches!(self.state, State::Launching { stop: None } | State::Running { stop: None, .. })
-    }
-
-    fn report(&self, task: TaskId) -> TaskReport {
-        let is = match &self.state {
-            State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
-            State::Running { pid, started_at, halt, .. } => {
-                let (pid, started_at) = (*pid, *started_at);
-                halt.shown(pid, started_at)
-            }
-            State::Ended(end) => TaskIs::Ended(end.clone()),
-            State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
-        };
-        TaskReport { task, generation: self.generation, is }
     }
 }

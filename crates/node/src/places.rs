@@ -137,6 +137,16 @@ impl Places {
         }
     }
 
+    /// Whether a task resumes once its move is over.
+    pub fn resumes_later(&self, task: TaskId) -> bool {
+        self.tasks.get(&task).is_some_and(|placed| placed.resume.is_some())
+    }
+
+    /// A task does not resume after its move: a later order is to pause it.
+    pub fn cancel_resume(&mut self, task: TaskId) {
+        self.tasks.get_mut(&task).into_iter().for_each(|placed| placed.resume = None);
+    }
+
     fn waits(&mut self, task: TaskId, aim: Aim) -> Vec<Step> {
         self.waiting.push_back(Waiting { task, is_placed: false, aim });
         self.advance()

@@ -222,6 +222,22 @@ fn a_running_task_is_paused_and_resumed_by_the_last_order() {
     assert_eq!(reported(&obey(&mut converge, pause(6))), [&not], "it is ending");
 }
 
+/// The server would take the task for running, and nothing would resume it.
+#[test]
+fn a_change_of_terms_does_not_make_the_answer_to_a_pause_an_old_one() {
+    let mut converge = Converge::default();
+    let _ = obey(&mut converge, run(1, 1, 1));
+    let (term, task) = (Term(1), task(1));
+    let _ = converge.step(Input::Started { task, pid: 7, started_at: Timestamp::ZERO });
+    let generation = Generation(2);
+    let _ = obey(&mut converge, Order::Pause { term, task, generation, runs_on: false });
+    let _ = converge.step(Input::Changed { task, generation: Generation(3) });
+    let paused = converge.step(Input::Halted { task, generation, halting: Halting::Paused });
+    let is = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
+    let report = TaskReport { task, generation: Generation(3), is };
+    assert_eq!(paused, [Action::Report(Report::Task(report))]);
+}
+
 /// The server repeats an order to resume, if the task is still paused when its terms arrive.
 #[test]
 fn a_repeated_order_does_not_retry_a_resume_that_did_not_work() {

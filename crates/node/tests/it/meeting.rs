@@ -1,7 +1,7 @@
 //! Moves that meet a pause, a resume or a new agent.
 
 use gpool_model::Slot;
-use gpool_model::agent::{MoveReason, Order, TaskIs, TaskReport};
+use gpool_model::agent::{MoveReason, Order, TaskIs, TaskReport, Terms};
 use gpool_model::id::{Generation, Term};
 use gpool_model::unit::Timestamp;
 use gpool_node::converge::{Action, Converge, Halting, Input, Moves, Seats};
@@ -9,9 +9,8 @@ use gpool_node::converge::{Action, Converge, Halting, Input, Moves, Seats};
 use crate::converge::{end, run, task};
 use crate::moves::{devices, share, uuid, whole};
 
-/// Two shares of one device. The second is a guest on another device, and was ordered to leave it
-/// for a third task.
-fn moving() -> Converge {
+/// Two shares of one device. The second is a guest on another device.
+fn spread() -> Converge {
     let mut converge = Converge::default();
     let _ = converge.step(Input::Devices { devices: devices(2), moves: Moves::Freely });
     for number in 1..=2 {
@@ -19,6 +18,12 @@ fn moving() -> Converge {
         let (task, started_at) = (task(number), Timestamp::ZERO);
         let _ = converge.step(Input::Started { task, pid: 7, started_at });
     }
+    converge
+}
+
+/// The same, and the guest was ordered to leave for a third task.
+fn moving() -> Converge {
+    let mut converge = spread();
     let actions = start_order(&mut converge, 3, vec![whole(1)]);
     let reason = MoveReason::Room { beneficiary: task(3) };
     assert!(actions.contains(&Action::Detach { task: task(2), reason }), "{actions:?}");
@@ -69,6 +74,57 @@ fn a_task_that_should_resume_while_it_moves_resumes_where_it_has_room() {
     let (generation, at) = (Generation(3), vec![uuid(0)]);
     let resume = Action::Resume { task: moved, generation, devices: at.clone(), booked: at };
     assert!(actions.contains(&resume), "{actions:?}");
+}
+
+/// Whether a task resumes after a pause that ended its move. The orders of these generations came
+/// before that: those of even ones pause it, the others resume it.
+fn resumes_after(generations: &[u64]) -> bool {
+    let mut converge = moving();
+    let (moved, term) = (task(2), Term(1));
+    let _ = converge.step(Input::Detached { task: moved, is_done: true });
+    for generation in generations {
+        let is_pause = generation % 2 == 0;
+        let generation = Generation(*generation);
+        let order = match is_pause {
+            true => Order::Pause { term, task: moved, generation, runs_on: false },
+            false => Order::Resume { term, task: moved, generation, devices: Vec::new() },
+        };
+        let actions = converge.step(Input::Order(order));
+        let resumes = |action: &Action| matches!(action, Action::Resume { .. });
+        assert!(!actions.iter().any(resumes), "it comes to its devices");
+    }
+    let mut pauses = generations.iter().filter(|it| **it % 2 == 0);
+    let halted = |generation: &u64| {
+        let (generation, halting) = (Generation(*generation), Halting::Paused);
+        Input::Halted { task: moved, generation, halting }
+    };
+    let mut resumes = |generation| {
+        let actions = converge.step(halted(generation));
+        actions.iter().any(|action| matches!(action, Action::Resume { .. }))
+    };
+    pauses.any(|generation| resumes(generation))
+}
+
+#[test]
+fn a_pause_that_ends_a_move_is_followed_by_the_last_order() {
+    assert!(resumes_after(&[2, 3]));
+    assert!(!resumes_after(&[2, 3, 4]));
+}
+
+/// The host may get all its memory once its claim shows the new size.
+#[test]
+fn a_guest_leaves_before_its_host_grows() {
+    let mut converge = spread();
+    assert!(launches(&start_order(&mut converge, 3, vec![share(1, 30, 80)])));
+    let started_at = Timestamp::ZERO;
+    let _ = converge.step(Input::Started { task: task(3), pid: 7, started_at });
+    let (term, host, generation) = (Term(1), task(3), Generation(2));
+    let terms = Terms { limit: None, parts: vec![share(1, 60, 80).part] };
+    let order = Order::Change { term, task: host, generation, terms: terms.clone() };
+    let actions = converge.step(Input::Order(order));
+    let reason = MoveReason::Room { beneficiary: host };
+    let leaves = Action::Detach { task: task(2), reason };
+    assert_eq!(actions, [leaves, Action::Change { task: host, generation, terms }]);
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! A task of an agent: its orders, and its state by the last answer.
+
+use gpool_model::agent::{TaskEnd, TaskIs, TaskReport};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::unit::{Millis, Timestamp};
+
+use crate::action::{Action, Halt};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub generation: Generation,
+    /// The generation of the last order to pause or resume it. Terms that change later do not make
+    /// the answer to that order an old one.
+    pub halt_generation: Generation,
+    pub state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Passed to the launcher. `stop` is the last stop order, if there was one.
+    Launching { stop: Option<Ending> },
+    /// Stopped before it was launched here; the launcher makes sure that it never will be.
+    Preventing { ending: Ending },
+    /// Its program was started.
+    Running { pid: u32, started_at: Timestamp, stop: Option<Ending>, halt: Halt },
+    /// It has ended, and the server has not acknowledged it.
+    Ended(TaskEnd),
+    /// It was not launched; an order of a later generation may name other devices.
+    Refused { devices: Vec<DeviceUuid> },
+}
+
+/// The stop order of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub grace: Millis,
+    /// In place of SIGTERM.
+    pub signal: Option<i32>,
+}
+
+impl Ending {
+    /// Whether `other` adds nothing to this order: it ends the task no sooner, and it is no plain
+    /// stop after an order to save.
+    pub fn covers(self, other: Self) -> bool {
+        self.grace <= other.grace && (self.signal.is_none() || other.signal.is_some())
+    }
+
+    pub fn action(self, task: TaskId) -> Action {
+        Action::Stop { task, grace: self.grace, signal: self.signal }
+    }
+}
+
+impl Known {
+    pub fn new(generation: Generation, state: State) -> Self {
+        Self { generation, halt_generation: Generation::default(), state }
+    }
+
+    /// Whether it is under way and has no stop order.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.state, State::Launching { stop: None } | State::Running { stop: None, .. })
+    }
+
+    pub fn report(&self, task: TaskId) -> TaskReport {
+        let is = match &self.state {
+            State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
+            State::Running { pid, started_at, halt, .. } => {
+                let (pid, started_at) = (*pid, *started_at);
+                halt.shown(pid, started_at)
+            }
+            State::Ended(end) => TaskIs::Ended(end.clone()),
+            State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
+        };
+        TaskReport { task, generation: self.generation, is }
+    }
+}
