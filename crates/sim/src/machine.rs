@@ -452,14 +452,22 @@ impl Claim {
     /// Other terms are noted.
     pub fn change(&mut self, generation: Generation, terms: &Terms) {
         self.generation = generation;
-        let limit = terms.limit;
         if let Some(order) = &mut self.order {
-            std::sync::Arc::make_mut(&mut order.spec).time_limit = limit;
+            std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;
             terms.resize(&mut order.allocation.slots);
         }
         terms.resize(&mut self.seats.slots);
         if self.started.is_some() {
-            self.limit_at = limit.map(|limit| self.since + limit.get());
+            self.limit_at = terms.limit.map(|limit| self.since + limit.get());
+        }
+    }
+
+    /// Its time limit holds while it is ending, too.
+    pub fn bound_end(&mut self, now: u64) {
+        let grace = self.order.as_ref().map_or(0, |order| order.spec.grace.get());
+        let over_at = self.over_at().filter(|_| self.started.is_some());
+        if let (Some((_, kill_at)), Some(over_at)) = (&mut self.ending, over_at) {
+            *kill_at = (over_at.max(now) + grace).min(*kill_at);
         }
     }
 

@@ -168,6 +168,7 @@ impl Shepherd {
     /// Sets the timer for the next event: the end of the time, the warning before it, the kill, or
     /// the next sweep.
     pub(super) fn set_timer(&mut self) {
+        self.bound_end();
         let sweep = self.sweeps().then_some(0);
         let kill = self.ending.map(|(_, at)| at);
         let goes_on = self.ending.is_none();
@@ -179,6 +180,17 @@ impl Shepherd {
         let Some(due) = due else { return };
         let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
         self.set_timer_at(due);
+    }
+
+    /// A time limit also holds for a task that is ending: an earlier order to end it may have
+    /// given it more time. A job that saves its work keeps the time for that.
+    fn bound_end(&mut self) {
+        let over = self.allowed.over().filter(|_| !self.is_saving);
+        let over_at = over.map(|(at, _)| at.max(clock::boot_ms()));
+        let grace = self.launch.order.spec.grace;
+        if let (Some((_, kill_at)), Some(over_at)) = (&mut self.ending, over_at) {
+            *kill_at = over_at.saturating_add(grace.get()).min(*kill_at);
+        }
     }
 
     fn set_timer_at(&mut self, due: u64) {

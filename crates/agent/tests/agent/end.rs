@@ -56,6 +56,20 @@ fn a_stop_waits_for_the_grace_period_and_then_kills() {
 }
 
 #[test]
+fn a_time_limit_holds_for_a_job_that_has_more_time_to_end() {
+    let mut node = Node::new();
+    let ready = node.path("ready");
+    let script = format!("trap '' TERM; touch {}; while :; do sleep 0.01; done", ready.display());
+    let mut job = shell(1, &script);
+    job.time_limit = Some(Millis::from_secs(1));
+    let task = node.run(&job);
+    until("the trap is set", || ready.exists());
+    node.stop_task(task, Millis::from_secs(600));
+    let end = node.wait_for_end(task);
+    assert_eq!((end.exit, end.cause, end.stopped), (signal(9), None, true));
+}
+
+#[test]
 fn a_stop_just_after_the_launch_is_not_lost() {
     let mut node = Node::new();
     // It arrives while the shepherd starts, reads its first message, or has forked.

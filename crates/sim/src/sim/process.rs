@@ -101,7 +101,8 @@ impl Sim {
 
     /// A program may run longer now, or less long.
     pub(crate) fn watch_limit(&mut self, m: usize, task: TaskId) {
-        let claim = &self.machines[m].claims[&task];
+        let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
+        claim.bound_end(self.now);
         let grace = claim.order.as_ref().map_or(Millis::ZERO, |order| order.spec.grace);
         let over_by = claim.over_at().map(|at| at.max(self.now) + grace.get());
         if let Some(run) = self.watch.runs.get_mut(&task) {
@@ -136,6 +137,7 @@ impl Sim {
             Some((earlier, at)) => Some((earlier, at.min(kill_at))),
             None => Some((why, kill_at)),
         };
+        claim.bound_end(self.now);
     }
 
     /// Whatever is due by now on a machine: limits, and the ends of graces.
