@@ -37,7 +37,8 @@ fn is_away(machine: &Machine) -> bool {
 
 fn is_about_to_move(machine: &Machine) -> bool {
     machine.claims.values().any(|claim| {
-        let is_elsewhere = |told: &Told| matches!(told, Told::Resume(_, to) if *to != claim.home);
+        let is_elsewhere =
+            |told: &Told| matches!(told, Told::Resume(_, to, _) if *to != claim.home);
         claim.paused_at.is_some() && claim.told.iter().any(is_elsewhere)
     })
 }

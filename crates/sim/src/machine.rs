@@ -59,8 +59,8 @@ pub(crate) enum Told {
     Attach(Vec<DeviceUuid>),
     /// Pause; the flag lets the program run on, without its devices.
     Pause(Generation, bool),
-    /// Go on, on these devices.
-    Resume(Generation, Vec<DeviceUuid>),
+    /// Go on, on these devices; the second ones are booked for it.
+    Resume(Generation, Vec<DeviceUuid>, Vec<DeviceUuid>),
     /// Pause, because a loan was called.
     Vacate,
     /// That is over.
@@ -126,6 +126,8 @@ pub(crate) struct Claim {
     pub paused_at: Option<u64>,
     /// Devices that it comes to once they have room.
     pub comes_to: Option<Vec<DeviceUuid>>,
+    /// The devices that were booked with its order to resume; empty without one.
+    pub rebooked: Vec<DeviceUuid>,
     /// Whether there was room to restore it, and that is under way.
     pub is_restoring: bool,
     /// Whether an order to resume it has no answer yet.

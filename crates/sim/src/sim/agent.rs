@@ -169,6 +169,7 @@ impl Sim {
     pub(crate) fn agent_input(&mut self, m: usize, input: Input) {
         let mut seen = VecDeque::from([input]);
         while let Some(input) = seen.pop_front() {
+            self.note(|| format!("    agent {m}: {input:?}"));
             let Some(agent) = self.machines[m].agent.as_mut() else { return };
             let actions = agent.converge.step(input.clone());
             let question = || Question::Input { node: m, input: Box::new(input) };
@@ -221,9 +222,9 @@ impl Sim {
             Action::Pause { task, generation, runs_on } => {
                 self.tell(m, task, Told::Pause(generation, runs_on));
             }
-            Action::Resume { task, generation, devices, .. } => {
+            Action::Resume { task, generation, devices, booked } => {
                 self.note_presence(m, task, Presence::Resuming);
-                self.tell(m, task, Told::Resume(generation, devices));
+                self.tell(m, task, Told::Resume(generation, devices, booked));
             }
             Action::Stay { .. } => {}
             Action::Detach { task, .. } => {

@@ -108,6 +108,10 @@ impl Sim {
                 return self.go_on(m, task);
             }
             _ => {
+                let fails = fails && claim.comes_to.is_none();
+                if !fails {
+                    claim.comes_to = None;
+                }
                 claim.is_detached |= !fails;
                 claim.has_failed |= fails;
                 let presence = if fails { Presence::Here } else { Presence::Paused };
@@ -212,6 +216,15 @@ impl Sim {
 /// agents.
 pub(crate) fn found(task: TaskId, claim: &Claim, is_settled: bool, bug: Option<Bug>) -> Input {
     let mut seats = claim.seats.clone();
+    // A shepherd notes the devices that its task was sent to before the task comes there.
+    let sent = claim.comes_to.iter().flatten();
+    for (slot, device) in seats.slots.iter_mut().zip(sent) {
+        slot.device = device.clone();
+    }
+    if !claim.rebooked.is_empty() {
+        seats.booked.clone_from(&claim.rebooked);
+    }
+    let is_detached = claim.is_detached && claim.comes_to.is_none();
     if bug == Some(Bug::PartsForgotten) {
         seats = Seats::default();
     }
@@ -220,7 +233,7 @@ pub(crate) fn found(task: TaskId, claim: &Claim, is_settled: bool, bug: Option<B
             slot.device = booked.clone();
         }
     }
-    Input::Found { report: claim.report(task), seats, is_detached: claim.is_detached, is_settled }
+    Input::Found { report: claim.report(task), seats, is_detached, is_settled }
 }
 
 /// Whether nothing is on its way between a shepherd and the agent of this number.

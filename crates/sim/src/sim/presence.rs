@@ -90,7 +90,7 @@ impl Sim {
             Told::Pause(generation, runs_on) => {
                 self.pause(m, task, (generation, runs_on), fails);
             }
-            Told::Resume(generation, devices) => {
+            Told::Resume(generation, devices, booked) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
                     return;
@@ -99,6 +99,7 @@ impl Sim {
                 claim.is_resuming = true;
                 let is_elsewhere = claim.is_detached || claim.seats.devices() != devices;
                 claim.comes_to = is_elsewhere.then_some(devices);
+                claim.rebooked = booked;
                 self.go_on(m, task);
             }
             Told::Detach | Told::Attach(_) => {}
@@ -154,6 +155,7 @@ impl Sim {
         }
         claim.paused_at = claim.paused_at.or(Some(now));
         (claim.comes_to, claim.is_resuming) = (None, false);
+        claim.rebooked.clear();
         self.machines[m].wait_anew(now);
         self.watch_place(m, task);
     }
@@ -234,8 +236,6 @@ impl Sim {
             if std::mem::take(&mut claim.is_fixed) {
                 return self.not_moved(m, task, generation);
             }
-            // Such a node has tasks only on the devices that the server booked.
-            claim.seats.booked.clone_from(&devices);
             self.totals.remaps += 1;
             self.totals.shares_remapped += u64::from(claim.seats.sharer.is_some());
         }
@@ -248,6 +248,9 @@ impl Sim {
         match stays {
             true => claim.is_detached = false,
             false => claim.put(devices),
+        }
+        if !claim.rebooked.is_empty() {
+            claim.seats.booked = std::mem::take(&mut claim.rebooked);
         }
         if let Some(since) = claim.paused_at.take() {
             claim.limit_at = claim.limit_at.map(|at| at + now.saturating_sub(since));
@@ -275,6 +278,7 @@ impl Sim {
         let devices = claim.home.clone();
         claim.put(devices.clone());
         claim.seats.booked.clone_from(&devices);
+        claim.rebooked.clear();
         self.totals.moves_failed += 1;
         self.note_presence(m, task, Presence::Paused);
         let why = "the driver refused".to_owned();
