@@ -283,19 +283,22 @@ pub(crate) fn is_under_way(machine: &Machine) -> bool {
 fn unfreed(machine: &Machine, world: Option<&World>) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|_| !is_under_way(machine))?;
     let name = &machine.node.name;
+    // One that was paused for its loans on its way to devices, or before it resumed there, returns
+    // when its agent looks next.
+    let is_on_its_way =
+        |claim: &Claim| claim.by_node && (claim.comes_to.is_some() || claim.is_resuming);
+    let comes_back = |claim: &Claim| claim.comes_back() || is_on_its_way(claim);
+    if machine.claims.values().any(|claim| claim.is_alive() && comes_back(claim)) {
+        return None;
+    }
     let away = machine.claims.iter().find(|(_, claim)| {
-        let is_off = claim.paused_at.is_some() || claim.comes_to.is_some();
-        claim.is_running() && claim.has_shepherd && claim.is_detached && !is_off
+        claim.is_running() && claim.has_shepherd && claim.is_detached && claim.paused_at.is_none()
     });
     if let Some((task, _)) = away {
         return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
     }
-    // One that was paused for its loans on its way to devices returns when its agent looks next.
-    let is_on_its_way = |claim: &Claim| claim.by_node && claim.comes_to.is_some();
-    let comes_back = |claim: &Claim| claim.comes_back() || is_on_its_way(claim);
-    let comes_back = machine.claims.values().any(|claim| claim.is_alive() && comes_back(claim));
     // The device of a share that shrinks is booked before the share has shrunk.
-    if comes_back || !world.is_some_and(|world| machine.has_noted_all(world)) {
+    if !world.is_some_and(|world| machine.has_noted_all(world)) {
         return None;
     }
     let waits = agent.converge.tasks().into_iter().find(|report| {
