@@ -293,6 +293,9 @@ pub(crate) enum FromShepherd {
         /// The reason, for people.
         #[serde(default)]
         why: String,
+        /// Whether it leaves its devices for the node or comes to others, and so was not paused.
+        #[serde(default)]
+        is_between: bool,
     },
     /// The task could not resume on other devices, and is paused; that is noted in the claim.
     NotMoved {

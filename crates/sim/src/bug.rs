@@ -179,6 +179,8 @@ bugs! {
     ResumedOnOldDevices;
     /// A pause that fails is reported as done.
     PauseFailureHidden;
+    /// An agent takes a task for present that refuses a pause because it is away for its loans.
+    AbsentTakenForPresent;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -201,6 +203,11 @@ impl Bug {
     /// Whether it matters only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
         self >= Self::ResizeForgotten && self <= Self::PauseFailureHidden
+    }
+
+    /// Whether it matters only where idle tasks are released.
+    pub(crate) fn is_of_idle(self) -> bool {
+        self == Self::AbsentTakenForPresent
     }
 
     /// Whether plans are made wrong for a job.

@@ -106,6 +106,7 @@ impl Swarm {
     #[must_use]
     pub fn first_seed(bug: Bug) -> u64 {
         match bug {
+            bug if bug.is_of_idle() => Self::IDLE,
             bug if bug.is_elastic() => Self::ELASTIC,
             bug if bug.is_of_shares() => Self::SHARING,
             _ => 0,

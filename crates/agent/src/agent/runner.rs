@@ -270,8 +270,10 @@ impl Runner {
                 self.parts.shares.at(task, Presence::Here);
                 self.halted(task, generation, Halting::Resumed);
             }
-            FromShepherd::NotPaused { generation, why } => {
-                self.parts.shares.at(task, Presence::Here);
+            FromShepherd::NotPaused { generation, why, is_between } => {
+                if !is_between {
+                    self.parts.shares.at(task, Presence::Here);
+                }
                 self.halted(task, generation, Halting::NotPaused { why });
             }
             FromShepherd::NotMoved { generation, why, devices } => {

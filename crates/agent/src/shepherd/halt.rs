@@ -70,7 +70,7 @@ impl Shepherd {
         self.halt.generation = generation;
         if runs_on && (self.halt.by_node || self.halt.leaves || self.halt.comes) {
             let why = "it is leaving its GPU for another job".to_owned();
-            return self.link.say(&FromShepherd::NotPaused { generation, why });
+            return self.link.say(&FromShepherd::NotPaused { generation, why, is_between: true });
         }
         (self.halt.is_wanted, self.halt.runs_on) = (true, runs_on);
         self.follow_order();
@@ -184,7 +184,7 @@ impl Shepherd {
         }
         let is_wanted = std::mem::take(&mut self.halt.is_wanted);
         self.link.say(&match is_wanted {
-            true => FromShepherd::NotPaused { generation, why },
+            true => FromShepherd::NotPaused { generation, why, is_between: false },
             // A later order was to resume.
             false => FromShepherd::Resumed { generation },
         });

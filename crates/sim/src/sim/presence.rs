@@ -123,6 +123,9 @@ impl Sim {
         if runs_on && is_away {
             claim.halted = Some((generation, was_paused));
             self.totals.pauses_away += 1;
+            if self.bug == Some(Bug::AbsentTakenForPresent) {
+                self.note_presence(m, task, Presence::Here);
+            }
             return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
         }
         if fails && claim.is_restoring {
