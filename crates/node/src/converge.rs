@@ -258,10 +258,13 @@ impl Converge {
         let is_repeated = generation == known.generation;
         (known.generation, known.halt_generation) = (generation, generation);
         match (&*halt, order) {
-            (Halt::Done | Halt::Stays(..), Ok(_)) | (Halt::No, Err(_)) => self.report(task),
+            (Halt::No, Err(_)) => self.report(task),
+            // After a newer order the shepherd answers: an earlier agent may have ordered it to
+            // resume the task meanwhile.
+            (Halt::Done | Halt::Stays(..), Ok(_)) if is_repeated => self.report(task),
             // The order did not work, and the server may not know it yet.
             (Halt::Stays(..), Err(_)) if is_repeated => self.report(task),
-            (Halt::No | Halt::Told | Halt::Going | Halt::Failed(_), Ok(runs_on)) => {
+            (_, Ok(runs_on)) => {
                 *halt = Halt::Told;
                 self.places.cancel_resume(task);
                 vec![Action::Pause { task, generation, runs_on }]

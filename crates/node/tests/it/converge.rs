@@ -238,6 +238,25 @@ fn a_change_of_terms_does_not_make_the_answer_to_a_pause_an_old_one() {
     assert_eq!(paused, [Action::Report(Report::Task(report))]);
 }
 
+/// The order to resume it may have reached its shepherd only.
+#[test]
+fn a_task_that_an_earlier_agent_paused_may_run_before_its_shepherd_answers() {
+    let mut converge = Converge::default();
+    let (term, task, generation) = (Term(1), task(1), Generation(4));
+    let found = |is_settled| {
+        let is = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
+        let report = TaskReport { task, generation: Generation(3), is };
+        Input::Found { report, seats: Seats::default(), is_detached: false, is_settled }
+    };
+    let pause = Order::Pause { term, task, generation, runs_on: false };
+    let _ = converge.step(found(false));
+    let pauses = Action::Pause { task, generation, runs_on: false };
+    assert_eq!(obey(&mut converge, pause.clone()), [pauses]);
+    let _ = converge.step(found(true));
+    let again = obey(&mut converge, pause);
+    assert!(matches!(reported(&again)[..], [TaskIs::Paused { .. }]), "{again:?}");
+}
+
 /// The server repeats an order to resume, if the task is still paused when its terms arrive.
 #[test]
 fn a_repeated_order_does_not_retry_a_resume_that_did_not_work() {
