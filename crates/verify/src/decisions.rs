@@ -196,7 +196,9 @@ fn check_eviction(
             node.release(allocation, paused);
             let is_kept = paused.is_some_and(|bytes| !bytes.is_zero());
             let memory = node.node.capacity.get(&ResourceKind::Memory);
-            if is_kept && node.kept.get(&ResourceKind::Memory) > memory {
+            // The other victims may still have theirs.
+            let taken = node.kept.get(&ResourceKind::Memory).max(node.memory_now.get());
+            if is_kept && taken > memory {
                 found.push(Violation::WrongEviction {
                     job,
                     what: "its node has no memory to pause it",
@@ -264,11 +266,15 @@ fn check_placement(
     let resources = taken_by(row, &placement.slots);
     add(&mut node.booked, &resources);
     add(&mut node.kept, &resources);
+    if !is_claim {
+        node.add_memory_now(&resources);
+    }
     let is_own = |it: &&gpool_model::Allocation| it.task.rank == task.rank;
     let paused = row.job.phase.allocations().iter().find(is_own);
     if let Some(paused) = paused.filter(|_| is_parked(row) && !is_claim) {
         take_memory(&mut node.booked, pause_memory_of(paused));
         take_memory(&mut node.kept, pause_memory_of(paused));
+        node.memory_now = node.memory_now.saturating_sub(pause_memory_of(paused));
     }
     for kind in BESIDE {
         // A claim waits for all jobs that leave.

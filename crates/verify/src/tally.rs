@@ -33,6 +33,8 @@ pub(crate) struct NodeTally<'a> {
     pub booked: Resources,
     /// The part of `booked` that is not being released.
     pub kept: Resources,
+    /// The host memory that tasks have now: those that leave too, and no claims.
+    pub memory_now: Bytes,
     /// Tasks that hold or claim anything here.
     pub tasks: BTreeSet<TaskId>,
     /// The tasks that are not paused.
@@ -84,6 +86,7 @@ impl<'a> Tally<'a> {
                 holders: BTreeMap::new(),
                 booked: Resources::none(),
                 kept: Resources::none(),
+                memory_now: Bytes::ZERO,
                 tasks: BTreeSet::new(),
                 running: BTreeMap::new(),
             };
@@ -112,6 +115,9 @@ impl NodeTally<'_> {
         }
         let resources = booked(allocation);
         add(&mut self.booked, &resources);
+        if !is_claim {
+            self.add_memory_now(&resources);
+        }
         if !is_releasing {
             add(&mut self.kept, &resources);
         }
@@ -128,12 +134,19 @@ impl NodeTally<'_> {
         }
     }
 
+    /// A task has these resources from now on.
+    pub fn add_memory_now(&mut self, resources: &Resources) {
+        let memory = Bytes::new(resources.get(&ResourceKind::Memory));
+        self.memory_now = self.memory_now.saturating_add(memory);
+    }
+
     /// Releases a task's allocation: the task leaves, or pauses, keeps its memory, and needs this
     /// much more of it.
     pub fn release(&mut self, allocation: &Allocation, paused: Option<Bytes>) {
         let stays = |kind: &ResourceKind| paused.is_some() && STAYS.contains(kind);
         add_memory(&mut self.kept, paused.unwrap_or_default());
         add_memory(&mut self.booked, paused.unwrap_or_default());
+        self.memory_now = self.memory_now.saturating_add(paused.unwrap_or_default());
         let resources = booked(allocation);
         let leaves = resources.iter().filter(|(kind, _)| !stays(kind));
         for (kind, amount) in leaves {

@@ -157,6 +157,36 @@ fn the_gpu_memory_of_all_paused_jobs_has_room_together() {
     ");
 }
 
+/// Two victims pause at once while the third still has its host memory: is there room for both?
+#[test]
+fn pauses_do_not_count_on_the_memory_of_another_victim() {
+    let answer_with = |memory: &str| {
+        answer(&format!(
+            "
+            node lab1  3 x h100  mem {memory}  checkpoints
+            project red   gpus 0
+            project blue  gpus 3
+            job  r1   1   running lab1[0] 9h  project red  exits pause,requeue  submitted 9h
+            job  r2   1   running lab1[1] 5h  project red  exits pause,requeue  submitted 5h
+            job  r3   1   running lab1[2] 1h  project red  mem 90G  preemptible  submitted 1h
+            job  b    3   pending             project blue
+        "
+        ))
+    };
+    assert_snapshot!(answer_with("260G"), @"
+    evict r2 reclaim for b by pause
+    evict r1 reclaim for b by pause
+    evict r3 reclaim for b
+    claim b lab1[0,1,2]
+    ");
+    assert_snapshot!(answer_with("240G"), @"
+    evict r3 reclaim for b
+    evict r2 reclaim for b
+    evict r1 reclaim for b
+    claim b lab1[0,1,2]
+    ");
+}
+
 /// A job runs on two nodes: can half of it be paused?
 #[test]
 fn a_gang_is_paused_as_a_whole_or_not_at_all() {

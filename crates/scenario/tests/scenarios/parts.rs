@@ -55,6 +55,23 @@ fn a_limit_of_a_model_leaves_the_other_models() {
     ");
 }
 
+/// A job will get two H100s and one A100: does its project reach its limit of A100s?
+#[test]
+fn a_planned_start_counts_for_the_models_that_it_gets() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 2 x h100-80g
+        node lab2  1 x a100-80g
+        project red   gpus 5  limit-of a100 4
+        job  old   1       running lab1[0] 1h  limit 2h  project red
+        job  big   3       pending  project red  priority 1
+        job  small a100:1  pending  project red  preemptible
+    "), @"
+    start small lab2[0]
+    plan  big lab1[0,1,2] in 3610s by limit
+    wait  big gpus_not_free_together need 3 free 2 on lab1
+    ");
+}
+
 /// Idle GPUs are guaranteed to others: may a non-preemptible job use them?
 #[test]
 fn non_preemptible_jobs_do_not_use_the_guarantees_of_others() {

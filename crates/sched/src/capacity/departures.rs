@@ -68,6 +68,9 @@ pub(crate) struct Departure {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Freed {
     pub host: HostResources,
+    /// What jobs need more than they give back, below zero. A pause takes its host memory at once,
+    /// and other jobs may still be there.
+    pub needed: HostResources,
     /// Positions of devices, with the number of holders that leave and their bytes of its memory.
     /// Nodes have few devices: a search in a list is faster than a map.
     devices: Vec<(usize, (usize, i128))>,
@@ -92,6 +95,7 @@ impl Freed {
     pub fn add(&mut self, held: &Held) {
         self.add_uses(&held.uses);
         self.host = self.host.more(held.host);
+        self.needed = self.needed.more(held.host.below_zero());
     }
 
     /// Whether a job with shares leaves.

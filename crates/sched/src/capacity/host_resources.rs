@@ -86,11 +86,11 @@ impl HostResources {
         self
     }
 
-    /// Whether jobs that pause on a node with this much free take more memory than it has: `freed`
-    /// is negative where they need more than they give back.
-    pub fn lacks_memory(self, freed: Self) -> bool {
-        let (free, freed) = (self.0[MEMORY], freed.0[MEMORY]);
-        freed < 0 && free.saturating_add(freed) < 0
+    /// Whether jobs that pause on a node with this much free take more memory than it has: `needed`
+    /// is the sum of what they need, below zero.
+    pub fn lacks_memory(self, needed: Self) -> bool {
+        let (free, needed) = (self.0[MEMORY], needed.0[MEMORY]);
+        needed < 0 && free.saturating_add(needed) < 0
     }
 
     /// The amounts below zero alone.

@@ -108,7 +108,7 @@ impl<'a> NodeCapacity<'a> {
     pub fn may_fit(&self, demand: &Demand<'_>, freed: &Freed) -> bool {
         (demand.share().is_some() || self.n_free + freed.n_uses() >= demand.n_devices())
             && demand.host().first_short(self.free.more(freed.host)).is_none()
-            && !self.free.lacks_memory(freed.host)
+            && !self.free.lacks_memory(freed.needed)
     }
 
     /// The devices, by position, that a paused job does not have: it resumes on its own.

@@ -358,11 +358,19 @@ impl<'a, 'w> Cycle<'a, 'w> {
             self.scope.unknown.insert(head.shape_ix);
             return false;
         };
+        let flavor = &request.open[at];
+        let charge = match &self.cluster.projects {
+            // The charge at most counts devices for models and pools that the job does not get.
+            Some(projects) if flavor.is_mixed => {
+                projects.charge_at(self.world(), &flavor.shape, &start.placements)
+            }
+            _ => flavor.charge.clone(),
+        };
         self.plan.planned.push(start);
         self.scope.n_planned += 1;
         holds.into_iter().for_each(|(node_pos, hold)| self.cluster.holds.add(node_pos, hold));
         // Other jobs of its user and project must not take its quota.
-        self.charge(shape, request.charged, &request.open[at].charge);
+        self.charge(shape, request.charged, &charge);
         self.scope.plans_always(head)
     }
 
