@@ -105,6 +105,46 @@ fn nothing_is_reclaimed_in_a_pool_while_gpus_elsewhere_are_free() {
     ");
 }
 
+/// Two H100s and one A100 are reclaimed for a job: does its project reach its limit of A100s?
+#[test]
+fn a_job_counts_for_the_models_that_it_reclaims() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100-80g + 2 x h100-80g
+        node lab2  2 x a100-80g
+        project red   gpus 4  limit-of a100 3
+        project blue  gpus 0
+        job  lent  3       running lab1[0,1,2] 1h  project blue  preemptible
+        job  big   3       pending  project red  priority 1
+        job  small a100:1  pending  project red
+    "), @"
+    evict lent reclaim for big
+    claim big lab1[0,1,2]
+    start small lab2[0]
+    ");
+}
+
+/// Two jobs of my project wait, and a job with less priority leaves a pool that the project borrows
+/// in: does the first of the two get its GPU?
+#[test]
+fn the_first_job_preempts_in_a_borrowed_pool_and_not_the_next() {
+    assert_snapshot!(answer("
+        node big1    2 x h100-80g  pool big
+        node small1  1 x h100-80g  pool small
+        project red   gpus 0
+        project blue  gpus 0  limit-in small 1
+        job  old     1    running big1[0] 1h    project red  limit 3h  submitted 3h
+        job  half    0.5  running big1[1] 1h    project red  limit 3h  submitted 3h
+        job  low     0.5  running small1[0] 1h  project red  preemptible  priority -1
+        job  first   1    pending 2h  project red  preemptible
+        job  second  1    pending 1h  project red  preemptible  cpus 1
+    "), @"
+    evict low preempt for first
+    claim first small1[0]
+    plan  second big1[0] in 7210s by limit
+    wait  second gpus_not_free need 1 free 0
+    ");
+}
+
 /// How much may a project hold in a pool?
 #[test]
 fn a_limit_in_a_pool_applies_to_jobs_that_name_no_pool() {

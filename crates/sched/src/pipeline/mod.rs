@@ -327,11 +327,14 @@ impl<'a, 'w> Cycle<'a, 'w> {
                 Err(reason) => reason,
             },
         };
-        // A job that may borrow free capacity waits until every project has its share. A job within
-        // its share gets a planned start.
+        // A job that may borrow capacity, free or of jobs that would leave for it, waits until every
+        // project has its share. Another job within its share gets a planned start.
         let mut borrowable = request.borrowable.iter();
-        let may_borrow =
-            borrowable.any(|it| request.open.is_empty() || self.place(&head, it).is_ok());
+        let may_borrow = borrowable.any(|it| {
+            request.open.is_empty()
+                || self.place(&head, it).is_ok()
+                || self.would_preempt(&head, it, request.charged)
+        });
         match waits {
             Some(reason) if !may_borrow => {
                 // The other jobs of the shape do not fit either, or may not start.
@@ -358,14 +361,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             self.scope.unknown.insert(head.shape_ix);
             return false;
         };
-        let flavor = &request.open[at];
-        let charge = match &self.cluster.projects {
-            // The charge at most counts devices for models and pools that the job does not get.
-            Some(projects) if flavor.is_mixed => {
-                projects.charge_at(self.world(), &flavor.shape, &start.placements)
-            }
-            _ => flavor.charge.clone(),
-        };
+        let charge = self.charge_at(&request.open[at], &start.placements);
         self.plan.planned.push(start);
         self.scope.n_planned += 1;
         holds.into_iter().for_each(|(node_pos, hold)| self.cluster.holds.add(node_pos, hold));

@@ -1,7 +1,7 @@
 //! Starts one job: the stages place, consolidate, reclaim and preempt, in this order, each over the
 //! flavors of GPUs that quotas allow.
 
-use gpool_model::{Decision, DeviceStrategy, JobId, Reason, Shape, TakenBack};
+use gpool_model::{Decision, DeviceStrategy, JobId, Placement, Reason, Shape, TakenBack};
 use gpool_world::Head;
 
 use super::consolidate::consolidate;
@@ -84,9 +84,7 @@ impl<'a> Cycle<'a, '_> {
         waits: &[NoPlace<'_, '_>],
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
-        let (leaf, row) = (request.charged?, self.row(head));
-        let n_moved = self.scope.policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
-        let n_moved_most = usize::try_from(n_moved).unwrap_or(usize::MAX);
+        let (leaf, n_moved_most) = (request.charged?, self.n_moved_most(head));
         let open = waits.iter().filter(|it| waits_for_capacity(&it.reason)).map(|it| it.flavor);
         let refused = request.refused.iter().filter(|(_, reason)| waits_for_capacity(reason));
         let moves = open.clone().map(|flavor| (Stage::Consolidate, flavor));
@@ -98,9 +96,48 @@ impl<'a> Cycle<'a, '_> {
                 return None;
             }
             let solution = self.solve(stage, head, flavor, leaf, n_moved_most)?;
+            let fit = &flavor.shape.fit;
+            let charge =
+                self.charge_at(flavor, &self.cluster.capacity.placements(&solution.placed, fit));
             self.start(stage, head, &flavor.shape, solution, queue);
-            Some(flavor.charge.clone())
+            Some(charge)
         })
+    }
+
+    /// The charge of a job in a flavor at these places. The charge at most of a flavor that mixes
+    /// classes also counts GPUs for models and pools that the job does not get.
+    pub(super) fn charge_at(&self, flavor: &Flavor<'_>, placements: &[Placement]) -> Amounts {
+        match &self.cluster.projects {
+            Some(projects) if flavor.is_mixed => {
+                projects.charge_at(self.world(), &flavor.shape, placements)
+            }
+            _ => flavor.charge.clone(),
+        }
+    }
+
+    /// The most jobs that may move for a job.
+    fn n_moved_most(&self, head: &Head) -> usize {
+        let row = self.row(head);
+        let n_moved = self.scope.policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
+        usize::try_from(n_moved).unwrap_or(usize::MAX)
+    }
+
+    /// Whether jobs would leave for a job in a flavor that it may borrow once every project has its
+    /// share.
+    pub(super) fn would_preempt(
+        &mut self,
+        head: &Head,
+        flavor: &Flavor<'_>,
+        charged: Option<Row>,
+    ) -> bool {
+        let Some(leaf) = charged else { return false };
+        let evictions = self.evictions.clone();
+        let is_lending = std::mem::replace(&mut self.is_lending, true);
+        let n_moved_most = self.n_moved_most(head);
+        let found = self.solve(Stage::Preempt, head, flavor, leaf, n_moved_most);
+        self.is_lending = is_lending;
+        self.evictions = evictions;
+        found.is_some()
     }
 
     /// One stage for one flavor: the place of a job, and the jobs that move or leave for it.

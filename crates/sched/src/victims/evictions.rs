@@ -63,7 +63,7 @@ impl Solution {
 }
 
 /// The evictions of a cycle.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Evictions {
     /// The victims.
     pub gone: BTreeSet<JobId>,
