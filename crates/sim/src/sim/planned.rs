@@ -94,7 +94,7 @@ impl<'a> Step<'a> {
 
     /// Whether `job` is after `other` in the queue order. Between projects the order depends on
     /// their allocations, and within one the request decides whether the job borrows. There, only a
-    /// later job with the same request counts as after.
+    /// later job that is charged at least as much counts as after.
     fn is_after(&self, job: JobId, other: JobId) -> bool {
         let is_later =
             self.place(job).zip(self.place(other)).is_some_and(|(job, other)| job > other);
@@ -105,15 +105,27 @@ impl<'a> Step<'a> {
         let rows = self.world.job(job).zip(self.world.job(other));
         rows.is_some_and(|(job, other)| {
             let (job, other) = (&job.spec, &other.spec);
-            let asks = |spec: &JobSpec| (spec.cpus, spec.memory, spec.gang.n_tasks());
+            let asks = |spec: &JobSpec| {
+                (spec.gpus_together(), spec.cpus, spec.memory, spec.gang.n_tasks())
+            };
             let (more, less) = (asks(job), asks(other));
+            // Where quotas name models or pools, the charge depends on the GPUs that a job may use.
+            let has_same_gpus =
+                || (&job.gpus, &job.pool, &job.nodes) == (&other.gpus, &other.pool, &other.nodes);
             (&job.project, job.owner.uid) == (&other.project, other.owner.uid)
                 && job.life.preemptible == other.life.preemptible
-                && (&job.gpus, &job.pool, &job.nodes) == (&other.gpus, &other.pool, &other.nodes)
+                && (!self.names_gpus() || has_same_gpus())
                 && more.0 >= less.0
                 && more.1 >= less.1
                 && more.2 >= less.2
+                && more.3 >= less.3
         })
+    }
+
+    /// Whether a quota is one of a model or a pool of GPUs.
+    fn names_gpus(&self) -> bool {
+        let mut projects = self.world.projects().values();
+        projects.any(|it| it.quotas.iter().any(|(kind, _)| kind.is_part_of_gpus()))
     }
 
     /// Whether projects take turns.

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::job::{Again, StopCause};
+use gpool_model::job::StopCause;
 use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId, TaskId};
-use gpool_world::JobRow;
+use gpool_world::{JobRow, World};
 
 use crate::broken::Invariant;
 use crate::sim::Sim;
@@ -59,8 +59,8 @@ impl Sim {
             };
             let is_excused = !requests.is_empty()
                 || after.iter().any(keeps_its_devices)
-                || row.is_some_and(|row| has_ended(row, claimed))
-                || id.element.is_some()
+                || row.is_some_and(|row| self.has_ended(row, claimed))
+                || id.element.is_some() && is_array_stopped(world, id)
                 || row.is_none_or(|row| row.spec.life.deadline.is_some())
                 || world.drained().next().is_some()
                 || !world.reservations().is_empty();
@@ -76,6 +76,17 @@ impl Sim {
             let what = format!("job {id} lost its claim on devices of its victims");
             self.blame(Invariant::Taken, what);
         }
+    }
+
+    /// Whether the attempt that claims is over because its program or its shepherd really ended,
+    /// and the job runs again.
+    fn has_ended(&self, row: &JobRow, claimed: &[Allocation]) -> bool {
+        let is_over = |task: &TaskId| {
+            let run = self.watch.runs.get(task);
+            run.is_some_and(|run| run.ended.is_some()) || self.watch.unlaunched.contains(task)
+        };
+        let mut tasks = claimed.iter().map(|it| it.task);
+        tasks.any(|task| task.attempt < row.job.attempt && is_over(&task))
     }
 
     /// Checks that the devices of each victim are claimed by its beneficiary.
@@ -101,11 +112,10 @@ impl Sim {
     }
 }
 
-/// Whether the attempt that claims has ended by itself, and the job runs again.
-fn has_ended(row: &JobRow, claimed: &[Allocation]) -> bool {
-    let is_earlier = claimed.iter().any(|it| it.task.attempt < row.job.attempt);
-    let last = row.job.course.past.last();
-    is_earlier && last.is_some_and(|it| !matches!(it.again, Again::TakenBack { .. }))
+/// Whether the array of an element was stopped as a whole, or is over.
+fn is_array_stopped(world: &World, id: &JobId) -> bool {
+    let array = world.array(id.number).and_then(|row| row.job.array.as_ref());
+    array.is_none_or(|it| it.stopped.is_some())
 }
 
 fn is_claim(allocation: &Allocation) -> bool {
