@@ -62,8 +62,8 @@ pub struct Reserved {
 }
 
 /// Reserves the memory of tasks that are being restored, one after the other, where there is room
-/// for all of it: first of those that have all of it granted, since their restore may have begun. Of
-/// one without room only the request counts: the other tasks keep theirs.
+/// for all of it: first of those that have all of it granted, since their restore may have begun.
+/// Of one without room only the request counts: the other tasks keep theirs.
 pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserved {
     let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
     let used = present.map(|(tenant, _)| tenant.used);

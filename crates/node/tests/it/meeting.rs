@@ -98,11 +98,11 @@ fn resumes_after(generations: &[u64]) -> bool {
         let (generation, halting) = (Generation(*generation), Halting::Paused);
         Input::Halted { task: moved, generation, halting }
     };
-    let mut resumes = |generation| {
+    let resumes = |generation| {
         let actions = converge.step(halted(generation));
         actions.iter().any(|action| matches!(action, Action::Resume { .. }))
     };
-    pauses.any(|generation| resumes(generation))
+    pauses.any(resumes)
 }
 
 #[test]
