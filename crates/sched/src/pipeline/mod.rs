@@ -327,7 +327,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
                 Err(reason) => reason,
             },
         };
-        // A job that may borrow capacity, free or of jobs that would leave for it, waits until every
+        // A job that may borrow capacity, free or of jobs that would leave, waits until every
         // project has its share. Another job within its share gets a planned start.
         let mut borrowable = request.borrowable.iter();
         let may_borrow = borrowable.any(|it| {
