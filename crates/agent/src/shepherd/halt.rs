@@ -54,6 +54,8 @@ pub(super) struct Halt {
     waits: Option<String>,
     /// Why a pause is being undone.
     failed: Option<String>,
+    /// Why the last order to resume on other devices was not carried out.
+    not_moved: Option<String>,
     /// Why the GPU memory of the task is lost.
     pub lost: Option<String>,
     /// Whether the task's processes get KILL once their devices are free.
@@ -67,7 +69,7 @@ impl Shepherd {
         if generation < self.halt.generation || self.ending.is_some() || self.exit.is_some() {
             return;
         }
-        self.halt.generation = generation;
+        (self.halt.generation, self.halt.not_moved) = (generation, None);
         if runs_on && (self.halt.by_node || self.halt.leaves || self.halt.comes) {
             let why = "it is leaving its GPU for another job".to_owned();
             return self.link.say(&FromShepherd::NotPaused { generation, why, is_between: true });
@@ -76,7 +78,8 @@ impl Shepherd {
         self.follow_order();
     }
 
-    /// Resumes all processes, on these devices.
+    /// Resumes all processes, on these devices. A repeated order that could not be carried out gets
+    /// the same report again: the agent has the task on its earlier devices since.
     pub(super) fn resume(
         &mut self,
         generation: Generation,
@@ -86,7 +89,12 @@ impl Shepherd {
         if generation < self.halt.generation {
             return;
         }
-        self.halt.generation = generation;
+        if generation == self.halt.generation
+            && let Some(why) = self.halt.not_moved.clone()
+        {
+            return self.say_not_moved(why);
+        }
+        (self.halt.generation, self.halt.not_moved) = (generation, None);
         (self.halt.is_wanted, self.halt.leaves) = (false, false);
         if self.halt.keeper.is_none() {
             // A move that a pause overtook: the order names the devices now.

@@ -92,8 +92,13 @@ impl Sim {
             }
             Told::Resume(generation, devices, booked) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
-                if generation < claim.halted.map(|(it, _)| it).unwrap_or_default() {
+                let (last, is_paused) = claim.halted.unwrap_or_default();
+                if generation < last {
                     return;
+                }
+                if generation == last && is_paused {
+                    // The same order was refused before.
+                    return self.say_not_moved(m, task, generation);
                 }
                 claim.halted = Some((generation, false));
                 claim.is_resuming = true;
@@ -284,7 +289,12 @@ impl Sim {
         claim.rebooked.clear();
         self.totals.moves_failed += 1;
         self.note_presence(m, task, Presence::Paused);
-        let why = "the driver refused".to_owned();
+        self.say_not_moved(m, task, generation);
+    }
+
+    fn say_not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
+        let claim = self.machines[m].claims.get(&task).expect("its shepherd acts");
+        let (why, devices) = ("the driver refused".to_owned(), claim.seats.devices());
         let halting = Halting::NotMoved { why, devices };
         self.answer(m, task, Input::Halted { task, generation, halting });
     }

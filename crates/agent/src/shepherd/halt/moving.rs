@@ -93,14 +93,19 @@ impl Shepherd {
             return;
         }
         self.move_to(&devices, &devices);
-        let generation = self.halt.generation;
         // An order that came meanwhile is followed after this.
         if !std::mem::replace(&mut self.halt.is_wanted, true) {
             self.note_halt(true);
-            self.link.say(&FromShepherd::NotMoved { generation, why, devices });
+            self.say_not_moved(why);
         } else {
             self.say_paused();
         }
+    }
+
+    pub(super) fn say_not_moved(&mut self, why: String) {
+        self.halt.not_moved = Some(why.clone());
+        let (generation, devices) = (self.halt.generation, self.devices());
+        self.link.say(&FromShepherd::NotMoved { generation, why, devices });
     }
 
     /// The task's devices, by slot.
