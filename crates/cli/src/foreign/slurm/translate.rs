@@ -43,8 +43,8 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
     Ok(all)
 }
 
-/// The flags of `below` that no flag of `above` replaces. Flags for size and layout stay, since they
-/// depend on each other, and kinds of mail add up.
+/// The flags of `below` that no flag of `above` replaces. Flags for size and layout stay, since
+/// they depend on each other, and kinds of mail add up.
 #[must_use]
 pub fn without_replaced(below: Vec<Given>, above: &[Given]) -> Vec<Given> {
     let stays = |given: &Given| shape::is_of_shape(given) || !is_replaced(given, above);
