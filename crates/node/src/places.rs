@@ -304,6 +304,14 @@ impl Places {
                         steps.extend(self.move_to(&places, self.reason(task)));
                     }
                     None if self.is_unsettled() => break,
+                    // It is between devices, and comes before tasks that have not started.
+                    None if !is_launch && self.displace_guests() => {
+                        let first = self.waiting.remove(next);
+                        self.waiting.extend(first);
+                        self.waiting.rotate_right(1);
+                        next = 0;
+                        continue;
+                    }
                     // If all can move, a task that was found has ended, and says so soon.
                     None if !(is_launch && self.has_stuck()) => {
                         next += 1;

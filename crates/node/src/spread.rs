@@ -28,7 +28,7 @@ pub enum Guests {
     Come,
     /// Those that are there may stay.
     Stay,
-    /// Those that are there have to leave.
+    /// Those that are there have to leave, if they can move.
     Leave,
 }
 
@@ -130,9 +130,11 @@ fn may_be(spaces: &[Space<'_>], pieces: &[Piece], piece: &Piece, at: usize) -> b
         return true;
     }
     let [here, home] = [&spaces[at], &spaces[piece.booked]];
+    // A guest that can't move stays, wherever it is.
+    let stays = here.guests == Guests::Stay || !piece.can_move;
     piece.share.is_some()
         && !piece.is_pinned
-        && (here.guests == Guests::Come || (here.guests == Guests::Stay && piece.at == Some(at)))
+        && (here.guests == Guests::Come || (piece.at == Some(at) && stays))
         && (here.model, here.memory) == (home.model, home.memory)
         && !pieces.iter().any(|other| other.share.is_none() && other.booked == at)
 }

@@ -88,6 +88,21 @@ impl Places {
         kept.fold(Bytes::ZERO, Bytes::saturating_add)
     }
 
+    /// Takes their devices from tasks that have not started and were to start as guests. They may
+    /// wait for room that a task between devices keeps there, while that task waits for theirs.
+    /// Returns whether there were any.
+    pub(super) fn displace_guests(&mut self) -> bool {
+        let mut found = false;
+        for waiting in self.waiting.iter_mut().filter(|it| it.is_placed) {
+            let placed = self.tasks.get(&waiting.task);
+            let is_guest = placed.is_some_and(|it| it.seats.devices() != it.seats.booked);
+            if is_guest && matches!(waiting.aim, Aim::Launch(_)) {
+                (waiting.is_placed, found) = (false, true);
+            }
+        }
+        found
+    }
+
     /// A task that left its devices keeps nothing of them.
     pub fn parked(&mut self, task: TaskId) -> Vec<Step> {
         let placed = self.tasks.get_mut(&task);

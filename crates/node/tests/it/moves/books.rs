@@ -153,3 +153,36 @@ fn a_device_that_closes_before_a_guest_comes_is_not_waited_for() {
     let places = node.places();
     assert!(places.iter().any(|(number, at)| *number == 5 && *at != [1]), "{places:?}");
 }
+
+/// A guest leaves a closed device, and keeps room on its other one. A job that is about to start
+/// there as a guest waits for that room, and must not keep the guest from coming back.
+#[test]
+fn a_task_between_devices_comes_before_one_that_has_not_started() {
+    let mut node = Machine::with(3, Moves::ByDriver);
+    node.run(1, vec![share(0, 27, 36), share(1, 27, 36)]);
+    node.run(2, vec![share(0, 45, 45), share(1, 45, 45)]);
+    assert_eq!(node.launching[1].1.devices(), [uuid(0), uuid(2)]);
+    node.close(&[1, 2]);
+    node.run(3, vec![share(2, 11, 52)]);
+    node.run(4, vec![share(2, 29, 29)]);
+    node.settle();
+    let places = [(1, vec![0, 1]), (2, vec![0, 1]), (3, vec![2]), (4, vec![2])];
+    assert_eq!(node.places(), places);
+}
+
+/// It can't leave the closed device, so other tasks are placed beside it.
+#[test]
+fn a_stuck_guest_on_a_closed_device_holds_up_no_other_task() {
+    let mut node = Machine::with(3, Moves::ByDriver);
+    node.run(1, vec![share(0, 36, 36)]);
+    node.run(2, vec![share(0, 20, 45)]);
+    node.run(3, vec![share(0, 16, 16), share(1, 16, 16)]);
+    node.start();
+    assert_eq!(node.places(), [(1, vec![0]), (2, vec![1]), (3, vec![0, 1])]);
+    node.run(4, vec![share(1, 45, 45), share(2, 45, 45)]);
+    assert_eq!(node.leaving, [task(2)]);
+    node.carry_out(false);
+    node.close(&[1]);
+    node.settle();
+    assert_eq!(node.places()[2..], [(3, vec![0, 2]), (4, vec![1, 2])]);
+}
