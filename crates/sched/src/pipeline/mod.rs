@@ -330,20 +330,22 @@ impl<'a, 'w> Cycle<'a, 'w> {
         // A job that may borrow capacity, free or of jobs that would leave, waits until every
         // project has its share. Another job within its share gets a planned start.
         let mut borrowable = request.borrowable.iter();
-        let may_borrow = borrowable.any(|it| {
-            request.open.is_empty()
-                || self.place(&head, it).is_ok()
-                || self.would_preempt(&head, it, request.charged)
-        });
+        let has_place = borrowable.clone().any(|it| self.place(&head, it).is_ok());
+        let may_borrow = has_place
+            || borrowable.any(|it| {
+                request.open.is_empty() || self.would_preempt(&head, it, request.charged)
+            });
+        // A planned start must not hold the place of an earlier job of the project.
+        let is_behind = !self.is_lending && !request.open.is_empty() && queue.has_borrower(leaf);
         match waits {
-            Some(reason) if !may_borrow => {
+            Some(reason) if !may_borrow && !is_behind => {
                 // The other jobs of the shape do not fit either, or may not start.
                 self.waiting.of_shape(head.shape_ix, &reason);
                 if !request.open.is_empty() && self.plan_start(&head, &request, &reason) {
                     queue.heads(leaf).push_next(world, policy, &head);
                 }
             }
-            _ => queue.set_aside(leaf, head),
+            _ => queue.set_aside(leaf, head, has_place),
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct QueueOrder<'w> {
     open: Vec<BTreeSet<Standing>>,
     /// Jobs beyond the shares of their projects.
     aside: Vec<(Leaf, Head)>,
+    /// The projects of those that have a free place.
+    borrowers: BTreeSet<usize>,
     /// Whether jobs were skipped that may start once capacity is lent.
     has_skipped: bool,
 }
@@ -71,6 +73,7 @@ impl<'w> QueueOrder<'w> {
             standings: vec![None; n_rows],
             open: vec![BTreeSet::new(); n_rows + 1],
             aside: Vec::new(),
+            borrowers: BTreeSet::new(),
             has_skipped: false,
         };
         queue.heads.resize_with(n_rows, Heads::default);
@@ -168,9 +171,16 @@ impl<'w> QueueOrder<'w> {
         &mut self.heads[ix(leaf)]
     }
 
-    /// Lets a job wait until every project has its share.
-    pub fn set_aside(&mut self, leaf: Leaf, head: Head) {
+    /// Whether a job of the project that was set aside has a free place.
+    pub fn has_borrower(&self, leaf: Leaf) -> bool {
+        self.borrowers.contains(&ix(leaf))
+    }
+
+    /// Lets a job wait until every project has its share; `has_place` if it has a free place that
+    /// it may borrow then.
+    pub fn set_aside(&mut self, leaf: Leaf, head: Head, has_place: bool) {
         self.aside.push((leaf, head));
+        self.borrowers.extend(has_place.then_some(ix(leaf)));
     }
 
     /// Updates the place of a project, and of all above it, in the order.
