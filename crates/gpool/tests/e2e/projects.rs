@@ -113,7 +113,7 @@ fn impossible_requests_are_refused_with_a_remedy() {
         .refused(4, &["GP0415", "red is guaranteed 2 GPUs", "--preemptible"]);
     run(&lent("blue", "4")).refused(4, &["GP0415", "the limit of blue is 3 GPUs"]);
     run(&[&in_project("red", "3")[..], &["--allow-unsatisfiable", "--hold"]].concat()).ok();
-    run(&in_project("rde", "1")).refused(6, &["GP0602", "--project red"]);
+    run(&in_project("rde", "1")).refused(6, &["GP0602", "did you mean \"red\"?"]);
     cluster.gpool(["project", "create", "lab"]).ok();
     cluster.gpool(["project", "create", "lab/a", "--parent", "lab", "--time-max", "1h"]).ok();
     run(&in_project("lab", "0")).refused(7, &["GP0741", "below it: lab/a", "--project lab/a"]);

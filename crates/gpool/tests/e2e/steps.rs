@@ -295,6 +295,7 @@ fn signals_reach_the_steps_or_the_script() {
     let line = "trap 'echo got; exit 3' USR1; touch ready-3; while :; do sleep 0.02; done";
     let running = start(&cluster, &bin, &["srun", "sh", "-c", line]);
     until("ready-3");
+    cluster.until_is("2", "running");
     run(&cluster, &bin, &["scancel", "--signal=USR1", "2"]).ok();
     let ran = running.end();
     assert_eq!((ran.code, &*ran.out), (3, "got\n"), "{ran:?}");
