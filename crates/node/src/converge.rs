@@ -12,15 +12,15 @@ use gpool_model::unit::{Millis, Timestamp};
 pub use crate::action::{Action, Halting, Input, Moves, Seats};
 use crate::action::{Found, Halt, Step};
 use crate::done::Done;
-use crate::known::{Ending, Known, State};
 use crate::places::Places;
+use crate::task::{Ending, State, Task};
 
 /// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]
 pub struct Converge {
     /// The highest term of all orders.
     term: Term,
-    tasks: BTreeMap<TaskId, Known>,
+    tasks: BTreeMap<TaskId, Task>,
     places: Places,
     done: Done,
     /// Requests for signals that were carried out in this term.
@@ -133,7 +133,7 @@ impl Converge {
                 return self.report(task);
             }
         }
-        self.tasks.insert(task, Known::new(generation, State::Launching { stop: None }));
+        self.tasks.insert(task, Task::new(generation, State::Launching { stop: None }));
         let steps = self.places.arrive(order);
         self.follow(steps)
     }
@@ -166,7 +166,7 @@ impl Converge {
     }
 
     fn stop(&mut self, task: TaskId, generation: Generation, ending: Ending) -> Vec<Action> {
-        let prevent = |known: &mut Known| {
+        let prevent = |known: &mut Task| {
             known.state = State::Preventing { ending };
             vec![Action::Prevent { task, generation: known.generation }]
         };
@@ -174,7 +174,7 @@ impl Converge {
             if self.done.bars(task, generation) {
                 return self.barred(task, generation);
             }
-            let mut known = Known::new(generation, State::Preventing { ending });
+            let mut known = Task::new(generation, State::Preventing { ending });
             let actions = prevent(&mut known);
             self.tasks.insert(task, known);
             return actions;
@@ -388,7 +388,7 @@ impl Converge {
             State::Running { .. } => Found::Running,
             _ => Found::Launching,
         };
-        self.tasks.insert(task, Known { halt_generation, ..Known::new(generation, state) });
+        self.tasks.insert(task, Task { halt_generation, ..Task::new(generation, state) });
         let steps = match goes_on {
             true => self.places.found(task, seats, found, is_settled),
             false => self.places.left(task),

@@ -6,7 +6,6 @@
 mod action;
 pub mod converge;
 mod done;
-mod known;
 pub mod loans;
 mod moving;
 mod placed;
@@ -14,3 +13,4 @@ mod places;
 pub mod presence;
 pub mod seating;
 pub mod spread;
+mod task;

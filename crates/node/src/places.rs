@@ -307,8 +307,7 @@ impl Places {
                     // It is between devices, and comes before tasks that have not started.
                     None if !is_launch && self.displace_guests() => {
                         let first = self.waiting.remove(next);
-                        self.waiting.extend(first);
-                        self.waiting.rotate_right(1);
+                        first.into_iter().for_each(|it| self.waiting.push_front(it));
                         next = 0;
                         continue;
                     }

@@ -184,12 +184,12 @@ impl CoreHandle {
         if let Command::Submit { jobs, ends, array_ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
             room::check_dependencies(&self.shared.limits, jobs)?;
-            let asked = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
-            (*ends, *array_ends) = self.ends_of(waited_for(asked)).await?;
+            let after = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
+            (*ends, *array_ends) = self.ends_of(waited_for(after)).await?;
         }
         if let Command::Edit { patch, ends, .. } = &mut command {
-            let asked = patch.to.dependencies();
-            *ends = self.ends_of(waited_for(asked)).await?.0;
+            let after = patch.to.dependencies();
+            *ends = self.ends_of(waited_for(after)).await?.0;
         }
         if let Command::Submit { dry_run: true, .. } = &command {
             // Each job is checked separately, independent of their number.
@@ -423,17 +423,17 @@ impl CoreHandle {
     /// that matching elements depend on.
     async fn ends_of(
         &self,
-        asked: BTreeMap<JobId, Need>,
+        needs: BTreeMap<JobId, Need>,
     ) -> Result<(Vec<ArchivedDependency>, Vec<(JobId, ArrayEnds)>), Refusal> {
         let (mut ends, mut array_ends) = (Vec::new(), Vec::new());
-        if asked.is_empty() {
+        if needs.is_empty() {
             return Ok((ends, array_ends));
         }
         let absent = move |view: &View<'_>| -> Vec<(JobId, Need)> {
             let has_end = |id: JobId| view.world.recent_end(id).is_some();
             let known =
                 |(id, need): &(JobId, Need)| view.world.is_live(*id) || !need.start && has_end(*id);
-            asked.into_iter().filter(|row| !known(row)).collect()
+            needs.into_iter().filter(|row| !known(row)).collect()
         };
         for (id, need) in self.query(absent).await? {
             let Some(EndedJob { spec, job }) = self.archived(id).await? else { continue };
@@ -441,8 +441,8 @@ impl CoreHandle {
                 let began_at = first_start(&job).unwrap_or(end.ended_at);
                 ends.push(ArchivedDependency { job: id, outcome: end.outcome, began_at });
             }
-            if let (true, Some(asked), Some(array)) = (need.elements, &spec.array, job.array) {
-                let indexes = asked.indexes.clone();
+            if let (true, Some(of), Some(array)) = (need.elements, &spec.array, job.array) {
+                let indexes = of.indexes.clone();
                 array_ends.push((id, ArrayEnds { indexes, ended: array.ended }));
             }
         }

@@ -12,7 +12,7 @@ pub struct Translated {
     /// Flags of `submit`, one per word, each with its source.
     pub words: Vec<(String, Option<String>)>,
     /// The flags that were translated.
-    pub given: Vec<Given>,
+    pub source: Vec<Given>,
     /// Notes about flags with a correct but surprising effect.
     pub remarks: Vec<String>,
     /// Warnings about flags that do less than was meant.
@@ -42,7 +42,7 @@ impl Translated {
     #[must_use]
     pub fn of(given: &[Given]) -> Self {
         Self {
-            given: given.to_vec(),
+            source: given.to_vec(),
             ignored: ignored(given),
             contradictions: contradictions(given),
             ..Self::default()
@@ -80,7 +80,7 @@ impl Translated {
                 self.ignored.push(format!("{place}: {}", other.ignored.join(", ")));
             }
         }
-        self.given.extend(other.given);
+        self.source.extend(other.source);
         self.contradictions.extend(other.contradictions);
         self.misplaced.extend(other.misplaced);
         self.is_array |= other.is_array;

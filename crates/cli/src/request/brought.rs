@@ -24,7 +24,7 @@ pub fn of_brought_script(
     arguments: &[String],
 ) -> Result<Request> {
     let variables = flags::from_variables(text_variables())?;
-    let mut directives = flags::from_directives(script, &told.given)?;
+    let mut directives = flags::from_directives(script, &told.source)?;
     told.join(directives.told, "");
     let own = line.or(variables).or(directives.own);
     // Leniency applies only to values from the foreign directives.

@@ -111,16 +111,16 @@ const NEW_JOB: &[(&str, &str)] = &[
 
 /// The flags from variables with the prefix `SBATCH_` or `SALLOC_`.
 pub fn of_batch(prefix: &str) -> Vec<Given> {
-    BATCH.iter().filter_map(|row| given(&SBATCH, prefix, row)).collect()
+    BATCH.iter().filter_map(|row| flag_of(&SBATCH, prefix, row)).collect()
 }
 
 /// The flags of `srun` from variables; `is_in_job` says whether it starts a step of its own job.
 pub fn of_srun(is_in_job: bool) -> Vec<Given> {
     let of_job = if is_in_job { &[] } else { NEW_JOB };
-    STEP.iter().chain(of_job).filter_map(|row| given(&SRUN, "SLURM_", row)).collect()
+    STEP.iter().chain(of_job).filter_map(|row| flag_of(&SRUN, "SLURM_", row)).collect()
 }
 
-fn given(command: &Spoken, prefix: &str, (name, long): &(&str, &str)) -> Option<Given> {
+fn flag_of(command: &Spoken, prefix: &str, (name, long): &(&str, &str)) -> Option<Given> {
     let name = format!("{prefix}{name}");
     let value = std::env::var(&name).ok()?;
     let flag = command.rows().find(|flag| flag.long == *long)?;

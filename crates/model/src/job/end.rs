@@ -84,7 +84,7 @@ pub struct StepEnd {
 }
 
 impl StepEnd {
-    /// The file in the folder of a run to which each `srun` appends its step, as a line of JSON.
+    /// The file of ended steps in the folder of a run. Each `srun` appends a line of JSON.
     pub const FILE: &'static str = "ended-steps";
 }
 

@@ -68,8 +68,8 @@ pub(crate) struct Departure {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Freed {
     pub host: HostResources,
-    /// What jobs need more than they give back, below zero. A pause takes its host memory at once,
-    /// and other jobs may still be there.
+    /// The need of jobs beyond their own host resources, as a negative amount. A pause takes its
+    /// host memory at once, and other jobs may still be there.
     pub needed: HostResources,
     /// Positions of devices, with the number of holders that leave and their bytes of its memory.
     /// Nodes have few devices: a search in a list is faster than a map.

@@ -87,7 +87,7 @@ impl HostResources {
     }
 
     /// Whether jobs that pause on a node with this much free take more memory than it has: `needed`
-    /// is the sum of what they need, below zero.
+    /// is their total need, as a negative amount.
     pub fn lacks_memory(self, needed: Self) -> bool {
         let (free, needed) = (self.0[MEMORY], needed.0[MEMORY]);
         needed < 0 && free.saturating_add(needed) < 0

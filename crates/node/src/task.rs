@@ -7,7 +7,7 @@ use gpool_model::unit::{Millis, Timestamp};
 use crate::action::{Action, Halt};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct Task {
     pub generation: Generation,
     /// The generation of the last order to pause or resume it. Terms that change later do not make
     /// the answer to that order an old one.
@@ -49,7 +49,7 @@ impl Ending {
     }
 }
 
-impl Known {
+impl Task {
     pub fn new(generation: Generation, state: State) -> Self {
         Self { generation, halt_generation: Generation::default(), state }
     }
