@@ -305,7 +305,7 @@ impl Places {
                     }
                     None if self.is_unsettled() => break,
                     // It is between devices, and comes before tasks that have not started.
-                    None if !is_launch && self.displace_guests() => {
+                    None if !is_launch && self.displace_launches() => {
                         let first = self.waiting.remove(next);
                         first.into_iter().for_each(|it| self.waiting.push_front(it));
                         next = 0;

@@ -88,15 +88,16 @@ impl Places {
         kept.fold(Bytes::ZERO, Bytes::saturating_add)
     }
 
-    /// Takes their devices from tasks that have not started and were to start as guests. They may
-    /// wait for room that a task between devices keeps there, while that task waits for theirs.
-    /// Returns whether there were any.
-    pub(super) fn displace_guests(&mut self) -> bool {
-        let mut found = false;
+    /// Takes their devices from tasks that have not started and were to start as guests, and from
+    /// all that have not started if a task is stuck where it is. They may wait for room that a task
+    /// between devices keeps there, while that task waits for theirs. Returns whether there were
+    /// any.
+    pub(super) fn displace_launches(&mut self) -> bool {
+        let (has_stuck, mut found) = (self.has_stuck(), false);
         for waiting in self.waiting.iter_mut().filter(|it| it.is_placed) {
             let placed = self.tasks.get(&waiting.task);
             let is_guest = placed.is_some_and(|it| it.seats.devices() != it.seats.booked);
-            if is_guest && matches!(waiting.aim, Aim::Launch(_)) {
+            if (is_guest || has_stuck) && matches!(waiting.aim, Aim::Launch(_)) {
                 (waiting.is_placed, found) = (false, true);
             }
         }

@@ -1,6 +1,6 @@
 //! Any sequence of jobs, ends, moves and restarts: every booked job starts, on devices with room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::Slot;
 use gpool_model::unit::Bytes;
@@ -185,4 +185,31 @@ fn a_stuck_guest_on_a_closed_device_holds_up_no_other_task() {
     node.close(&[1]);
     node.settle();
     assert_eq!(node.places()[2..], [(3, vec![0, 2]), (4, vec![1, 2])]);
+}
+
+/// A task leaves for a device where a stuck guest takes its room. Another job waits for the room
+/// that it left, and is refused once it can't go anywhere else.
+#[test]
+fn a_task_between_devices_gets_its_room_back_from_a_job_that_waits_for_it() {
+    let mut node = Machine::with(3, Moves::ByDriver);
+    node.run(1, vec![share(0, 35, 35), share(1, 35, 35)]);
+    node.run(2, vec![share(0, 12, 46), share(1, 12, 46)]);
+    node.run(3, vec![share(2, 40, 52)]);
+    node.run(4, vec![share(0, 19, 19)]);
+    node.run(5, vec![share(1, 29, 29), share(2, 29, 29)]);
+    node.start();
+    node.end(3);
+    node.close(&[0, 2]);
+    node.carry_out(false);
+    node.end(1);
+    node.run(6, vec![share(2, 50, 50)]);
+    node.run(7, vec![share(1, 10, 10)]);
+    node.end(4);
+    node.start();
+    node.end(7);
+    node.run(8, vec![share(1, 31, 31)]);
+    assert_eq!(node.leaving, [task(5), task(6)]);
+    node.settle();
+    assert_eq!(node.refused, BTreeSet::from([task(8)]), "{:?}", node.places());
+    assert_eq!(node.places(), [(2, vec![0, 2]), (5, vec![1, 2]), (6, vec![1])]);
 }
