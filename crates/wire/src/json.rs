@@ -59,16 +59,26 @@ pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
                 "" => String::new(),
                 path => format!("{}: ", repeated(path)),
             };
-            let start: String = found.chars().take(REPEATED_MAX).collect();
-            let what = format!("{within}there is no {kind} {start:?}{at}");
-            let problem = Problem::new(catalogue::UNKNOWN_FIELD, what)
-                .because(format!("valid {kind}s are {}", known.join(", ")));
-            match nearest(found, known.iter().copied()) {
-                Some(name) => problem.try_this(format!("did you mean {name:?}?")),
-                None => problem,
-            }
+            unknown(kind, found, &known, (&within, at))
         }
         None => misfit::problem(place, said, whole),
+    }
+}
+
+/// Returns a problem for a name that is none of the known ones, of this kind, in this place: what
+/// is before its description, and after it.
+#[must_use]
+pub fn unknown(kind: &str, found: &str, known: &[&str], (within, at): (&str, &str)) -> Problem {
+    let start: String = found.chars().take(REPEATED_MAX).collect();
+    let what = format!("{within}there is no {kind} {start:?}{at}");
+    let problem = Problem::new(catalogue::UNKNOWN_FIELD, what);
+    if known.is_empty() {
+        return problem.because(format!("there are no {kind}s"));
+    }
+    let problem = problem.because(format!("valid {kind}s are {}", known.join(", ")));
+    match nearest(found, known.iter().copied()) {
+        Some(name) => problem.try_this(format!("did you mean {name:?}?")),
+        None => problem,
     }
 }
 

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use gpool_model::Refusal;
 use gpool_wire::{API_PREFIX, AuditEntry, List, Time};
@@ -50,6 +50,25 @@ const BY_THEMSELVES: &[&str] = &[
     "term",
     "hints",
 ];
+
+/// Marks an answer that has no entry: the handler changed nothing, or wrote an entry itself.
+#[derive(Debug, Clone, Copy)]
+struct NoEntry;
+
+/// The answer of a handler that changed nothing, or that writes its own entry.
+pub(crate) fn without_entry(answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
+    response.extensions_mut().insert(NoEntry);
+    response
+}
+
+/// The answer of a handler that changed something, unless it `is_dry_run`.
+pub(crate) fn entered(answer: impl IntoResponse, is_dry_run: bool) -> Response {
+    match is_dry_run {
+        true => without_entry(answer),
+        false => answer.into_response(),
+    }
+}
 
 /// The log, and the API for reading objects before and after a change.
 #[derive(Clone)]
@@ -121,16 +140,11 @@ pub(crate) async fn record(
     request: Request,
     next: Next,
 ) -> Response {
-    let is_dry = request.uri().query().is_some_and(|query| query.contains("dry_run=true"));
     let method = request.method().as_str();
     let row = ROUTES.iter().find(|row| row.method == method && row.path == path.as_str());
-    let Some(row) = row.filter(|row| row.method != "GET" && !is_dry) else {
+    let Some(row) = row.filter(|row| row.method != "GET") else {
         return next.run(request).await;
     };
-    // A sign-in at the identity provider writes its own entry, at its end.
-    if row.path.ends_with("/simulate") || row.path.contains("/login/device") {
-        return next.run(request).await;
-    }
     let kind = match row.path.starts_with("/api/v1/jobs") {
         true => Kind::Jobs,
         false => Kind::Cluster,
@@ -151,16 +165,14 @@ pub(crate) async fn record(
     let is_heard = kind == Kind::Cluster && !is_secret;
     let request = if is_heard { listened(request, said.clone()) } else { request };
     let response = next.run(request).await;
-    if !response.status().is_success() && response.status().as_u16() != 101 {
+    let is_done = response.status().is_success() || response.status().as_u16() == 101;
+    if !is_done || response.extensions().get::<NoEntry>().is_some() {
         return response;
     }
     let (response, answer) = heard(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
     let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
     let asked: Option<Value> = serde_json::from_slice(&said).ok();
-    if is_no_change(row.path, asked.as_ref()) {
-        return response;
-    }
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => differences(&before, &after),
         (before, after) => (before, after.or_else(|| states(&answer))),
@@ -177,13 +189,6 @@ pub(crate) async fn record(
     (entry.request, entry.before, entry.after) = (asked, before, after);
     scribe.write(kind, entry).await;
     response
-}
-
-/// Whether a successful request only asked: a dry run, or a list of MIG instances.
-fn is_no_change(path: &str, asked: Option<&Value>) -> bool {
-    let Some(fields) = asked.and_then(Value::as_object) else { return path.ends_with("/mig") };
-    fields.get("dry_run") == Some(&Value::Bool(true))
-        || (path.ends_with("/mig") && fields.is_empty())
 }
 
 impl Scribe {

@@ -23,6 +23,7 @@ use utoipa::ToSchema;
 
 use super::Api;
 use super::asker::{Asker, Asks};
+use super::audit::without_entry;
 use super::context::{self, Files};
 use super::extract::{ApiError, Params, check_type, lost, too_slow};
 use super::submit::{self, DryRun};
@@ -95,7 +96,7 @@ pub(crate) async fn create(
         }
         Reply::WouldSubmit { forecasts } => {
             let items = forecasts.iter().map(Forecast::from).collect();
-            Ok(Json(List::<Forecast>::new(items)).into_response())
+            Ok(without_entry(Json(List::<Forecast>::new(items))))
         }
         other => Err(submit::unexpected(&other)),
     }

@@ -322,21 +322,43 @@ fn most(format: &SchemaFormat) -> Option<Number> {
     })
 }
 
+/// What the document says about one route.
+struct Documented {
+    statuses: BTreeSet<String>,
+    /// The names in a query.
+    parameters: BTreeSet<String>,
+}
+
+/// By path and method.
+static DOCUMENTED: LazyLock<BTreeMap<(String, &'static str), Documented>> = LazyLock::new(|| {
+    let (_, mut document) = documented().split_for_parts();
+    complete(&mut document);
+    let mut routes = BTreeMap::new();
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            let statuses = operation.responses.responses.keys().cloned().collect();
+            let all = operation.parameters.iter().flatten();
+            let of_query = all.filter_map(|it| match it {
+                RefOr::T(it) if it.parameter_in == ParameterIn::Query => Some(it.name.clone()),
+                _ => None,
+            });
+            let parameters = of_query.collect();
+            routes.insert((path.clone(), method), Documented { statuses, parameters });
+        }
+    }
+    routes
+});
+
+fn of_route(route: &Route) -> Option<&'static Documented> {
+    DOCUMENTED.get(&(route.path.to_owned(), route.method))
+}
+
 /// Whether the document contains this answer for a route.
 pub(crate) fn documents(route: &Route, status: StatusCode) -> bool {
-    static STATUSES: LazyLock<BTreeMap<(String, &'static str), BTreeSet<String>>> =
-        LazyLock::new(|| {
-            let (_, mut document) = documented().split_for_parts();
-            complete(&mut document);
-            let mut statuses = BTreeMap::new();
-            for (path, item) in &mut document.paths.paths {
-                for (method, operation) in operations(item) {
-                    let known = operation.responses.responses.keys().cloned().collect();
-                    statuses.insert((path.clone(), method), known);
-                }
-            }
-            statuses
-        });
-    let known = STATUSES.get(&(route.path.to_owned(), route.method));
-    known.is_some_and(|known| known.contains(status.as_str()))
+    of_route(route).is_some_and(|known| known.statuses.contains(status.as_str()))
+}
+
+/// The names that the query of a route may have.
+pub(crate) fn parameters(route: &Route) -> impl Iterator<Item = &'static str> {
+    of_route(route).into_iter().flat_map(|known| &known.parameters).map(String::as_str)
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use gpool_wire::{DeviceAnswer, DeviceSignIn, Document, NewToken, Problem, catalogue};
 
 use super::Api;
 use super::asker::Asks;
+use super::audit::without_entry;
 use super::extract::{ApiError, Segment};
 use super::tokens::shown;
 use crate::access::CreateError;
@@ -74,9 +75,9 @@ pub(crate) async fn poll(
     })))
 }
 
-/// An answer that no cache keeps.
+/// An answer that no cache keeps. The end of the sign-in writes the entry of the audit log.
 fn secret<T: serde::Serialize>(body: T) -> Response {
-    ([(CACHE_CONTROL, "no-store")], Json(body)).into_response()
+    without_entry(([(CACHE_CONTROL, "no-store")], Json(body)))
 }
 
 fn sign_ins(api: &Api) -> Result<Arc<SignIns>, ApiError> {

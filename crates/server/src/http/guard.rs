@@ -16,13 +16,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
 use gpool_model::refusal::Permitted;
-use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue};
+use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue, json};
 
 use super::Api;
 use super::asker::Asks;
 use super::contract;
-use super::extract::{ApiError, no_such_route};
-use super::routes::{ROUTES, Role};
+use super::extract::{ApiError, no_such_route, pairs};
+use super::routes::{ROUTES, Role, Route};
 
 /// Bytes of a request's target and headers together.
 const HEADERS_MAX: usize = 16 * 1024;
@@ -129,6 +129,19 @@ fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
+/// Refuses a name in the query that the route does not know: a handler without parameters would not
+/// look at it, and the caller would take it for granted (`dry_run`).
+fn check_query(row: &Route, uri: &Uri) -> Result<(), Problem> {
+    if uri.query().is_none_or(str::is_empty) {
+        return Ok(());
+    }
+    let pairs = pairs(uri)?;
+    let is_known = |name: &str| contract::parameters(row).any(|known| known == name);
+    let Some((name, _)) = pairs.iter().find(|(name, _)| !is_known(name)) else { return Ok(()) };
+    let known: Vec<&str> = contract::parameters(row).collect();
+    Err(json::unknown("field", name, &known, ("", " in the query of this route")))
+}
+
 /// Lets a request through to its route if the table says so. A route without a row is none.
 pub(crate) async fn permit(
     Asks(asker): Asks,
@@ -155,6 +168,11 @@ pub(crate) async fn permit(
     {
         let (what, by) = (row.task.to_owned(), Permitted::Admin);
         return ApiError::from(Refusal::NotPermitted { what, by }).into_response();
+    }
+    if let Some(row) = row
+        && let Err(refused) = check_query(row, request.uri())
+    {
+        return ApiError::from(refused).into_response();
     }
     // Handlers check the owners of things, the router checks methods.
     let response = next.run(request).await;

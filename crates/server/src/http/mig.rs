@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use gpool_control::mig_plan;
 use gpool_model::escape::repeated;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
@@ -18,6 +19,7 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asks;
+use super::audit::without_entry;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, JsonBody, Params};
 use crate::mig_auto::{self, ask};
@@ -41,7 +43,7 @@ pub(crate) async fn mig(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<MigAsked>,
-) -> Result<Json<Document<MigAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let uid = asker.caller.owner.uid;
     let gpus = all_gpus(&api, uid).await?;
     let change = match (&asked.create, &asked.destroy) {
@@ -61,7 +63,7 @@ pub(crate) async fn mig(
         (None, None) => None,
     };
     let Some((gpu, change)) = change else {
-        return list(&api, &gpus, asked.node.as_deref()).await;
+        return Ok(without_entry(list(&api, &gpus, asked.node.as_deref()).await?));
     };
     let (by, what) = (&*asker.caller.owner.user, format!("{change:?}"));
     tracing::info!(target: "audit", by, node = gpu.node, change = what, "change MIG instances");
@@ -73,7 +75,7 @@ pub(crate) async fn mig(
     let is_new = |it: &&MigInstance| it.uuid.as_deref() == created.as_ref().map(|it| it.as_str());
     let all = profiles.iter().flat_map(|profile| &profile.instances);
     let created = created.as_ref().and_then(|_| all.into_iter().find(is_new).cloned());
-    Ok(Json(Document::new(MigAnswer { created, profiles })))
+    Ok(Json(Document::new(MigAnswer { created, profiles })).into_response())
 }
 
 async fn list(

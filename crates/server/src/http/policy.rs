@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use gpool_control::forecast::{self, Moved, Part};
 use gpool_model::budget::{Budgets, Payer};
 use gpool_model::enforcement::Mechanism;
@@ -16,6 +17,7 @@ use gpool_world::{Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
+use super::audit::entered;
 use super::extract::{ApiError, JsonBody};
 use crate::fault::internal;
 
@@ -47,7 +49,7 @@ pub(crate) async fn change(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(patch): JsonBody<PolicyPatch>,
-) -> Result<Json<Document<PolicyInfo>>, ApiError> {
+) -> Result<Response, ApiError> {
     let mut set: Vec<(String, String)> = patch.set.into_iter().collect();
     if let Some(strategy) = patch.device_strategy {
         let word = schema::device_strategy_word(strategy).to_owned();
@@ -57,14 +59,14 @@ pub(crate) async fn change(
     let dry_run = patch.dry_run;
     let command = Command::SetPolicy { preset: patch.preset, set, dry_run };
     let Reply::Policy(policy) = api.handle.command(asker.caller.clone(), command).await? else {
-        return get(State(api)).await;
+        return Ok(get(State(api)).await?.into_response());
     };
     let new = policy.clone();
     let mut info = api.handle.query(move |view| shown(view.world, &new)).await?;
     if dry_run {
         info.starts = starts(&api, *policy).await?;
     }
-    Ok(Json(Document::new(info)))
+    Ok(entered(Json(Document::new(info)), dry_run))
 }
 
 /// Refuses a new budget of a user that does not exist: it would limit nothing. Users of the network

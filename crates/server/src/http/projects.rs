@@ -23,6 +23,7 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 
 use super::Api;
 use super::asker::Asks;
+use super::audit::entered;
 use super::extract::{ApiError, JsonBody, Segment, header};
 use super::jobs::version_of;
 use super::submit::unexpected;
@@ -89,7 +90,7 @@ pub(crate) async fn create(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<ProjectSettings>,
-) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     change(&api, &asker, one(asked.create()?, asked.dry_run)).await
 }
 
@@ -113,7 +114,7 @@ pub(crate) async fn apply(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<ProjectSet>,
-) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     change(&api, &asker, asked.ask()?).await
 }
 
@@ -146,7 +147,7 @@ pub(crate) async fn edit(
     Segment(name): Segment,
     headers: HeaderMap,
     JsonBody(asked): JsonBody<ProjectSettings>,
-) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
     change(&api, &asker, one(asked.edit(&name, version)?, asked.dry_run)).await
 }
@@ -175,7 +176,7 @@ pub(crate) async fn delete(
     Asks(asker): Asks,
     Segment(name): Segment,
     headers: HeaderMap,
-) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let version = header(&headers, "if-match").map(version_of).transpose()?.flatten();
     let name = ProjectName::new(name);
     let how = ProjectChangeHow::Delete { version };
@@ -203,10 +204,13 @@ async fn change(
     api: &Api,
     asker: &super::asker::Asker,
     ask: ProjectsAsk,
-) -> Result<Json<Document<ProjectsAnswer>>, ApiError> {
-    let command = Command::ChangeProjects(ask);
+) -> Result<Response, ApiError> {
+    let (is_dry_run, command) = (ask.dry_run, Command::ChangeProjects(ask));
     match api.handle.command(asker.caller.clone(), command).await? {
-        Reply::Projects(outcome) => Ok(Json(Document::new((&*outcome).into()))),
+        Reply::Projects(outcome) => {
+            let answer: ProjectsAnswer = (&*outcome).into();
+            Ok(entered(Json(Document::new(answer)), is_dry_run))
+        }
         other => Err(unexpected(&other)),
     }
 }

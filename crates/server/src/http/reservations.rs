@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use gpool_control::forecast::Part;
 use gpool_model::{
     Affected, Command, DeviceUuid, DrainTarget, NodeName, Refusal, Reply, ReservationName,
@@ -13,6 +14,7 @@ use gpool_wire::{
 use gpool_world::World;
 
 use super::asker::Asks;
+use super::audit::entered;
 use super::cluster::devices_of;
 use super::extract::{ApiError, JsonBody, Segment};
 use super::submit::unexpected;
@@ -82,7 +84,7 @@ pub(crate) async fn create(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<ReserveRequest>,
-) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let user = |name: &str| (api.handle.info().find_user)(name);
     let reservation = Box::new(asked.create(&user, &targets_of)?);
     let command = Command::Reserve { reservation, consent: asked.consent()? };
@@ -112,7 +114,7 @@ pub(crate) async fn edit(
     Asks(asker): Asks,
     Segment(name): Segment,
     JsonBody(asked): JsonBody<ReserveRequest>,
-) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let user = |name: &str| (api.handle.info().find_user)(name);
     let patch = Box::new(asked.patch(&user, &targets_of)?);
     let name = ReservationName::new(name);
@@ -162,7 +164,7 @@ pub(crate) async fn drain_many(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<DrainRequest>,
-) -> Result<Json<Document<DrainAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let targets = all_targets(&asked.targets, None)?;
     drain_these(&api, asker.caller.clone(), targets, &asked).await
 }
@@ -186,7 +188,7 @@ pub(crate) async fn drain(
     Asks(asker): Asks,
     Segment(name): Segment,
     JsonBody(asked): JsonBody<DrainRequest>,
-) -> Result<Json<Document<DrainAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let targets = all_targets(&asked.targets, Some(&name))?;
     drain_these(&api, asker.caller.clone(), targets, &asked).await
 }
@@ -196,7 +198,7 @@ async fn drain_these(
     caller: gpool_model::Caller,
     targets: Vec<DrainTarget>,
     asked: &DrainRequest,
-) -> Result<Json<Document<DrainAnswer>>, ApiError> {
+) -> Result<Response, ApiError> {
     let drain = gpool_model::Drain {
         by: asked.by.map(|by| by.0),
         at_deadline: gpool_model::Displace::LetFinish,
@@ -215,7 +217,8 @@ async fn drain_these(
     later::drain(&mut after, &outcome.targets, &drain);
     affected.waiting = later::fill(api, uid, before, after, affected.waiting).await?;
     let targets = outcome.targets.iter().map(target_word).collect();
-    Ok(Json(Document::new(DrainAnswer { targets, affected, done: outcome.done })))
+    let done = outcome.done;
+    Ok(entered(Json(Document::new(DrainAnswer { targets, affected, done })), !done))
 }
 
 /// Ends the drain of nodes or devices.
@@ -277,12 +280,7 @@ async fn undrain_these(
     Ok(Json(Document::new(DrainAnswer { targets: words, affected, done: true })))
 }
 
-async fn answer(
-    api: &Api,
-    uid: u32,
-    before: Part,
-    reply: Reply,
-) -> Result<Json<Document<ReserveAnswer>>, ApiError> {
+async fn answer(api: &Api, uid: u32, before: Part, reply: Reply) -> Result<Response, ApiError> {
     let Reply::Reserved(outcome) = reply else {
         return Err(unexpected(&reply));
     };
@@ -293,7 +291,7 @@ async fn answer(
     affected.waiting = later::fill(api, uid, before, after, affected.waiting).await?;
     let ask = move |view: &View<'_>| shown(view, &outcome.reservation);
     let reservation = api.handle.query(ask).await?;
-    Ok(Json(Document::new(ReserveAnswer { reservation, affected, done })))
+    Ok(entered(Json(Document::new(ReserveAnswer { reservation, affected, done })), !done))
 }
 
 fn shown(view: &View<'_>, it: &gpool_model::Reservation) -> Reservation {

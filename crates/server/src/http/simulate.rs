@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use gpool_control::forecast::{self, Fate, Outlook, Part, WORTHWHILE};
 use gpool_control::project_tree;
 use gpool_model::job::JobState;
@@ -19,6 +20,7 @@ use gpool_wire::{
 use gpool_world::{Snapshot, World};
 
 use super::asker::{Asker, Asks};
+use super::audit::without_entry;
 use super::extract::{ApiError, JsonBody};
 use super::submit::checked;
 use super::{Api, context, simulated};
@@ -44,7 +46,7 @@ pub(crate) async fn simulate(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(ask): JsonBody<SimulateAsk>,
-) -> Result<Json<Document<Simulation>>, ApiError> {
+) -> Result<Response, ApiError> {
     let (until, window) = (ask.horizon()?, ask.window()?);
     let (uid, texts) = (asker.caller.owner.uid, ask.supposed.clone());
     let mut made = all(&api, asker, vec![ask.supposed], until).await?;
@@ -54,7 +56,7 @@ pub(crate) async fn simulate(
         let work = move || simulated::of_past(&handle.open_reader()?, window, &texts);
         made.past = Some(api.handle.beside(uid, work).await?);
     }
-    Ok(Json(Document::new(made)))
+    Ok(without_entry(Json(Document::new(made))))
 }
 
 /// Simulates the present moment with each of these lists of changes, one after the other from the

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use gpool_control::forecast::{self, Length, Part};
 use gpool_model::command::RequestKey;
 use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::asker::{Asker, Asks};
+use super::audit::without_entry;
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::way::Origin;
@@ -146,7 +147,7 @@ async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Respo
                 }
                 let mut forecast = Forecast::from(forecast);
                 imagine(api, asker, jobs, &mut forecast).await?;
-                Ok(Json(Document::new(forecast)).into_response())
+                Ok(without_entry(Json(Document::new(forecast))))
             }
             None => Err(internal("one job has no forecast").into()),
         },

@@ -69,6 +69,14 @@ fn refused_and_simulated_changes_are_not_in_it_and_users_see_their_own() {
         ..PolicyPatch::default()
     };
     olga.change_policy(&patch).unwrap();
+    let drain = json!({"targets": ["lab1:1"], "reason": "a fan", "dry_run": true});
+    olga.drain(&serde_json::from_value(drain).unwrap()).unwrap();
+    let project = json!({"name": "nlp", "gpus": 0, "dry_run": true});
+    olga.create_project(&serde_json::from_value(project).unwrap()).unwrap();
+    let window = json!({"name": "fan", "nobody": true, "nodes": ["lab1"], "for": "1h",
+        "at_begin": "let_finish", "dry_run": true});
+    olga.reserve(&serde_json::from_value(window).unwrap()).unwrap();
+    olga.mig(&gpool_wire::MigAsked::default()).unwrap();
     assert_eq!(entries(&olga, None).len(), 1);
     assert_eq!(entries(&ana, None).len(), 1);
     assert_eq!(entries(&bo, None), []);

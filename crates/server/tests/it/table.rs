@@ -122,3 +122,28 @@ fn each_role_gets_what_the_table_says() {
         assert!(needs_more || !matches!(status, 400 | 403), "{row:?} {status} {body}");
     }
 }
+
+/// A flag that a route does not know would be taken for granted: `dry_run` most of all.
+#[test]
+fn no_route_takes_an_unknown_name_in_its_query() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let mut rig = Rig::new();
+    let (admin, client) = (rig.socket(OWNER), rig.client(OWNER));
+    for row in ROUTES.iter() {
+        let operation = &document["paths"][row.path][row.method.to_lowercase()];
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let has_dry_run = parameters.into_iter().any(|it| it["name"] == "dry_run");
+        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
+        let body = body_of(&document, row);
+        for query in ["dry_run=true", "x=dry_run=true", "dry%5Frun=true", "&=&dry_run=1"] {
+            if has_dry_run && query != "x=dry_run=true" {
+                continue;
+            }
+            let request = request(row.method, &format!("{path}?{query}"), &body);
+            let (status, _, answer) = raw(&admin, &request);
+            assert_eq!(status, 400, "{row:?} {query} {answer}");
+            assert!(answer.contains("GP0103") && answer.contains("in the query"), "{answer}");
+        }
+    }
+    assert_eq!(client.audit(&gpool_client::AuditQuery::default()).unwrap().items, []);
+}
