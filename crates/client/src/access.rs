@@ -1,8 +1,8 @@
 //! Tokens, network users, and the caller itself.
 
 use gpool_wire::{
-    AuditEntry, Authority, DeviceAnswer, DeviceSignIn, Document, List, MapUser, Me, NetworkUser,
-    NewToken, Time, Token, TokenCreate,
+    AuditEntry, Authority, DeviceAnswer, DeviceSignIn, Document, EndedSessions, List, MapUser, Me,
+    NetworkUser, NewToken, Time, Token, TokenCreate,
 };
 
 use crate::call::{Call, Client, escaped};
@@ -107,6 +107,24 @@ impl Client {
     /// See [`Error`].
     pub fn map_user(&self, name: &str, map: &MapUser) -> Result<NetworkUser, Error> {
         let call = Call::patch(&format!("/network-users/{}", escaped(name))).json(map);
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Forgets a network user.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn forget_user(&self, name: &str) -> Result<NetworkUser, Error> {
+        let call = Call::delete(&format!("/network-users/{}", escaped(name)));
+        self.ask::<Document<_>>(&call).map(|answer| answer.body)
+    }
+
+    /// Ends the browser sessions of the caller, or of all users.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn end_sessions(&self, all: bool) -> Result<EndedSessions, Error> {
+        let call = Call::delete("/sessions").query_if("all", all.then_some(true));
         self.ask::<Document<_>>(&call).map(|answer| answer.body)
     }
 }

@@ -10,7 +10,7 @@ use gpool_model::escape::{repeated, unknown_name};
 use gpool_model::{Bytes, Millis};
 use gpool_server::{
     Allowed, BadRelay, Detail, MailSettings, NotifySettings, ProviderConfig, ProviderSettings,
-    Relay, TraceUrl, WebAddress,
+    Relay, SameNames, TraceUrl, WebAddress,
 };
 use gpool_wire::metrics::MetricNames;
 use gpool_wire::notify::is_mail_address;
@@ -19,6 +19,22 @@ use serde::{Deserialize, Deserializer};
 use crate::keys;
 use crate::log::LogFormat;
 use crate::toml_file;
+
+/// `oidc_same_names`: a flag, or a list of names.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "true, false, or a list of names")]
+pub enum SameNamesSetting {
+    /// Of all people, or of nobody.
+    All(bool),
+    /// Only these.
+    Only(Vec<String>),
+}
+
+impl Default for SameNamesSetting {
+    fn default() -> Self {
+        Self::All(false)
+    }
+}
 
 /// The keys of the file; an unknown key is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -97,9 +113,12 @@ pub struct Config {
     /// Groups at the provider with the rights of an admin.
     #[serde(default)]
     pub oidc_admin_groups: Vec<String>,
-    /// Whether users act as the system users of the same names.
+    /// Which users act as the system users of the same names.
     #[serde(default)]
-    pub oidc_same_names: bool,
+    pub oidc_same_names: SameNamesSetting,
+    /// Domains of addresses that are names of users.
+    #[serde(default)]
+    pub oidc_domains: Vec<String>,
     /// How many labels metrics have: `low`, `normal` or `job`.
     #[serde(default, deserialize_with = "parsed")]
     pub metrics: Option<Detail>,
@@ -279,8 +298,13 @@ impl Config {
             groups_claim: text(&self.oidc_groups_claim, "groups"),
         };
         let admin_groups = self.oidc_admin_groups.clone();
-        let same_names = self.oidc_same_names;
-        Ok(Some(ProviderConfig { settings, admin_groups, same_names }))
+        let same_names = match &self.oidc_same_names {
+            SameNamesSetting::All(false) => SameNames::None,
+            SameNamesSetting::All(true) => SameNames::People,
+            SameNamesSetting::Only(names) => SameNames::Only(names.clone()),
+        };
+        let domains = self.oidc_domains.clone();
+        Ok(Some(ProviderConfig { settings, admin_groups, same_names, domains }))
     }
 
     /// Parses the text of a file that messages call `shown`.

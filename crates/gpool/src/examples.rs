@@ -14,12 +14,27 @@ pub const TABLES: &[&Table] = &[JOBS, CLUSTER, PROJECTS, SIMULATED];
 /// Examples of the commands for users, projects and the policy.
 const PROJECTS: &Table = &[
     ("user", &[("gpool user limit ana", "The limits of a user")]),
+    ("sessions", &[("gpool sessions end", "Sign yourself out of all browsers")]),
     (
         "user map",
         &[
             ("gpool user map", "Network users with their system users"),
             ("gpool user map ana@lab.org ana", "Run the jobs of a network user as ana"),
             ("gpool user map ana@lab.org --remove", "Accept no more jobs of a network user"),
+        ],
+    ),
+    (
+        "user forget",
+        &[(
+            "gpool user forget ana@id.example.org",
+            "Give the name to another user of the provider",
+        )],
+    ),
+    (
+        "sessions end",
+        &[
+            ("gpool sessions end", "Sign yourself out of all browsers"),
+            ("gpool sessions end --all", "Sign out everybody, as an admin"),
         ],
     ),
     (

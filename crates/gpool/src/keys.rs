@@ -125,7 +125,12 @@ pub const KEYS: &[Key] = &[
     usual("oidc_name_claim", "\"preferred_username\"", "Claim with the name of a user."),
     usual("oidc_groups_claim", "\"groups\"", "Claim with the groups of a user."),
     usual("oidc_admin_groups", "[]", "Groups at the provider with the rights of an admin."),
-    usual("oidc_same_names", "false", "Whether users act as the system users of the same names."),
+    usual(
+        "oidc_same_names",
+        "false",
+        "Whether people act as the system users of the same names; or a list of names.",
+    ),
+    usual("oidc_domains", "[]", "Domains of names with an @; other such names are refused."),
     example(
         "metrics",
         "\"job\"",

@@ -4,7 +4,7 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
@@ -199,6 +199,30 @@ pub fn find_user(name: &str) -> Option<(u32, String)> {
     Some((uid, known.unwrap_or_else(|| uid.to_string())))
 }
 
+/// The user IDs of people begin here, unless `/etc/login.defs` says otherwise.
+const PEOPLE_FROM: u32 = 1000;
+/// Programs that are set as a shell so that nobody can log in.
+const NO_SHELLS: [&str; 3] = ["nologin", "false", "sync"];
+
+/// Whether an account is a person's: its ID is no system user's, and it has a login shell.
+///
+/// Source: `login.defs(5)`, `UID_MIN`; the ID 65534 is `nobody`.
+fn is_person(account: &gpool_sys::user::Account) -> bool {
+    static FROM: LazyLock<u32> = LazyLock::new(|| {
+        let text = std::fs::read_to_string("/etc/login.defs").unwrap_or_default();
+        let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let from = lines.find_map(|words| match words[..] {
+            ["UID_MIN", number, ..] => number.parse().ok(),
+            _ => None,
+        });
+        from.unwrap_or(PEOPLE_FROM)
+    });
+    let shell = String::from_utf8_lossy(&account.shell);
+    let program = shell.rsplit('/').next().unwrap_or_default();
+    let can_log_in = !program.is_empty() && !NO_SHELLS.contains(&program);
+    can_log_in && account.uid >= *FROM && account.uid != 65_534
+}
+
 /// Finds the account of a user in the system's database.
 #[must_use]
 pub fn find_account(uid: u32) -> Option<Account> {
@@ -206,5 +230,6 @@ pub fn find_account(uid: u32) -> Option<Account> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let groups = gpool_sys::user::groups(&found).into_iter().map(text).collect();
     let gid = found.gid;
-    Some(Account { name: text(found.name), gid, home: text(found.home), groups })
+    let is_person = is_person(&found);
+    Some(Account { name: text(found.name), gid, home: text(found.home), groups, is_person })
 }

@@ -94,6 +94,29 @@ pub struct Provided {
     pub is_admin: bool,
     /// The system user that the user acts as if no rule names one.
     pub account: Option<String>,
+    /// Whether that system user must be a person's.
+    #[serde(default)]
+    pub of_people: bool,
+}
+
+/// A user of an identity provider, and the network user that it is here from its first sign-in on.
+/// The provider may give its name to another user later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The address of the provider.
+    pub issuer: String,
+    /// The ID of the user there.
+    pub subject: String,
+    /// The network user.
+    pub name: String,
+    /// Time of the first sign-in.
+    pub since: Timestamp,
+}
+
+impl Binding {
+    fn is_of(&self, issuer: &str, subject: &str) -> bool {
+        (self.issuer.as_str(), self.subject.as_str()) == (issuer, subject)
+    }
 }
 
 impl TokenRow {
@@ -128,6 +151,51 @@ struct Kept {
     /// System users by the names of their network users.
     #[serde(default)]
     users: BTreeMap<String, String>,
+    /// The users of identity providers that have signed in.
+    #[serde(default)]
+    bindings: Vec<Binding>,
+}
+
+impl Kept {
+    /// Adds a token; returns it with its ID and its secret.
+    fn add(
+        &mut self,
+        mut row: TokenRow,
+        now: Timestamp,
+    ) -> Result<(TokenRow, String), CreateError> {
+        self.tokens.retain(|it| it.is_valid(now));
+        let own = self.tokens.iter().filter(|it| it.subject.is_same(&row.subject));
+        if own.count() >= TOKENS_MAX {
+            return Err(CreateError::TooMany);
+        }
+        let secret = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random::<32>()));
+        row.id = random::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
+        row.hash = hash(&secret);
+        if row.provided.is_some() {
+            // The provider's last word holds for earlier sign-ins of the user, too.
+            let is_earlier = |it: &&mut TokenRow| it.subject.is_same(&row.subject);
+            for it in self.tokens.iter_mut().filter(is_earlier).filter(|it| it.provided.is_some()) {
+                it.provided.clone_from(&row.provided);
+                it.scope = it.scope.min(row.scope);
+            }
+        }
+        self.tokens.push(row.clone());
+        Ok((row, secret))
+    }
+
+    /// Whether a network user with this name, in capitals or not, is another one than that of the
+    /// binding.
+    fn is_taken(&self, binding: &Binding) -> bool {
+        let is_same = |name: &str| name.eq_ignore_ascii_case(&binding.name);
+        let others = self.bindings.iter().filter(|it| !it.is_of(&binding.issuer, &binding.subject));
+        let bound = others.map(|it| it.name.as_str()).any(is_same);
+        let in_tokens = self.tokens.iter().filter_map(|it| match &it.subject {
+            Subject::Network(name) => Some(&**name),
+            Subject::System { .. } => None,
+        });
+        let mut known = in_tokens.chain(self.users.keys().map(String::as_str));
+        bound || known.any(|name| is_same(name) && name != binding.name)
+    }
 }
 
 /// Why a token was not created.
@@ -136,6 +204,9 @@ pub enum CreateError {
     /// The user has too many.
     #[error("the user has {TOKENS_MAX} tokens, the maximum")]
     TooMany,
+    /// The name of the network user is another user's.
+    #[error("another user has this name")]
+    NameTaken,
     /// The file can't be written.
     #[error("can't store the token: {0}")]
     Io(#[from] std::io::Error),
@@ -144,8 +215,10 @@ pub enum CreateError {
 /// Tokens by the hashes of their secrets, with the file behind them.
 pub struct Access {
     path: PathBuf,
-    // The file has the same content.
-    state: Mutex<State>,
+    /// The file has the same content. Readers never wait for the disk.
+    state: Mutex<Arc<State>>,
+    /// Held by the one change that writes the file.
+    writing: Mutex<()>,
     revocations: watch::Sender<u64>,
 }
 
@@ -176,7 +249,8 @@ impl Access {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
         };
-        Ok(Self { state: Mutex::new(kept.into()), path, revocations: watch::Sender::new(0) })
+        let state = Mutex::new(Arc::new(kept.into()));
+        Ok(Self { state, writing: Mutex::default(), path, revocations: watch::Sender::new(0) })
     }
 
     /// Returns a receiver that changes when tokens or rules have changed.
@@ -185,12 +259,24 @@ impl Access {
         self.revocations.subscribe()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Arc<State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes the new content, then takes it over. Waits for the disk.
-    fn store(&self, state: &mut State, kept: Kept) -> std::io::Result<()> {
+    /// Changes the content: writes it, then takes it over. Waits for other changes and the disk.
+    fn change<T, E: From<std::io::Error>>(
+        &self,
+        change: impl FnOnce(&mut Kept) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _writing: MutexGuard<'_, ()> =
+            self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.state().kept.clone();
+        let done = change(&mut kept)?;
+        self.store(kept)?;
+        Ok(done)
+    }
+
+    fn store(&self, kept: Kept) -> std::io::Result<()> {
         let new = self.path.with_extension("json.new");
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -201,7 +287,8 @@ impl Access {
         if let Some(folder) = self.path.parent() {
             File::open(folder)?.sync_all()?;
         }
-        *state = kept.into();
+        let state = Arc::new(kept.into());
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
         self.revocations.send_modify(|n_changes| *n_changes += 1);
         Ok(())
     }
@@ -210,32 +297,29 @@ impl Access {
     ///
     /// # Errors
     /// Its user has too many, or the file can't be written.
-    pub fn create(
+    pub fn create(&self, row: TokenRow, now: Timestamp) -> Result<(TokenRow, String), CreateError> {
+        self.change(|kept| kept.add(row, now))
+    }
+
+    /// Stores the token of a sign-in. The first one of a user binds it to its name.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; or the name is another user's.
+    pub fn sign_in(
         &self,
-        mut row: TokenRow,
+        row: TokenRow,
+        binding: Binding,
         now: Timestamp,
     ) -> Result<(TokenRow, String), CreateError> {
-        let mut state = self.state();
-        let mut kept = state.kept.clone();
-        kept.tokens.retain(|it| it.is_valid(now));
-        let own = kept.tokens.iter().filter(|it| it.subject.is_same(&row.subject));
-        if own.count() >= TOKENS_MAX {
-            return Err(CreateError::TooMany);
-        }
-        let secret = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random::<32>()));
-        row.id = random::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
-        row.hash = hash(&secret);
-        if row.provided.is_some() {
-            // The provider's last word holds for earlier sign-ins of the user, too.
-            let is_earlier = |it: &&mut TokenRow| it.subject.is_same(&row.subject);
-            for it in kept.tokens.iter_mut().filter(is_earlier).filter(|it| it.provided.is_some()) {
-                it.provided.clone_from(&row.provided);
-                it.scope = it.scope.min(row.scope);
+        self.change(|kept| {
+            if kept.is_taken(&binding) {
+                return Err(CreateError::NameTaken);
             }
-        }
-        kept.tokens.push(row.clone());
-        self.store(&mut state, kept)?;
-        Ok((row, secret))
+            if !kept.bindings.iter().any(|it| it.is_of(&binding.issuer, &binding.subject)) {
+                kept.bindings.push(binding);
+            }
+            kept.add(row, now)
+        })
     }
 
     /// The valid token with this secret.
@@ -250,7 +334,9 @@ impl Access {
     /// The valid token with this ID.
     #[must_use]
     pub fn by_id(&self, id: &str, now: Timestamp) -> Option<TokenRow> {
-        self.tokens(now).into_iter().find(|row| row.id == id)
+        let state = self.state();
+        let mut rows = state.kept.tokens.iter();
+        rows.find(|row| row.id == id && row.is_valid(now)).cloned()
     }
 
     /// All valid tokens, the oldest first.
@@ -265,10 +351,24 @@ impl Access {
     /// # Errors
     /// The file can't be written; the token is still valid then.
     pub fn revoke(&self, id: &str) -> std::io::Result<()> {
-        let mut state = self.state();
-        let mut kept = state.kept.clone();
-        kept.tokens.retain(|row| row.id != id);
-        self.store(&mut state, kept)
+        self.change(|kept| {
+            kept.tokens.retain(|row| row.id != id);
+            Ok(())
+        })
+    }
+
+    /// The network user that a user of an identity provider has been since its first sign-in.
+    #[must_use]
+    pub fn bound(&self, issuer: &str, subject: &str) -> Option<String> {
+        let state = self.state();
+        let found = state.kept.bindings.iter().find(|it| it.is_of(issuer, subject));
+        found.map(|it| it.name.clone())
+    }
+
+    /// The users of identity providers that have signed in, the first one first.
+    #[must_use]
+    pub fn bindings(&self) -> Vec<Binding> {
+        self.state().kept.bindings.clone()
     }
 
     /// The rules: network users with their system users.
@@ -288,13 +388,29 @@ impl Access {
     /// # Errors
     /// The file can't be written; nothing was changed then.
     pub fn map(&self, network_user: &str, user: Option<String>) -> std::io::Result<()> {
-        let mut state = self.state();
-        let mut kept = state.kept.clone();
-        match user {
-            Some(user) => drop(kept.users.insert(network_user.to_owned(), user)),
-            None => drop(kept.users.remove(network_user)),
-        }
-        self.store(&mut state, kept)
+        self.change(|kept| {
+            match user {
+                Some(user) => drop(kept.users.insert(network_user.to_owned(), user)),
+                None => drop(kept.users.remove(network_user)),
+            }
+            Ok(())
+        })
+    }
+
+    /// Forgets a network user: its tokens, its system user, and which user of the provider it is.
+    /// Returns whether it was known.
+    ///
+    /// # Errors
+    /// The file can't be written; nothing was changed then.
+    pub fn forget(&self, network_user: &str) -> std::io::Result<bool> {
+        self.change(|kept| {
+            let is_it = |subject: &Subject| matches!(subject, Subject::Network(name) if **name == *network_user);
+            let n_before = kept.tokens.len() + kept.bindings.len() + kept.users.len();
+            kept.tokens.retain(|row| !is_it(&row.subject));
+            kept.bindings.retain(|it| it.name != network_user);
+            kept.users.remove(network_user);
+            Ok(kept.tokens.len() + kept.bindings.len() + kept.users.len() < n_before)
+        })
     }
 }
 

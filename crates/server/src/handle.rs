@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     pub early: OnceLock<Account>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<crate::web::Web>>,
+    /// The sessions of browsers, there and over the network.
+    pub sessions: Arc<crate::web::Sessions>,
     /// The certificates of the listener on the network, if there is one, and its address.
     pub network: OnceLock<(Arc<crate::tls::Tls>, std::net::SocketAddr)>,
     /// Utilization over time.

@@ -127,6 +127,7 @@ fn share(
         agents: OnceLock::new(),
         early: OnceLock::new(),
         web: OnceLock::new(),
+        sessions: Arc::default(),
         network: OnceLock::new(),
         usage: Arc::new(UsageHistory::new(&config.state_dir)),
         account: OnceLock::new(),
@@ -270,7 +271,9 @@ async fn serve(
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
-    let web = Web::open(config.web).await.context("can't listen for the dashboard")?;
+    let web = Web::open(config.web, handle.shared.sessions.clone())
+        .await
+        .context("can't listen for the dashboard")?;
     let web = web.map(|(web, listener)| {
         assert!(handle.shared.web.set(web).is_ok(), "a server is started once");
         listener

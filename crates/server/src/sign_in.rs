@@ -1,23 +1,31 @@
 //! Sign-in with an identity provider. Each ends with a token for the network user, so sessions,
 //! rules and revocation are the same as for other tokens.
 
-use std::collections::HashMap;
+mod name;
+pub(crate) mod waiting;
+
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gpool_model::Millis;
+use gpool_model::escape::repeated;
 use gpool_oidc::{
     Answer, Attempt, Callback, DeviceCode, Identity, Poll, Provider, Request, Secrets, Settings,
 };
 use gpool_wire::{AuditEntry, Scope, Time};
 use ureq::Agent;
 
-use crate::access::{Access, CreateError, Provided, Subject, TokenRow, random};
+use self::name::BadName;
+use self::waiting::Waiting;
+use crate::access::{Access, Binding, CreateError, Provided, Subject, TokenRow, random};
 use crate::audit::{Audit, Kind};
 use crate::clock::now;
+use crate::http::Rates;
+use crate::pool::{Pool, Source};
 
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
 /// loses access within this time.
@@ -26,8 +34,11 @@ const VALID: Millis = Millis::from_hours(12);
 const DESCRIBED: Duration = Duration::from_secs(3600);
 /// How long a browser may take to come back.
 const BROWSER: Duration = Duration::from_secs(600);
-/// The most sign-ins that wait; the oldest is forgotten.
-const WAITING_MAX: usize = 1000;
+/// The most sign-ins that ask the provider at once, and those of one source: a provider that does
+/// not answer keeps a thread for each.
+const ASKING_MAX: (usize, usize) = (16, 2);
+/// From one source, ten failed sign-ins are logged at once, then one in this time.
+const LOGGED: Duration = Duration::from_secs(60);
 /// Time limit and size of an answer of the provider.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_MAX: u64 = 1 << 20;
@@ -41,8 +52,10 @@ pub struct ProviderConfig {
     pub settings: Settings,
     /// Users in one of these groups have the rights of an admin.
     pub admin_groups: Vec<String>,
-    /// Whether a user acts as the system user of the same name if no rule names another one.
-    pub same_names: bool,
+    /// Which users act as the system user of the same name if no rule names another one.
+    pub same_names: SameNames,
+    /// The domains whose addresses the provider may give as names: `ana@lab.org`.
+    pub domains: Vec<String>,
 }
 
 impl std::fmt::Debug for ProviderConfig {
@@ -50,6 +63,18 @@ impl std::fmt::Debug for ProviderConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ProviderConfig").field("issuer", &self.settings.issuer).finish()
     }
+}
+
+/// Which users of a provider act as the system users of the same names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SameNames {
+    /// Nobody.
+    #[default]
+    None,
+    /// Those whose system user is a person: no account of the system, and with a login shell.
+    People,
+    /// Only these.
+    Only(Vec<String>),
 }
 
 /// Why a sign-in failed.
@@ -61,9 +86,15 @@ pub enum SignInError {
     /// It took too long, or the server has restarted.
     #[error("this sign-in is over: start again")]
     Over,
-    /// The name would not be readable.
-    #[error("the provider's name of the user has control characters or is too long")]
-    BadName,
+    /// Another user could be meant by the name.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// The name belongs to another user of the provider.
+    #[error("network user {name} is another user of the identity provider")]
+    NameTaken {
+        /// The network user.
+        name: String,
+    },
     /// The token can't be stored.
     #[error(transparent)]
     NotStored(#[from] CreateError),
@@ -77,20 +108,58 @@ pub enum DeviceState {
     Done(Box<(TokenRow, String)>),
 }
 
+/// The browser that signs in: only it may end what it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Browser {
+    source: Source,
+    /// The label of its host below `localhost`; empty over the network.
+    label: String,
+}
+
+impl Browser {
+    /// A browser of a user of this machine, at a host below `localhost`.
+    #[must_use]
+    pub fn local(label: &str, uid: u32) -> Self {
+        Self { source: Source::User(uid), label: label.to_owned() }
+    }
+
+    /// A browser over the network. Its address may change meanwhile.
+    #[must_use]
+    pub fn remote(from: IpAddr) -> Self {
+        Self { source: Source::of(from), label: String::new() }
+    }
+
+    /// By what its sign-ins are limited.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    fn may_end(&self, began: &Self) -> bool {
+        match began.source {
+            Source::User(_) => self == began,
+            Source::Block(_) => matches!(self.source, Source::Block(_)),
+        }
+    }
+}
+
 /// Sign-ins under way.
 pub struct SignIns {
     config: ProviderConfig,
     access: Arc<Access>,
     audit: Arc<Audit>,
     agent: Agent,
+    /// Places for those that wait for the provider.
+    asking: Pool,
+    /// Failed ones that are logged.
+    logged: Rates<Source>,
     provider: Mutex<Option<(Provider, Instant)>>,
-    attempts: Mutex<HashMap<String, (Attempt, Instant)>>,
-    devices: Mutex<HashMap<String, Device>>,
+    attempts: Mutex<Waiting<(Attempt, Browser)>>,
+    devices: Mutex<Waiting<Device>>,
 }
 
 struct Device {
     code: DeviceCode,
-    until: Instant,
     /// No question to the provider before this time.
     next: Instant,
     interval: Duration,
@@ -101,9 +170,11 @@ impl SignIns {
     #[must_use]
     pub fn new(config: ProviderConfig, access: Arc<Access>, audit: Arc<Audit>) -> Self {
         let (provider, attempts, devices) = Default::default();
+        let asking = Pool::new(ASKING_MAX.0, ASKING_MAX.1);
+        let logged = Rates::every(LOGGED, LOGGED * 10);
         // It follows no redirects: codes and secrets go only to addresses that the provider names.
         let agent = crate::post::config(PATIENCE).into();
-        Self { config, access, audit, agent, provider, attempts, devices }
+        Self { config, access, audit, agent, asking, logged, provider, attempts, devices }
     }
 
     /// The host of the provider, for people.
@@ -111,6 +182,37 @@ impl SignIns {
     pub fn host(&self) -> &str {
         let rest = self.config.settings.issuer.split_once("://").map_or("", |(_, rest)| rest);
         rest.split('/').next().unwrap_or_default()
+    }
+
+    /// Runs work that waits for the provider or the disk, when it is the turn of its source.
+    pub async fn in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        source: Source,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, tokio::task::JoinError> {
+        let place = self.asking.enter(source).await;
+        let own = Arc::clone(self);
+        let work = move || {
+            let done = work(&own);
+            drop(place);
+            done
+        };
+        tokio::task::spawn_blocking(work).await
+    }
+
+    /// Logs a failed sign-in, unless its source has many.
+    pub fn log(&self, error: &SignInError, source: Source, now: Instant) {
+        if self.logged.take(source, now) {
+            tracing::warn!(target: "audit", %error, ?source, "a sign-in failed");
+        }
+    }
+
+    /// The host at which a browser on the loopback address began a sign-in.
+    #[must_use]
+    pub fn label(&self, state: &str, now: Instant) -> Option<String> {
+        let mut attempts = locked(&self.attempts);
+        let (_, browser) = attempts.get_mut(state, now)?;
+        matches!(browser.source, Source::User(_)).then(|| browser.label.clone())
     }
 
     /// Begins a sign-in with a browser; returns the address to open, and the state, which ties the
@@ -123,6 +225,7 @@ impl SignIns {
         &self,
         redirect: &str,
         is_new: bool,
+        browser: Browser,
         now: Instant,
     ) -> Result<(String, String), SignInError> {
         let secrets = Secrets { state: random(), nonce: random(), verifier: random() };
@@ -132,9 +235,9 @@ impl SignIns {
             provider.check(&attempt, &|request| fetch(&self.agent, request))?;
         }
         let (url, state) = (attempt.url.clone(), attempt.state.clone());
-        let mut attempts = locked(&self.attempts);
-        make_room(&mut attempts, now, |(_, until)| *until);
-        attempts.insert(state.clone(), (attempt, now + BROWSER));
+        let (source, until) = (browser.source, now + BROWSER);
+        let attempt = (attempt, browser);
+        locked(&self.attempts).insert(state.clone(), attempt, source, until, now);
         Ok((url, state))
     }
 
@@ -145,15 +248,17 @@ impl SignIns {
     pub fn finish(
         &self,
         callback: &Callback,
+        browser: &Browser,
         from: &str,
         at: Instant,
     ) -> Result<(TokenRow, String), SignInError> {
         let state = callback.state.as_deref().unwrap_or_default();
+        let mut attempts = locked(&self.attempts);
+        let begun = attempts.get_mut(state, at).is_some_and(|(_, it)| browser.may_end(it));
         // Each state works once.
-        let attempt = locked(&self.attempts).remove(state);
-        let Some((attempt, _)) = attempt.filter(|(_, until)| *until > at) else {
-            return Err(SignInError::Over);
-        };
+        let attempt = if begun { attempts.remove(state, at) } else { None };
+        drop(attempts);
+        let Some((attempt, _)) = attempt else { return Err(SignInError::Over) };
         let mut provider = self.provider(at)?;
         let fetch = |request: &Request| fetch(&self.agent, request);
         let identity = provider.finish(&attempt, callback, &fetch, now().get() / 1000)?;
@@ -164,15 +269,17 @@ impl SignIns {
     ///
     /// # Errors
     /// The provider does not answer, or has no such sign-in.
-    pub fn start_device(&self, now: Instant) -> Result<(String, DeviceCode), SignInError> {
+    pub fn start_device(
+        &self,
+        source: Source,
+        now: Instant,
+    ) -> Result<(String, DeviceCode), SignInError> {
         let code = self.provider(now)?.start_device(&|request| fetch(&self.agent, request))?;
         let until = now + Duration::from_secs(code.expires_in.min(1800));
         let interval = Duration::from_secs(code.interval.clamp(1, 60));
         let handle = BASE64_URL_SAFE_NO_PAD.encode(random::<24>());
-        let device = Device { code: code.clone(), until, next: now + interval, interval };
-        let mut devices = locked(&self.devices);
-        make_room(&mut devices, now, |device| device.until);
-        devices.insert(handle.clone(), device);
+        let device = Device { code: code.clone(), next: now + interval, interval };
+        locked(&self.devices).insert(handle.clone(), device, source, until, now);
         Ok((handle, code))
     }
 
@@ -183,8 +290,7 @@ impl SignIns {
     pub fn poll(&self, handle: &str, from: &str, at: Instant) -> Result<DeviceState, SignInError> {
         let code = {
             let mut devices = locked(&self.devices);
-            let device = devices.get_mut(handle).filter(|device| device.until > at);
-            let device = device.ok_or(SignInError::Over)?;
+            let device = devices.get_mut(handle, at).ok_or(SignInError::Over)?;
             if device.next > at {
                 return Ok(DeviceState::Waiting(device.next - at));
             }
@@ -194,7 +300,7 @@ impl SignIns {
         let fetch = |request: &Request| fetch(&self.agent, request);
         let polled = self.provider(at)?.poll_device(&code, &fetch, now().get() / 1000);
         let mut devices = locked(&self.devices);
-        let device = devices.get_mut(handle).ok_or(SignInError::Over)?;
+        let device = devices.get_mut(handle, at).ok_or(SignInError::Over)?;
         match polled {
             Ok(Poll::Pending) => Ok(DeviceState::Waiting(device.interval)),
             Ok(Poll::SlowDown) => {
@@ -204,11 +310,11 @@ impl SignIns {
             // The provider may be back at the next question.
             Err(gpool_oidc::Error::Unreachable { .. }) => Ok(DeviceState::Waiting(device.interval)),
             Err(error) => {
-                devices.remove(handle);
+                devices.remove(handle, at);
                 Err(error.into())
             }
             Ok(Poll::Done(identity)) => {
-                devices.remove(handle);
+                devices.remove(handle, at);
                 drop(devices);
                 Ok(DeviceState::Done(Box::new(self.admit(identity, "gpool login", from)?)))
             }
@@ -236,57 +342,84 @@ impl SignIns {
         name: &str,
         from: &str,
     ) -> Result<(TokenRow, String), SignInError> {
-        const NAME_MAX: usize = 80;
-        let network_user = match user.name.contains('@') {
-            true => user.name.clone(),
-            false => format!("{}@{}", user.name, self.host()),
+        let at = now();
+        let (issuer, subject) = (user.issuer, user.subject);
+        let network_user = match self.access.bound(&issuer, &subject) {
+            Some(name) => name,
+            None => name::network_user(&user.name, self.host(), &self.config.domains)?,
         };
-        let is_bad = network_user.chars().any(char::is_control);
-        if is_bad || network_user.chars().count() > NAME_MAX {
-            return Err(SignInError::BadName);
-        }
         let is_admin = user.groups.iter().any(|group| self.config.admin_groups.contains(group));
         let scope = if is_admin { Scope::Admin } else { Scope::ProjectAdmin };
-        // A name with a domain may come from elsewhere.
-        let account = self.config.same_names.then_some(user.name).filter(|it| !it.contains('@'));
-        let at = now();
-        let subject = Subject::Network(network_user.as_str().into());
-        let by = Arc::from(network_user);
-        let row = TokenRow::new((name.to_owned(), subject, scope), (by, at), Some(at.after(VALID)));
-        let row = row.provided(Provided { groups: user.groups, is_admin, account });
-        let (row, secret) = self.access.create(row, at)?;
-        let user = row.subject.name().to_string();
-        let entry = AuditEntry {
-            id: 0,
-            at: Time(at),
-            user: user.clone(),
-            network_user: Some(user),
-            origin: from.to_owned(),
-            token: None,
-            action: "sign in".to_owned(),
-            objects: vec![format!("tokens/{}", row.id)],
-            request: None,
-            before: None,
-            after: None,
+        let host = format!("@{}", self.host());
+        let account = network_user.strip_suffix(&host).filter(|it| self.may_be_same(it));
+        let account = account.map(str::to_owned);
+        let of_people = self.config.same_names == SameNames::People;
+        let by: Arc<str> = network_user.as_str().into();
+        let row = (name.to_owned(), Subject::Network(by.clone()), scope);
+        let row = TokenRow::new(row, (by, at), Some(at.after(VALID)));
+        let row = row.provided(Provided { groups: user.groups, is_admin, account, of_people });
+        let binding = Binding { issuer, subject, name: network_user.clone(), since: at };
+        let (row, secret) = match self.access.sign_in(row, binding.clone(), at) {
+            Err(CreateError::NameTaken) => {
+                let refused = SignInError::NameTaken { name: network_user };
+                self.write(refused_entry(&binding, from));
+                return Err(refused);
+            }
+            created => created?,
         };
+        self.write(AuditEntry {
+            user: network_user.clone(),
+            network_user: Some(network_user),
+            objects: vec![format!("tokens/{}", row.id)],
+            ..entry("sign in", from)
+        });
+        Ok((row, secret))
+    }
+
+    /// Whether a user of the provider may act as the system user of this name.
+    fn may_be_same(&self, name: &str) -> bool {
+        match &self.config.same_names {
+            SameNames::None => false,
+            SameNames::People => true,
+            SameNames::Only(names) => names.iter().any(|it| it == name),
+        }
+    }
+
+    fn write(&self, entry: AuditEntry) {
         if let Err(error) = self.audit.add(Kind::Cluster, entry) {
             tracing::error!(%error, "can't write the audit log");
         }
-        Ok((row, secret))
+    }
+}
+
+fn entry(action: &str, from: &str) -> AuditEntry {
+    AuditEntry {
+        id: 0,
+        at: Time(now()),
+        user: "nobody".to_owned(),
+        network_user: None,
+        origin: from.to_owned(),
+        token: None,
+        action: action.to_owned(),
+        objects: Vec::new(),
+        request: None,
+        before: None,
+        after: None,
+    }
+}
+
+/// The entry of a sign-in that used the name of another user.
+fn refused_entry(of: &Binding, from: &str) -> AuditEntry {
+    let request = serde_json::json!({"issuer": of.issuer, "subject": repeated(&of.subject)});
+    AuditEntry {
+        objects: vec![format!("network-users/{}", of.name)],
+        request: Some(request),
+        ..entry("refuse a sign-in: the name is another user's", from)
     }
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Drops entries that are over, and the oldest if there are too many.
-fn make_room<T>(waiting: &mut HashMap<String, T>, now: Instant, until: impl Fn(&T) -> Instant) {
-    waiting.retain(|_, it| until(it) > now);
-    if waiting.len() >= WAITING_MAX {
-        let oldest = waiting.iter().min_by_key(|(_, it)| until(it)).map(|(key, _)| key.clone());
-        waiting.remove(&oldest.unwrap_or_default());
-    }
 }
 
 fn fetch(agent: &Agent, request: &Request) -> Result<Answer, String> {

@@ -1,5 +1,6 @@
 //! Where the dashboard listens, and its signed-in users.
 
+pub mod connected;
 mod sessions;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
 use self::sessions::Link;
-pub use self::sessions::{Sessions, SignedIn};
+pub use self::sessions::{NotRedeemed, SessionKey, Sessions, SignedIn};
 
 /// The address without another one in the settings.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7478);
@@ -47,7 +48,7 @@ impl FromStr for WebAddress {
 #[derive(Debug)]
 pub struct Web {
     at: SocketAddr,
-    pub sessions: Sessions,
+    pub sessions: Arc<Sessions>,
 }
 
 impl Web {
@@ -56,7 +57,10 @@ impl Web {
     ///
     /// # Errors
     /// If an address of the settings does not work.
-    pub async fn open(at: WebAddress) -> std::io::Result<Option<(Arc<Self>, TcpListener)>> {
+    pub async fn open(
+        at: WebAddress,
+        sessions: Arc<Sessions>,
+    ) -> std::io::Result<Option<(Arc<Self>, TcpListener)>> {
         let listener = match at {
             WebAddress::None => return Ok(None),
             WebAddress::At(at) => TcpListener::bind(at).await?,
@@ -75,12 +79,12 @@ impl Web {
             }
         };
         let at = listener.local_addr()?;
-        Ok(Some((Arc::new(Self::new(at)), listener)))
+        Ok(Some((Arc::new(Self::new(at, sessions)), listener)))
     }
 
-    /// A dashboard at an address, without a signed-in user.
-    pub fn new(at: SocketAddr) -> Self {
-        Self { at, sessions: Sessions::default() }
+    /// A dashboard at an address, with the sessions of its users.
+    pub fn new(at: SocketAddr, sessions: Arc<Sessions>) -> Self {
+        Self { at, sessions }
     }
 
     /// The address for people.
@@ -91,7 +95,18 @@ impl Web {
     /// A link that signs a user in, and how long it works.
     pub fn invite(&self, user: SignedIn, now: Instant) -> (String, Duration) {
         let Link { label, code } = self.sessions.invite(user, now);
-        (format!("http://{label}.localhost:{}/login/{code}", self.at.port()), sessions::LINK)
+        (format!("{}login/{code}", self.url_of(&label)), sessions::LINK)
+    }
+
+    /// The address of a host below `localhost`.
+    pub fn url_of(&self, label: &str) -> String {
+        format!("http://{label}.localhost:{}/", self.at.port())
+    }
+
+    /// The user ID of the process at the other end of a connection; `None` if it is not known.
+    /// Reads files.
+    pub fn user_at(&self, from: SocketAddr) -> Option<u32> {
+        connected::user(from, self.at)
     }
 
     /// The label below `localhost` in the host of a request; empty for the address itself. `None`

@@ -140,8 +140,33 @@ pub struct TokenCreate {
 pub struct NetworkUser {
     /// Name of the network user, such as `ana@lab.org`.
     pub name: String,
-    /// System user. `null`: the network user can't submit jobs.
+    /// System user. `null`: the network user can't submit jobs, unless it is a user of the identity
+    /// provider that acts as the system user of the same name.
     pub user: Option<String>,
+    /// Address of the identity provider at which it has signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// Its ID there, to which the name is bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// Time of its first sign-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+impl NetworkUser {
+    /// One that has not signed in.
+    #[must_use]
+    pub fn new(name: String, user: Option<String>) -> Self {
+        Self { name, user, issuer: None, subject: None, since: None }
+    }
+}
+
+/// Sessions of browsers that were ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndedSessions {
+    /// Their number.
+    pub n_sessions: usize,
 }
 
 /// The system user of a network user.

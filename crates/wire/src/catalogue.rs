@@ -277,6 +277,9 @@ catalogue! {
     NO_SUCH_TOKEN = 607, EXIT_NO_SUCH, 404, "there is no such token",
         "No token has that ID: it was revoked or has expired. `gpool token list` lists your \
          tokens.";
+    NO_SUCH_NETWORK_USER = 608, EXIT_NO_SUCH, 404, "there is no such network user",
+        "No network user with that name has signed in or has a system user. `gpool user map` lists \
+         all of them.";
     NO_PROVIDER = 618, EXIT_NO_SUCH, 404, "there is no such sign-in",
         "The server has no identity provider, or the sign-in is over: it took too long, or the \
          server has restarted. `gpool token create` on the machine of the server makes a token \

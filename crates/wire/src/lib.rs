@@ -94,8 +94,8 @@ pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
 
 pub use access::{
-    Authority, DeviceAnswer, DeviceSignIn, MapUser, Me, NetworkUser, NewToken, Scope, Token,
-    TokenCreate,
+    Authority, DeviceAnswer, DeviceSignIn, EndedSessions, MapUser, Me, NetworkUser, NewToken,
+    Scope, Token, TokenCreate,
 };
 pub use action::{AllowDevices, BulkAnswer, PolicyPatch, Shutdown};
 pub use amount::Written;

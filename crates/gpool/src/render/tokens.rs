@@ -42,8 +42,8 @@ const COLUMNS: &[Column<Token>] = &[
 /// Network users.
 pub const NETWORK_USERS: Noun<NetworkUser> = Noun {
     columns: USER_COLUMNS,
-    table: &["name", "user"],
-    wide: &["name", "user"],
+    table: &["name", "user", "since"],
+    wide: &["name", "user", "since", "issuer", "subject"],
     name: |user| user.name.clone(),
     keys: gpool_wire::schema::fields::<NetworkUser>,
 };
@@ -54,5 +54,23 @@ const USER_COLUMNS: &[Column<NetworkUser>] = &[
         name: "user",
         head: "SYSTEM USER",
         cell: |user, _| Cell::new(user.user.as_deref().unwrap_or(NOTHING)),
+    },
+    Column {
+        name: "since",
+        head: "SIGNED IN SINCE",
+        cell: |user, view| {
+            let since = user.since.map(|since| view.clock.full(since));
+            Cell::new(&since.unwrap_or_else(|| NOTHING.to_owned()))
+        },
+    },
+    Column {
+        name: "issuer",
+        head: "PROVIDER",
+        cell: |user, _| Cell::new(user.issuer.as_deref().unwrap_or(NOTHING)),
+    },
+    Column {
+        name: "subject",
+        head: "ID THERE",
+        cell: |user, _| Cell::new(user.subject.as_deref().unwrap_or(NOTHING)),
     },
 ];

@@ -49,6 +49,7 @@ pub mod restore;
 pub mod retry;
 pub mod run;
 pub mod service;
+pub mod sessions;
 pub mod shell;
 pub mod shim;
 pub mod show;
@@ -233,6 +234,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| user::run(args, line.session);
     Administer "token": token::TokenArgs, "Create, list or revoke tokens for the network",
         |args, line| token::run(args, line.session);
+    Administer "sessions": sessions::SessionsArgs, "End sessions of browsers",
+        |args, line| sessions::run(&args, line.session);
     Administer "audit": audit::AuditArgs, "List the changes of users, the newest first",
         |args, line| audit::run(args, line.session);
     Administer "ca": ca::CaArgs, "Show or export the server's certificate authority",

@@ -1,5 +1,5 @@
-//! `gpool user limit`: the caps and usage of one user. `gpool user map`: the system users of
-//! network users.
+//! `gpool user limit`: the caps and usage of one user. `gpool user map` and `forget`: network
+//! users.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -24,8 +24,17 @@ pub struct UserArgs {
 enum What {
     /// Show a user's limits, or change them as an admin
     Limit(LimitArgs),
-    /// List the system users of network users, or set one
+    /// List network users, or set the system user of one
     Map(MapArgs),
+    /// Forget a network user: its tokens, its system user, and who it is at the identity provider
+    Forget(ForgetArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+struct ForgetArgs {
+    /// Network user, e.g. ana@lab.org
+    #[arg(value_name = "NAME")]
+    name: String,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -91,6 +100,7 @@ pub fn run(args: UserArgs, session: &Session) -> Result {
     match args.what {
         What::Limit(limit) => limits(&limit, session),
         What::Map(map) => mapped(map, session),
+        What::Forget(forget) => forgotten(&forget.name, session),
     }
 }
 
@@ -110,6 +120,17 @@ fn mapped(args: MapArgs, session: &Session) -> Result {
         Some(user) => format!("jobs of {name} run as {}", safe(user)),
         None => format!("{name} can't submit jobs any more"),
     });
+    Ok(Exit::OK)
+}
+
+fn forgotten(name: &str, session: &Session) -> Result {
+    let after = session.client()?.forget_user(name)?;
+    if session.global.json {
+        session.screen.data(&json::one(&after))?;
+        return Ok(Exit::OK);
+    }
+    let name = safe(&after.name);
+    session.screen.note(&format!("{name} is forgotten; its tokens are refused from now on"));
     Ok(Exit::OK)
 }
 

@@ -11,6 +11,7 @@ mod act;
 mod api;
 mod arrays;
 mod attached;
+mod attacks;
 mod bad_input;
 mod bad_life;
 mod bad_shapes;

@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Cluster, Ran, Running, program, skip};
+use crate::attacks::asked_by_other;
+use crate::harness::{Cluster, Ran, Running, is_root, program, skip};
 use crate::web::{Browser, ask};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -193,16 +194,18 @@ fn the_loopback_page_says_when_the_provider_does_not_know_it() {
     assert!(shown.contains(&redirect), "{shown}");
     // An answer that no browser here asked for begins no session.
     let port = world.local.rsplit_once(':').unwrap().1.parse().unwrap();
-    let callback = "GET /login/callback?code=a&state=b";
-    let (code, head, _) = ask(port, callback, "127.0.0.1", "gpool-attempt=c");
-    assert!(code == 403 && !head.contains("set-cookie"), "{head}");
+    let callback = "GET /login/callback?code=a&state=b&again=1";
+    for host in ["127.0.0.1", "0123.localhost"] {
+        let (code, head, _) = ask(port, callback, host, "gpool-attempt=b");
+        assert!(code == 403 && !head.contains("set-cookie"), "{head}");
+    }
     // The page on the network works.
     world.browses("page", &world.address, "ana");
 }
 
 #[test]
 fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
-    let Some(world) = World::new("oidc_same_names = true") else { return };
+    let Some(world) = World::new("oidc_same_names = [\"nobody\", \"root\"]") else { return };
     world.cluster.gpool(["project", "create", "vision", "--members", "@vision"]).ok();
     world.signs_in("nobody");
     let words = ["submit", "-q", "--cwd", "/", "--project", "vision", "--", "true"];
@@ -251,4 +254,96 @@ fn a_provider_that_is_away_signs_nobody_in() {
     let shown = world.cluster.gpool(["ca", "show"]).ok();
     let words = ["login", &world.address, "--fingerprint", shown.trim(), "--name", "lab"];
     world.gpool(&words).refused(5, &["can't reach the identity provider", "GP0538"]);
+}
+
+/// Another user of the machine begins a sign-in, and gets somebody's browser to end it: cookies of
+/// a host go to all its ports, so a server of that user can set them.
+#[test]
+fn a_sign_in_ends_only_in_the_browser_of_the_user_who_began_it() {
+    if !is_root() {
+        return skip("only root can act as another user");
+    }
+    let Some(world) = World::new("") else { return };
+    let port: u16 = world.local.rsplit_once(':').unwrap().1.parse().unwrap();
+    let begin = |host: &str| {
+        format!("GET /login/provider HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n")
+    };
+    // No attempt begins at a name that every server of the machine shares.
+    let answer = asked_by_other(port, &begin("127.0.0.1"));
+    assert!(!answer.contains("set-cookie"), "{answer}");
+    let host = "5eed.localhost";
+    let answer = asked_by_other(port, &begin(host));
+    let line = |name: &str| {
+        let found = answer.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("no {name} in {answer}")).to_owned()
+    };
+    let cookie = line("set-cookie: ");
+    assert!(cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let state = cookie.split_once('=').unwrap().1.to_owned();
+    assert!(line("location: ").contains(&format!("state={state}")));
+
+    // The provider's answer leads to the host of the sign-in, and there to its browser only.
+    let callback = format!("GET /login/callback?code=stolen&state={state}");
+    let (code, head, _) = ask(port, &callback, "127.0.0.1", "");
+    let there = format!("http://{host}:{port}/login/callback?code=stolen&state={state}");
+    assert!(
+        code == 200 && head.contains(&format!("url={}", there.to_lowercase())),
+        "{code} {head}"
+    );
+    assert_eq!(ask(port, &format!("{callback}&again=1"), host, "").0, 403, "without the cookie");
+    let (code, head, page) = ask(port, &format!("{callback}&again=1"), host, &cookie);
+    assert!(code == 403 && page.contains("start again"), "{code} {page}");
+    assert!(!head.contains("set-cookie: gpool="), "{head}");
+}
+
+#[test]
+fn a_name_is_bound_to_one_user_of_the_provider_and_never_taken_as_it_is() {
+    let Some(world) = World::new("oidc_same_names = true") else { return };
+    let gpool = |words: &[&str]| world.cluster.gpool(words);
+    let victim = world.name("ana");
+    world.signs_in("ana");
+    gpool(&["user", "map", &victim, "nobody"]).ok();
+    let refused = |user: &str, why: &str| {
+        let shown = world.cluster.gpool(["ca", "show"]).ok();
+        let words = ["login", &world.address, "--fingerprint", shown.trim(), "--name", "lab"];
+        let mut login = world.laptop(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(login.stderr.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        world.browses("code", &url, user);
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        assert!(!login.wait().unwrap().success() && said.contains(why), "{user}: {said}");
+    };
+    // A name that has the form of a network user, another case, another user, invisible letters.
+    refused(&victim, "has an @");
+    refused("Ana", "another user");
+    refused("2/ana", "another user");
+    refused("an\u{200b}a", "ASCII letters");
+    refused("an\u{430}", "ASCII letters");
+    let tokens = gpool(&["token", "list", "--json"]).json();
+    assert_eq!(tokens["items"].as_array().unwrap().len(), 1, "{tokens}");
+    let object = format!("network-users/{victim}");
+    let audit = gpool(&["audit", "--object", &object, "--json"]).json();
+    let subjects: Vec<&str> = audit["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["request"]["subject"].as_str())
+        .collect();
+    assert_eq!(subjects, ["2/ana"], "{audit}");
+    let known = gpool(&["user", "map", "--json"]).json();
+    assert_eq!(known["items"][0]["subject"], "ana", "{known}");
+
+    // A system account of the same name is no person's.
+    world.signs_in("nobody");
+    world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
+
+    // An admin gives the name to the other user, who gets nothing of the first one.
+    gpool(&["user", "forget", &victim]).ok();
+    gpool(&["user", "forget", &victim]).refused(6, &["GP0608"]);
+    world.signs_in("2/ana");
+    world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
 }

@@ -23,10 +23,11 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
            settings: tls_names, oidc_issuer, oidc_client_id
            settings: oidc_client_secret_file, oidc_scopes, oidc_name_claim
            settings: oidc_groups_claim, oidc_admin_groups, oidc_same_names
-           settings: metrics, metrics_names, traces
-           settings: hpc_job_mapping_dir, log_format, journal_entries
-           settings: notify, notify_allow, mail_server
-           settings: mail_password_file, sendmail, mail_from
+           settings: oidc_domains, metrics, metrics_names
+           settings: traces, hpc_job_mapping_dir, log_format
+           settings: journal_entries, notify, notify_allow
+           settings: mail_server, mail_password_file, sendmail
+           settings: mail_from
       try  devices = …
       GP0229 · gpool help GP0229
     "#);

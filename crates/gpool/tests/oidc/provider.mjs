@@ -1,5 +1,6 @@
 // An identity provider on loopback for the tests: any name signs in; its groups come from the file
-// GROUPS, a JSON object of lists by name. It prints its address when it is ready.
+// GROUPS, a JSON object of lists by name. A sign-in as `2/ana` is another user with the name `ana`. It
+// prints its address when it is ready.
 import { readFileSync } from 'node:fs';
 import { Provider } from 'oidc-provider';
 
@@ -16,9 +17,12 @@ const configuration = {
   claims: { openid: ['sub'], profile: ['preferred_username'], groups: ['groups'] },
   scopes: ['openid', 'profile', 'groups'],
   features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true } },
-  findAccount: (_, name) => ({
-    accountId: name,
-    claims: () => ({ sub: name, preferred_username: name, groups: groups(name) }),
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => {
+      const name = id.split('/').pop();
+      return { sub: id, preferred_username: name, groups: groups(name) };
+    },
   }),
 };
 // The port is known only once the server listens, and the issuer contains it.

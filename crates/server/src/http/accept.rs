@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use super::network::Network;
 use super::pages::Pages;
 use super::{Api, router};
 use crate::handle::CoreHandle;
+use crate::pool::Source;
 use crate::tls::Tls;
 use crate::web::Web;
 
@@ -126,7 +126,7 @@ pub(crate) async fn serve_as(
     if let Some((listener, tls)) = others.network
         && let Ok(at) = listener.local_addr()
     {
-        let pages = pages(Arc::new(Web::new(at)), true);
+        let pages = pages(Arc::new(Web::new(at, shared.sessions.clone())), true);
         let (server, router) = (server.clone(), server.router.clone());
         let network = Arc::new(Network { tls, entrance, router, pages, server });
         connections.spawn(network.serve(listener, end.clone()));
@@ -160,16 +160,7 @@ pub(super) struct Server {
     router: Router,
     patience: Patience,
     connections_max: u32,
-    n_open: Mutex<HashMap<Counted, u32>>,
-}
-
-/// By what connections are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Counted {
-    /// The user of the Unix socket.
-    User(u32),
-    /// The address of the network.
-    Address(IpAddr),
+    n_open: Mutex<HashMap<Source, u32>>,
 }
 
 impl Server {
@@ -184,7 +175,7 @@ impl Server {
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
         let connection = Connection::new(stream);
-        let Some(seat) = Seat::take(&self, Counted::User(peer.uid)).map(Seated::new) else {
+        let Some(seat) = Seat::take(&self, Source::User(peer.uid)).map(Seated::new) else {
             return refuse(&connection, &self.too_many_connections()).await;
         };
         // The system's name service may take its time.
@@ -249,11 +240,11 @@ impl Seated {
 /// A connection that counts against a limit while it is there.
 pub(super) struct Seat {
     server: Arc<Server>,
-    by: Counted,
+    by: Source,
 }
 
 impl Seat {
-    pub fn take(server: &Arc<Server>, by: Counted) -> Option<Self> {
+    pub fn take(server: &Arc<Server>, by: Source) -> Option<Self> {
         let mut all_open = server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
         let n_open = all_open.entry(by).or_default();
         if *n_open >= server.connections_max {

@@ -14,6 +14,7 @@ use gpool_model::{Caller, Owner};
 use gpool_wire::Scope;
 
 use super::way::{Origin, Way};
+use crate::pool::Source;
 
 /// A user account of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Account {
     pub home: String,
     /// Names of the user's groups.
     pub groups: Vec<String>,
+    /// Whether it is a person's: no account of the system, and one that can log in.
+    pub is_person: bool,
 }
 
 /// Finds an account by user ID. May block on the system's name service.
@@ -55,19 +58,29 @@ pub(crate) struct Asker {
     pub pid: Option<u32>,
     /// How the request came in.
     pub way: Way,
+    /// Whether the account is a person's.
+    pub is_person: bool,
     limits: OnceLock<Vec<Limit>>,
 }
 
 impl Asker {
     pub fn new(caller: Caller, home: String, pid: Option<u32>) -> Self {
         let way = Way::local(Origin::Socket);
-        Self { caller, home, pid, way, limits: OnceLock::new() }
+        Self { caller, home, pid, way, is_person: false, limits: OnceLock::new() }
     }
 
     /// The same user on another way in. Only scope `admin` has an admin's rights.
     pub fn by(mut self, way: Way) -> Self {
         self.caller.admin &= way.scope == Scope::Admin;
         Self { way, ..self }
+    }
+
+    /// By what its work is limited: its user, or its address if that is not known.
+    pub fn source(&self) -> Source {
+        match self.way.origin {
+            Origin::Network(from) if self.way.token.is_none() => Source::of(from),
+            _ => Source::User(self.caller.owner.uid),
+        }
     }
 
     /// Whether the caller may see private data of this user.
@@ -127,6 +140,7 @@ impl Accounts {
     pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
         let Peer { uid, gid, pid } = peer;
         let account = self.find(uid);
+        let is_person = account.as_ref().is_some_and(|account| account.is_person);
         let gid = gid.or(account.as_ref().map(|account| account.gid)).unwrap_or(uid);
         let (name, home, groups) = match account {
             Some(account) => (account.name, account.home, account.groups),
@@ -136,7 +150,7 @@ impl Accounts {
         let owner = Owner { uid, gid, user: Arc::from(name) };
         let mut caller = Caller::new(owner, uid == 0 || uid == server_uid);
         caller.groups = groups.into_iter().map(Arc::from).collect();
-        Asker::new(caller, home, pid)
+        Asker { is_person, ..Asker::new(caller, home, pid) }
     }
 }
 

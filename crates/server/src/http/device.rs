@@ -16,6 +16,7 @@ use super::extract::{ApiError, Segment};
 use super::tokens::shown;
 use crate::access::CreateError;
 use crate::fault::internal;
+use crate::pool::Source;
 use crate::sign_in::{DeviceState, SignInError, SignIns};
 
 /// Begins a sign-in: the user opens an address in any browser, and confirms a code.
@@ -29,10 +30,11 @@ use crate::sign_in::{DeviceState, SignInError, SignIns};
          content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn start(State(api): State<Api>) -> Result<Response, ApiError> {
-    let sign_ins = sign_ins(&api)?;
-    let started = tokio::task::spawn_blocking(move || sign_ins.start_device(Instant::now()));
-    let (handle, code) = started.await.map_err(internal)?.map_err(|error| refused(&error))?;
+pub(crate) async fn start(State(api): State<Api>, Asks(asker): Asks) -> Result<Response, ApiError> {
+    let (sign_ins, source) = (sign_ins(&api)?, asker.source());
+    let start = move |sign_ins: &SignIns| sign_ins.start_device(source, Instant::now());
+    let started = sign_ins.in_turn(source, start).await.map_err(internal)?;
+    let (handle, code) = started.map_err(|error| refused(&sign_ins, &error, source))?;
     Ok(secret(Document::new(DeviceSignIn {
         handle,
         user_code: code.user_code,
@@ -62,9 +64,10 @@ pub(crate) async fn poll(
     Segment(handle): Segment,
 ) -> Result<Response, ApiError> {
     let (sign_ins, from) = (sign_ins(&api)?, asker.way.origin.to_string());
-    let poll = move || sign_ins.poll(&handle, &from, Instant::now());
-    let polled = tokio::task::spawn_blocking(poll);
-    let state = polled.await.map_err(internal)?.map_err(|error| refused(&error))?;
+    let source = asker.source();
+    let poll = move |sign_ins: &SignIns| sign_ins.poll(&handle, &from, Instant::now());
+    let polled = sign_ins.in_turn(source, poll).await.map_err(internal)?;
+    let state = polled.map_err(|error| refused(&sign_ins, &error, source))?;
     let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
     Ok(secret(Document::new(match state {
         DeviceState::Waiting(time) => DeviceAnswer { wait_s: seconds(time), token: None },
@@ -89,14 +92,15 @@ fn sign_ins(api: &Api) -> Result<Arc<SignIns>, ApiError> {
 }
 
 /// The problem of a sign-in that failed.
-pub(super) fn refused(error: &SignInError) -> ApiError {
+fn refused(sign_ins: &SignIns, error: &SignInError, source: Source) -> ApiError {
     let code = match error {
         SignInError::Over => catalogue::NO_PROVIDER,
         SignInError::NotStored(CreateError::TooMany) => catalogue::TOO_MANY_TOKENS,
-        SignInError::Provider(_) | SignInError::BadName | SignInError::NotStored(_) => {
-            catalogue::SIGN_IN_FAILED
-        }
+        SignInError::Provider(_)
+        | SignInError::BadName(_)
+        | SignInError::NameTaken { .. }
+        | SignInError::NotStored(_) => catalogue::SIGN_IN_FAILED,
     };
-    tracing::warn!(target: "audit", %error, "a sign-in failed");
+    sign_ins.log(error, source, Instant::now());
     Problem::new(code, error.to_string()).into()
 }

@@ -18,6 +18,7 @@ use super::way::{Origin, Way};
 use crate::access::{Access, Subject, TokenRow};
 use crate::clock::now;
 use crate::handle::FindUser;
+use crate::pool::{Pool, Source};
 use crate::sign_in::SignIns;
 
 /// From one address, ten attempts with a wrong token may come at once, then one in this time.
@@ -26,14 +27,19 @@ const FAILURE: Duration = Duration::from_secs(6);
 /// Questions about sign-ins under way: several users of one address may ask every few seconds.
 const QUESTION: Duration = Duration::from_millis(500);
 
+/// The most questions to the system's name service at once, and those for one source.
+const LOOKUPS_MAX: (usize, usize) = (64, 8);
+
 /// Admits the users of tokens.
 pub(crate) struct Entrance {
     access: Arc<Access>,
     sign_ins: Option<Arc<SignIns>>,
     identify: Identify,
     find_user: FindUser,
-    failures: Rates<IpAddr>,
-    questions: Rates<IpAddr>,
+    failures: Rates<Source>,
+    questions: Rates<Source>,
+    /// Places for questions to the system's name service.
+    lookups: Pool,
 }
 
 impl Entrance {
@@ -45,7 +51,8 @@ impl Entrance {
     ) -> Self {
         let failures = Rates::every(FAILURE, FAILURE * 10);
         let questions = Rates::every(QUESTION, QUESTION * 60);
-        Self { access, sign_ins, identify, find_user, failures, questions }
+        let lookups = Pool::new(LOOKUPS_MAX.0, LOOKUPS_MAX.1);
+        Self { access, sign_ins, identify, find_user, failures, questions, lookups }
     }
 
     /// Sign-ins at the identity provider, if there is one.
@@ -86,7 +93,7 @@ impl Entrance {
         if let Some(asker) = asker {
             return Ok(asker);
         }
-        if !self.failures.take(from, Instant::now()) {
+        if !self.failures.take(Source::of(from), Instant::now()) {
             let what = format!("too many wrong tokens came from {from}");
             return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
         }
@@ -97,12 +104,18 @@ impl Entrance {
             .try_this("gpool login URL"))
     }
 
+    /// Whether a source may ask more about sign-ins now.
+    pub fn may_sign_in(&self, source: Source) -> Result<(), Problem> {
+        if self.questions.take(source, Instant::now()) {
+            return Ok(());
+        }
+        let what = "too many questions about sign-ins came from your address";
+        Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what))
+    }
+
     /// A caller that signs in: it has no rights yet.
     pub fn without_token(&self, from: IpAddr) -> Result<Asks, Problem> {
-        if !self.questions.take(from, Instant::now()) {
-            let what = format!("too many questions about sign-ins came from {from}");
-            return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
-        }
+        self.may_sign_in(Source::of(from))?;
         let way = Way {
             origin: Origin::Network(from),
             scope: Scope::Metrics,
@@ -127,6 +140,7 @@ impl Entrance {
         let rule = network_user.as_ref().and_then(|name| self.access.user_of(name));
         let provided = row.provided.clone().unwrap_or_default();
         // The system's name service may take its time.
+        let place = self.lookups.enter(Source::of(from)).await;
         let found = tokio::task::spawn_blocking(move || match row.subject {
             // A new account with the ID of a removed one is not the user of the token.
             Subject::System { uid, user } => {
@@ -138,8 +152,10 @@ impl Entrance {
                     let (uid, _) = find_user(&user)?;
                     Some(identify(Peer { uid, gid: None, pid: None }))
                 };
-                // Only a rule leads to an admin: any user may be called root at a provider.
-                let same = || provided.account.and_then(find).filter(|it| !it.caller.admin);
+                // Only a rule leads to an admin: any user may be called root at a provider. An
+                // account of the system is no person's.
+                let may_be = |it: &Asker| !it.caller.admin && (it.is_person || !provided.of_people);
+                let same = || provided.account.and_then(find).filter(may_be);
                 let Some(mut asker) = rule.and_then(find).or_else(same) else {
                     return Some((stranger(name), false));
                 };
@@ -148,7 +164,9 @@ impl Entrance {
                 Some((asker, true))
             }
         });
-        let (asker, is_mapped) = found.await.ok()??;
+        let found = found.await;
+        drop(place);
+        let (asker, is_mapped) = found.ok()??;
         let (origin, token) = (Origin::Network(from), Some(row.id.into()));
         let way = Way { origin, scope: row.scope, token, network_user, is_mapped };
         Some(Asks(Arc::new(asker.by(way))))

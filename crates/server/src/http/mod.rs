@@ -49,6 +49,7 @@ mod recovery;
 mod reservations;
 pub mod routes;
 mod script;
+mod sessions;
 mod simulate;
 mod simulated;
 mod submit;
@@ -83,7 +84,7 @@ pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
 use audit::Scribe;
-use guard::Rates;
+pub(crate) use guard::Rates;
 use metrics::Meters;
 
 /// Shared data of all routes.
@@ -178,7 +179,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::network_users))
-        .routes(routes!(tokens::map_user))
+        .routes(routes!(tokens::map_user, tokens::forget_user))
+        .routes(routes!(sessions::end))
         .routes(routes!(cluster::version))
         .routes(routes!(cluster::status))
         .routes(routes!(recovery::get))

@@ -4,7 +4,7 @@
 //! The decrypted bytes of a connection pass through a pair of sockets to the same code that serves
 //! the Unix socket, with its time limits.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,11 +23,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
-use super::accept::{ACCEPT_PAUSE, Counted, Seat, Seated, Server};
+use super::accept::{ACCEPT_PAUSE, Seat, Seated, Server};
 use super::connection::Connection;
 use super::entrance::Entrance;
 use super::extract::ApiError;
 use super::pages::Pages;
+use crate::pool::Source;
 use crate::tls::{Served, Tls};
 
 /// The most connections of all addresses together.
@@ -98,7 +99,7 @@ impl Network {
         end: watch::Receiver<bool>,
     ) {
         let from = from.to_canonical();
-        let Some(seat) = Seat::take(&self.server, Counted::Address(from)) else { return };
+        let Some(seat) = Seat::take(&self.server, Source::of(from)) else { return };
         let Ok(at) = stream.local_addr() else { return };
         let served = match self.tls.served(at.ip()) {
             Ok(served) => served,
@@ -196,7 +197,7 @@ impl Caller {
         let path = request.uri().path();
         let is_api = path.starts_with(API_PREFIX) || ["/metrics", "/openapi.json"].contains(&path);
         if !is_api {
-            return self.network.pages.answer(request, self.from).await;
+            return self.network.pages.answer(request, SocketAddr::new(self.from, 0)).await;
         }
         let entrance = &self.network.entrance;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {

@@ -153,6 +153,8 @@ const FIXED: &[Route] = &[
         Least::Local,
         admin("PATCH", "/api/v1/network-users/{name}", "set the system users of network users"),
     ),
+    needs(Least::Local, admin("DELETE", "/api/v1/network-users/{name}", "forget network users")),
+    route("DELETE", "/api/v1/sessions", Role::Everybody),
     route("GET", "/api/v1/version", Role::Everybody),
     route("GET", "/api/v1/status", Role::Everybody),
     route("GET", "/api/v1/recovery", Role::Everybody),

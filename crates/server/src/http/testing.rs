@@ -47,9 +47,11 @@ pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
 pub use crate::otherwise::{FORMS, Supposed, added, read};
 pub use crate::output::{remove, untouched};
+pub use crate::pool::{Pool, Source};
 pub use crate::post::{Guarded, KEY_FILE, Keys};
 pub use crate::reads::{Reads, State, Work};
 pub use crate::run::{STOP_PATIENCE, within};
+pub use crate::sign_in::waiting::Waiting;
 pub use crate::tls::Authority;
 
 /// The node of the server.
@@ -117,7 +119,8 @@ impl Server {
             presence,
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
-            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into()))),
+            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
+            sessions: Arc::default(),
             network: OnceLock::new(),
             usage: Arc::new(crate::usage::UsageHistory::new(folder)),
             account: OnceLock::new(),

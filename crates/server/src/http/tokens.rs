@@ -14,7 +14,7 @@ use gpool_wire::{
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment};
-use crate::access::{CreateError, Subject, TokenRow};
+use crate::access::{Binding, CreateError, Subject, TokenRow};
 use crate::clock::now;
 use crate::fault::internal;
 
@@ -96,6 +96,7 @@ pub(crate) async fn create(
             CreateError::TooMany => Problem::new(catalogue::TOO_MANY_TOKENS, error.to_string())
                 .try_this("gpool token list")
                 .into(),
+            CreateError::NameTaken => internal(error).into(),
             CreateError::Io(error) => not_stored(&error),
         })
     });
@@ -137,14 +138,25 @@ pub(crate) async fn revoke(
     Ok(Json(Document::new(shown(row))))
 }
 
-/// Lists the network users with a system user, by name.
+/// Lists the network users with a system user, and those that have signed in, by name.
 #[utoipa::path(
     get, path = "/network-users", operation_id = "network_users_list",
     responses((status = 200, description = "Network users", body = List<NetworkUser>))
 )]
 pub(crate) async fn network_users(State(api): State<Api>) -> Json<List<NetworkUser>> {
-    let users = api.handle.shared.access.users().into_iter();
-    Json(List::new(users.map(|(name, user)| NetworkUser { name, user: Some(user) }).collect()))
+    let access = &api.handle.shared.access;
+    let (mut rules, bindings) = (access.users(), access.bindings());
+    let of_binding = |it: Binding| NetworkUser {
+        user: rules.remove(&it.name),
+        issuer: Some(it.issuer),
+        subject: Some(it.subject),
+        since: Some(Time(it.since)),
+        name: it.name,
+    };
+    let mut users: Vec<NetworkUser> = bindings.into_iter().map(of_binding).collect();
+    users.extend(rules.into_iter().map(|(name, user)| NetworkUser::new(name, Some(user))));
+    users.sort_by(|one, other| one.name.cmp(&other.name));
+    Json(List::new(users))
 }
 
 /// Sets the system user that runs the jobs of a network user.
@@ -165,13 +177,40 @@ pub(crate) async fn map_user(
         let user = asked.user.map(|user| system_user(&user, shared.info.find_user)).transpose()?;
         let user = user.map(|(_, user)| user);
         shared.access.map(&name, user.clone()).map_err(|error| not_stored(&error))?;
-        Ok::<_, ApiError>(NetworkUser { name, user })
+        Ok::<_, ApiError>(NetworkUser::new(name, user))
     });
     Ok(Json(Document::new(done.await.map_err(internal)??)))
 }
 
+/// Forgets a network user: its tokens are refused from now on, its system user is removed, and the
+/// next user of the provider that signs in with its name gets it.
+#[utoipa::path(
+    delete, path = "/network-users/{name}", operation_id = "network_users_forget",
+    params(("name" = String, Path, description = "Name of the network user")),
+    responses(
+        (status = 200, description = "The network user without a system user",
+         body = Document<NetworkUser>),
+        (status = 404, description = "There is no such network user", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn forget_user(
+    State(api): State<Api>,
+    Segment(name): Segment,
+) -> Result<Json<Document<NetworkUser>>, ApiError> {
+    let (shared, forgotten) = (api.handle.shared.clone(), name.clone());
+    let done = tokio::task::spawn_blocking(move || shared.access.forget(&forgotten));
+    if !done.await.map_err(internal)?.map_err(|error| not_stored(&error))? {
+        let what = format!("there is no network user {name:?}");
+        return Err(Problem::new(catalogue::NO_SUCH_NETWORK_USER, what)
+            .try_this("gpool user map")
+            .into());
+    }
+    Ok(Json(Document::new(NetworkUser::new(name, None))))
+}
+
 /// Whether a token is the caller's own.
-fn is_own(asker: &Asker, row: &TokenRow) -> bool {
+pub(super) fn is_own(asker: &Asker, row: &TokenRow) -> bool {
     match (&row.subject, &asker.way.network_user) {
         (Subject::Network(name), Some(own)) => name == own,
         (Subject::System { uid, .. }, None) => *uid == asker.caller.owner.uid,

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::watch;
 
 /// How long a link works.
-pub const LINK: Duration = Duration::from_secs(60);
+pub const LINK: Duration = Duration::from_secs(30);
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// The most open links, and the most sessions, of one user; the oldest go first.
@@ -16,6 +17,17 @@ const MOST: usize = 64;
 
 /// The hash of a secret with the label of its host.
 type Key = [u8; 32];
+
+/// Names a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionKey(Key);
+
+impl SessionKey {
+    /// That of a secret, at a host with this label.
+    pub fn new(label: &str, secret: &str) -> Self {
+        Self(key(label, secret))
+    }
+}
 
 /// A signed-in user. The account or the token is looked up for each page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +39,14 @@ pub enum SignedIn {
 }
 
 impl SignedIn {
+    /// Whether a process of this user may use the link. A sign-in with a token proves its user.
+    fn is_of(&self, uid: Option<u32>) -> bool {
+        match self {
+            Self::User { uid: own, .. } => uid == Some(*own),
+            Self::Token(_) => true,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::User { uid, .. }, Self::User { uid: other, .. }) => uid == other,
@@ -52,22 +72,42 @@ pub struct Link {
     pub code: String,
 }
 
+/// Why a link begins no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotRedeemed {
+    /// It was used already, or too late.
+    Over,
+    /// It is for another user than that of the browser.
+    OtherUser,
+}
+
 /// All links and sessions.
 #[derive(Debug)]
 pub struct Sessions {
     random: SystemRandom,
     links: Mutex<HashMap<Key, Grant>>,
     sessions: Mutex<HashMap<Key, Grant>>,
+    endings: watch::Sender<u64>,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
         let random = SystemRandom::new();
-        Self { random, links: Mutex::default(), sessions: Mutex::default() }
+        Self {
+            random,
+            links: Mutex::default(),
+            sessions: Mutex::default(),
+            endings: watch::Sender::new(0),
+        }
     }
 }
 
 impl Sessions {
+    /// A new label for a host.
+    pub fn label(&self) -> String {
+        self.secret()
+    }
+
     /// A link for a user.
     pub fn invite(&self, user: SignedIn, now: Instant) -> Link {
         let (label, code) = (self.secret(), self.secret());
@@ -75,12 +115,25 @@ impl Sessions {
         Link { label, code }
     }
 
-    /// Uses up a link; returns the secret of the new session.
-    pub fn redeem(&self, label: &str, code: &str, now: Instant) -> Option<String> {
+    /// Uses up a link in a process of this user; returns the secret of the new session.
+    ///
+    /// # Errors
+    /// The link is over, or another user's, who can still use it.
+    pub fn redeem(
+        &self,
+        (label, code): (&str, &str),
+        uid: Option<u32>,
+        now: Instant,
+    ) -> Result<String, NotRedeemed> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let grant = links.remove(&key(label, code)).filter(|grant| grant.until > now)?;
+        let key = key(label, code);
+        let grant = links.get(&key).filter(|grant| grant.until > now).ok_or(NotRedeemed::Over)?;
+        if !grant.user.is_of(uid) {
+            return Err(NotRedeemed::OtherUser);
+        }
+        let grant = links.remove(&key).ok_or(NotRedeemed::Over)?;
         drop(links);
-        Some(self.begin(label, grant.user, now))
+        Ok(self.begin(label, grant.user, now))
     }
 
     /// Begins a session; returns its secret.
@@ -92,8 +145,47 @@ impl Sessions {
 
     /// Ends a session.
     pub fn end(&self, label: &str, secret: &str) {
+        let ended = key(label, secret);
+        self.end_those(|key, _| *key == ended);
+    }
+
+    /// Ends all sessions and links of a user, or of all users; returns how many sessions.
+    pub fn end_all(&self, of: Option<u32>) -> usize {
+        let is_of = |grant: &Grant| match (of, &grant.user) {
+            (None, _) => true,
+            (Some(uid), SignedIn::User { uid: own, .. }) => *own == uid,
+            (Some(_), SignedIn::Token(_)) => false,
+        };
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, grant| !is_of(grant));
+        drop(links);
+        self.end_those(|_, grant| is_of(grant))
+    }
+
+    /// Ends the sessions of a token; returns how many.
+    pub fn end_of_token(&self, id: &str) -> usize {
+        self.end_those(|_, grant| matches!(&grant.user, SignedIn::Token(own) if **own == *id))
+    }
+
+    fn end_those(&self, is_ended: impl Fn(&Key, &Grant) -> bool) -> usize {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.remove(&key(label, secret));
+        let n_before = sessions.len();
+        sessions.retain(|key, grant| !is_ended(key, grant));
+        let n_ended = n_before - sessions.len();
+        drop(sessions);
+        self.endings.send_modify(|n_endings| *n_endings += 1);
+        n_ended
+    }
+
+    /// A receiver that changes when sessions were ended.
+    pub fn endings(&self) -> watch::Receiver<u64> {
+        self.endings.subscribe()
+    }
+
+    /// Whether a session is not over.
+    pub fn is_open(&self, session: &SessionKey, now: Instant) -> bool {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(&session.0).is_some_and(|grant| grant.until > now)
     }
 
     /// The user of a session.

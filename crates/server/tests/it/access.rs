@@ -67,7 +67,7 @@ fn a_sign_in_at_the_provider_takes_lost_groups_and_rights_from_earlier_ones() {
         let row = TokenRow::new(("browser".to_owned(), subject, scope), (user.into(), NOW), None);
         let groups = groups.iter().map(ToString::to_string).collect();
         let is_admin = scope == Scope::Admin;
-        let row = row.provided(Provided { groups, is_admin, account: None });
+        let row = row.provided(Provided { groups, is_admin, ..Provided::default() });
         access.create(row, NOW).unwrap().1
     };
     let first = signs_in("ana@lab", Scope::Admin, &["admins", "leads"]);

@@ -35,6 +35,7 @@ mod network_table;
 mod otherwise;
 mod output;
 mod places;
+mod pool;
 mod reads;
 mod reservations;
 mod rig;

@@ -47,7 +47,11 @@ impl Pages {
         };
         let form = Query::of(&String::from_utf8_lossy(&body.to_bytes()));
         let is_own = is_own(headers, self.scheme());
-        // Without a session there is no token of one yet.
+        // Without a session there is no token of one yet. The form that `gpool open` opens is a
+        // file, and has the code of a link.
+        if path == "/login" && !self.is_remote {
+            return Ok(self.sign_in(place, form.get("code"), headers).await);
+        }
         if path == "/login" && is_own {
             return self.sign_in_by_token(place, &form).await;
         }

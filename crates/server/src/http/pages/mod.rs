@@ -19,7 +19,7 @@ mod sign_in;
 mod stream;
 mod whatif;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ use gpool_web::{Frame, Message};
 use gpool_wire::{Document, Login, Problem, catalogue};
 use tokio::sync::watch;
 
-use self::answer::{file, message, no_page, no_page_in, with_headers};
+use self::answer::{file, message, no_page_in, with_headers};
 use self::query::Query;
 use super::Api;
 use super::accept::Server;
@@ -40,7 +40,7 @@ use super::asker::{Asker, Asks, Identify};
 use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
-use crate::web::{SignedIn, Web};
+use crate::web::{SessionKey, SignedIn, Web};
 
 /// The user and group ID of `nobody`, for pages without signing in.
 pub(super) const NOBODY: u32 = 65_534;
@@ -89,6 +89,7 @@ pub(crate) struct Pages {
 /// A request of a signed-in user.
 struct Visit<'r> {
     asks: Asks,
+    session: SessionKey,
     /// The token of forms.
     csrf: String,
     headers: &'r HeaderMap,
@@ -101,7 +102,7 @@ struct Place<'h> {
     /// The label below `localhost` in the host.
     label: &'h str,
     /// The address of the browser.
-    from: IpAddr,
+    from: SocketAddr,
 }
 
 /// The parameters of each page, by the first part of its path.
@@ -176,7 +177,7 @@ impl Pages {
     }
 
     /// Answers a request from this address.
-    pub async fn answer<B>(&self, request: Request<B>, from: IpAddr) -> Response<Body>
+    pub async fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Response<Body>
     where
         B: axum::body::HttpBody<Data = Bytes> + Send,
         B::Error: std::error::Error + Send + Sync + 'static,
@@ -189,13 +190,15 @@ impl Pages {
         let path = head.uri.path().to_owned();
         let place = Place { label, from };
         let page = match head.method {
-            Method::GET if path == "/login/provider" => self.begin_at_provider(&head.headers).await,
+            Method::GET if path == "/login/provider" => {
+                self.begin_at_provider(place, &head.headers).await
+            }
             Method::GET if path == "/login/callback" => {
-                let query = Query::of(head.uri.query().unwrap_or_default());
-                self.end_at_provider(place, &head.headers, &query).await
+                let text = head.uri.query().unwrap_or_default();
+                self.end_at_provider(place, &head.headers, text).await
             }
             Method::GET | Method::HEAD => {
-                match self.public(&head.uri, label, &head.headers).await {
+                match self.public(&head.uri, place, &head.headers).await {
                     Some(page) => page,
                     None => match self.visit(place, &head.headers).await {
                         Some(mut visit) => {
@@ -206,6 +209,10 @@ impl Pages {
                         None => Ok(self.sign_in_first(StatusCode::UNAUTHORIZED, "")),
                     },
                 }
+            }
+            Method::POST if head.uri.query().is_some() => {
+                let text = "A form has no parameters in its address.";
+                Ok(message(StatusCode::BAD_REQUEST, "Not possible", text, ""))
             }
             Method::POST => self.post(&path, place, &head.headers, body).await,
             _ => {
@@ -218,11 +225,11 @@ impl Pages {
     }
 
     /// The page of a path that needs no user; `None` for other paths.
-    async fn public(&self, uri: &Uri, label: &str, headers: &HeaderMap) -> Option<Page> {
+    async fn public(&self, uri: &Uri, place: Place<'_>, headers: &HeaderMap) -> Option<Page> {
         let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
-            ["login", code] if !self.is_remote => Ok(self.sign_in(label, code, headers)),
+            ["login", code] if !self.is_remote => Ok(self.sign_in(place, code, headers).await),
             ["login"] if self.is_remote => Ok(self.sign_in_first(StatusCode::OK, "")),
             ["assets", name] => Ok(file(name)),
             ["healthz" | "readyz" | "metrics" | "openapi.json"] => {

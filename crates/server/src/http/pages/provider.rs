@@ -1,8 +1,10 @@
 //! Signing in at the identity provider: to it and back.
 //!
 //! On a loopback address the provider knows one address to come back to, `http://127.0.0.1:7478/`.
-//! No session begins there, because its cookie would go to each server of that host: the browser
-//! goes on to a link with a host name of its own, like those of `gpool open`.
+//! No session begins there, because its cookie would go to each server of that host. The browser
+//! begins at a host name of its own, like those of `gpool open`, goes on there when it comes back,
+//! and the kernel says that it is still a browser of the same user: each user of the machine can
+//! set cookies for all of these names.
 //! Source: RFC 8252, section 7.3.
 
 use std::time::Instant;
@@ -10,20 +12,41 @@ use std::time::Instant;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap};
 use gpool_oidc::Callback;
-use gpool_wire::Problem;
+use gpool_wire::{Problem, catalogue};
 
 use super::answer::{no_page, see};
 use super::query::Query;
 use super::sign_in::with_cookies;
 use super::{Page, Pages, Place, cookie};
 use crate::fault::internal;
+use crate::sign_in::{Browser, SignIns};
 use crate::web::SignedIn;
 
-/// The cookie of a sign-in that has begun, on a loopback address and over the network. It comes
-/// along when the provider sends the browser back, so it can't be strict.
+/// The cookie of a sign-in that has begun, on a loopback address and over the network.
 const ATTEMPTS: [&str; 2] = ["gpool-attempt", "__Host-gpool-attempt"];
 
+/// The title of a page that comes back from the provider.
+const COMES_BACK: &str = "Signing in";
+/// Marks a page that has loaded itself, so that it does so once.
+const AGAIN: &str = "again";
+
 impl Pages {
+    /// The browser of a request: only it may end the sign-in that it began.
+    async fn browser(&self, place: Place<'_>) -> Result<Browser, Box<Problem>> {
+        if self.is_remote {
+            let browser = Browser::remote(place.from.ip());
+            self.entrance.may_sign_in(browser.source())?;
+            return Ok(browser);
+        }
+        let Some(uid) = self.user_at(place).await else {
+            let what = "the system does not say which user runs this browser";
+            return Err(Box::new(Problem::new(catalogue::SIGN_IN_FAILED, what)));
+        };
+        let browser = Browser::local(place.label, uid);
+        self.entrance.may_sign_in(browser.source())?;
+        Ok(browser)
+    }
+
     fn attempt_name(&self) -> &'static str {
         ATTEMPTS[usize::from(self.is_remote)]
     }
@@ -33,24 +56,29 @@ impl Pages {
         let secure = if self.is_remote { "; Secure" } else { "" };
         let lasts = if value.is_empty() { 0 } else { 600 };
         let name = self.attempt_name();
-        format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={lasts}{secure}")
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lasts}{secure}")
     }
 
     /// Sends the browser to the provider.
-    pub(super) async fn begin_at_provider(&self, headers: &HeaderMap) -> Page {
+    pub(super) async fn begin_at_provider(&self, place: Place<'_>, headers: &HeaderMap) -> Page {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let (Some(sign_ins), Some(host)) = (self.sign_ins(), host) else { return Ok(no_page()) };
-        let (asked, is_new) = (format!("{}://{host}/", self.scheme()), !self.is_remote);
-        let own = if self.is_remote { asked.clone() } else { self.web.url() };
-        if asked != own {
+        if !self.is_remote && place.label.is_empty() {
+            let own = self.web.url_of(&self.web.sessions.label());
             return Ok(see(&format!("{own}login/provider")));
         }
-        let redirect = format!("{own}login/callback");
-        let work = move || sign_ins.start(&redirect, is_new, Instant::now());
-        let started = tokio::task::spawn_blocking(work).await.map_err(fault)?;
-        Ok(match started {
+        let own = if self.is_remote { format!("https://{host}/") } else { self.web.url() };
+        let (redirect, is_new) = (format!("{own}login/callback"), !self.is_remote);
+        let browser = self.browser(place).await?;
+        let source = browser.source();
+        let work =
+            move |sign_ins: &SignIns| sign_ins.start(&redirect, is_new, browser, Instant::now());
+        Ok(match sign_ins.in_turn(source, work).await.map_err(fault)? {
             Ok((url, state)) => with_cookies(see(&url), &[&self.attempt(&state)]),
-            Err(error) => self.sign_in_first(StatusCode::BAD_GATEWAY, &error.to_string()),
+            Err(error) => {
+                sign_ins.log(&error, source, Instant::now());
+                self.sign_in_first(StatusCode::BAD_GATEWAY, &error.to_string())
+            }
         })
     }
 
@@ -59,9 +87,10 @@ impl Pages {
         &self,
         place: Place<'_>,
         headers: &HeaderMap,
-        query: &Query,
+        text: &str,
     ) -> Page {
         let Some(sign_ins) = self.sign_ins() else { return Ok(no_page()) };
+        let query = Query::of(text);
         let value = |name| Some(query.get(name).to_owned()).filter(|value| !value.is_empty());
         let callback = Callback {
             code: value("code"),
@@ -70,27 +99,36 @@ impl Pages {
             error: value("error"),
             error_description: value("error_description"),
         };
+        let wrong = "This sign-in was not begun in this browser: start again.";
+        let not_begun = || Ok(self.sign_in_first(StatusCode::FORBIDDEN, wrong));
+        let Some(state) = callback.state.as_deref() else { return not_begun() };
+        if !self.is_remote && place.label.is_empty() {
+            let Some(label) = sign_ins.label(state, Instant::now()) else { return not_begun() };
+            let url = format!("{}login/callback?{text}", self.web.url_of(&label));
+            return Ok(self.goes_on_at(COMES_BACK, &url));
+        }
         // Another site could send this browser the answer of its own sign-in.
         let begun = cookie(headers, self.attempt_name());
-        if callback.state.is_none() || begun != callback.state.as_deref() {
-            let wrong = "This sign-in was not begun in this browser: start again.";
-            return Ok(self.sign_in_first(StatusCode::FORBIDDEN, wrong));
+        if begun.is_none() && query.get(AGAIN).is_empty() {
+            // The cookie is strict.
+            let url = format!("/login/callback?{text}&{AGAIN}=1");
+            return Ok(self.goes_on_at(COMES_BACK, &url));
         }
-        let from = place.from.to_string();
-        let work = move || sign_ins.finish(&callback, &from, Instant::now());
-        let finished = tokio::task::spawn_blocking(work).await.map_err(fault)?;
-        let (row, _) = match finished {
+        if begun != Some(state) {
+            return not_begun();
+        }
+        let (from, browser) = (place.from.ip().to_string(), self.browser(place).await?);
+        let source = browser.source();
+        let work =
+            move |sign_ins: &SignIns| sign_ins.finish(&callback, &browser, &from, Instant::now());
+        let (row, _) = match sign_ins.in_turn(source, work).await.map_err(fault)? {
             Ok(made) => made,
             Err(error) => {
-                tracing::warn!(target: "audit", %error, "a sign-in failed");
+                sign_ins.log(&error, source, Instant::now());
                 return Ok(self.sign_in_first(StatusCode::FORBIDDEN, &error.to_string()));
             }
         };
         let (user, over) = (SignedIn::Token(row.id.into()), self.attempt(""));
-        if !self.is_remote {
-            let (link, _) = self.web.invite(user, Instant::now());
-            return Ok(with_cookies(self.signed_in_at(&link), &[&over]));
-        }
         let secret = self.web.sessions.begin(place.label, user, Instant::now());
         Ok(with_cookies(self.signed_in_at("/"), &[&over, &self.cookie(&secret)]))
     }

@@ -1,6 +1,6 @@
 //! The listener of the dashboard.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Pages {
                     };
                     let pages = self.clone();
                     tokio::spawn(async move {
-                        pages.connection(stream, from.ip()).await;
+                        pages.connection(stream, from).await;
                         drop(seat);
                     });
                 }
@@ -62,7 +62,7 @@ impl Pages {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();

@@ -16,7 +16,7 @@ use super::answer::{html, message, see};
 use super::query::Query;
 use super::{Page, Pages, Place, Visit, cookie};
 use crate::sign_in::SignIns;
-use crate::web::SignedIn;
+use crate::web::{NotRedeemed, SessionKey, SignedIn};
 
 /// The cookie on a loopback address, and over the network: with this prefix a browser takes it only
 /// over TLS, and no other host can set it.
@@ -59,38 +59,59 @@ impl Pages {
         html(status, SignIn { wrong, provider, by_token, ..SignIn::default() }.page())
     }
 
-    /// Shows the first page after a navigation from another site. Browsers do not send a strict
-    /// cookie to the target of a redirect then, so this page loads the next one itself.
+    /// Shows the first page after a navigation from another site.
     pub(super) fn signed_in_at(&self, url: &str) -> Response<Body> {
-        let mut response = message(StatusCode::OK, "You are signed in", "", "");
+        self.goes_on_at("You are signed in", url)
+    }
+
+    /// Loads another page after a navigation from another site. Browsers do not send a strict
+    /// cookie to the target of a redirect then, so this page loads the next one itself.
+    pub(super) fn goes_on_at(&self, title: &str, url: &str) -> Response<Body> {
+        let mut response = message(StatusCode::OK, title, "", "");
         if let Ok(refresh) = HeaderValue::from_str(&format!("0; url={url}")) {
             response.headers_mut().insert(header::REFRESH, refresh);
         }
         response
     }
 
-    /// Uses a link up.
-    pub(super) fn sign_in(&self, label: &str, code: &str, headers: &HeaderMap) -> Response<Body> {
+    /// Uses a link up: its address, or the form that `gpool open` opens. The code is all that it
+    /// needs, but only in a browser of its user: another user could bring somebody to their own
+    /// session, or have read the code.
+    pub(super) async fn sign_in(
+        &self,
+        place: Place<'_>,
+        code: &str,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
         let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
-        match self.web.sessions.redeem(label, code, Instant::now()) {
-            Some(secret) if site.is_some_and(|site| site.ends_with("-site")) => {
+        let uid = self.user_at(place).await;
+        match self.web.sessions.redeem((place.label, code), uid, Instant::now()) {
+            Ok(secret) if site.is_some_and(|site| site.ends_with("-site")) => {
                 let cookie = self.cookie(&secret);
                 with_cookies(self.signed_in_at("/"), &[&cookie])
             }
-            Some(secret) => self.with_cookie(&secret),
-            None => {
-                let text = "The link was used already, or is older than a minute. Get another one:";
+            Ok(secret) => self.with_cookie(&secret),
+            Err(NotRedeemed::OtherUser) => {
+                tracing::warn!(target: "audit", uid, "a link of another user");
+                let text = "The link is for another user than the one that runs this browser.";
+                message(StatusCode::FORBIDDEN, "Not your link", text, "gpool open")
+            }
+            Err(NotRedeemed::Over) => {
+                let text = "The link was used already, or is too old. Get another one:";
                 message(StatusCode::FORBIDDEN, "This link is over", text, "gpool open")
             }
         }
     }
 
+    /// The user whose process is at the other end of a connection on the loopback address.
+    pub(super) async fn user_at(&self, place: Place<'_>) -> Option<u32> {
+        let (web, from) = (self.web.clone(), place.from);
+        tokio::task::spawn_blocking(move || web.user_at(from)).await.ok()?
+    }
+
     /// Begins the session of a token. The caller has checked that the form is the server's own.
     pub(super) async fn sign_in_by_token(&self, place: Place<'_>, form: &Query) -> Page {
-        if !self.is_remote {
-            return Ok(super::no_page());
-        }
-        let asks = match self.entrance.by_secret(form.get("token").trim(), place.from).await {
+        let asks = match self.entrance.by_secret(form.get("token").trim(), place.from.ip()).await {
             Ok(asks) => asks,
             Err(problem) => {
                 let status = StatusCode::from_u16(problem.status);
@@ -124,8 +145,9 @@ impl Pages {
     ) -> Option<Visit<'r>> {
         let secret = cookie(headers, self.cookie_name())?;
         let csrf = self.web.sessions.csrf(place.label, secret);
+        let session = SessionKey::new(place.label, secret);
         let asks = match self.web.sessions.user(place.label, secret, Instant::now())? {
-            SignedIn::Token(id) => self.entrance.by_id(&id, place.from).await?,
+            SignedIn::Token(id) => self.entrance.by_id(&id, place.from.ip()).await?,
             SignedIn::User { uid, gid } => {
                 let peer = Peer { uid, gid: Some(gid), pid: None };
                 let identify = self.identify.clone();
@@ -133,7 +155,7 @@ impl Pages {
                 Asks(Arc::new(found.by(Way::local(Origin::Dashboard))))
             }
         };
-        Some(Visit { asks, csrf, headers, query: Query::default() })
+        Some(Visit { asks, session, csrf, headers, query: Query::default() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -10,11 +10,15 @@ use futures_util::stream::unfold;
 use gpool_wire::EventKind;
 use tokio::sync::watch;
 
-use super::super::accept::{Counted, Seat};
+use super::super::accept::Seat;
 use super::super::entrance::Entrance;
 use super::{Page, Pages, Visit};
 use crate::feed::{After, Feed};
+use crate::pool::Source;
+use crate::web::{SessionKey, Web};
 
+/// How often the session of a stream is checked for its end by time.
+const RECHECK: Duration = Duration::from_secs(5);
 /// How often a silent stream shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(15);
 /// Changes within this time are one message.
@@ -26,7 +30,7 @@ const BATCH: usize = 1024;
 /// loopback address streams count as connections of their user; over the network its address has
 /// a limit.
 pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
-    let by = Counted::User(visit.asks.0.caller.owner.uid);
+    let by = Source::User(visit.asks.0.caller.owner.uid);
     let seat = Seat::take(&pages.server, by);
     if seat.is_none() && !pages.is_remote {
         return Err(Box::new(pages.server.too_many_connections()));
@@ -37,7 +41,11 @@ pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
         changes: pages.feed.changes(),
         end: pages.end.clone(),
         place: pages.feed.place(),
+        session: visit.session.clone(),
         token: visit.asks.0.way.token.clone(),
+        web: pages.web.clone(),
+        endings: pages.web.sessions.endings(),
+        revocations: pages.entrance.revocations(),
         entrance: pages.entrance.clone(),
         _seat: seat,
         job,
@@ -55,8 +63,14 @@ struct Watch {
     end: watch::Receiver<bool>,
     /// The last event that was looked at.
     place: u64,
+    session: SessionKey,
     /// The token of the session, if it has one.
     token: Option<Arc<str>>,
+    web: Arc<Web>,
+    /// Changes when sessions end.
+    endings: watch::Receiver<u64>,
+    /// Changes when tokens are revoked.
+    revocations: watch::Receiver<u64>,
     entrance: Arc<Entrance>,
     /// Its place among the connections of its user.
     _seat: Option<Seat>,
@@ -64,18 +78,36 @@ struct Watch {
 }
 
 impl Watch {
-    /// Waits for a change; `None` when the server stops, or the token was revoked or has expired.
+    /// Whether the session and its token are valid.
+    fn is_valid(&self) -> bool {
+        let is_good = |token: &Arc<str>| self.entrance.is_valid(token);
+        let is_open = self.web.sessions.is_open(&self.session, Instant::now());
+        is_open && self.token.as_ref().is_none_or(is_good)
+    }
+
+    /// Waits; whether changes may follow. `None` at the end of the server or the session.
+    async fn waits(&mut self) -> Option<bool> {
+        let is_changed = tokio::select! {
+            changed = self.changes.changed() => changed.map(|()| true).ok()?,
+            ended = self.endings.changed() => ended.map(|()| false).ok()?,
+            revoked = self.revocations.changed() => revoked.map(|()| false).ok()?,
+            () = tokio::time::sleep(RECHECK) => false,
+            _ = self.end.wait_for(|end| *end) => return None,
+        };
+        self.is_valid().then_some(is_changed)
+    }
+
+    /// Waits for a change; `None` when the server stops, or the session is over.
     async fn changed(&mut self) -> Option<()> {
         loop {
-            tokio::select! {
-                changed = self.changes.changed() => changed.ok()?,
-                _ = self.end.wait_for(|end| *end) => return None,
+            if !self.waits().await? {
+                continue;
             }
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = self.end.wait_for(|end| *end) => return None,
             }
-            if self.token.as_ref().is_some_and(|token| !self.entrance.is_valid(token)) {
+            if !self.is_valid() {
                 return None;
             }
             self.changes.mark_unchanged();

@@ -1,0 +1,65 @@
+//! Sources of requests, and places for what they ask.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use gpool_server::http::testing::{Pool, Source, Waiting};
+use tokio::time::timeout;
+
+fn source(ip: &str) -> Source {
+    Source::of(ip.parse::<IpAddr>().unwrap())
+}
+
+#[test]
+fn addresses_that_one_site_can_choose_from_are_one_source() {
+    for (one, other, is_same) in [
+        ("127.0.0.1", "127.9.8.7", true),
+        ("::1", "127.0.0.1", true),
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::9", true),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", false),
+        ("::ffff:10.0.0.7", "10.0.0.7", true),
+        ("10.0.0.7", "10.0.0.8", false),
+    ] {
+        assert_eq!(source(one) == source(other), is_same, "{one} {other}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_fills_its_places_leaves_room_for_others() {
+    let pool = Pool::new(3, 2);
+    let mut taken = vec![pool.enter(Source::User(1)).await, pool.enter(Source::User(1)).await];
+    let third = pool.enter(Source::User(1));
+    tokio::pin!(third);
+    assert!(timeout(Duration::from_millis(20), third.as_mut()).await.is_err(), "it has two");
+    let other = pool.enter(Source::User(2)).await;
+    taken.pop();
+    // The place that became free is its own, and all three are taken again.
+    let third = third.await;
+    let more = pool.enter(Source::User(3));
+    tokio::pin!(more);
+    assert!(timeout(Duration::from_millis(20), more.as_mut()).await.is_err());
+    drop(other);
+    more.await;
+    drop((taken, third));
+}
+
+#[test]
+fn a_source_with_many_sign_ins_forgets_its_own_and_not_those_of_others() {
+    let (now, mut waiting) = (Instant::now(), Waiting::default());
+    let until = |n: u64| now + Duration::from_secs(600 + n);
+    waiting.insert("first".to_owned(), (), source("10.0.0.1"), until(0), now);
+    for n in 0..1000 {
+        waiting.insert(format!("a{n}"), (), source("10.0.0.2"), until(n), now);
+    }
+    let has = |waiting: &mut Waiting<()>, name: &str| waiting.get_mut(name, now).is_some();
+    assert!(has(&mut waiting, "first") && !has(&mut waiting, "a0") && has(&mut waiting, "a999"));
+    // Many sources fill the table: those with most lose theirs first.
+    for n in 0..2000_u32 {
+        let ip = IpAddr::from([10, 1, (n / 250) as u8, (n % 250) as u8]);
+        waiting.insert(format!("b{n}"), (), Source::of(ip), until(2000), now);
+    }
+    assert!(!has(&mut waiting, "a999"), "it is older");
+    assert_eq!((0..2000).filter(|n| has(&mut waiting, &format!("b{n}"))).count(), 1000);
+    assert!(waiting.remove("b1999", now).is_some() && waiting.remove("b1999", now).is_none());
+    assert!(waiting.remove("b1998", until(3000)).is_none(), "it is over");
+}
