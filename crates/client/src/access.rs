@@ -19,6 +19,8 @@ pub struct AuditQuery {
     pub since: Option<Time>,
     /// Not after this time.
     pub until: Option<Time>,
+    /// Only entries with larger numbers, the oldest first.
+    pub after: Option<u64>,
     /// At most this number.
     pub limit: Option<usize>,
 }
@@ -62,10 +64,11 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn audit(&self, query: &AuditQuery) -> Result<List<AuditEntry>, Error> {
-        let AuditQuery { user, object, since, until, limit } = query;
+        let AuditQuery { user, object, since, until, after, limit } = query;
         let call = Call::get("/audit").query_if("user", user.as_ref());
         let call = call.query_if("object", object.as_ref()).query_if("since", *since);
-        self.ask(&call.query_if("until", *until).query_if("limit", *limit))
+        let call = call.query_if("until", *until).query_if("after", *after);
+        self.ask(&call.query_if("limit", *limit))
     }
 
     /// The valid tokens of the caller; of all users for admins.

@@ -20,11 +20,14 @@ use rustls::{
 };
 
 use crate::error::Error;
+use crate::silence::{Cause, Silence, silence_of};
 
 /// The port of an address without one.
 pub const PORT: u16 = 7443;
 /// Longest time for a connection and for the handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server that has accepted a connection may be silent before it is known.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// A server on the network.
 #[derive(Clone, PartialEq, Eq)]
@@ -125,10 +128,15 @@ impl Address {
         let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
         let mut stream = self.connect()?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(SILENCE))?;
         while tls.is_handshaking() {
-            tls.complete_io(&mut stream)?;
+            tls.complete_io(&mut stream).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    io::Error::other(Silence { pid: None, cause: Cause::Remote })
+                }
+                _ => error,
+            })?;
         }
         Ok((tls, stream))
     }
@@ -169,6 +177,9 @@ impl Remote {
     /// The error if no connection can be made.
     #[must_use]
     pub fn unreachable(&self, error: &io::Error) -> Error {
+        if let Some(silence) = silence_of(error) {
+            return Error::Silent { silence, maybe_done: false };
+        }
         let server = self.address.to_string();
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {

@@ -22,6 +22,8 @@ pub enum Cause {
     Core(u64),
     /// Its disk has not completed a write for this number of seconds.
     Disk(u64),
+    /// It accepts connections over the network, and says nothing.
+    Remote,
 }
 
 impl fmt::Display for Silence {
@@ -30,6 +32,10 @@ impl fmt::Display for Silence {
         match self.cause {
             Cause::Stopped => write!(f, "the server{of} does not answer: its process is stopped"),
             Cause::Hangs => write!(f, "the server{of} does not answer: its process hangs"),
+            Cause::Remote => f.write_str(
+                "the server does not answer: its process is stopped or hangs, or the network does \
+                 not reach it any more",
+            ),
             Cause::Core(s) => {
                 write!(f, "the main thread of the server{of} has not answered for {s} s")
             }

@@ -8,7 +8,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::absence::Absence;
 use crate::life::{Life, pid_of};
-use crate::silence::Silence;
+use crate::silence::{Silence, silence_of};
 use crate::socket::{self, Way};
 use crate::tunnel;
 
@@ -31,11 +31,14 @@ impl Vigil {
         Self { way, absence }
     }
 
-    /// Checks the server's liveness; over the network it is unknown.
+    /// Checks the server's liveness; over the network, whether it answers another connection.
     fn life(&self, pid: Option<u32>) -> Life {
         match &self.way {
             Way::Socket(api) => Life::of(api, pid),
-            Way::Remote(_) => Life::Unknown,
+            Way::Remote(remote) => match remote.check() {
+                Err(error) => silence_of(&error).map_or(Life::Unknown, Life::Silent),
+                Ok(()) => Life::Unknown,
+            },
         }
     }
 

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::harness::{Cluster, Ran, Running, program};
 
 struct Laptop<'c> {
@@ -143,4 +145,19 @@ fn a_large_submission_and_its_refusal_both_arrive() {
     let bad = format!("{{\"commnd\": []}}\n{}", line.repeat(50_000));
     let bad = Running::start(&mut laptop.command(&words), Some(bad.into())).end();
     bad.refused(2, &["GP0103", "line 1"]);
+}
+
+#[test]
+fn a_command_over_the_network_says_that_the_server_hangs() {
+    let cluster = cluster();
+    let laptop = Laptop::new(&cluster);
+    laptop.token(&[]);
+    let shown = cluster.gpool(["ca", "show"]).ok();
+    laptop.login(&["--fingerprint", shown.trim()]).ok();
+    cluster.signal_server(Signal::STOP);
+    for words in [&["status"][..], &["submit", "--cwd", "/", "--", "true"]] {
+        laptop.gpool(words).refused(3, &["GP0309", "does not answer", "network"]);
+    }
+    cluster.signal_server(Signal::CONT);
+    laptop.gpool(&["status"]).ok();
 }

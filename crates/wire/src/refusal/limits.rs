@@ -69,7 +69,7 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         Refusal::PriorityTooHigh { asked, most } => {
             problem(format!("priority {asked} is higher than users may set"))
                 .because(format!("the highest priority for users is {most}"))
-                .try_this("--priority {most}")
+                .try_this(format!("--priority {most}"))
         }
         _ => return None,
     })
