@@ -1,5 +1,7 @@
 //! The log of the server.
 
+mod lines;
+
 use std::os::fd::AsFd as _;
 
 use gpool_cli::errors;
@@ -10,6 +12,8 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{self, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+pub use self::lines::line;
 
 /// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -45,7 +49,8 @@ pub fn start(format: LogFormat) -> Result<()> {
             .tip("GPOOL_LOG=info,gpool_server=debug gpool up")
     })?;
     let journal = (format == LogFormat::Text && is_journal()).then(tracing_journald::layer);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let lines = tracing_subscriber::fmt::layer();
+    let lines = lines.with_writer(lines::Lines::new(format)).with_ansi(false);
     let log = tracing_subscriber::registry();
     match (format, journal) {
         (_, Some(Ok(journal))) => log.with(journal.with_filter(chosen)).init(),
