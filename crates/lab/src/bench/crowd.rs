@@ -68,7 +68,10 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
 }
 
 /// Times consecutive submissions, in milliseconds.
-fn submissions(socket: &Path, n: u32) -> Result<Ranked> {
+///
+/// # Errors
+/// The server refuses one, or the connection is lost.
+pub fn submissions(socket: &Path, n: u32) -> Result<Ranked> {
     let run = gpool_client::new_key();
     let lost = |error| failed(format!("a submission: {error}"));
     let mut connection = Connection::open(socket).map_err(lost)?;

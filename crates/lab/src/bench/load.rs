@@ -23,6 +23,8 @@ pub enum Ask {
     List,
     /// Ask why a job waits.
     Why(u64),
+    /// A whole request; every answer counts.
+    Raw(&'static str),
 }
 
 /// The result of a load.
@@ -106,6 +108,11 @@ impl Connection {
         self.stream.get_ref().try_clone()
     }
 
+    /// The body of the last answer.
+    pub fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
     /// Sends a request and reads the whole answer.
     ///
     /// # Errors
@@ -120,6 +127,7 @@ impl Connection {
             Ask::Why(job) => {
                 write!(self.request, "GET /api/v1/jobs/{job}/why HTTP/1.1\r\nhost: gpool\r\n\r\n")?
             }
+            Ask::Raw(request) => self.request.extend_from_slice(request.as_bytes()),
             Ask::Health => write!(self.request, "GET /healthz HTTP/1.1\r\nhost: gpool\r\n\r\n")?,
             Ask::Submit => {
                 let body = r#"{"command":["/bin/true"],"gpus":"1","directory":"/"}"#;
@@ -136,6 +144,7 @@ impl Connection {
         let status = self.read_answer()?;
         match status {
             200..=299 => Ok(()),
+            _ if matches!(ask, Ask::Raw(_)) => Ok(()),
             _ => Err(bad(format!("answered {status}: {}", String::from_utf8_lossy(&self.answer)))),
         }
     }

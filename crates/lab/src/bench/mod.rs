@@ -4,6 +4,7 @@
 //! machine itself.
 
 mod arrays;
+mod attack;
 mod browse;
 mod burst;
 mod crowd;
@@ -63,6 +64,8 @@ pub enum Part {
     Arrays,
     /// Submissions of one user while another lists a long queue on many connections
     Crowd,
+    /// Submissions of one user while another floods each route on many connections
+    Attack,
     /// Viewers of the dashboard while jobs change, and the pages of a long queue
     Viewers,
 }
@@ -174,6 +177,7 @@ pub fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Shares => shares::measure(options),
         Part::Arrays => arrays::measure(options),
         Part::Crowd => crowd::measure(options),
+        Part::Attack => attack::measure(options),
         Part::Viewers => viewers::measure(options),
     }
 }
