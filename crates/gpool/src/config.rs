@@ -55,6 +55,9 @@ pub struct Config {
     pub user_connections_max: Option<NonZeroU32>,
     /// Most requests of one user per second.
     pub user_requests_per_second: Option<NonZeroU32>,
+    /// Most bytes that the changes of one user store in an hour: `32M`.
+    #[serde(default, deserialize_with = "size")]
+    pub user_changes_per_hour: Option<Bytes>,
     /// Most jobs of one user that have not ended.
     pub user_jobs_max: Option<u64>,
     /// Most dependencies of all jobs of one user together.
@@ -116,6 +119,9 @@ pub struct Config {
     /// Which users act as the system users of the same names.
     #[serde(default)]
     pub oidc_same_names: SameNamesSetting,
+    /// Whether entries of the audit log go to the system's log, too.
+    #[serde(default)]
+    pub audit_syslog: bool,
     /// Domains of addresses that are names of users.
     #[serde(default)]
     pub oidc_domains: Vec<String>,

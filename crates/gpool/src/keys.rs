@@ -44,6 +44,11 @@ pub const KEYS: &[Key] = &[
         "20000",
         "Maximum number of requests of one user per second.",
     ),
+    usual(
+        "user_changes_per_hour",
+        "\"32M\"",
+        "Maximum size of what the changes of one user store in an hour.",
+    ),
     usual("user_jobs_max", "1000000", "Maximum number of jobs of one user that have not ended."),
     usual(
         "user_environment_max",
@@ -130,6 +135,7 @@ pub const KEYS: &[Key] = &[
         "false",
         "Whether people act as the system users of the same names; or a list of names.",
     ),
+    usual("audit_syslog", "false", "Whether the audit log goes to the system's log, too."),
     usual("oidc_domains", "[]", "Domains of names with an @; other such names are refused."),
     example(
         "metrics",

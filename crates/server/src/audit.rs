@@ -1,17 +1,25 @@
-//! The audit log: one line of JSON for each change, in files of the state folder that only grow,
-//! and the oldest files are removed.
+//! The audit log: one line of JSON for each change and each refused one, in files of the state
+//! folder that only grow. The oldest files are removed.
 //!
-//! Changes of jobs have files of their own, so that a user with many jobs does not push out the
-//! changes of the cluster.
+//! Each kind of entry has files of its own: what users do can't push out what administrators did.
+//! Each line has a hash over itself and the line before it, so a line that was changed or removed
+//! shows.
+
+mod read;
+mod verify;
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use gpool_wire::{AuditEntry, Time};
+
+pub use self::read::Page;
+pub use self::verify::{Broken, verify};
 
 /// The folder in the state folder.
 pub const FOLDER: &str = "audit";
@@ -19,26 +27,48 @@ pub const FOLDER: &str = "audit";
 pub const FILE_MAX: u64 = 8 << 20;
 /// Files of a kind that are kept.
 pub const FILES_MAX: usize = 8;
+/// Bytes of an entry above which its values are left out.
+pub const ENTRY_MAX: usize = 8 << 10;
 /// Bytes at the end of a file that are searched for its last line.
 const TAIL: u64 = 1 << 20;
+/// The socket of the system's log.
+const SYSLOG: &str = "/dev/log";
+/// Facility `authpriv`, severity `info`. Source: RFC 5424, section 6.2.1.
+const PRIORITY: u8 = 10 * 8 + 6;
 
-/// What a change is of.
+/// What an entry is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nodes, projects, policies, users, tokens and so on.
+    /// Changes with the rights of an administrator, and sign-ins.
+    Admin,
+    /// Requests that were refused for lack of rights.
+    Denials,
+    /// Changes that users make to their own tokens, subscriptions and the like.
     Cluster,
-    /// Jobs.
+    /// Changes of jobs by users.
     Jobs,
+    /// Changes of jobs by administrators.
+    AdminJobs,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Cluster, Self::Jobs];
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Admin, Self::Denials, Self::Cluster, Self::Jobs, Self::AdminJobs];
 
     fn name(self) -> &'static str {
         match self {
+            Self::Admin => "admin",
+            Self::Denials => "denials",
             Self::Cluster => "cluster",
             Self::Jobs => "jobs",
+            Self::AdminJobs => "admin-jobs",
         }
+    }
+
+    /// Whether an entry must survive a power failure.
+    fn is_durable(self) -> bool {
+        matches!(self, Self::Admin | Self::Cluster)
     }
 }
 
@@ -55,6 +85,8 @@ pub struct Wanted {
     pub until: Option<Time>,
     /// Only entries with smaller numbers.
     pub before: Option<u64>,
+    /// Only entries with larger numbers.
+    pub after: Option<u64>,
 }
 
 impl Wanted {
@@ -70,6 +102,13 @@ impl Wanted {
             && self.since.is_none_or(|since| since <= entry.at)
             && self.until.is_none_or(|until| entry.at <= until)
             && self.before.is_none_or(|before| entry.id < before)
+            && self.after.is_none_or(|after| entry.id > after)
+    }
+
+    /// Whether no entry before this one is wanted.
+    fn is_past(&self, entry: &AuditEntry) -> bool {
+        self.since.is_some_and(|since| entry.at < since)
+            || self.after.is_some_and(|after| entry.id <= after)
     }
 }
 
@@ -91,19 +130,30 @@ fn is_of(object: &str, wanted: &str) -> bool {
     }
 }
 
+/// The last entries.
+#[derive(Debug, Default)]
+struct Last {
+    /// The number of the last one of all.
+    id: u64,
+    /// The hash of the last one of each kind, by the order of [`Kind::ALL`].
+    chains: [String; Kind::ALL.len()],
+}
+
 /// The log of one server.
 pub struct Audit {
     folder: PathBuf,
-    // One writer at a time; the number is that of the last entry.
-    last: Mutex<u64>,
+    /// One writer at a time.
+    last: Mutex<Last>,
+    /// The system's log, if entries go there too.
+    syslog: Option<UnixDatagram>,
 }
 
 impl Audit {
-    /// Opens the log of a state folder.
+    /// Opens the log of a state folder. With `syslog`, entries go to the system's log, too.
     ///
     /// # Errors
     /// The folder or a file can't be made or read.
-    pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
+    pub fn open(state_dir: &Path, syslog: bool) -> anyhow::Result<Self> {
         let folder = state_dir.join(FOLDER);
         let shown = folder.display();
         DirBuilder::new()
@@ -111,41 +161,65 @@ impl Audit {
             .mode(0o700)
             .create(&folder)
             .with_context(|| format!("can't create {shown}"))?;
-        let mut last = 0;
-        for kind in Kind::ALL {
-            for path in files(&folder, kind) {
-                let id = mend(&path).with_context(|| format!("can't read {}", path.display()))?;
-                last = last.max(id.unwrap_or(0));
+        let mut last = Last::default();
+        for (kind, chain) in Kind::ALL.iter().zip(&mut last.chains) {
+            for path in files(&folder, *kind).iter().rev() {
+                let entry = mend(path).with_context(|| format!("can't read {}", path.display()))?;
+                if let Some(entry) = entry {
+                    last.id = last.id.max(entry.id);
+                    *chain = entry.chain.unwrap_or_default();
+                }
             }
         }
-        Ok(Self { folder, last: Mutex::new(last) })
+        let socket = || {
+            let socket = UnixDatagram::unbound()?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, io::Error>(socket)
+        };
+        let syslog = syslog.then(socket).transpose().context("can't make a socket")?;
+        Ok(Self { folder, last: Mutex::new(last), syslog })
     }
 
-    fn last(&self) -> MutexGuard<'_, u64> {
+    fn last(&self) -> MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry and gives it its number. Waits for the disk if the change is of the cluster.
+    /// Adds an entry and gives it its number; returns its length. Waits for the disk if it must
+    /// survive a power failure.
     ///
     /// # Errors
     /// It can't be written.
-    pub fn add(&self, kind: Kind, mut entry: AuditEntry) -> io::Result<()> {
+    pub fn add(&self, kind: Kind, mut entry: AuditEntry) -> io::Result<u64> {
         let mut last = self.last();
-        entry.id = *last + 1;
-        let mut line = serde_json::to_vec(&entry)?;
+        entry.id = last.id + 1;
+        let before = &mut last.chains[kind as usize];
+        let (mut line, chain) = chained(before, &within_size(entry)?)?;
+        self.send(&line);
         line.push(b'\n');
         let path = self.folder.join(format!("{}.jsonl", kind.name()));
-        let mut file = File::options().append(true).create(true).mode(0o600).open(&path)?;
+        let open = || File::options().append(true).create(true).mode(0o600).open(&path);
+        let mut file = open()?;
         if file.metadata()?.len() + line.len() as u64 > FILE_MAX {
             self.begin_file(kind)?;
-            file = File::options().append(true).create(true).mode(0o600).open(&path)?;
+            file = open()?;
         }
         file.write_all(&line)?;
-        *last = entry.id;
+        *before = chain;
+        last.id += 1;
         drop(last);
-        match kind {
-            Kind::Cluster => file.sync_data(),
-            Kind::Jobs => Ok(()),
+        if kind.is_durable() {
+            file.sync_data()?;
+        }
+        Ok(line.len() as u64)
+    }
+
+    /// Sends a line to the system's log. It may be away or full: the file has the entry.
+    fn send(&self, line: &[u8]) {
+        let Some(socket) = &self.syslog else { return };
+        let mut message = format!("<{PRIORITY}>gpool: ").into_bytes();
+        message.extend_from_slice(line);
+        if let Err(error) = socket.send_to(&message, SYSLOG) {
+            tracing::warn!(%error, "can't send an entry of the audit log to {SYSLOG}");
         }
     }
 
@@ -160,32 +234,47 @@ impl Audit {
         }
         Ok(())
     }
+}
 
-    /// Returns the last entries that are wanted, the newest first. Reads files.
-    ///
-    /// # Errors
-    /// A file can't be read.
-    pub fn read(&self, wanted: &Wanted, limit: usize) -> io::Result<Vec<AuditEntry>> {
-        let mut found = Vec::new();
-        for kind in Kind::ALL {
-            let before = found.len();
-            for path in files(&self.folder, kind) {
-                let text = match fs::read(&path) {
-                    // The oldest may have been removed meanwhile.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                    read => read?,
-                };
-                let lines = text.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                // A line that a crash cut short is no entry.
-                let entries = lines.filter_map(|line| serde_json::from_slice(line).ok());
-                let left = limit.saturating_sub(found.len() - before);
-                found.extend(entries.filter(|entry| wanted.has(entry)).take(left));
-            }
+/// An entry without the values that make it too long.
+fn within_size(mut entry: AuditEntry) -> io::Result<AuditEntry> {
+    for part in [3, 2, 1, 0] {
+        if serde_json::to_vec(&entry)?.len() <= ENTRY_MAX {
+            break;
         }
-        found.sort_by_key(|entry: &AuditEntry| std::cmp::Reverse(entry.id));
-        found.truncate(limit);
-        Ok(found)
+        match part {
+            3 => cut(&mut entry.request),
+            2 => cut(&mut entry.after),
+            1 => cut(&mut entry.before),
+            _ => entry.objects.truncate(16),
+        }
     }
+    Ok(entry)
+}
+
+/// Replaces a value by its length.
+fn cut(value: &mut Option<serde_json::Value>) {
+    if let Some(value) = value {
+        let n_bytes = serde_json::to_vec(value).map_or(0, |bytes| bytes.len());
+        *value = serde_json::json!({"left_out_bytes": n_bytes});
+    }
+}
+
+/// An entry as a line with its hash, and the hash: over the one before it and the entry as JSON
+/// without a hash.
+fn chained(before: &str, entry: &AuditEntry) -> io::Result<(Vec<u8>, String)> {
+    let mut line = serde_json::to_vec(entry)?;
+    let chain = chain_after(before, &line);
+    line.pop();
+    line.extend_from_slice(format!(",\"chain\":\"{chain}\"}}").as_bytes());
+    Ok((line, chain))
+}
+
+/// The hash after an entry, whose JSON has none.
+fn chain_after(before: &str, entry: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before.as_bytes()).update(entry);
+    hasher.finalize().to_hex().to_string()
 }
 
 fn numbered(folder: &Path, kind: Kind, n: usize) -> PathBuf {
@@ -201,8 +290,8 @@ fn files(folder: &Path, kind: Kind) -> Vec<PathBuf> {
     all.filter(|path| path.exists()).collect()
 }
 
-/// Returns the number of a file's last entry, and ends a line that a crash cut short.
-fn mend(path: &Path) -> io::Result<Option<u64>> {
+/// Returns a file's last entry, and ends a line that a crash cut short.
+fn mend(path: &Path) -> io::Result<Option<AuditEntry>> {
     let mut file = File::options().read(true).append(true).open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
@@ -212,5 +301,5 @@ fn mend(path: &Path) -> io::Result<Option<u64>> {
         file.write_all(b"\n")?;
     }
     let mut lines = tail.rsplit(|byte| *byte == b'\n');
-    Ok(lines.find_map(|line| serde_json::from_slice::<AuditEntry>(line).ok()).map(|it| it.id))
+    Ok(lines.find_map(|line| serde_json::from_slice(line).ok()))
 }

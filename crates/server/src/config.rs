@@ -37,6 +37,8 @@ pub struct ServerConfig {
     pub network: Option<NetworkConfig>,
     /// The identity provider, if there is one.
     pub provider: Option<ProviderConfig>,
+    /// Whether entries of the audit log go to the system's log, too.
+    pub audit_syslog: bool,
     /// Limits of one user.
     pub limits: Limits,
     /// Minimum number of stored journal entries; `None` uses the default.

@@ -297,7 +297,20 @@ impl CoreHandle {
         self.beside(uid, work).await
     }
 
-    /// Reads the store on a thread for slow work.
+    /// Searches the store in the user's queue of reads.
+    ///
+    /// # Errors
+    /// The error of `search`, or if the store cannot be opened.
+    pub(crate) async fn search<T: Send + 'static>(
+        &self,
+        uid: u32,
+        search: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let handle = self.clone();
+        self.beside(uid, move || search(&handle.open_reader()?)).await
+    }
+
+    /// Reads a few rows of the store on a thread for slow work.
     ///
     /// # Errors
     /// The error of `read`, or if the store cannot be opened.

@@ -69,6 +69,8 @@ pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text};
 pub use run::run;
 pub use sign_in::{ProviderConfig, SameNames};
+
+pub use audit::{Broken as BrokenAudit, verify as verify_audit};
 pub use tls::{NetworkConfig, SiteFiles};
 pub use view::View;
 pub use web::WebAddress;

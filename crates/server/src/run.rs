@@ -113,7 +113,7 @@ fn share(
         mail: config.notify.mail.clone(),
     };
     let access = Arc::new(Access::open(&config.state_dir)?);
-    let audit = Arc::new(Audit::open(&config.state_dir)?);
+    let audit = Arc::new(Audit::open(&config.state_dir, config.audit_syslog)?);
     let sign_ins = config.provider.clone();
     let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {

@@ -30,8 +30,9 @@ use crate::pool::{Pool, Source};
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
 /// loses access within this time.
 const VALID: Millis = Millis::from_hours(12);
-/// How long the description of the provider is used.
-const DESCRIBED: Duration = Duration::from_secs(3600);
+/// How long the description of the provider and its keys are used. A key that it has removed is
+/// refused after this time.
+const DESCRIBED: Duration = Duration::from_secs(300);
 /// How long a browser may take to come back.
 const BROWSER: Duration = Duration::from_secs(600);
 /// The most sign-ins that ask the provider at once, and those of one source: a provider that does
@@ -153,6 +154,8 @@ pub struct SignIns {
     asking: Pool,
     /// Failed ones that are logged.
     logged: Rates<Source>,
+    /// Entries of sign-ins with the name of another user, by a hash of the user at the provider.
+    refusals: Rates<[u8; 32]>,
     provider: Mutex<Option<(Provider, Instant)>>,
     attempts: Mutex<Waiting<(Attempt, Browser)>>,
     devices: Mutex<Waiting<Device>>,
@@ -172,9 +175,10 @@ impl SignIns {
         let (provider, attempts, devices) = Default::default();
         let asking = Pool::new(ASKING_MAX.0, ASKING_MAX.1);
         let logged = Rates::every(LOGGED, LOGGED * 10);
+        let refusals = Rates::every(LOGGED, LOGGED * 10);
         // It follows no redirects: codes and secrets go only to addresses that the provider names.
         let agent = crate::post::config(PATIENCE).into();
-        Self { config, access, audit, agent, asking, logged, provider, attempts, devices }
+        Self { config, access, audit, agent, asking, logged, refusals, provider, attempts, devices }
     }
 
     /// The host of the provider, for people.
@@ -362,7 +366,7 @@ impl SignIns {
         let (row, secret) = match self.access.sign_in(row, binding.clone(), at) {
             Err(CreateError::NameTaken) => {
                 let refused = SignInError::NameTaken { name: network_user };
-                self.write(refused_entry(&binding, from));
+                self.write_refused(&binding, from);
                 return Err(refused);
             }
             created => created?,
@@ -385,27 +389,27 @@ impl SignIns {
         }
     }
 
+    /// Writes an entry of a sign-in with the name of another user, unless there are many.
+    fn write_refused(&self, binding: &Binding, from: &str) {
+        let entry = refused_entry(binding, from);
+        let of = blake3::hash(format!("{} {}", binding.issuer, binding.subject).as_bytes());
+        if !self.refusals.take(*of.as_bytes(), Instant::now()) {
+            return;
+        }
+        if let Err(error) = self.audit.add(Kind::Denials, entry) {
+            tracing::error!(%error, "can't write the audit log");
+        }
+    }
+
     fn write(&self, entry: AuditEntry) {
-        if let Err(error) = self.audit.add(Kind::Cluster, entry) {
+        if let Err(error) = self.audit.add(Kind::Admin, entry) {
             tracing::error!(%error, "can't write the audit log");
         }
     }
 }
 
 fn entry(action: &str, from: &str) -> AuditEntry {
-    AuditEntry {
-        id: 0,
-        at: Time(now()),
-        user: "nobody".to_owned(),
-        network_user: None,
-        origin: from.to_owned(),
-        token: None,
-        action: action.to_owned(),
-        objects: Vec::new(),
-        request: None,
-        before: None,
-        after: None,
-    }
+    AuditEntry::new(Time(now()), "nobody".to_owned(), from.to_owned(), action.to_owned())
 }
 
 /// The entry of a sign-in that used the name of another user.

@@ -39,4 +39,36 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub after: Option<Value>,
+    /// Code of the error, if the request was refused for lack of rights: `GP0501`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Refused requests of the user since its last entry that have no entry of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n_more: Option<u64>,
+    /// Hash over the hash of the entry before it in its file, and this entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
+}
+
+impl AuditEntry {
+    /// An entry of a user that acts from there, without anything about the action.
+    #[must_use]
+    pub fn new(at: Time, user: String, origin: String, action: String) -> Self {
+        Self {
+            id: 0,
+            at,
+            user,
+            network_user: None,
+            origin,
+            token: None,
+            action,
+            objects: Vec::new(),
+            request: None,
+            before: None,
+            after: None,
+            refused: None,
+            n_more: None,
+            chain: None,
+        }
+    }
 }

@@ -15,7 +15,7 @@ pub struct MetricsParams {
 }
 
 /// Names of GPU metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricNames {
     /// Only gpool's own names.

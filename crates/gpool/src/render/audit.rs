@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use gpool_cli::render::list::{Column, Noun};
+use gpool_cli::render::safe::safe;
 use gpool_cli::render::table::Cell;
+use gpool_cli::render::view::View;
 use gpool_wire::AuditEntry;
 use serde_json::Value;
 
@@ -39,6 +41,20 @@ const COLUMNS: &[Column<AuditEntry>] = &[
     Column { name: "change", head: "CHANGE", cell: |entry, _| Cell::new(&change(entry)) },
 ];
 
+/// An entry as a line, without a table around it.
+pub fn line(entry: &AuditEntry, view: &View<'_>) -> String {
+    let cells = [
+        view.clock.full(entry.at),
+        entry.network_user.as_ref().unwrap_or(&entry.user).clone(),
+        entry.origin.clone(),
+        entry.action.clone(),
+        objects(entry),
+        change(entry),
+    ];
+    let shown: Vec<String> = cells.iter().map(|cell| safe(cell).to_string()).collect();
+    shown.join("  ").trim_end().to_owned()
+}
+
 /// Objects in the table; JSON has all of them.
 const OBJECTS_SHOWN: usize = 3;
 
@@ -51,8 +67,12 @@ fn objects(entry: &AuditEntry) -> String {
     text
 }
 
-/// The changed fields, `limit 4 -> 8`, or else the request.
+/// The changed fields, `limit 4 -> 8`, or else the request; why it was refused, if it was.
 fn change(entry: &AuditEntry) -> String {
+    if let Some(code) = &entry.refused {
+        let more = entry.n_more.map_or(String::new(), |n_more| format!(", and {n_more} before it"));
+        return format!("refused: {code}{more}");
+    }
     let mut fields = Vec::new();
     differences(entry.before.as_ref(), entry.after.as_ref(), "", &mut fields);
     if entry.after.is_none() || fields.is_empty() {

@@ -102,6 +102,8 @@ pub struct UpArgs {
     /// Set only in gpool.toml.
     #[arg(skip)]
     provider: Option<ProviderConfig>,
+    #[arg(skip)]
+    audit_syslog: bool,
     /// Set only in gpool.toml.
     #[arg(skip)]
     journal_entries: Option<u64>,
@@ -130,6 +132,7 @@ impl UpArgs {
     fn or(mut self, config: Config) -> Result<Self> {
         self.notify = config.notify()?;
         self.provider = config.provider()?;
+        self.audit_syslog = config.audit_syslog;
         self.network = self.network.or(&config);
         self.has_name = self.name.is_some();
         self.name = self.name.or(config.name);
@@ -162,6 +165,7 @@ impl UpArgs {
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
+            changes: config.user_changes_per_hour.unwrap_or(usual.changes),
             jobs: config.user_jobs_max.unwrap_or(usual.jobs),
             stored: config.user_environment_max.unwrap_or(usual.stored),
             dependencies: config.user_dependencies_max.unwrap_or(usual.dependencies),
@@ -200,6 +204,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         web: args.web,
         network: args.network.config()?,
         provider: args.provider.clone(),
+        audit_syslog: args.audit_syslog,
         limits: args.limits,
         telemetry: args.telemetry.clone(),
         notify: args.notify.clone(),

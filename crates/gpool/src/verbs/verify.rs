@@ -1,5 +1,5 @@
-//! `gpool verify`: checks a store or a backup: every checksum, the chain of the journal, and the
-//! consistency of the records.
+//! `gpool verify`: checks a store or a backup: every checksum, the chains of the journal and the
+//! audit log, and the consistency of the records.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
 use gpool_server::inspect::contradictions;
+use gpool_server::{BrokenAudit, verify_audit};
 use gpool_store::{Reader, Report};
 use serde_json::json;
 
@@ -40,6 +41,16 @@ fn check(path: &Path) -> Result<(Report, Vec<String>)> {
         let reader = Reader::open(path).map_err(|error| fault(&error))?;
         findings.extend(contradictions(&reader));
     }
+    // A backup has the log in its folder, too.
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    let (_, broken) = verify_audit(folder).map_err(|error| {
+        Failure::new(errors::STORE_FAULT, format!("can't read the audit log: {error}"))
+    })?;
+    let shown = |it: &BrokenAudit| {
+        let BrokenAudit { file, line } = it;
+        format!("audit/{file}:{line}: this entry was changed, or one before it was removed")
+    };
+    findings.extend(broken.iter().map(shown));
     Ok((report, findings))
 }
 

@@ -1,12 +1,15 @@
 //! What another user of the machine tries against a server and its users.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Cluster, Running, is_root, skip};
-use crate::web::{ask_with, port};
+use rustix::process::Signal;
+
+use crate::harness::{Cluster, Running, is_root, skip, until_so};
+use crate::web::{Browser, ask_with, port};
 
 /// The user `nobody`.
 pub const OTHER: u32 = 65_534;
@@ -82,4 +85,82 @@ fn opening_the_dashboard_shows_nobody_the_code_and_only_its_user_can_use_it() {
     assert_eq!(again.0, 403, "it works once");
     // The next page replaces this one.
     assert_ne!(open().1, code);
+}
+
+#[test]
+fn two_host_names_are_refused() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let port = port(&cluster);
+    // A proxy and a server could each look at another one.
+    let more = format!("\r\nhost: evil.example:{port}\r\n\r\n");
+    assert_eq!(ask_with(port, "GET /wall", "127.0.0.1", "", &more).0, 421);
+    let mut socket = std::os::unix::net::UnixStream::connect(cluster.socket()).unwrap();
+    let request = "GET /api/v1/me HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n";
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("more than once"), "{answer}");
+}
+
+#[test]
+fn ending_sessions_ends_their_event_streams() {
+    let cluster = Cluster::new("sim:1xH100-80G");
+    let browser = Browser::new(&cluster);
+    let stream = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", browser.port)).unwrap();
+        let request = format!(
+            "GET /events HTTP/1.1\r\nhost: {}:{}\r\ncookie: {}\r\n\r\n",
+            browser.host, browser.port, browser.cookie
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(stream);
+        lines.read_line(&mut line).unwrap();
+        (line, lines)
+    };
+    let (line, mut lines) = stream();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n");
+    assert_eq!(cluster.gpool(["sessions", "end", "--all", "--json"]).json()["n_sessions"], 1);
+    // It ends without another change of the cluster.
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("0\r\n\r\n") || rest.contains("text/event-stream"), "{rest}");
+    assert_eq!(browser.get("/queue").0, 401);
+    assert!(stream().0.starts_with("HTTP/1.1 401"));
+}
+
+#[test]
+fn the_audit_log_is_followed_and_its_hashes_are_checked() {
+    let mut cluster = Cluster::new("sim:2xH100-80G");
+    let follow =
+        || Running::start(cluster.command().args(["audit", "--follow", "-o", "jsonl"]), None);
+    cluster.gpool(["drain", "lab1:0", "--reason", "before"]).ok();
+    let watcher = follow();
+    // It may still connect, so changes are made until it has one.
+    let mut n = 0;
+    until_so("it prints a change", || {
+        n += 1;
+        cluster.gpool(["policy", "set", &format!("escalate_after={n}h")]).ok();
+        watcher.has_said("PATCH /policies")
+    });
+    watcher.signal(Signal::INT);
+    let said = watcher.end().out;
+    assert!(!said.contains("before"), "{said}");
+    for line in said.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (entry["action"].as_str(), entry["chain"].as_str().map(str::len)),
+            (Some("PATCH /policies"), Some(64))
+        );
+    }
+    cluster.down(&[]);
+    let verified = |words: &str| {
+        let ran = cluster.gpool(["verify", cluster.state().to_str().unwrap()]);
+        assert!(ran.out.contains(words), "{ran:?}");
+    };
+    verified("is sound");
+    let path = cluster.state().join("audit/admin.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("before", "beside", 1)).unwrap();
+    verified("audit/admin.jsonl:1");
 }

@@ -103,6 +103,7 @@ fn is_of_nothing(route: &Route) -> bool {
             .iter()
             .any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
+        || (route.method == "DELETE" && route.path.contains("/network-users/"))
 }
 
 /// A job of the owner in a state that the route's action applies to.

@@ -176,8 +176,11 @@ fn a_browser_signs_in_on_loopback_with_the_rights_of_its_token_until_it_is_revok
     let (code, _, page) = browser.post("/submit", &headers, &form);
     assert!(code == 403 && page.contains("no system user belongs"), "{code} {page}");
     let audit = cluster.gpool(["audit", "--json"]).json();
-    assert_eq!(audit["items"][0]["action"], "sign in", "{audit}");
-    assert_eq!(audit["items"][0]["origin"], "127.0.0.1", "{audit}");
+    let entries = audit["items"].as_array().unwrap();
+    let refused = ["POST /jobs", "GP0533"].map(serde_json::Value::from);
+    assert_eq!([&entries[0]["action"], &entries[0]["refused"]], refused.each_ref(), "{audit}");
+    assert_eq!(entries[1]["action"], "sign in", "{audit}");
+    assert_eq!(entries[1]["origin"], "127.0.0.1", "{audit}");
 
     let tokens = cluster.gpool(["token", "list", "--json"]).json();
     let id = tokens["items"][0]["id"].as_str().unwrap();

@@ -31,6 +31,7 @@ fn the_documented_defaults_are_the_real_ones() {
     assert_eq!(config.user_connections_max.map(u32::from), Some(limits.connections));
     assert_eq!(config.user_requests_per_second.map(u32::from), Some(limits.requests));
     assert_eq!(config.user_jobs_max, Some(limits.jobs));
+    assert_eq!(config.user_changes_per_hour, Some(limits.changes));
     assert_eq!(config.user_dependencies_max, Some(limits.dependencies));
     assert_eq!(config.job_dependencies_max, Some(limits.job_dependencies));
     let agent = AgentConfig::new("/nowhere", NodeName::new("lab1"));

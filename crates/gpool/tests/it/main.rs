@@ -16,6 +16,7 @@ mod help;
 mod history_footer;
 mod history_states;
 mod keys;
+mod log;
 mod man;
 #[path = "../../../../xtask/src/markers.rs"]
 mod markers;
@@ -28,6 +29,7 @@ mod projects;
 mod queue_states;
 mod rendering;
 mod report_hints;
+mod security;
 mod signal;
 mod sim;
 mod systemd;

@@ -128,7 +128,14 @@ pub(crate) async fn serve_as(
     {
         let pages = pages(Arc::new(Web::new(at, shared.sessions.clone())), true);
         let (server, router) = (server.clone(), server.router.clone());
-        let network = Arc::new(Network { tls, entrance, router, pages, server });
+        let network = Arc::new(Network {
+            tls,
+            entrance,
+            router,
+            pages,
+            server,
+            arrivals: Network::arrivals(),
+        });
         connections.spawn(network.serve(listener, end.clone()));
     }
     tokio::pin!(shutdown);

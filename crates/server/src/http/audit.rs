@@ -4,10 +4,12 @@ mod objects;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -22,9 +24,10 @@ use utoipa::IntoParams;
 use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
 use super::Api;
 use super::asker::{Asker, Asks};
+use super::changes::{Changes, Denials, Stored};
 use super::extract::{ApiError, Params};
-use super::routes::{ROUTES, Role};
-use crate::audit::{Audit, Kind, Wanted};
+use super::routes::{self, ROUTES, Role, Route};
+use crate::audit::{Audit, Kind, Page, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
 
@@ -75,6 +78,8 @@ pub(crate) fn entered(answer: impl IntoResponse, is_dry_run: bool) -> Response {
 pub(crate) struct Scribe {
     pub audit: Arc<Audit>,
     pub api: Router,
+    pub changes: Changes,
+    pub denials: Denials,
 }
 
 /// Which entries to list.
@@ -93,11 +98,14 @@ pub(crate) struct AuditQuery {
     until: Option<Time>,
     /// Only entries with smaller numbers: the smallest of the page before.
     before: Option<u64>,
+    /// Only entries with larger numbers, the oldest first: the largest of the page before.
+    after: Option<u64>,
     /// Most entries: 100 without it, up to 1,000.
     limit: Option<usize>,
 }
 
-/// Lists changes, the newest first. Admins see those of all users, others their own.
+/// Lists changes and refused requests, the newest first. Admins see those of all users, others
+/// their own.
 #[utoipa::path(
     get, path = "/audit", operation_id = "audit_list", params(AuditQuery),
     responses((status = 200, description = "Entries", body = List<AuditEntry>))
@@ -107,15 +115,23 @@ pub(crate) async fn list(
     Asks(asker): Asks,
     Params(asked): Params<AuditQuery>,
 ) -> Result<Json<List<AuditEntry>>, ApiError> {
-    let AuditQuery { user, object, since, until, before, limit } = asked;
+    let AuditQuery { user, object, since, until, before, after, limit } = asked;
     object.as_deref().map_or(Ok(()), check_object)?;
     let own = asker.caller.owner.user.to_string();
     let user = if asker.caller.admin { user } else { Some(own) };
-    let wanted = Wanted { user, object, since, until, before };
-    let limit = limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
-    let audit = api.handle.shared.audit.clone();
-    let read = tokio::task::spawn_blocking(move || audit.read(&wanted, limit));
-    Ok(Json(List::new(read.await.map_err(internal)?.map_err(internal)?)))
+    let wanted = Wanted { user, object, since, until, before, after };
+    let mut page = Page::new(wanted, limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX));
+    let mut is_over = false;
+    // After each file it is another user's turn.
+    while !is_over {
+        let audit = api.handle.shared.audit.clone();
+        let read = move || {
+            let more = audit.read_file(&mut page).map_err(internal)?;
+            Ok((page, !more))
+        };
+        (page, is_over) = api.handle.beside(asker.caller.owner.uid, read).await?;
+    }
+    Ok(Json(List::new(page.entries())))
 }
 
 /// Checks the collection of an object: a wrong one would find nothing.
@@ -131,7 +147,8 @@ fn check_object(object: &str) -> Result<(), Refusal> {
     Err(Refusal::Invalid { field: "object".to_owned(), why })
 }
 
-/// Writes an entry for a request that has changed something. The answer follows the entry.
+/// Writes an entry for a request that has changed something, or that was refused for lack of
+/// rights. The answer follows the entry.
 pub(crate) async fn record(
     State(scribe): State<Scribe>,
     Asks(asker): Asks,
@@ -140,55 +157,71 @@ pub(crate) async fn record(
     request: Request,
     next: Next,
 ) -> Response {
-    let method = request.method().as_str();
-    let row = ROUTES.iter().find(|row| row.method == method && row.path == path.as_str());
-    let Some(row) = row.filter(|row| row.method != "GET") else {
+    let Some(row) = routes::find(request.method().as_str(), path.as_str()) else {
         return next.run(request).await;
-    };
-    let kind = match row.path.starts_with("/api/v1/jobs") {
-        true => Kind::Jobs,
-        false => Kind::Cluster,
     };
     let value = |name: &str| {
         let mut all = parameters.as_ref().ok()?.iter();
         all.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
     };
     let in_path = in_path(row.path, value);
+    if row.method == "GET" {
+        let response = next.run(request).await;
+        return scribe.denied(&asker, row, in_path, response).await;
+    }
     // Streams only use a job; of other verbs the answer has the state.
-    let is_looked_at = matches!(method, "PATCH" | "DELETE") && row.role != Role::Everybody;
+    let may_look = row.role != Role::Admin || asker.caller.admin;
+    let is_looked_at =
+        matches!(row.method, "PATCH" | "DELETE") && row.role != Role::Everybody && may_look;
     // The request has whole addresses, which may contain secrets; the stored ones are shown without
     // their paths.
     let is_secret = row.path.ends_with("/subscription");
     let target = (is_secret || is_looked_at).then(|| request.uri().path().to_owned());
     let before = scribe.look(&asker, target.as_deref()).await;
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let is_heard = kind == Kind::Cluster && !is_secret;
-    let request = if is_heard { listened(request, said.clone()) } else { request };
-    let response = next.run(request).await;
+    let said = Arc::new(Mutex::new(Said::default()));
+    let kind = kind(row, asker.caller.admin);
+    let is_of_jobs = matches!(kind, Kind::Jobs | Kind::AdminJobs);
+    let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
+    let response = next.run(listened(request, said.clone(), most)).await;
     let is_done = response.status().is_success() || response.status().as_u16() == 101;
     if !is_done || response.extensions().get::<NoEntry>().is_some() {
-        return response;
+        return scribe.denied(&asker, row, in_path, response).await;
     }
     let (response, answer) = heard(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
     let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
-    let asked: Option<Value> = serde_json::from_slice(&said).ok();
+    let asked: Option<Value> = serde_json::from_slice(&said.start).ok();
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => differences(&before, &after),
         (before, after) => (before, after.or_else(|| states(&answer))),
     };
-    let action = format!("{} {}", row.method, row.path.trim_start_matches(API_PREFIX));
-    let mut entry = entry(&asker, action);
     let change = Change {
         pattern: row.path,
         in_path: in_path.as_deref(),
         request: asked.as_ref(),
         answer: &answer,
     };
-    entry.objects = change.objects();
-    (entry.request, entry.before, entry.after) = (asked, before, after);
-    scribe.write(kind, entry).await;
+    let mut entry = AuditEntry { objects: change.objects(), ..entry(&asker, row) };
+    // What was changed says more than the request for it.
+    entry.request = asked.filter(|_| before.is_none() || after.is_none());
+    (entry.before, entry.after) = (before, after);
+    let entry = scribe.write(kind, entry).await;
+    let size = axum::body::HttpBody::size_hint(response.body()).exact();
+    let stored = Stored { request: said.n_bytes, answer: size.unwrap_or_default(), entry };
+    scribe.changes.charge(&asker, row, stored, &answer);
     response
+}
+
+/// The files for entries of a route.
+fn kind(row: &Route, is_admin: bool) -> Kind {
+    let is_of_jobs = row.path.starts_with("/api/v1/jobs");
+    match row.role {
+        _ if is_of_jobs && is_admin => Kind::AdminJobs,
+        _ if is_of_jobs => Kind::Jobs,
+        Role::Admin | Role::ProjectAdmin | Role::AdminOfProject => Kind::Admin,
+        Role::Everybody | Role::Owner if is_admin => Kind::Admin,
+        Role::Everybody | Role::Owner => Kind::Cluster,
+    }
 }
 
 impl Scribe {
@@ -206,29 +239,54 @@ impl Scribe {
         Some(object)
     }
 
-    async fn write(&self, kind: Kind, entry: AuditEntry) {
+    /// Writes an entry for an answer that refused a request for lack of rights. A user that sends
+    /// many of them has an entry now and then, with their number.
+    async fn denied(
+        &self,
+        asker: &Asker,
+        row: &Route,
+        in_path: Option<String>,
+        response: Response,
+    ) -> Response {
+        if response.status() != StatusCode::FORBIDDEN {
+            return response;
+        }
+        let Some(n_more) = self.denials.next(asker.source(), Instant::now()) else {
+            return response;
+        };
+        let (response, answer) = heard(response).await;
+        let refused = answer["code"].as_str().map(str::to_owned);
+        let n_more = Some(n_more).filter(|n_more| *n_more > 0);
+        let objects = in_path.into_iter().collect();
+        let entry = AuditEntry { objects, refused, n_more, ..entry(asker, row) };
+        self.write(Kind::Denials, entry).await;
+        response
+    }
+
+    /// Returns the length of the written entry.
+    async fn write(&self, kind: Kind, entry: AuditEntry) -> u64 {
         let audit = self.audit.clone();
         let written = tokio::task::spawn_blocking(move || audit.add(kind, entry)).await;
-        if let Ok(Err(error)) = written {
-            // The change is made and stored, so the caller gets the answer.
-            tracing::error!(%error, "can't write the audit log");
+        match written {
+            Ok(Ok(n_bytes)) => n_bytes,
+            Ok(Err(error)) => {
+                // The change is made and stored, so the caller gets the answer.
+                tracing::error!(%error, "can't write the audit log");
+                0
+            }
+            Err(_) => 0,
         }
     }
 }
 
-fn entry(asker: &Asker, action: String) -> AuditEntry {
+fn entry(asker: &Asker, row: &Route) -> AuditEntry {
+    let way = &asker.way;
+    let action = format!("{} {}", row.method, row.path.trim_start_matches(API_PREFIX));
+    let user = asker.caller.owner.user.to_string();
     AuditEntry {
-        id: 0,
-        at: Time(now()),
-        user: asker.caller.owner.user.to_string(),
-        network_user: asker.way.network_user.as_ref().map(ToString::to_string),
-        origin: asker.way.origin.to_string(),
-        token: asker.way.token.as_ref().map(ToString::to_string),
-        action,
-        objects: Vec::new(),
-        request: None,
-        before: None,
-        after: None,
+        network_user: way.network_user.as_ref().map(ToString::to_string),
+        token: way.token.as_ref().map(ToString::to_string),
+        ..AuditEntry::new(Time(now()), user, way.origin.to_string(), action)
     }
 }
 
@@ -244,8 +302,12 @@ fn states(answer: &Value) -> Option<Value> {
     is_of_jobs.then(|| Map::from_iter([("state".to_owned(), states.into())]).into())
 }
 
-/// Keeps the fields that differ, also within objects.
+/// Keeps the fields that differ, also within objects; of long texts, the parts that differ.
 fn differences(before: &Value, after: &Value) -> (Option<Value>, Option<Value>) {
+    if let (Value::String(before), Value::String(after)) = (before, after) {
+        let (before, after) = texts_that_differ(before, after);
+        return (Some(before.into()), Some(after.into()));
+    }
     let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else {
         return (Some(before.clone()), Some(after.clone()));
     };
@@ -262,14 +324,46 @@ fn differences(before: &Value, after: &Value) -> (Option<Value>, Option<Value>) 
     (Some(gone.into()), Some(come.into()))
 }
 
-/// Takes a copy of the first bytes of a request while its handler reads it.
-fn listened(request: Request, said: Arc<Mutex<Vec<u8>>>) -> Request {
+/// The part of two long texts in which they differ, with a little of what is around it.
+fn texts_that_differ(before: &str, after: &str) -> (String, String) {
+    const LONG: usize = 200;
+    const AROUND: usize = 20;
+    if before.len() <= LONG && after.len() <= LONG {
+        return (before.to_owned(), after.to_owned());
+    }
+    let (old, new): (Vec<char>, Vec<char>) = (before.chars().collect(), after.chars().collect());
+    let n_same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let ends = old.iter().rev().zip(new.iter().rev());
+    let n_left = old.len().min(new.len()) - n_same;
+    let n_same_end = ends.take(n_left).take_while(|(old, new)| old == new).count();
+    let part = |text: &[char]| {
+        let from = n_same.saturating_sub(AROUND);
+        let to = (text.len() - n_same_end + AROUND).min(text.len());
+        let middle: String = text[from..to].iter().collect();
+        let [start, end] = [from > 0, to < text.len()].map(|is_cut| if is_cut { "…" } else { "" });
+        format!("{start}{middle}{end}")
+    };
+    (part(&old), part(&new))
+}
+
+/// What came with a request.
+#[derive(Debug, Default)]
+struct Said {
+    /// The first bytes of its body.
+    start: Vec<u8>,
+    /// The length of its body.
+    n_bytes: u64,
+}
+
+/// Takes a copy of at most so many first bytes of a request while its handler reads it.
+fn listened(request: Request, said: Arc<Mutex<Said>>, most: usize) -> Request {
     request.map(|body| {
         Body::new(body.map_frame(move |frame| {
             if let Some(data) = frame.data_ref() {
                 let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                let left = REQUEST_MAX.saturating_sub(said.len());
-                said.extend_from_slice(&data[..data.len().min(left)]);
+                said.n_bytes += data.len() as u64;
+                let left = most.saturating_sub(said.start.len());
+                said.start.extend_from_slice(&data[..data.len().min(left)]);
             }
             frame
         }))

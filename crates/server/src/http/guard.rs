@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH,
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, HeaderValue, IF_MATCH,
     TRANSFER_ENCODING,
 };
 use axum::http::{HeaderMap, Method, Uri};
@@ -22,7 +22,7 @@ use super::Api;
 use super::asker::Asks;
 use super::contract;
 use super::extract::{ApiError, no_such_route, pairs};
-use super::routes::{ROUTES, Role, Route};
+use super::routes::{self, ROUTES, Role, Route};
 
 /// Bytes of a request's target and headers together.
 const HEADERS_MAX: usize = 16 * 1024;
@@ -30,7 +30,8 @@ const HEADERS_MAX: usize = 16 * 1024;
 const COUNTED: usize = 1024;
 
 /// Headers that may occur once only; with two, the meaning would depend on which one is read.
-const SINGLE: [HeaderName; 5] = [
+const SINGLE: [HeaderName; 6] = [
+    HOST,
     CONTENT_TYPE,
     CONTENT_ENCODING,
     IF_MATCH,
@@ -60,6 +61,21 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     /// One request in each of these times; the requests of `burst` may come at once.
     pub fn every(every: Duration, burst: Duration) -> Self {
         Self { every, burst, until: Arc::default() }
+    }
+
+    /// Whether one more request may come.
+    pub fn may_take(&self, by: K, now: Instant) -> bool {
+        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.get(&by).is_none_or(|until| until.saturating_duration_since(now) < self.burst)
+    }
+
+    /// Counts as many as this, but keeps nobody waiting for longer than `most`.
+    pub fn charge(&self, by: K, number: u64, most: Duration, now: Instant) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
+        let more = Duration::from_nanos(each.saturating_mul(number));
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        until.insert(by, (before + more).min(now + self.burst + most));
     }
 
     /// Counts a request; false if it is one too many.
@@ -142,8 +158,10 @@ fn check_query(row: &Route, uri: &Uri) -> Result<(), Problem> {
     Err(json::unknown("field", name, &known, ("", " in the query of this route")))
 }
 
-/// Lets a request through to its route if the table says so. A route without a row is none.
+/// Lets a request through to its route if the table says so, when it has a place among those of its
+/// class. A route without a row is none.
 pub(crate) async fn permit(
+    State(api): State<Api>,
     Asks(asker): Asks,
     path: MatchedPath,
     request: Request,
@@ -153,10 +171,10 @@ pub(crate) async fn permit(
         Method::HEAD => "GET",
         ref method => method.as_str(),
     };
-    if !ROUTES.iter().any(|row| row.path == path.as_str()) {
+    let row = routes::find(method, path.as_str());
+    if row.is_none() && !ROUTES.iter().any(|row| row.path == path.as_str()) {
         return no_such_route(request.uri().clone()).await.into_response();
     }
-    let row = ROUTES.iter().find(|row| row.path == path.as_str() && row.method == method);
     if let Some(row) = row
         && let Err(refused) = asker.way.check(row)
     {
@@ -170,12 +188,18 @@ pub(crate) async fn permit(
         return ApiError::from(Refusal::NotPermitted { what, by }).into_response();
     }
     if let Some(row) = row
-        && let Err(refused) = check_query(row, request.uri())
+        && let Err(refused) =
+            check_query(row, request.uri()).and_then(|()| api.changes.check(&asker, row))
     {
         return ApiError::from(refused).into_response();
     }
+    let place = match row {
+        Some(row) => Some(api.classes.enter(row, asker.source()).await),
+        None => None,
+    };
     // Handlers check the owners of things, the router checks methods.
     let response = next.run(request).await;
+    drop(place);
     let status = response.status();
     debug_assert!(
         row.is_none_or(|row| contract::documents(row, status)),

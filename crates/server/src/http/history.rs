@@ -126,7 +126,7 @@ pub(crate) async fn report(
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let metrics = super::job_metrics::last(&api, &asker, &found).await?;
-    let tenure = super::tenure::of(&api, &found, now).await?;
+    let tenure = super::tenure::of(&api, asker.caller.owner.uid, &found, now).await?;
     let job = Job { cost, live, metrics, ..found.shown(&asker, now) };
     let handle = api.handle.clone();
     let read = move || {

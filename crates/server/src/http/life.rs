@@ -59,12 +59,18 @@ pub(crate) async fn get(
 ) -> Result<Json<List<JobEvent>>, ApiError> {
     let found = jobs::find(&api, job_id(&id)?).await?;
     let is_seen = asker.may_see(found.spec.owner.uid);
-    Ok(Json(List::new(of(&api, &found, is_seen).await?)))
+    let uid = asker.caller.owner.uid;
+    Ok(Json(List::new(of(&api, uid, &found, is_seen).await?)))
 }
 
 /// Returns the events of a job. Other users see type and time, without text from the owner.
-pub(crate) async fn of(api: &Api, found: &Found, is_seen: bool) -> Result<Vec<JobEvent>, Refusal> {
-    let told = all_of(api, found).await?;
+pub(crate) async fn of(
+    api: &Api,
+    uid: u32,
+    found: &Found,
+    is_seen: bool,
+) -> Result<Vec<JobEvent>, Refusal> {
+    let told = all_of(api, uid, found).await?;
     Ok(if is_seen { told } else { told.into_iter().map(for_stranger).collect() })
 }
 
@@ -90,7 +96,7 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     told
 }
 
-async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
+async fn all_of(api: &Api, uid: u32, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
     let id = found.job.id;
     let since = found.spec.submitted_at;
     let until = match &found.job.phase {
@@ -98,27 +104,29 @@ async fn all_of(api: &Api, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
         Phase::Ended(end) => end.ended_at.after(Millis::from_hours(1)),
         _ => crate::clock::now(),
     };
-    let entries = api.handle.read(move |reader| {
+    let events = api.handle.search(uid, move |reader| {
         let (alone, run) = (format!("\"{id}\""), format!("\"{id}#"));
         let words = [alone.as_bytes(), run.as_bytes()];
         let search =
             JournalSearch { since, until, words, limit: ENTRIES_MAX, bytes_max: ENTRIES_BYTES };
-        reader.journal_about(&search).map_err(internal)
+        // An entry can be many times larger than what it says of the job.
+        let of_row = |row: gpool_store::JournalEntry| {
+            let entry = codec::journaled(&row.body).ok()?;
+            Some(of_entry(id, &JournalEntry { seq: row.seq, time: row.time, entry }))
+        };
+        let entries = reader.journal_about(&search).map_err(internal)?;
+        Ok(entries.into_iter().filter_map(of_row).flatten().collect::<Vec<_>>())
     });
     let mut told = vec![submitted(&found.spec)];
     let mut last = String::new();
-    for entry in entries.await? {
-        let Ok(body) = codec::journaled(&entry.body) else { continue };
-        let entry = JournalEntry { seq: entry.seq, time: entry.time, entry: body };
-        for event in of_entry(id, &entry) {
-            // Agents can send a report again.
-            let words = format!("{} {}", event.kind, event.text);
-            if std::mem::replace(&mut last, words.clone()) != words {
-                told.push(event);
-            }
+    for event in events.await? {
+        // Agents can send a report again.
+        let words = format!("{} {}", event.kind, event.text);
+        if std::mem::replace(&mut last, words.clone()) != words {
+            told.push(event);
         }
     }
-    if let Some(waited) = waited(api, found).await? {
+    if let Some(waited) = waited(api, uid, found).await? {
         told.push(waited);
     }
     told.extend(ended(found));
@@ -384,7 +392,7 @@ fn places(placements: &[Placement]) -> String {
 }
 
 /// Returns which jobs used the job's devices before it, and which jobs started while it waited.
-async fn waited(api: &Api, found: &Found) -> Result<Option<JobEvent>, Refusal> {
+async fn waited(api: &Api, uid: u32, found: &Found) -> Result<Option<JobEvent>, Refusal> {
     let (from, Some((to, held))) = (found.spec.submitted_at, first_start(found)) else {
         return Ok(None);
     };
@@ -402,7 +410,7 @@ async fn waited(api: &Api, found: &Found) -> Result<Option<JobEvent>, Refusal> {
         let rows = reader.archive(&filter).map_err(internal)?;
         rows.iter().map(|row| codec::decode_ended(row).map_err(internal)).collect()
     };
-    let others = api.handle.read(read).await?;
+    let others = api.handle.search(uid, read).await?;
     let others: Vec<&EndedJob> = others.iter().filter(|other| other.id() != id).collect();
     let devices: Vec<&DeviceUuid> =
         held.iter().flat_map(|held| &held.slots).map(|slot| &slot.device).collect();

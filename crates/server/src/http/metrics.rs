@@ -7,9 +7,11 @@ mod forecast;
 mod running;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
@@ -26,9 +28,9 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use super::Api;
-use super::asker::Asks;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::{ApiError, Params};
+use super::pages::NOBODY;
 use super::process::Process;
 use super::projects::overview;
 use crate::fault::internal;
@@ -41,6 +43,9 @@ use crate::view::View;
 /// Shapes of waiting jobs that are looked at for their reason.
 const SHAPES_MAX: usize = 1000;
 
+/// How long a text is answered again.
+const FRESH: Duration = Duration::from_secs(1);
+
 type Float = Gauge<f64, AtomicU64>;
 
 /// The counters of requests.
@@ -48,13 +53,19 @@ type Float = Gauge<f64, AtomicU64>;
 pub(crate) struct Meters {
     requests: Family<Labels, Counter>,
     durations: Family<Labels, Histogram>,
+    /// The last text for each kind of names, and when it was made.
+    texts: Arc<tokio::sync::Mutex<BTreeMap<MetricNames, (Instant, Bytes)>>>,
 }
 
 impl Default for Meters {
     fn default() -> Self {
         // From 0.1 ms to 13 s.
         let histogram = || Histogram::new(exponential_buckets(0.000_1, 3.25, 11));
-        Self { requests: Family::default(), durations: Family::new_with_constructor(histogram) }
+        Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            texts: Arc::default(),
+        }
     }
 }
 
@@ -89,16 +100,35 @@ pub(crate) async fn measure(
 )]
 pub(crate) async fn get(
     State(api): State<Api>,
-    Asks(asker): Asks,
     Params(params): Params<MetricsParams>,
 ) -> Result<Response, ApiError> {
+    let usual =
+        if api.handle.shared.telemetry.dcgm { MetricNames::Dcgm } else { MetricNames::Gpool };
+    let names = params.names.unwrap_or(usual);
+    // Anybody may ask, so the text is made for one at a time, and serves all for a moment.
+    let mut texts = api.meters.texts.lock().await;
+    let text = match texts.get(&names) {
+        Some((made_at, text)) if made_at.elapsed() < FRESH => text.clone(),
+        _ => {
+            let text = Bytes::from(text(&api, names).await?);
+            texts.insert(names, (Instant::now(), text.clone()));
+            text
+        }
+    };
+    drop(texts);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Makes the text, in the queue of reads that belongs to nobody.
+async fn text(api: &Api, names: MetricNames) -> Result<String, ApiError> {
     let mut page = Page { registry: Registry::default() };
-    page.server(&api);
-    let uid = asker.caller.owner.uid;
-    page.jobs(&api, uid).await?;
-    page.forecasts(&api);
+    page.server(api);
+    let uid = NOBODY;
+    page.jobs(api, uid).await?;
+    page.forecasts(api);
     let telemetry = &api.handle.shared.telemetry;
-    let (nodes, gpus) = (all_nodes(&api, uid).await?, all_gpus(&api, uid).await?);
+    let (nodes, gpus) = (all_nodes(api, uid).await?, all_gpus(api, uid).await?);
     let detail = telemetry.detail.unwrap_or_else(|| Detail::usual(gpus.len()));
     if detail >= Detail::Normal {
         page.projects(&api.handle.look(uid, Age::Last, overview).await?);
@@ -108,14 +138,12 @@ pub(crate) async fn get(
     }
     page.nodes(&nodes);
     page.gpus(&gpus);
-    let usual = if telemetry.dcgm { MetricNames::Dcgm } else { MetricNames::Gpool };
-    if params.names.unwrap_or(usual) == MetricNames::Dcgm {
+    if names == MetricNames::Dcgm {
         page.dcgm(&gpus, &nodes);
     }
     let mut text = String::new();
     encode(&mut text, &page.registry).map_err(internal)?;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+    Ok(text)
 }
 
 struct Page {

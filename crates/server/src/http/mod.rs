@@ -9,6 +9,8 @@ mod audit;
 mod authority;
 mod budgets;
 mod bulk;
+mod changes;
+mod classes;
 mod cluster;
 mod connection;
 mod context;
@@ -69,7 +71,7 @@ mod why_nodes;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -84,6 +86,8 @@ pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
 use audit::Scribe;
+use changes::{Changes, Denials};
+use classes::Classes;
 pub(crate) use guard::Rates;
 use metrics::Meters;
 
@@ -97,6 +101,8 @@ pub(crate) struct Api {
     user: Arc<str>,
     patience: Patience,
     rates: Rates,
+    changes: Changes,
+    classes: Classes,
     /// Becomes true when streams must end, because the server stops.
     end: watch::Receiver<bool>,
 }
@@ -110,7 +116,18 @@ impl Api {
     ) -> Self {
         let feed = Arc::clone(&handle.shared.feed);
         let rates = Rates::new(handle.limits().requests);
-        Self { handle, feed, meters: Meters::default(), user, patience, rates, end }
+        let (changes, classes) = (Changes::new(handle.limits().changes), Classes::default());
+        Self {
+            handle,
+            feed,
+            meters: Meters::default(),
+            user,
+            patience,
+            rates,
+            changes,
+            classes,
+            end,
+        }
     }
 }
 
@@ -222,10 +239,11 @@ pub fn openapi_json() -> String {
 fn router(api: Api) -> Router {
     let (router, _) = documented().split_for_parts();
     let audit = api.handle.shared.audit.clone();
-    let scribe = Scribe { audit, api: router.clone().with_state(api.clone()) };
+    let (changes, denials) = (api.changes.clone(), Denials::default());
+    let scribe = Scribe { audit, api: router.clone().with_state(api.clone()), changes, denials };
     router
+        .route_layer(from_fn_with_state(api.clone(), guard::permit))
         .route_layer(from_fn_with_state(scribe, audit::record))
-        .route_layer(from_fn(guard::permit))
         .route_layer(from_fn_with_state(api.clone(), metrics::measure))
         .fallback(extract::no_such_route)
         .method_not_allowed_fallback(extract::no_such_method)

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -27,10 +27,13 @@ use super::accept::{ACCEPT_PAUSE, Seat, Seated, Server};
 use super::connection::Connection;
 use super::entrance::Entrance;
 use super::extract::ApiError;
+use super::guard::Rates;
 use super::pages::Pages;
 use crate::pool::Source;
 use crate::tls::{Served, Tls};
 
+/// From one source, 500 new connections may come at once, then one in this time.
+const ARRIVAL: Duration = Duration::from_millis(10);
 /// The most connections of all addresses together.
 const CONNECTIONS_MAX: usize = 2048;
 /// How long a client may take for the TLS handshake.
@@ -51,6 +54,8 @@ pub(crate) struct Network {
     pub router: Router,
     pub pages: Arc<Pages>,
     pub server: Arc<Server>,
+    /// New connections by source: each costs a handshake.
+    pub arrivals: Rates<Source>,
 }
 
 /// One connection.
@@ -64,6 +69,11 @@ struct Caller {
 }
 
 impl Network {
+    /// The limit on new connections.
+    pub fn arrivals() -> Rates<Source> {
+        Rates::every(ARRIVAL, ARRIVAL * 500)
+    }
+
     /// Serves the listener until the server ends.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, mut end: watch::Receiver<bool>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -99,7 +109,11 @@ impl Network {
         end: watch::Receiver<bool>,
     ) {
         let from = from.to_canonical();
-        let Some(seat) = Seat::take(&self.server, Source::of(from)) else { return };
+        let source = Source::of(from);
+        if !self.arrivals.take(source, Instant::now()) {
+            return;
+        }
+        let Some(seat) = Seat::take(&self.server, source) else { return };
         let Ok(at) = stream.local_addr() else { return };
         let served = match self.tls.served(at.ip()) {
             Ok(served) => served,
@@ -189,7 +203,10 @@ impl Caller {
     }
 
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let host = hosts.next().and_then(|host| host.to_str().ok());
+        // With two, a proxy before this server could have looked at the other one.
+        let host = host.filter(|_| hosts.next().is_none());
         if !host.is_some_and(|host| self.served.is_for(host)) {
             return (StatusCode::MISDIRECTED_REQUEST, "This server has another name.\n")
                 .into_response();

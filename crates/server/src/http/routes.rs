@@ -1,6 +1,7 @@
 //! The permissions for each route: the users, and what a token needs over the network. A test
 //! compares the table with the router, so every new route needs a row.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
@@ -75,6 +76,17 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let of_verbs = VERBS.iter().flat_map(|verb| [of_verb("", verb), of_verb("{id}/", verb)]);
     FIXED.iter().copied().chain(of_verbs).collect()
 });
+
+/// The row of a method and a path in the form of the router.
+#[must_use]
+pub fn find(method: &str, path: &str) -> Option<&'static Route> {
+    static ROWS: LazyLock<HashMap<&str, Vec<&'static Route>>> = LazyLock::new(|| {
+        let mut rows: HashMap<&str, Vec<&Route>> = HashMap::new();
+        ROUTES.iter().for_each(|row| rows.entry(row.path).or_default().push(row));
+        rows
+    });
+    ROWS.get(path)?.iter().find(|row| row.method == method).copied()
+}
 
 const FIXED: &[Route] = &[
     route("GET", "/api/v1/jobs", Role::Everybody),

@@ -13,14 +13,19 @@ use crate::usage::tenure::Tenure;
 /// The devices that a job has or had alone, with the time. A part of a device is not among them:
 /// its records are those of all its jobs. After a pause, the time begins when the job continued: it
 /// may have had other devices before.
-pub(super) async fn of(api: &Api, found: &Found, now: Timestamp) -> Result<Tenure, Refusal> {
+pub(super) async fn of(
+    api: &Api,
+    uid: u32,
+    found: &Found,
+    now: Timestamp,
+) -> Result<Tenure, Refusal> {
     let Some((started_at, ended_at, allocations)) = span(found, now) else {
         return Ok(Tenure::default());
     };
     let (mut from, mut to) = (started_at, ended_at);
     let is_paused = matches!(found.job.phase, Phase::Paused { .. });
     if is_paused || found.job.course.paused > Millis::ZERO {
-        for event in life::of(api, found, true).await? {
+        for event in life::of(api, uid, found, true).await? {
             match event.kind.as_str() {
                 "paused" if event.time.0 >= from => to = event.time.0.min(ended_at),
                 "resumed" if event.time.0 >= from => (from, to) = (event.time.0, ended_at),

@@ -41,7 +41,9 @@ pub use super::reservations::{target_word, targets_of};
 pub use super::usage_history::without_gaps;
 pub use crate::access::{Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
-pub use crate::audit::{Audit, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted};
+pub use crate::audit::{
+    Audit, Broken, ENTRY_MAX, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted, verify,
+};
 pub use crate::clock::now;
 pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
@@ -126,7 +128,7 @@ impl Server {
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
             sign_ins: None,
-            audit: Arc::new(Audit::open(folder)?),
+            audit: Arc::new(Audit::open(folder, false)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             notify_allow: Vec::new(),

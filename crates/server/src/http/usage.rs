@@ -132,7 +132,7 @@ pub(crate) async fn gpu_history(
     let tenure = match &params.job {
         Some(job) => {
             let found = jobs::find(&api, job_id(job)?).await?;
-            Some(tenure::of(&api, &found, now()).await?)
+            Some(tenure::of(&api, asker.caller.owner.uid, &found, now()).await?)
         }
         None => None,
     };

@@ -81,7 +81,7 @@ pub(crate) async fn get(
     let Some((explained, tried)) = api.handle.look(uid, Age::New, look).await? else {
         let found = jobs::find(&api, id).await?;
         let is_seen = asker.may_see(found.spec.owner.uid);
-        let life = life::of(&api, &found, is_seen).await?;
+        let life = life::of(&api, uid, &found, is_seen).await?;
         let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
         return Ok(Json(Document::new(why)));
     };
@@ -96,7 +96,7 @@ pub(crate) async fn get(
     let why = Why::of(empty_of(&found, &asker, now), Time(now));
     let mut why = Why { reasons, n_more_reasons, lost, nodes, place, ..why };
     if !waits {
-        why.life = life::of(&api, &found, is_seen).await?;
+        why.life = life::of(&api, uid, &found, is_seen).await?;
     }
     if let Some(tried) = tried {
         fill(&mut why, &found, id, tried);

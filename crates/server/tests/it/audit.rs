@@ -2,7 +2,10 @@
 
 use gpool_client::{AuditQuery, Client};
 use gpool_model::Timestamp;
-use gpool_server::http::testing::{AUDIT_FOLDER, Audit, FILE_MAX, FILES_MAX, Kind, Wanted};
+use gpool_server::Limits;
+use gpool_server::http::testing::{
+    AUDIT_FOLDER, Audit, ENTRY_MAX, FILE_MAX, FILES_MAX, Kind, Wanted, verify,
+};
 use gpool_wire::{AuditEntry, JobCreate, JobPatch, PolicyPatch, Scope, Time};
 use serde_json::json;
 
@@ -57,11 +60,10 @@ fn each_change_has_user_origin_before_and_after() {
 }
 
 #[test]
-fn refused_and_simulated_changes_are_not_in_it_and_users_see_their_own() {
+fn simulated_changes_are_not_in_it_and_users_see_their_own() {
     let mut rig = Rig::new();
     let (ana, bo, olga) = (rig.client(ANA), rig.client(BO), rig.client(OWNER));
-    let made = ana.submit(&job("x"), None).unwrap();
-    bo.cancel(std::slice::from_ref(&made.id)).unwrap_err();
+    ana.submit(&job("x"), None).unwrap();
     ana.forecast(&job("x")).unwrap();
     let patch = PolicyPatch {
         set: [("escalate_after".to_owned(), "2h".to_owned())].into(),
@@ -90,7 +92,7 @@ fn refused_and_simulated_changes_are_not_in_it_and_users_see_their_own() {
 fn entry(object: &str) -> AuditEntry {
     serde_json::from_value(json!({
         "id": 0, "at": "2026-11-20T15:30:00.000Z", "user": "ana", "origin": "socket",
-        "action": "POST /jobs", "objects": [object], "after": {"text": "x".repeat(60_000)},
+        "action": "POST /jobs", "objects": [object], "after": {"text": "x".repeat(7_000)},
     }))
     .unwrap()
 }
@@ -98,32 +100,135 @@ fn entry(object: &str) -> AuditEntry {
 #[test]
 fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(folder.path()).unwrap();
-    audit.add(Kind::Cluster, entry("policies")).unwrap();
-    let n_jobs = FILE_MAX / 60_000 * (FILES_MAX as u64 + 2);
+    let audit = Audit::open(folder.path(), false).unwrap();
+    audit.add(Kind::Admin, entry("policies")).unwrap();
+    let n_jobs = FILE_MAX / 7_000 * (FILES_MAX as u64 + 2);
     for n in 0..n_jobs {
         audit.add(Kind::Jobs, entry(&format!("jobs/{n}"))).unwrap();
     }
     let files = std::fs::read_dir(folder.path().join(AUDIT_FOLDER)).unwrap();
     let sizes: Vec<u64> = files.map(|file| file.unwrap().metadata().unwrap().len()).collect();
     assert_eq!(sizes.len(), FILES_MAX + 1);
+    assert_eq!(verify(folder.path()).unwrap().1, [], "the oldest files are gone");
     assert!(sizes.iter().all(|size| *size <= FILE_MAX), "{sizes:?}");
     let of = |object: &str| {
         let wanted = Wanted { object: Some(object.to_owned()), ..Wanted::default() };
         audit.read(&wanted, 10).unwrap().len()
     };
     assert_eq!((of("policies"), of("jobs/0"), of(&format!("jobs/{}", n_jobs - 1))), (1, 0, 1));
+    // From a number on, the oldest first, also across files.
+    let after = |after: u64| {
+        let wanted = Wanted { after: Some(after), ..Wanted::default() };
+        audit.read(&wanted, 3).unwrap().iter().map(|it| it.id).collect::<Vec<_>>()
+    };
+    assert_eq!(after(n_jobs - 2), [n_jobs - 1, n_jobs, n_jobs + 1]);
+    let oldest = after(0);
+    assert_eq!((oldest[0], oldest[2] - oldest[1]), (1, 1), "{oldest:?}");
+    let before = Wanted { before: Some(n_jobs - 3000), ..Wanted::default() };
+    let ids: Vec<u64> = audit.read(&before, 2).unwrap().iter().map(|it| it.id).collect();
+    assert_eq!(ids, [n_jobs - 3001, n_jobs - 3002]);
+}
+
+#[test]
+fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path(), false).unwrap();
+    let mut large = entry("users/ana");
+    large.request = Some(json!({"notify": "y".repeat(1 << 20)}));
+    assert!(audit.add(Kind::Admin, large).unwrap() <= ENTRY_MAX as u64 + 100);
+    let kept = &audit.read(&Wanted::default(), 1).unwrap()[0];
+    assert_eq!(kept.request, Some(json!({"left_out_bytes": (1 << 20) + 13})));
+    drop(audit);
+    // The hashes go on after a restart.
+    let audit = Audit::open(folder.path(), false).unwrap();
+    for n in 0..4 {
+        audit.add(Kind::Admin, entry(&format!("nodes/{n}"))).unwrap();
+    }
+    assert_eq!(verify(folder.path()).unwrap(), (5, vec![]));
+    let path = folder.path().join(AUDIT_FOLDER).join("admin.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let broken_by = |change: &dyn Fn(&mut Vec<String>)| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        change(&mut lines);
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        verify(folder.path()).unwrap().1.iter().map(|it| it.line).collect::<Vec<_>>()
+    };
+    assert_eq!(broken_by(&|lines| lines[2] = lines[2].replace("nodes/1", "nodes/9")), [3]);
+    assert_eq!(broken_by(&|lines| drop(lines.remove(2))), [3]);
+    assert_eq!(broken_by(&|lines| lines.swap(1, 2)), [2, 3, 4]);
+    assert_eq!(broken_by(&|_| {}), [0; 0]);
+}
+
+#[test]
+fn refusals_are_in_it_and_one_user_can_not_fill_it_with_them() {
+    let mut rig = Rig::new();
+    let (ana, bo, olga) = (rig.client(ANA), rig.client(BO), rig.client(OWNER));
+    let made = ana.submit(&job("x"), None).unwrap();
+    let drain = json!({"targets": ["lab1:1"], "reason": "a fan"});
+    let drain = serde_json::from_value(drain).unwrap();
+    for _ in 0..100 {
+        bo.cancel(std::slice::from_ref(&made.id)).unwrap_err();
+    }
+    ana.drain(&drain).unwrap_err();
+    bo.script(&made.id).unwrap_err();
+    let by = |user: &str| {
+        let query = AuditQuery { user: Some(user.to_owned()), ..AuditQuery::default() };
+        let entries = olga.audit(&query).unwrap().items;
+        entries.into_iter().filter(|it| it.refused.is_some()).collect::<Vec<_>>()
+    };
+    let n_of_bo = by("bo").len();
+    assert!((20..=22).contains(&n_of_bo), "{n_of_bo}");
+    let of_ana = &by("ana")[0];
+    assert_eq!(
+        (of_ana.action.as_str(), of_ana.refused.as_deref()),
+        ("POST /nodes/drain", Some("GP0501"))
+    );
+    assert_eq!(entries(&bo, None).len(), n_of_bo, "users see their own");
+}
+
+/// Edits of a long command are small entries, and a loop of changes ends.
+#[test]
+fn changes_are_stored_as_differences_and_within_a_limit_for_each_user() {
+    let limits = Limits { changes: gpool_model::Bytes::from_mib(1), ..Limits::default() };
+    let mut rig = Rig::with(limits);
+    let (ana, bo, olga) = (rig.client(ANA), rig.client(BO), rig.client(OWNER));
+    let held = JobCreate { hold: true, note: Some("n".repeat(900)), ..job("x") };
+    let made = ana.submit(&held, None).unwrap();
+    let patch = |text: &str| -> JobPatch { serde_json::from_value(json!({"note": text})).unwrap() };
+    let note = format!("{}m{}", "n".repeat(500), "n".repeat(400));
+    ana.edit(&made.id, &patch(&note), None).unwrap();
+    let edit = &entries(&ana, Some(&format!("jobs/{}", made.id)))[0];
+    let around = "n".repeat(20);
+    let before = format!("…{around}{around}…");
+    assert_eq!(edit.before.as_ref().unwrap()["note"], json!(before));
+    assert_eq!(edit.after.as_ref().unwrap()["note"], json!(format!("…{around}m{around}…")));
+
+    let command = |n: u64| -> JobPatch {
+        serde_json::from_value(
+            json!({"command": ["sh", "-c", format!("# {n} {}", "z".repeat(120 << 10))]}),
+        )
+        .unwrap()
+    };
+    let refused = (0..400).find_map(|n| ana.edit(&made.id, &command(n), None).err());
+    let refused = refused.expect("a limit").to_string();
+    assert!(refused.contains("more than 1 MiB in an hour"), "{refused}");
+    // Others may change, and what ends something is never refused.
+    bo.submit(&job("y"), None).unwrap();
+    ana.submit(&job("z"), None).unwrap();
+    let olgas = olga.submit(&held, None).unwrap();
+    olga.edit(&olgas.id, &command(0), None).unwrap();
+    ana.cancel(&[made.id]).unwrap();
 }
 
 #[test]
 fn a_line_that_a_crash_cut_short_is_skipped_and_numbers_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    Audit::open(folder.path()).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
+    Audit::open(folder.path(), false).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
     let path = folder.path().join(AUDIT_FOLDER).join("cluster.jsonl");
     let mut text = std::fs::read_to_string(&path).unwrap();
     text.push_str("{\"id\": 2, \"at\"");
     std::fs::write(&path, text).unwrap();
-    let audit = Audit::open(folder.path()).unwrap();
+    let audit = Audit::open(folder.path(), false).unwrap();
     audit.add(Kind::Cluster, entry("nodes")).unwrap();
     let ids: Vec<u64> =
         audit.read(&Wanted::default(), 10).unwrap().iter().map(|it| it.id).collect();

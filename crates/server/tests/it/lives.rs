@@ -66,10 +66,13 @@ fn lives_of_jobs_are_counted() {
 
     client.cancel(std::slice::from_ref(&runs)).unwrap();
     until_is(&rig, &client, &runs, "cancelled");
-    let text = client.metrics().unwrap();
+    // A text is answered for a second.
     let ended = ["result=\"cancelled\"", "cause=\"cancelled\""];
-    assert_eq!(sample(&text, "gpool_jobs_finished_total", &ended), Some(1.0), "{text}");
-    assert_eq!(sample(&text, "gpool_job_info", &["job_id=\"2\""]), None, "{text}");
+    rig.until("the metrics have its end", || {
+        let text = client.metrics().unwrap();
+        sample(&text, "gpool_jobs_finished_total", &ended) == Some(1.0)
+            && sample(&text, "gpool_job_info", &["job_id=\"2\""]).is_none()
+    });
 }
 
 #[test]

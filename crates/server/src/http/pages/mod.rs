@@ -40,7 +40,11 @@ use super::asker::{Asker, Asks, Identify};
 use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
+use crate::pool::Pool;
 use crate::web::{SessionKey, SignedIn, Web};
+
+/// The most questions at once about the users of connections.
+const LOOKUPS_MAX: usize = 4;
 
 /// The user and group ID of `nobody`, for pages without signing in.
 pub(super) const NOBODY: u32 = 65_534;
@@ -82,6 +86,8 @@ pub(crate) struct Pages {
     feed: Arc<Feed>,
     /// Becomes true when streams must end.
     end: watch::Receiver<bool>,
+    /// Places for questions to the kernel about the user of a connection.
+    lookups: Pool,
     /// The last answers of the API, for viewers that see the same.
     answers: ask::Answers,
 }
@@ -172,6 +178,7 @@ impl Pages {
             nobody,
             feed,
             end,
+            lookups: Pool::new(LOOKUPS_MAX, LOOKUPS_MAX),
             answers,
         })
     }
@@ -269,7 +276,8 @@ impl Pages {
     /// The label below `localhost` in a request's host. On the network the listener has checked the
     /// host.
     fn label<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        let host = headers.get(header::HOST)?.to_str().ok()?;
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = hosts.next()?.to_str().ok().filter(|_| hosts.next().is_none())?;
         if self.is_remote { Some("") } else { self.web.label(host) }
     }
 }

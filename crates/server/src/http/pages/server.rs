@@ -13,7 +13,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::super::accept::Seat;
 use super::Pages;
+use crate::pool::Source;
 
 /// Most connections of all browsers together.
 const CONNECTIONS_MAX: usize = 512;
@@ -63,6 +65,13 @@ impl Pages {
     }
 
     async fn connection(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        // One user of the machine must not take the places of all others.
+        let place = self.lookups.enter(Source::of(from.ip())).await;
+        let web = self.web.clone();
+        let uid = tokio::task::spawn_blocking(move || web.user_at(from)).await.ok().flatten();
+        drop(place);
+        let source = uid.map_or(Source::of(from.ip()), Source::User);
+        let Some(_seat) = Seat::take(&self.server, source) else { return refuse(stream).await };
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();
