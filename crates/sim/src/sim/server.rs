@@ -17,6 +17,7 @@ use crate::bug::Bug;
 use crate::network::Sent;
 use crate::sim::planned::Before;
 use crate::sim::replay::Life;
+use crate::sim::taken::Causes;
 use crate::sim::{Sim, keeping};
 use crate::store::Told;
 use crate::swarm;
@@ -226,7 +227,7 @@ impl Sim {
         let early = matches!(self.bug, Some(Bug::ReplyTooEarly | Bug::OrderTooEarly));
         let requests: Vec<RequestId> = events.iter().filter_map(request_of).collect();
         let planned = Before::of(self);
-        let taken = self.claims();
+        let (taken, causes) = (self.claims(), Causes::of(&events));
         let Some(server) = self.server.as_mut() else { return };
         let before = keeping::starting(server.control.world());
         let mut effects = server.life.step(&mut server.control, clock, events);
@@ -259,7 +260,7 @@ impl Sim {
         if let Some(before) = planned {
             self.check_planned(&before, &effects);
         }
-        self.check_taken(&taken, &requests);
+        self.check_taken(&taken, &causes);
         if let Some(what) = outsider {
             self.blame(Invariant::Reserved, what);
         }

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_model::agent::{Report, TaskIs};
 use gpool_model::job::StopCause;
-use gpool_model::{Allocation, AllocationState, Attempt, JobId, Phase, RequestId, TaskId};
+use gpool_model::{Allocation, AllocationState, Attempt, Event, JobId, Phase, TaskId};
 use gpool_world::{JobRow, World};
 
 use crate::broken::Invariant;
@@ -20,6 +21,28 @@ pub(crate) struct Taken {
 /// The claims of each job before a step.
 pub(crate) type Claims = BTreeMap<JobId, Vec<Allocation>>;
 
+/// Reasons to lose a claim that reached the server in a step.
+pub(crate) struct Causes {
+    has_requests: bool,
+    /// Jobs with a pause that failed. At the end of the step a job may be paused again, or gone.
+    not_paused: BTreeSet<JobId>,
+}
+
+impl Causes {
+    pub fn of(events: &[Event]) -> Self {
+        let reports = events.iter().flat_map(|event| match event {
+            Event::Reported { report: Report::Task(task), .. } => std::slice::from_ref(task),
+            Event::Reported { report: Report::Tasks { tasks, .. }, .. } => tasks,
+            _ => &[],
+        });
+        let failed = reports.filter(|report| matches!(report.is, TaskIs::NotPaused { .. }));
+        Self {
+            has_requests: events.iter().any(|it| matches!(it, Event::Requested { .. })),
+            not_paused: failed.map(|report| report.task.job).collect(),
+        }
+    }
+}
+
 impl Sim {
     pub(crate) fn claims(&self) -> Claims {
         let Some(server) = &self.server else { return Claims::new() };
@@ -30,7 +53,7 @@ impl Sim {
 
     /// Checks that each claim before a step still exists or was used, or that there is a reason why
     /// not.
-    pub(crate) fn check_taken(&mut self, before: &Claims, requests: &[RequestId]) {
+    pub(crate) fn check_taken(&mut self, before: &Claims, causes: &Causes) {
         let Some(server) = &self.server else { return };
         let world = server.control.world();
         let mut settled = Vec::new();
@@ -51,14 +74,8 @@ impl Sim {
             });
             let after: Vec<TaskId> = after.copied().collect();
             settled.extend(after.iter().map(|task| (task.job, task.attempt)));
-            let keeps_its_devices = |task: &TaskId| {
-                let row = world.job(task.job);
-                row.map(|row| &row.job.course).is_some_and(|course| {
-                    course.not_pausable.is_some() || course.not_released.is_some()
-                })
-            };
-            let is_excused = !requests.is_empty()
-                || after.iter().any(keeps_its_devices)
+            let is_excused = causes.has_requests
+                || after.iter().any(|task| causes.not_paused.contains(&task.job))
                 || row.is_some_and(|row| self.has_ended(row, claimed))
                 || id.element.is_some() && is_array_stopped(world, id)
                 || row.is_none_or(|row| row.spec.life.deadline.is_some())
