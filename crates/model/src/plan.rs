@@ -301,11 +301,12 @@ impl Shape {
     /// Durations are rounded up to a multiple of this.
     pub const STEP: Millis = Millis::from_mins(5);
 
-    /// The most time that a job with this limit takes, rounded up.
+    /// The most time that a job with this limit takes, rounded up. A paused job that used up its
+    /// limit takes a step too: it resumes before it ends.
     #[must_use]
     pub fn takes(limit: Option<Millis>, grace: Millis) -> Option<Millis> {
         let step = Self::STEP.get();
-        let longest = limit?.saturating_add(grace).div_ceil(step);
+        let longest = limit?.saturating_add(grace).max(Millis::new(1)).div_ceil(step);
         Some(Millis::new(longest.get().saturating_mul(step)))
     }
 

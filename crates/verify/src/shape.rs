@@ -31,7 +31,7 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         joins: row.spec.joins.is_some(),
         takes: row.spec.time_limit.map(|limit| {
             let limit = limit.saturating_sub(ran(row));
-            let n_steps = (limit.get().saturating_add(row.spec.grace.get())).div_ceil(step);
+            let n_steps = limit.get().saturating_add(row.spec.grace.get()).div_ceil(step).max(1);
             Millis::new(n_steps.saturating_mul(step))
         }),
         predicted: world.prediction(&row.spec).filter(|_| asks).map(|prediction| {
