@@ -50,6 +50,16 @@ impl Presence {
             _ => next,
         }
     }
+
+    /// The presence of a task that could not leave its devices. It may be on its way back, or
+    /// paused by the server, since the order to leave.
+    #[must_use]
+    pub fn stayed(self) -> Self {
+        match self {
+            Self::Leaving => Self::Here,
+            _ => self,
+        }
+    }
 }
 
 /// The memory that a device reserves for absent tasks.

@@ -54,9 +54,10 @@ impl Keeper {
     /// Notes that a task could not be paused.
     pub(super) fn stays(&mut self, task: TaskId, why: String) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
-        (kept.presence, kept.can_pause) = (Presence::Here, false);
+        (kept.presence, kept.can_pause) = (kept.presence.stayed(), false);
         let device = kept.devices.first().cloned();
         self.report(task, device, LoanIs::NotPaused { why });
+        self.settle_all();
     }
 
     /// Calls the loans of a task back that has to leave its devices. It leaves at once if it is not
@@ -96,9 +97,7 @@ impl Keeper {
     /// Notes that a task could not be moved.
     pub(super) fn stay(&mut self, task: TaskId) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
-        if kept.presence == Presence::Leaving {
-            kept.presence = Presence::Here;
-        }
+        kept.presence = kept.presence.stayed();
         (kept.can_move, kept.departs, kept.holds) = (false, None, None);
         self.settle_all();
     }

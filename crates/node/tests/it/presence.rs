@@ -81,3 +81,11 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
     assert_eq!(reserved(&[9, 8], [false; 2]), (false, vec![2, 2]));
     assert_eq!(reserved(&[6, 3], [false, true]), (true, vec![2, 3]), "its restore may have begun");
 }
+
+#[test]
+fn a_task_that_could_not_leave_is_where_a_later_order_sent_it() {
+    assert_eq!(Presence::Leaving.stayed(), Presence::Here);
+    for later in [Presence::Here, Presence::Away, Presence::Paused, Presence::Resuming] {
+        assert_eq!(later.stayed(), later);
+    }
+}

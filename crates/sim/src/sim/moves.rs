@@ -114,7 +114,10 @@ impl Sim {
                 }
                 claim.is_detached |= !fails;
                 claim.has_failed |= fails;
-                let presence = if fails { Presence::Here } else { Presence::Paused };
+                let presence = match fails {
+                    true => self.presence(m, task).stayed(),
+                    false => Presence::Paused,
+                };
                 self.watch_place(m, task);
                 self.note_presence(m, task, presence);
                 Input::Detached { task, is_done: !fails }

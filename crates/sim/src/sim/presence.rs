@@ -176,15 +176,16 @@ impl Sim {
         }
         let order = claim.order.as_ref();
         let may = order.is_some_and(|order| order.spec.life.exits.contains(&Exit::Pause));
+        let fails = fails && claim.paused_at.is_none();
         if fails || !may || claim.ending.is_some() {
             if self.is_connected(m, task)
                 && let Some(agent) = self.machines[m].agent.as_mut()
             {
                 agent.staying.insert(task);
-                agent.presence.insert(task, Presence::Here);
             }
             self.machines[m].wait_anew(now);
-            return;
+            let presence = self.presence(m, task).stayed();
+            return self.note_presence(m, task, presence);
         }
         claim.by_node = true;
         self.totals.vacated += 1;
