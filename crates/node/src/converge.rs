@@ -13,7 +13,7 @@ pub use crate::action::{Action, Halting, Input, Moves, Seats};
 use crate::action::{Found, Halt, Step};
 use crate::done::Done;
 use crate::places::Places;
-use crate::task::{Ending, State, Task};
+use crate::task::{Ending, Growth, State, Task};
 
 /// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +42,12 @@ impl Converge {
     /// Processes one input; returns the actions in the order to carry them out.
     #[must_use]
     pub fn step(&mut self, input: Input) -> Vec<Action> {
+        let mut actions = self.react(input);
+        actions.extend(self.grow());
+        actions
+    }
+
+    fn react(&mut self, input: Input) -> Vec<Action> {
         let steps = match input {
             Input::Order(order) => return self.obey(order),
             Input::Devices { devices, moves } => self.places.describe(devices, moves),
@@ -205,16 +211,23 @@ impl Converge {
     /// New terms never launch a task. Their generation counts only once it is noted in the claim.
     /// The server repeats terms that have no room yet.
     fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<Action> {
-        match self.tasks.get(&task) {
+        match self.tasks.get_mut(&task) {
             Some(_) if !self.places.may_grow(task, terms) => Vec::new(),
             Some(known) if known.goes_on() && generation > known.generation => {
-                let change = match self.places.is_waiting(task) {
-                    true => self.changed(task, generation),
-                    false => vec![Action::Change { task, generation, terms: terms.clone() }],
+                let before = match known.growth.take() {
+                    Some(growth) => growth.before,
+                    None => self.places.parts(task),
                 };
+                let growth = Growth { generation, terms: terms.clone(), before };
+                let mut change = Vec::new();
+                if self.places.is_waiting(task) {
+                    change = self.changed(task, generation);
+                } else if growth.is_more() {
+                    known.growth = Some(Box::new(growth));
+                } else {
+                    change.push(Action::Change { task, generation, terms: growth.terms });
+                }
                 let steps = self.places.change(task, generation, terms);
-                // A share that grows may get more memory at once. Tasks that leave for it are known
-                // to leave before that.
                 let mut actions = self.follow(steps);
                 actions.extend(change);
                 actions
@@ -223,6 +236,20 @@ impl Converge {
             Some(_) => self.report(task),
             None => Vec::new(),
         }
+    }
+
+    /// Lets shares grow for which there is room. A share may get all its new memory at once, so the
+    /// tasks that leave for it have left before that.
+    fn grow(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (task, known) in &mut self.tasks {
+            let has_room = |_: &mut Box<Growth>| self.places.has_grown_room(*task);
+            if let Some(growth) = known.growth.take_if(has_room).filter(|_| known.goes_on()) {
+                let Growth { generation, terms, .. } = *growth;
+                actions.push(Action::Change { task: *task, generation, terms });
+            }
+        }
+        actions
     }
 
     fn changed(&mut self, task: TaskId, generation: Generation) -> Vec<Action> {

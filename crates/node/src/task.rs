@@ -1,8 +1,9 @@
 //! A task of an agent: its orders, and its state by the last answer.
 
-use gpool_model::agent::{TaskEnd, TaskIs, TaskReport};
+use gpool_model::SlotPart;
+use gpool_model::agent::{TaskEnd, TaskIs, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
 
 use crate::action::{Action, Halt};
 
@@ -13,6 +14,25 @@ pub(crate) struct Task {
     /// the answer to that order an old one.
     pub halt_generation: Generation,
     pub state: State,
+    /// Terms that wait for room on its devices.
+    pub growth: Option<Box<Growth>>,
+}
+
+/// Terms with which shares of a running task grow.
+#[derive(Debug, Clone)]
+pub(crate) struct Growth {
+    pub generation: Generation,
+    pub terms: Terms,
+    /// Its parts of devices until then, by slot.
+    pub before: Vec<SlotPart>,
+}
+
+impl Growth {
+    /// Whether a share gets more memory.
+    pub fn is_more(&self) -> bool {
+        let memory = |part: &SlotPart| part.memory_of(Bytes::ZERO);
+        self.before.iter().zip(&self.terms.parts).any(|(old, new)| memory(old) < memory(new))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +71,7 @@ impl Ending {
 
 impl Task {
     pub fn new(generation: Generation, state: State) -> Self {
-        Self { generation, halt_generation: Generation::default(), state }
+        Self { generation, halt_generation: Generation::default(), state, growth: None }
     }
 
     /// Whether it is under way and has no stop order.

@@ -34,8 +34,7 @@ impl Places {
 
     /// Whether the devices that are booked for a task have room for its new parts. The server may
     /// give it the room of another share before that one has shrunk here. Guests do not count: they
-    /// leave. But a task that comes grows only beside those that are there, and one that leaves its
-    /// devices not before it has left.
+    /// leave before it grows.
     pub fn may_grow(&self, task: TaskId, terms: &Terms) -> bool {
         let is_present = |placed: &Placed| {
             matches!(placed.state, State::Coming | State::Attaching | State::Running)
@@ -53,24 +52,29 @@ impl Places {
             let size = |part: SlotPart| part.memory_of(device.memory);
             let taken =
                 here.map(|(_, slot)| size(slot.part)).fold(size(*part), Bytes::saturating_add);
-            let has_room = match own.state {
-                State::Leaving => false,
-                State::Coming | State::Attaching if !self.has_room_beside(slot, *part) => false,
-                _ => taken <= device.memory,
-            };
-            size(*part) <= size(slot.part) || has_room
+            size(*part) <= size(slot.part) || taken <= device.memory
         })
     }
 
-    /// Whether a slot can get another size beside the tasks that are on its device, those included
-    /// that leave it.
-    fn has_room_beside(&self, slot: &Slot, part: SlotPart) -> bool {
-        let device = self.devices.iter().find(|it| it.uuid == slot.device);
-        device.is_none_or(|device| {
-            let [own, new] = [slot.part, part].map(|part| part.memory_of(device.memory));
-            let others = self.used_on(device, true).saturating_sub(own);
-            others.saturating_add(new) <= device.memory
-        })
+    /// The parts of devices of a task, by slot.
+    pub fn parts(&self, task: TaskId) -> Vec<SlotPart> {
+        let slots = self.tasks.get(&task).into_iter().flat_map(|placed| &placed.seats.slots);
+        slots.map(|slot| slot.part).collect()
+    }
+
+    /// Whether all tasks on the devices of a task have room there, also those that leave them and
+    /// may fail to. One that is on none has room: it waits for that before it comes.
+    pub fn has_grown_room(&self, task: TaskId) -> bool {
+        let Some(own) = self.tasks.get(&task) else { return true };
+        let on = |slot: &Slot| self.devices.iter().find(|device| device.uuid == slot.device);
+        match own.state {
+            State::Away | State::Unsettled | State::Paused => true,
+            State::Leaving => false,
+            State::Coming | State::Attaching | State::Running => {
+                let mut devices = own.seats.slots.iter().filter_map(on);
+                devices.all(|device| self.used_on(device, true) <= device.memory)
+            }
+        }
     }
 
     /// The memory on a device of other tasks that left it and have not come to another one yet.

@@ -111,9 +111,9 @@ fn a_pause_that_ends_a_move_is_followed_by_the_last_order() {
     assert!(!resumes_after(&[2, 3, 4]));
 }
 
-/// The host may get all its memory once its claim shows the new size.
+/// The host may get all its memory once its claim shows the new size, and a guest may fail to leave.
 #[test]
-fn a_guest_leaves_before_its_host_grows() {
+fn a_host_grows_once_its_guest_has_left() {
     let mut converge = spread();
     assert!(launches(&start_order(&mut converge, 3, vec![share(1, 30, 80)])));
     let started_at = Timestamp::ZERO;
@@ -124,7 +124,35 @@ fn a_guest_leaves_before_its_host_grows() {
     let actions = converge.step(Input::Order(order));
     let reason = MoveReason::Room { beneficiary: host };
     let leaves = Action::Detach { task: task(2), reason };
-    assert_eq!(actions, [leaves, Action::Change { task: host, generation, terms }]);
+    assert_eq!(actions, [leaves]);
+    let change = Action::Change { task: host, generation, terms };
+    let mut failed = converge.clone();
+    let actions = failed.step(Input::Detached { task: task(2), is_done: false });
+    assert!(!actions.contains(&change), "{actions:?}");
+    let actions = converge.step(Input::Detached { task: task(2), is_done: true });
+    assert!(actions.contains(&change), "{actions:?}");
+}
+
+/// A guest that should grow goes home, and may fail to leave.
+#[test]
+fn a_guest_grows_once_it_has_left_its_host() {
+    let mut converge = spread();
+    assert!(launches(&start_order(&mut converge, 3, vec![share(1, 40, 80)])));
+    let started_at = Timestamp::ZERO;
+    let _ = converge.step(Input::Started { task: task(3), pid: 7, started_at });
+    let _ = converge.step(Input::Ended { task: task(1), end: end(false) });
+    let (term, guest, generation) = (Term(1), task(2), Generation(2));
+    let terms = Terms { limit: None, parts: vec![share(0, 60, 80).part] };
+    let order = Order::Change { term, task: guest, generation, terms: terms.clone() };
+    let actions = converge.step(Input::Order(order));
+    let reason = MoveReason::Room { beneficiary: task(3) };
+    assert_eq!(actions, [Action::Detach { task: guest, reason }]);
+    let change = Action::Change { task: guest, generation, terms };
+    let mut failed = converge.clone();
+    let actions = failed.step(Input::Detached { task: guest, is_done: false });
+    assert!(!actions.contains(&change), "{actions:?}");
+    let actions = converge.step(Input::Detached { task: guest, is_done: true });
+    assert!(actions.contains(&change), "{actions:?}");
 }
 
 #[test]

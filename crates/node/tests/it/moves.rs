@@ -118,13 +118,7 @@ impl Machine {
                 }
                 Action::Change { task, terms, .. } => {
                     let seats = self.running.get_mut(&task).map(|(seats, _)| seats);
-                    let slots = seats.into_iter().flat_map(|seats| &mut seats.slots);
-                    // One that grows moves others away, which takes a while.
-                    for (slot, part) in slots.zip(terms.parts) {
-                        let all = Bytes::new(MEMORY);
-                        let is_less = part.memory_of(all) < slot.part.memory_of(all);
-                        slot.part = if is_less { part } else { slot.part };
-                    }
+                    seats.into_iter().for_each(|seats| terms.resize(&mut seats.slots));
                 }
                 Action::Report(Report::Task(TaskReport { task, is, .. })) => {
                     if matches!(is, TaskIs::Refused { .. }) {
