@@ -54,6 +54,7 @@ impl Store {
             tracing::warn!(path = %self.paths.mark.display(), %error, "can't write the mark");
         }
         fail::fail_point!("store-commit-marked");
+        self.reserve.fill();
         Ok(self.head.revision)
     }
 

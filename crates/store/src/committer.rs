@@ -22,6 +22,7 @@ pub type OnDone = Box<dyn FnMut(Result<Revision, CommitError>) + Send>;
 enum Message {
     Commit(Commit),
     Reset(Sender<Result<Loaded, LoadError>>),
+    FillReserve,
     Close,
 }
 
@@ -74,6 +75,12 @@ impl Committer {
         answer.recv().map_err(|_| LoadError::Closed)?
     }
 
+    /// Has the store make its reserve of space complete again, if there is room.
+    pub fn fill_reserve(&self) {
+        // Fails only if the thread has ended already.
+        let _ = self.submitter.messages.send(Message::FillReserve);
+    }
+
     /// Commits the queue, closes the store and releases the state folder.
     pub fn close(self) {
         drop(self);
@@ -124,6 +131,7 @@ impl Work {
                     // The caller may have given up.
                     let _ = reply.send(self.reset());
                 }
+                Some(Message::FillReserve) => self.store.fill_reserve(),
                 Some(Message::Close) => return,
                 Some(Message::Commit(_)) | None => {}
             }

@@ -216,8 +216,12 @@ impl From<rusqlite::Error> for LoadError {
 /// Why a commit is not durable. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// No space left. Continues without a restart once there is space.
-    #[error("no space left in the state folder: free some space; accepted jobs are stored")]
+    /// No space left, or the user's quota is used up. Continues without a restart once there is
+    /// space.
+    #[error(
+        "no space left in the state folder: free some space; accepted jobs are stored, and jobs \
+         can be ended"
+    )]
     StorageFull,
     /// The file system or the file has become read-only.
     #[error("the state folder is read-only: remount it writable; accepted jobs are stored")]

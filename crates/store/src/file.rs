@@ -2,10 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::fs::{CWD, FallocateFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Makes a folder and its missing parents, for their owner alone.
@@ -105,18 +106,40 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// True if the file system of `path` has no space, or almost none.
+/// True if the file system of `path` has no space, or almost none, or the user's quota there is used
+/// up.
 pub fn is_full(path: &Path) -> bool {
     // A few blocks may be left, too few for a larger write.
-    rustix::fs::statvfs(path).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < 65_536)
+    const SOME: u64 = 65_536;
+    let free = rustix::fs::statvfs(path).map(|room| room.f_bavail.saturating_mul(room.f_frsize));
+    // By trial, because the free space does not show quotas.
+    let tried = || nameless(path).and_then(|file| allocate(&File::from(file), SOME));
+    free.is_ok_and(|free| free < SOME) || tried().is_err_and(|error| is_no_space(&error))
 }
 
 /// True if the file system of `path` is read-only.
 pub fn is_read_only(path: &Path) -> bool {
-    let dir = if path.is_dir() { path } else { parent(path) };
     // By trial, because a failed file system does not always report that.
-    let nameless = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::openat(CWD, dir, nameless, rustix::fs::Mode::RUSR).err() == Some(Errno::ROFS)
+    nameless(path).is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Makes a file without a name in the folder of `path`.
+fn nameless(path: &Path) -> io::Result<OwnedFd> {
+    let dir = if path.is_dir() { path } else { parent(path) };
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, dir, flags, rustix::fs::Mode::RUSR)?)
+}
+
+/// Allocates space for a file up to this length and does not change the file. A file system that
+/// can't do it ignores the call.
+///
+/// # Errors
+/// There is not enough space, or the user's quota is used up.
+pub fn allocate(file: &File, length: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// True if an error means that no space is left.

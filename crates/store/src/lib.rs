@@ -28,6 +28,7 @@ mod open;
 mod presence;
 mod prune;
 mod reader;
+mod reserve;
 mod restore;
 mod row;
 mod schema;
@@ -41,11 +42,13 @@ pub use committer::{Committer, OnDone, Submitter};
 pub use error::{
     BackupError, BlobError, CommitError, LoadError, OpenError, ReadError, RestoreError,
 };
+pub use file::{allocate, is_no_space};
 pub use journal::JournalSearch;
 pub use load::Loaded;
 pub use open::{Options, Store};
 pub use presence::Presence;
 pub use reader::Reader;
+pub use reserve::Room;
 pub use restore::{Existing, Restored, restore};
 pub use row::{ArchiveEntry, Commit, ElementEntry, JournalEntry, Record, RecordChange};
 pub use schema::SCHEMA;

@@ -23,6 +23,7 @@ use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
 use crate::presence::Presence;
 use crate::reader::Reader;
+use crate::reserve::{Reserve, Room};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -50,6 +51,7 @@ pub struct Store {
     pub(crate) mark: MarkFile,
     pub(crate) keep: Keep,
     pub(crate) presence: Presence,
+    pub(crate) reserve: Reserve,
     // False after damage was found: from then on nothing is written, not even on close.
     pub(crate) sound: bool,
     // The last field, so that the lock is released after everything else.
@@ -90,8 +92,12 @@ impl Store {
             .map_err(|error| OpenError::io("open", &paths.mark, error))?;
         fail::fail_point!("store-open-done");
         let presence = Presence::of(&paths);
+        let mut reserve = Reserve::of(&paths);
+        reserve.fill();
         let sound = true;
-        Ok((Self { paths, connection, head, mark, keep, presence, sound, _lock: lock }, loaded))
+        let store =
+            Self { paths, connection, head, mark, keep, presence, reserve, sound, _lock: lock };
+        Ok((store, loaded))
     }
 
     /// Opens another connection for reading, for any thread.
@@ -114,6 +120,17 @@ impl Store {
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.presence.clone()
+    }
+
+    /// Returns a check for free space, for any thread.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.reserve.room()
+    }
+
+    /// Makes the reserve of space complete again, if there is room.
+    pub fn fill_reserve(&mut self) {
+        self.reserve.fill();
     }
 
     /// Drops the state in memory and loads it again, as after a failed commit.
@@ -140,10 +157,14 @@ impl Drop for Store {
             return;
         }
         let synced = self.mark.sync();
+        // On a full disk, a log that was cut would lose its reserve to another program.
+        let how = if self.reserve.is_whole() { "TRUNCATE" } else { "PASSIVE" };
         let folded = self
             .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .query_row(&format!("PRAGMA wal_checkpoint({how})"), [], |_| Ok(()))
             .map_err(|error| io::Error::other(error.to_string()));
+        // For the next server, which may start on a full disk.
+        self.reserve.fill();
         // All commits are durable already; this only speeds up the next start.
         if let Err(error) = synced.and(folded) {
             tracing::warn!(path = %self.paths.dir.display(), %error, "can't close the store");

@@ -23,6 +23,10 @@ impl Store {
         if !is_due || self.head.seq < self.keep.rest_until {
             return;
         }
+        // The reserve is for commits.
+        if self.room().check().is_err() {
+            return;
+        }
         let to = Seq(self.keep.start.0 + n_surplus.min(AT_ONCE));
         if let Err(error) = self.drop_up_to(to) {
             tracing::warn!(path = %self.paths.dir.display(), %error, "can't remove old journal \

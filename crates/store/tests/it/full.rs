@@ -64,6 +64,48 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
 }
 
 #[test]
+fn small_commits_succeed_on_a_full_disk_and_ordinary_changes_are_refused() {
+    let Some(mount) = Mount::tmpfs("32m") else { return };
+    let dir = mount.dir.join("state");
+    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let mut durable = Truth::default();
+    for _ in 0..20 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    assert_eq!(store.room().check(), Ok(()));
+    let ballast = mount.dir.join("ballast");
+    fill(&ballast);
+    assert_eq!(store.room().check(), Err(CommitError::StorageFull));
+    for _ in 0..40 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    // The reserve outlives a restart on the full disk.
+    drop(store);
+    fill(&mount.dir.join("more"));
+    let (mut store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    assert_eq!(loaded.revision.0, durable.revision);
+    assert_eq!(store.room().check(), Err(CommitError::StorageFull));
+    for _ in 0..40 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    fs::remove_file(&ballast).unwrap();
+    store.fill_reserve();
+    assert_eq!(store.room().check(), Ok(()));
+    // It is made again, and serves again.
+    fill(&ballast);
+    for _ in 0..40 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    assert_eq!(store.reader().unwrap().load().unwrap().revision.0, durable.revision);
+}
+
+/// Fills the rest of a file system.
+fn fill(path: &std::path::Path) {
+    let mut file = fs::File::create(path).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+}
+
+#[test]
 fn no_store_is_made_where_there_is_no_room() {
     let Some(mount) = Mount::tmpfs("64k") else { return };
     fs::write(mount.dir.join("ballast"), vec![0; 48 << 10]).unwrap();
