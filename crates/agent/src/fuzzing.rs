@@ -8,16 +8,27 @@ use crate::record::{Line, Record, with_checksum};
 /// Reads a claim and writes it again; `None` without a valid first line.
 #[must_use]
 pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
-    let Record { claimant, started, changed, halted, is_detached, is_restored, is_swept, ended } =
-        Record::read(bytes)?;
+    let Record {
+        claimant,
+        started,
+        changed,
+        halted,
+        is_detached,
+        is_restored,
+        is_swept,
+        killed,
+        ended,
+    } = Record::read(bytes)?;
     let started = started.map(|(pid, at)| Line::Started { pid, at });
     let changed = changed.map(|(generation, terms)| Line::Changed { generation, terms });
     let halted =
         halted.map(|(generation, is_paused)| Line::Halted { generation, is_paused, is_restored });
     let detached = is_detached.then_some(Line::Detached);
     let swept = is_swept.then_some(Line::Swept);
+    let killed = killed.map(|by| Line::Killed { by });
     let ended = ended.map(Line::Ended);
-    let lines = [Some(Line::Claimed(claimant)), started, changed, halted, detached, swept, ended];
+    let claimed = Some(Line::Claimed(claimant));
+    let lines = [claimed, started, changed, halted, detached, swept, killed, ended];
     let written = lines.into_iter().flatten().map(|line| {
         with_checksum(&serde_json::to_string(&line).expect("lines have string keys only"))
     });

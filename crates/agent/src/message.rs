@@ -8,6 +8,7 @@ use gpool_checkpoint::{Deadlines, Drivers};
 use gpool_model::agent::{TaskEnd, TaskOrder, Terms};
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::job::OutputCut;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{ArrayValues, SignalTo, placeholder};
 use gpool_sys::cgroup::Site;
@@ -33,6 +34,9 @@ pub(crate) struct Launch {
     pub pids_max: Option<u32>,
     /// Size at which gpool's own output files are cut.
     pub output_limit: Bytes,
+    /// Whether the task is stopped when its output is dropped.
+    #[serde(default)]
+    pub stop_on_cut: bool,
     /// The socket of the API, for the job's environment.
     pub api: Option<String>,
     /// The job's trace, for its environment.
@@ -305,6 +309,13 @@ pub(crate) enum FromShepherd {
         why: String,
         /// The devices on which it can resume, by slot.
         devices: Vec<DeviceUuid>,
+    },
+    /// Output of the task is dropped.
+    OutputCut {
+        /// Why.
+        cut: OutputCut,
+        /// Whether the task is stopped for it.
+        is_stopped: bool,
     },
     /// The task should go on and can't be restored yet.
     Waits {

@@ -9,15 +9,19 @@ use std::path::Path;
 
 use gpool_model::agent::{TaskEnd, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::job::ExitStatus;
 use gpool_model::unit::{Millis, Timestamp};
 use gpool_model::{Sharer, Slot};
 use gpool_node::converge::Seats;
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, lock};
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
+
+/// Bytes that a claim gets when it is made; most need less.
+const RESERVE: u64 = 8192;
 
 /// The first line: the claimant and the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +93,10 @@ pub(crate) enum Line {
     },
     /// All processes that the killed claimant left have ended.
     Swept,
+    /// How the killed claimant ended.
+    Killed {
+        by: ExitStatus,
+    },
     Ended(TaskEnd),
 }
 
@@ -116,6 +124,8 @@ pub struct Record {
     pub is_restored: bool,
     /// Whether the claimant was killed, and all processes that it left have ended.
     pub is_swept: bool,
+    /// How the killed claimant ended.
+    pub killed: Option<ExitStatus>,
     /// The end.
     pub ended: Option<TaskEnd>,
 }
@@ -151,6 +161,7 @@ impl Record {
                         is_detached,
                         is_restored,
                         is_swept,
+                        killed: None,
                         ended,
                     });
                 }
@@ -171,6 +182,7 @@ impl Record {
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
                 }
                 (Line::Swept, Some(record)) => record.is_swept = true,
+                (Line::Killed { by }, Some(record)) => record.killed = Some(by),
                 // Only the first end counts.
                 (Line::Ended(end), Some(record)) if record.ended.is_none() => {
                     record.ended = Some(end);
@@ -246,6 +258,9 @@ impl Claim {
             }
             other => other?,
         };
+        // Space for the whole record, so that the end of the task can be noted on a full disk.
+        // Without it the task still runs.
+        let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, RESERVE);
         let mut claim = Self { file };
         fail::fail_point!("claim-new");
         let renamed = lock::try_lock(&claim.file)
@@ -372,9 +387,11 @@ impl Found {
         Ok(Record::read(&bytes))
     }
 
-    /// Notes that all processes of a killed claimant have ended.
-    pub fn swept(self) -> io::Result<()> {
-        Claim { file: self.file }.append(&Line::Swept)
+    /// Notes that all processes of a killed claimant have ended, and how it ended itself.
+    pub fn swept(self, by: Option<ExitStatus>) -> io::Result<()> {
+        let mut claim = Claim { file: self.file };
+        claim.append(&Line::Swept)?;
+        by.map_or(Ok(()), |by| claim.append(&Line::Killed { by }))
     }
 
     /// Notes the end in place of a claimant that is gone.

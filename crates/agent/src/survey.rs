@@ -1,7 +1,7 @@
 //! Lists the tasks of a state folder without server and agent: from the claims of shepherds, and
 //! from the processes of the caller's own jobs. Read-only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -56,6 +56,8 @@ pub struct Launched {
     pub newest: Option<(JobNumber, PathBuf)>,
     /// Tasks, each with its last generation and the file that shows it.
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
+    /// Jobs with a task that runs.
+    pub running: BTreeSet<JobId>,
 }
 
 /// Returns all claimed tasks of a state folder, in order.
@@ -86,6 +88,9 @@ pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched 
         for (name, path) in entries(&layout.tasks()) {
             let Some(task) = claimed_task(&name) else { continue };
             newest(&mut found, task.job, &path);
+            if matches!(claim(&layout, task), Ok(Some(Left { is: LeftIs::Runs, .. }))) {
+                found.running.insert(task.job);
+            }
             tasks.extend(is_asked(task.job).then_some((task, path)));
         }
         for path in layout.done() {

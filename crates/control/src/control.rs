@@ -73,6 +73,8 @@ pub struct Control {
     pub(crate) n_learnt: u64,
     /// The server is stopping and starts no more jobs.
     pub(crate) is_stopping: bool,
+    /// The disk of the state folder is full, and the server starts no more jobs.
+    pub(crate) is_full: bool,
     /// The planned starts of the last cycle, and the ones last written to the journal.
     pub(crate) planned: Vec<PlannedStart>,
     pub(crate) planned_told: Vec<PlannedStart>,
@@ -134,6 +136,7 @@ impl Control {
             sessions: Sessions::default(),
             n_learnt: 0,
             is_stopping: false,
+            is_full: false,
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
@@ -188,7 +191,7 @@ impl Control {
         format!(
             "{:?}",
             (
-                (&self.sessions, &self.couriers, self.is_stopping),
+                (&self.sessions, &self.couriers, self.is_stopping, self.is_full),
                 (revision - self.durable.0, waiting),
                 (&self.planned, &self.planned_told),
             )
@@ -230,6 +233,7 @@ impl Control {
                 Event::TimerFired => time_passed = true,
                 Event::ServerStarted { .. }
                 | Event::ServerStopping
+                | Event::DiskFull { .. }
                 | Event::Requested { .. }
                 | Event::Reported { .. }
                 | Event::Delivered { .. } => self.take(event),
@@ -263,13 +267,18 @@ impl Control {
             Event::Reported { node, report } => self.reported(&node, report),
             Event::Delivered { id, sent } => self.delivered(&id, sent),
             Event::ServerStopping => self.is_stopping = true,
+            Event::DiskFull { is_full } => self.is_full = is_full,
             Event::TimerFired | Event::Committed { .. } => {}
         }
         // These change no record. Later decisions depend on the first; people read the others.
         let is_kept = matches!(
             event,
             Event::ServerStopping
-                | Event::Reported { report: Report::Loan(_) | Report::Move(_), .. }
+                | Event::DiskFull { .. }
+                | Event::Reported {
+                    report: Report::Loan(_) | Report::Move(_) | Report::Output(_),
+                    ..
+                }
         );
         if is_kept || (self.world.n_changes(), self.n_learnt) != before {
             self.note(Journaled::Event(event));

@@ -208,11 +208,12 @@ impl Control {
                 self.planned_told.clone_from(planned);
             }
             Journaled::Event(Event::ServerStopping) => self.is_stopping = true,
+            Journaled::Event(Event::DiskFull { is_full }) => self.is_full = *is_full,
             Journaled::Event(Event::Reported { node, report }) => match report {
                 Report::Inventory { stamp, .. } => drop(self.introduce(node, stamp.clone())),
                 Report::Task(report) => self.note_spoken_of(node, report.task),
                 Report::Tasks { .. } => drop(self.take_spoken_of(node)),
-                Report::Loan(_) | Report::Move(_) => {}
+                Report::Loan(_) | Report::Move(_) | Report::Output(_) => {}
             },
             Journaled::Planned { .. } | Journaled::Kept { .. } | Journaled::Event(_) => {}
         }

@@ -68,6 +68,11 @@ pub const KEYS: &[Key] = &[
         "Maximum size of each output file of a job; the rest is dropped.",
     ),
     usual(
+        "job_output_full",
+        "\"drop\"",
+        "If output reaches its maximum, or the disk is nearly full: drop output, or stop the job.",
+    ),
+    usual(
         "keep_output",
         "\"forever\"",
         "Retention time of output after the end of a job: forever, 30d. Files of users stay.",

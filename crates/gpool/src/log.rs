@@ -49,7 +49,9 @@ pub fn start(format: LogFormat) -> Result<()> {
             .tip("GPOOL_LOG=info,gpool_server=debug gpool up")
     })?;
     let journal = (format == LogFormat::Text && is_journal()).then(tracing_journald::layer);
-    let lines = tracing_subscriber::fmt::layer();
+    // A line that can't be written is lost, as on a full disk. To report that on the same stream
+    // would panic.
+    let lines = tracing_subscriber::fmt::layer().log_internal_errors(false);
     let lines = lines.with_writer(lines::Lines::new(format)).with_ansi(false);
     let log = tracing_subscriber::registry();
     match (format, journal) {

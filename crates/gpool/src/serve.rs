@@ -26,6 +26,8 @@ pub struct NodeSettings {
     pub job_processes_max: Option<u32>,
     /// Size at which each output file of a job is cut.
     pub job_output_max: Option<Bytes>,
+    /// Whether a job is stopped when its output is dropped.
+    pub stop_on_cut: Option<bool>,
     /// Most tasks that run at the same time.
     pub tasks_max: Option<u32>,
     /// Slots of these that are reserved for jobs with GPUs.
@@ -72,6 +74,7 @@ pub fn serve(
         agent.ignore = settings.ignore.clone();
         agent.pids_max = settings.job_processes_max;
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
+        agent.stop_on_cut = settings.stop_on_cut.unwrap_or(agent.stop_on_cut);
         agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
         agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
         agent.loan_deadline = settings.loan_deadline.unwrap_or(agent.loan_deadline);
@@ -103,8 +106,8 @@ pub fn serve(
 
 /// Finds the tasks that agents launched from a state folder.
 pub fn find_launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
-    let survey::Launched { newest, tasks } = survey::launched(state_dir, is_asked);
-    Launched { newest, tasks }
+    let survey::Launched { newest, tasks, running } = survey::launched(state_dir, is_asked);
+    Launched { newest, tasks, running }
 }
 
 /// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs

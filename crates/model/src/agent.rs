@@ -17,6 +17,7 @@ use crate::id::{
     DeviceUuid, Generation, Incarnation, NodeName, PoolName, RequestId, Round, TaskId, Term,
 };
 use crate::job::JobSpec;
+use crate::job::OutputCut;
 pub use crate::job::end::TaskEnd;
 use crate::node::NodeFacts;
 use crate::resource::Resources;
@@ -230,6 +231,20 @@ pub enum Report {
     /// A running task was moved to other devices of its node, or could not be. Changes no record:
     /// it is kept for people.
     Move(MoveReport),
+    /// Output of a task is dropped. Changes no record: it is kept for people.
+    Output(OutputReport),
+}
+
+/// Output of a task that is dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputReport {
+    /// The task.
+    pub task: TaskId,
+    /// Why.
+    pub cut: OutputCut,
+    /// Whether the task is stopped for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
 }
 
 /// A move of a running task between devices of its node.

@@ -53,6 +53,9 @@ pub struct ArrayState {
     /// The usage of all ended elements: sum of times, maximum of memory.
     #[serde(default)]
     pub usage: Usage,
+    /// Why the first lost element was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_to: Option<EndCause>,
     /// Devices and run time of all ended elements; each run of an element counts separately.
     #[serde(default, skip_serializing_if = "RunTotals::is_zero")]
     pub totals: RunTotals,
@@ -109,6 +112,7 @@ impl ArrayState {
             ended_at: None,
             exit: None,
             usage: Usage::default(),
+            lost_to: None,
             totals: RunTotals::default(),
         }
     }
@@ -194,6 +198,9 @@ impl ArrayState {
     pub fn note_end(&mut self, position: u32, attempt: Attempt, end: &JobEnd) {
         self.set_attempt(position, attempt);
         self.ended.entry(end.outcome).or_default().insert(position);
+        if end.outcome == Outcome::Lost && self.lost_to.is_none() {
+            self.lost_to.clone_from(&end.cause);
+        }
         if let Some(at) = end.started_at {
             self.started_at = Some(self.started_at.map_or(at, |first| first.min(at)));
         }
@@ -226,8 +233,20 @@ impl ArrayState {
         self.next_attempt(positions);
         self.unstarted.extend(positions);
         self.stopped = None;
+        if self.n_ended_as(Outcome::Lost) == 0 {
+            self.lost_to = None;
+        }
         if self.ended.is_empty() {
             self.exit = None;
+        }
+    }
+
+    /// Why the whole array ended with its outcome, if its elements alone do not show it.
+    #[must_use]
+    pub fn cause(&self) -> Option<EndCause> {
+        match self.outcome() {
+            Outcome::Lost => self.lost_to.clone().or_else(|| self.stopped.clone()),
+            _ => self.stopped.clone(),
         }
     }
 

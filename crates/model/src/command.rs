@@ -223,6 +223,39 @@ impl Command {
     pub fn on(jobs: Vec<JobId>, verb: JobVerb) -> Self {
         Self::OnJobs { jobs, verb }
     }
+
+    /// Whether it only ends or stops something, so that the server accepts it on a full disk.
+    #[must_use]
+    pub fn is_an_end(&self) -> bool {
+        use JobVerb::{Cancel, Extend, Hold, Pause, Release, Requeue, Resume, Signal};
+        match self {
+            Self::OnJobs { verb: Cancel | Hold | Pause | Signal { .. }, .. } => true,
+            Self::OnJobs {
+                verb: Extend { .. } | Release { .. } | Requeue { .. } | Resume, ..
+            }
+            | Self::Submit { .. }
+            | Self::HoldMissing { .. }
+            | Self::Retry { .. }
+            | Self::Edit { .. }
+            | Self::AllowDevices { .. }
+            | Self::MoveNodes { .. }
+            | Self::LabelNodes { .. }
+            | Self::SetPolicy { .. }
+            | Self::Reserve { .. }
+            | Self::EditReservation { .. }
+            | Self::Unreserve { .. }
+            | Self::Drain { .. }
+            | Self::Undrain { .. }
+            | Self::SetUserCaps { .. }
+            | Self::SetOverspent { .. }
+            | Self::ReportLate { .. }
+            | Self::Subscribe { .. }
+            | Self::ReportSpending { .. }
+            | Self::ReportDigests { .. }
+            | Self::ChangeProjects(_)
+            | Self::SetDeviceStrategy { .. } => false,
+        }
+    }
 }
 
 /// A caller's name for a request.

@@ -27,6 +27,12 @@ pub enum Event {
     },
     /// The server is about to stop: jobs keep waiting, and none starts.
     ServerStopping,
+    /// The disk of the state folder got full, or has room again. On a full disk jobs keep waiting,
+    /// and none starts.
+    DiskFull {
+        /// Whether it is full.
+        is_full: bool,
+    },
     /// A caller asked for a change.
     Requested {
         /// The request to answer.

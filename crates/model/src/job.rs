@@ -21,7 +21,9 @@ use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 pub use course::{Again, Course, PastAttempt, TaskCourse, Unmet};
 pub use dependency::{Dependency, DependencyKind};
-pub use end::{EndCause, ExitStatus, GpuUsage, JobEnd, Outcome, RunTotals, StepEnd, Usage};
+pub use end::{
+    EndCause, ExitStatus, GpuUsage, JobEnd, Outcome, OutputCut, RunTotals, StepEnd, Usage,
+};
 pub use hold::{AdminHold, Holder};
 pub use owner::Owner;
 pub use phase::Phase;

@@ -2,9 +2,6 @@
 //! of the secrets are stored: these are random and long, so a plain hash suffices.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +13,8 @@ use gpool_wire::Scope;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+
+use crate::replace::{replace, reserve};
 
 /// The file in the state folder.
 pub const FILE: &str = "access.json";
@@ -249,6 +248,7 @@ impl Access {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
             Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
         };
+        reserve(&path);
         let state = Mutex::new(Arc::new(kept.into()));
         Ok(Self { state, writing: Mutex::default(), path, revocations: watch::Sender::new(0) })
     }
@@ -277,16 +277,8 @@ impl Access {
     }
 
     fn store(&self, kept: Kept) -> std::io::Result<()> {
-        let new = self.path.with_extension("json.new");
-        let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(&kept)?)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
         // A revoked token must not come back after a power failure.
-        if let Some(folder) = self.path.parent() {
-            File::open(folder)?.sync_all()?;
-        }
+        replace(&self.path, &serde_json::to_vec(&kept)?)?;
         let state = Arc::new(kept.into());
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
         self.revocations.send_modify(|n_changes| *n_changes += 1);

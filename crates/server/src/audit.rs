@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use gpool_store::{allocate, is_no_space};
 use gpool_wire::{AuditEntry, Time};
 
 pub use self::read::Page;
@@ -29,6 +30,8 @@ pub const FILE_MAX: u64 = 8 << 20;
 pub const FILES_MAX: usize = 8;
 /// Bytes of an entry above which its values are left out.
 pub const ENTRY_MAX: usize = 8 << 10;
+/// Bytes that a file can grow on a full disk, so that the log has the ends of jobs.
+const AHEAD: u64 = 128 << 10;
 /// Bytes at the end of a file that are searched for its last line.
 const TAIL: u64 = 1 << 20;
 /// The socket of the system's log.
@@ -197,13 +200,22 @@ impl Audit {
         self.send(&line);
         line.push(b'\n');
         let path = self.folder.join(format!("{}.jsonl", kind.name()));
-        let open = || File::options().append(true).create(true).mode(0o600).open(&path);
-        let mut file = open()?;
-        if file.metadata()?.len() + line.len() as u64 > FILE_MAX {
-            self.begin_file(kind)?;
-            file = open()?;
+        let mut file = append(&path)?;
+        let mut length = file.metadata()?.len();
+        if length + line.len() as u64 > FILE_MAX && self.begin_file(kind)? {
+            file = append(&path)?;
+            length = 0;
         }
-        file.write_all(&line)?;
+        if let Err(error) = file.write_all(&line) {
+            // A part of a line would spoil the next one.
+            file.set_len(length)?;
+            return Err(error);
+        }
+        let n_steps = |length: u64| length.div_ceil(AHEAD / 2);
+        if n_steps(length + line.len() as u64) > n_steps(length) {
+            // On a full disk there is none, and the last one is used up.
+            let _ = allocate(&file, length + line.len() as u64 + AHEAD);
+        }
         *before = chain;
         last.id += 1;
         drop(last);
@@ -223,16 +235,23 @@ impl Audit {
         }
     }
 
-    /// Renames `jobs.jsonl` to `jobs.1.jsonl`, that to `jobs.2.jsonl` and so on.
-    fn begin_file(&self, kind: Kind) -> io::Result<()> {
+    /// Renames `jobs.jsonl` to `jobs.1.jsonl`, that to `jobs.2.jsonl` and so on; `false` if the disk
+    /// has no space for a new file, and the last one goes on.
+    fn begin_file(&self, kind: Kind) -> io::Result<bool> {
         let path = |n: usize| numbered(&self.folder, kind, n);
+        let next = self.folder.join(format!("{}.next", kind.name()));
+        match append(&next).and_then(|file| allocate(&file, AHEAD)) {
+            Err(error) if is_no_space(&error) => return Ok(false),
+            made => made?,
+        }
         for n in (0..FILES_MAX - 1).rev() {
             match fs::rename(path(n), path(n + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        Ok(())
+        fs::rename(&next, path(0))?;
+        Ok(true)
     }
 }
 
@@ -275,6 +294,10 @@ fn chain_after(before: &str, entry: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes()).update(entry);
     hasher.finalize().to_hex().to_string()
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).mode(0o600).open(path)
 }
 
 fn numbered(folder: &Path, kind: Kind, n: usize) -> PathBuf {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use gpool_control::Control;
 use gpool_model::agent::{LoanIs, LoanReport, Order, Report, TaskIs, TaskReport};
 use gpool_model::{
-    Alert, Caller, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId, Revision,
-    Term,
+    Alert, Caller, Command, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId,
+    Revision, Term,
 };
 use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
@@ -32,6 +32,16 @@ use crate::view::{Ask, Deliver, View};
 /// Sends an order to the agent of a node.
 pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
 
+/// The receiver of the answer to a request.
+type Answer = oneshot::Sender<Result<Reply, Refusal>>;
+
+/// A request that is not answered yet.
+struct Asking {
+    reply: Answer,
+    /// The request, if it is tried once more after a failed commit.
+    again: Option<Box<(Caller, Command)>>,
+}
+
 /// The state machine and everything that it needs to act.
 pub(crate) struct Core {
     control: Control,
@@ -41,7 +51,9 @@ pub(crate) struct Core {
     send_order: Option<SendOrder>,
     post: Post,
     /// Where the answer to each request goes.
-    replies: BTreeMap<RequestId, oneshot::Sender<Result<Reply, Refusal>>>,
+    replies: BTreeMap<RequestId, Asking>,
+    /// Requests to end something whose commit failed: they are tried once more.
+    again: Vec<(Caller, Command, Answer)>,
     last_request: RequestId,
     /// Queries that wait for a look at the state.
     asked: Vec<Ask>,
@@ -52,6 +64,12 @@ pub(crate) struct Core {
     paused: Option<(Instant, CommitError)>,
     /// Why the last commit failed; `None` once one has not.
     store_fault: Option<CommitError>,
+    /// Why the store takes no ordinary changes.
+    low: Option<CommitError>,
+    /// Whether the state machine knows that it takes none.
+    is_low_told: bool,
+    /// When the store was last asked to complete its reserve.
+    filled: Instant,
     watch: Watch,
     n_alerts: u64,
     /// The newest term that the store has seen.
@@ -85,7 +103,7 @@ impl Core {
         policy: Policy,
         give_back_memory: fn(),
     ) -> anyhow::Result<Self> {
-        let presence = shared.presence.clone();
+        let (presence, room) = (shared.presence.clone(), shared.room.clone());
         let mut control = match loaded.records.is_empty() {
             true => Control::create(policy),
             false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
@@ -102,13 +120,17 @@ impl Core {
             send_order: None,
             post,
             replies: BTreeMap::new(),
+            again: Vec::new(),
             last_request: RequestId(0),
             asked: Vec::new(),
             deliveries: VecDeque::new(),
             stills: Stills::default(),
             paused: None,
             store_fault: None,
-            watch: Watch::new(presence),
+            low: None,
+            is_low_told: false,
+            filled: Instant::now(),
+            watch: Watch::new(presence, room),
             n_alerts: 0,
             fence: loaded.fence,
             give_back_memory,
@@ -182,6 +204,9 @@ impl Core {
         let due = self.stills.due().filter(|_| !self.awaits_trial());
         let until_still = due.map(|at| at.saturating_duration_since(Instant::now()));
         let until_timer = until_timer.min(until_still.unwrap_or(Self::IDLE));
+        // Nothing else tells that there is room again.
+        let until_timer =
+            if self.low.is_some() { until_timer.min(Self::PAUSE) } else { until_timer };
         match &self.paused {
             None => until_timer,
             Some((until, _)) => until.saturating_duration_since(Instant::now()),
@@ -201,10 +226,11 @@ impl Core {
 
     /// Steps once with everything of a batch; true if it asked to stop.
     fn take(&mut self, batch: Vec<Input>) -> bool {
-        if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
-            self.resume();
-        }
         let mut events = Vec::new();
+        if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
+            events.extend(self.resume());
+        }
+        self.look_at_room(&mut events);
         let mut queries = Vec::new();
         let mut coming = BTreeMap::new();
         let mut stop = false;
@@ -230,24 +256,8 @@ impl Core {
                     warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
-                Input::Command { mut caller, command, reply } => {
-                    if let Some((_, error)) = &self.paused {
-                        // The one who asked may be gone.
-                        drop(reply.send(Err(refusal_of(error))));
-                        continue;
-                    }
-                    fail::fail_point!("server-command-heard");
-                    let (world, limits) = (self.control.world(), &self.shared.limits);
-                    if let Err(refusal) = room::check(world, limits, &caller, &command, &mut coming)
-                    {
-                        drop(reply.send(Err(refusal)));
-                        continue;
-                    }
-                    self.keep_named_groups(&mut caller);
-                    let request = self.last_request.next();
-                    self.last_request = request;
-                    self.replies.insert(request, reply);
-                    events.push(Event::Requested { request, caller, command });
+                Input::Command { caller, command, reply } => {
+                    events.extend(self.requested(caller, command, reply, &mut coming));
                 }
             }
         }
@@ -259,6 +269,65 @@ impl Core {
         }
         self.answer(queries);
         stop
+    }
+
+    /// Returns the event of a request, unless it is refused here or has to wait.
+    fn requested(
+        &mut self,
+        mut caller: Caller,
+        command: Command,
+        reply: Answer,
+        coming: &mut BTreeMap<u32, room::Coming>,
+    ) -> Option<Event> {
+        let is_an_end = command.is_an_end();
+        if let Some((_, error)) = &self.paused {
+            match is_an_end {
+                true => self.again.push((caller, command, reply)),
+                // The one who asked may be gone.
+                false => drop(reply.send(Err(refusal_of(error)))),
+            }
+            return None;
+        }
+        fail::fail_point!("server-command-heard");
+        let (world, limits) = (self.control.world(), &self.shared.limits);
+        let low = self.low.as_ref().filter(|_| !is_an_end);
+        let refused = low.map_or(Ok(()), |error| Err(refusal_of(error)));
+        let refused = refused.and_then(|()| room::check(world, limits, &caller, &command, coming));
+        if let Err(refusal) = refused {
+            drop(reply.send(Err(refusal)));
+            return None;
+        }
+        self.keep_named_groups(&mut caller);
+        let again = is_an_end.then(|| Box::new((caller.clone(), command.clone())));
+        Some(self.event_of(caller, command, Asking { reply, again }))
+    }
+
+    fn event_of(&mut self, caller: Caller, command: Command, asking: Asking) -> Event {
+        let request = self.last_request.next();
+        self.last_request = request;
+        self.replies.insert(request, asking);
+        Event::Requested { request, caller, command }
+    }
+
+    /// Looks whether ordinary changes have room, and has the state machine know it.
+    fn look_at_room(&mut self, events: &mut Vec<Event>) {
+        let was_low = self.low.is_some();
+        self.low = self.watch.room().err();
+        match &self.low {
+            Some(error) if !was_low => tracing::error!(%error, "only changes that end something \
+                                                                are accepted, and no job starts"),
+            None if was_low => tracing::info!("all changes are accepted again"),
+            _ => {}
+        }
+        if self.low.is_some() && self.filled.elapsed() >= Self::PAUSE {
+            self.filled = Instant::now();
+            self.committer.fill_reserve();
+        }
+        let is_full = self.low.is_some();
+        if self.paused.is_none() && is_full != self.is_low_told {
+            self.is_low_told = is_full;
+            events.push(Event::DiskFull { is_full });
+        }
     }
 
     fn step(&mut self, events: Vec<Event>) {
@@ -274,7 +343,7 @@ impl Core {
                     if let Some(to) = self.replies.remove(&request) {
                         // The one who asked may be gone.
                         fail::fail_point!("server-reply-before");
-                        drop(to.send(reply));
+                        drop(to.reply.send(reply));
                         fail::fail_point!("server-reply-after");
                     }
                 }
@@ -329,7 +398,8 @@ impl Core {
             now: now(),
             planned: self.control.planned(),
             n_alerts: self.n_alerts,
-            store_fault: self.store_fault.as_ref(),
+            store_fault: self.store_fault.as_ref().or(self.low.as_ref()),
+            is_stuck: self.store_fault.is_some(),
             reasons: None,
         };
         let revision = self.control.revision();
@@ -354,8 +424,11 @@ impl Core {
     /// the durable state.
     fn fail(&mut self, error: &CommitError) {
         tracing::error!(%error, "commit failed; reloading the last durable state");
-        for (_, reply) in std::mem::take(&mut self.replies) {
-            drop(reply.send(Err(refusal_of(error))));
+        for (_, Asking { reply, again }) in std::mem::take(&mut self.replies) {
+            match again {
+                Some(again) => self.again.push((again.0, again.1, reply)),
+                None => drop(reply.send(Err(refusal_of(error)))),
+            }
         }
         for (_, deliver) in std::mem::take(&mut self.deliveries) {
             deliver(Err(refusal_of(error)));
@@ -374,6 +447,7 @@ impl Core {
             Ok(world) => {
                 self.shared.lives.reset(&world);
                 self.control = Control::new(world);
+                self.is_low_told = false;
             }
             Err(error) => tracing::error!(%error, "can't load the store; trying again"),
         }
@@ -381,9 +455,15 @@ impl Core {
 
     /// Tries again under a new term. Agents then refuse late orders of the old term, and they are
     /// asked for their inventories, because reports of the time between were not handled.
-    fn resume(&mut self) {
+    /// Returns the requests that are tried once more.
+    fn resume(&mut self) -> Vec<Event> {
         self.paused = None;
         self.begin();
+        let again = std::mem::take(&mut self.again).into_iter();
+        let asking = |reply| Asking { reply, again: None };
+        again
+            .map(|(caller, command, reply)| self.event_of(caller, command, asking(reply)))
+            .collect()
     }
 
     /// Keeps the case of a plan that was not applied, and says so.

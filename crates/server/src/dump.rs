@@ -12,7 +12,7 @@ use gpool_model::{
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
 use gpool_wire::Time;
-use gpool_wire::cause::{cause_word, loan_words, move_words};
+use gpool_wire::cause::{cause_word, loan_words, move_words, output_words};
 use gpool_world::Snapshot;
 
 use crate::case::Case;
@@ -87,6 +87,8 @@ fn of_event(event: &Event) -> String {
             format!("server started, term {term}, {n_skipped_jobs} job numbers skipped")
         }
         Event::ServerStopping => "server stopping".to_owned(),
+        Event::DiskFull { is_full: true } => "disk full".to_owned(),
+        Event::DiskFull { is_full: false } => "disk has room".to_owned(),
         Event::Requested { caller, command, .. } => {
             format!("user {} asked: {}", caller.owner.uid, of_command(command))
         }
@@ -230,6 +232,7 @@ fn of_report(report: &Report) -> String {
         }
         Report::Task(task) => of_task(task),
         Report::Move(report) => format!("{}: {}", report.task, move_words(report)),
+        Report::Output(report) => format!("{}: {}", report.task, output_words(report.cut)),
         Report::Loan(loan) => format!("{}: {}", loan.task, loan_words(loan)),
     }
 }

@@ -1,17 +1,23 @@
-//! Failures of the server itself: the refusals for callers, and the look at the store's files
-//! while nothing is committed.
+//! Failures of the server itself: the refusals for callers, and the look at the store's files and
+//! their free space while nothing is committed.
 
 use gpool_model::Refusal;
-use gpool_store::{CommitError, Presence};
+use gpool_store::{CommitError, Presence, Room};
 
-/// Watches the store's files.
+/// Watches the store's files and their free space.
 pub(crate) struct Watch {
     presence: Presence,
+    room: Room,
 }
 
 impl Watch {
-    pub fn new(presence: Presence) -> Self {
-        Self { presence }
+    pub fn new(presence: Presence, room: Room) -> Self {
+        Self { presence, room }
+    }
+
+    /// Checks that the store has room for ordinary changes.
+    pub fn room(&self) -> Result<(), CommitError> {
+        self.room.check()
     }
 
     /// Notes in `fault` that the files are gone, or that they are back.

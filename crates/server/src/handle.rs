@@ -16,7 +16,7 @@ use gpool_model::{
     Allocation, Caller, Command, Dependency, DeviceUuid, JobId, Millis, NodeName, Notice,
     NotifyRule, Phase, Refusal, Reply, TaskId, Timestamp,
 };
-use gpool_store::{BlobId, Blobs, Presence, Reader};
+use gpool_store::{BlobId, Blobs, Presence, Reader, Room};
 use gpool_wire::recent::TaskMetric;
 use gpool_world::first_start;
 use tokio::sync::{broadcast, oneshot, watch};
@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub blobs: Blobs,
     /// Whether the open files are still the store's files.
     pub presence: Presence,
+    /// The free space of the state folder.
+    pub room: Room,
     /// Agents of this process, by node.
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
     /// The account of this start until the agents have reported.

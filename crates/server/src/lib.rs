@@ -40,6 +40,7 @@ mod post;
 mod reads;
 mod recorder;
 mod recovery;
+mod replace;
 pub mod replay;
 mod room;
 mod run;

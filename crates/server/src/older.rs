@@ -2,6 +2,7 @@
 //! store. A server on it would reuse job numbers, and mistake exit codes of unknown jobs for those
 //! of its own.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gpool_model::job::JobState;
@@ -15,6 +16,8 @@ pub struct Launched {
     pub newest: Option<(JobNumber, PathBuf)>,
     /// Tasks of the requested jobs, each with its last order and the file that proves it.
     pub tasks: Vec<(TaskId, Generation, PathBuf)>,
+    /// Jobs that run.
+    pub running: BTreeSet<JobId>,
 }
 
 /// Finds the tasks started from a state directory, for the jobs that the function selects. Skips

@@ -4,6 +4,7 @@
 
 pub(crate) mod account;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gpool_model::event::Journaled;
@@ -76,19 +77,33 @@ impl Found {
         }
     }
 
-    /// The account before the agents have reported.
-    pub fn early(&self, handle: &CoreHandle) -> Account {
+    /// The account before the agents have reported: of the jobs that had left the queue, those that
+    /// run by the files of their agents.
+    pub fn early(&self, handle: &CoreHandle, running: &BTreeSet<JobId>) -> Account {
+        let running = |(id, owner): &(JobId, Owner)| {
+            let job = RecoveredJob {
+                id: id.to_string(),
+                user: owner.user.clone(),
+                became: Became::WentOn,
+                state: JobState::Running,
+                exit_code: None,
+                cause: None,
+                cause_text: None,
+            };
+            running.contains(id).then_some((job, owner.uid))
+        };
+        let (jobs, uids) = self.held.iter().filter_map(running).unzip();
         let recovery = Recovery {
             started_at: Time(handle.info().started_at),
             before: self.before(false),
             last_seen_at: self.last_entry.as_ref().map(|entry| Time(entry.at)),
             rebooted_at: None,
-            jobs: Vec::new(),
+            jobs,
             n_waiting: self.n_waiting,
             n_skipped_jobs: 0,
             unexpected: Vec::new(),
         };
-        Account::new(recovery, Vec::new())
+        Account::new(recovery, uids)
     }
 
     /// Returns the account, once the agents have reported their inventories.

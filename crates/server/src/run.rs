@@ -124,6 +124,7 @@ fn share(
         feed: Arc::new(Feed::new(now())),
         blobs: store.blobs()?,
         presence: store.presence(),
+        room: store.room(),
         agents: OnceLock::new(),
         early: OnceLock::new(),
         web: OnceLock::new(),
@@ -266,8 +267,6 @@ async fn serve(
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let admin = server_itself(handle);
-    let early = found.early(handle);
-    assert!(handle.shared.early.set(early).is_ok(), "one start has one account");
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;

@@ -26,55 +26,89 @@ pub(crate) async fn begin(
     admin: &Caller,
 ) -> anyhow::Result<Option<JoinHandle<()>>> {
     let connected = tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle)).await;
-    match connected.context("an agent did not report the jobs of its node in time")? {
-        Ok(()) => settle_in(config, handle, found, admin).await.map(|()| None),
-        Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
-            tracing::error!(%error, "started with a full disk: no job is accepted or started");
-            let (config, handle, admin) = (config.clone(), handle.clone(), admin.clone());
-            Ok(Some(tokio::spawn(async move {
-                while nodes_connected(&handle).await.is_err() {
-                    tokio::time::sleep(LOOK).await;
-                }
-                match settle_in(&config, &handle, found, &admin).await {
-                    Ok(()) => tracing::info!("the disk has space again; the start is complete"),
-                    Err(error) => tracing::error!(?error, "not all settings were applied"),
-                }
-            })))
+    let found = match connected.context("an agent did not report the jobs of its node in time")? {
+        Ok(()) => {
+            account(handle, found).await?;
+            match configure(config, handle, admin).await {
+                Ok(()) => return Ok(None),
+                Err(Refusal::StorageFull { .. }) => None,
+                Err(refusal) => return Err(refused(&refusal)),
+            }
         }
-        Err(error) => Err(error),
-    }
+        Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
+            let launched = (config.find_launched)(&config.state_dir, &|_| false);
+            let early = found.early(handle, &launched.running);
+            assert!(handle.shared.early.set(early).is_ok(), "one start has one account");
+            Some(found)
+        }
+        Err(error) => return Err(error),
+    };
+    tracing::error!("started with a full disk: no job is accepted or started");
+    let (config, handle, admin) = (config.clone(), handle.clone(), admin.clone());
+    Ok(Some(tokio::spawn(async move {
+        match settle_in(&config, &handle, found, &admin).await {
+            Ok(()) => tracing::info!("the disk has space again; the start is complete"),
+            Err(error) => tracing::error!(?error, "not all settings were applied"),
+        }
+    })))
 }
 
-/// Keeps the account of the agents' reports, and applies the configuration.
+/// Ends the start once there is room.
 async fn settle_in(
     config: &ServerConfig,
     handle: &CoreHandle,
-    found: Found,
+    found: Option<Found>,
     admin: &Caller,
 ) -> anyhow::Result<()> {
+    if let Some(found) = found {
+        while nodes_connected(handle).await.is_err() {
+            tokio::time::sleep(LOOK).await;
+        }
+        account(handle, found).await?;
+    }
+    loop {
+        match configure(config, handle, admin).await {
+            Ok(()) => return Ok(()),
+            Err(Refusal::StorageFull { .. }) => tokio::time::sleep(LOOK).await,
+            Err(refusal) => return Err(refused(&refusal)),
+        }
+    }
+}
+
+/// Keeps the account of the agents' reports.
+async fn account(handle: &CoreHandle, found: Found) -> anyhow::Result<()> {
     fail::fail_point!("server-start-connected");
     let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
     account.log();
     assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
+    Ok(())
+}
+
+/// Applies the configuration.
+async fn configure(
+    config: &ServerConfig,
+    handle: &CoreHandle,
+    admin: &Caller,
+) -> Result<(), Refusal> {
     for (node, pool) in config.pools.iter().cloned() {
         let command = Command::MoveNodes { nodes: vec![node], pool };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        handle.command(admin.clone(), command).await?;
     }
     for (node, set) in config.labels.iter().cloned() {
         let change = LabelChange { set, ..LabelChange::default() };
         let command = Command::LabelNodes { nodes: vec![node], change };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        handle.command(admin.clone(), command).await?;
     }
     if let Some(devices) = &config.allowed {
         let devices = Some(devices.clone()).filter(|devices| devices != &["all"]);
         for node in config.nodes.iter().cloned() {
             let command = Command::AllowDevices { node, devices: devices.clone() };
-            handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+            handle.command(admin.clone(), command).await?;
         }
     }
     if let Some(strategy) = config.strategy {
         let command = Command::SetDeviceStrategy { strategy };
-        handle.command(admin.clone(), command).await.map_err(|refusal| refused(&refusal))?;
+        handle.command(admin.clone(), command).await?;
     }
     Ok(())
 }
@@ -86,7 +120,7 @@ async fn nodes_connected(handle: &CoreHandle) -> anyhow::Result<()> {
         let nodes = handle.info().nodes.clone();
         let look = move |view: &crate::View<'_>| {
             let connected = |node| view.world.node(node).is_some_and(|row| row.node.connected);
-            (nodes.iter().all(connected), view.store_fault.cloned())
+            (nodes.iter().all(connected), view.store_fault.filter(|_| view.is_stuck).cloned())
         };
         match handle.query(look).await {
             // The next look shows the fault.

@@ -28,6 +28,7 @@ pub(crate) struct Still {
     planned: Arc<[PlannedStart]>,
     n_alerts: u64,
     store_fault: Option<CommitError>,
+    is_stuck: bool,
     reasons: Arc<OnceLock<ReasonsByShape>>,
 }
 
@@ -40,6 +41,7 @@ impl Still {
             planned: &self.planned,
             n_alerts: self.n_alerts,
             store_fault: self.store_fault.as_ref(),
+            is_stuck: self.is_stuck,
             reasons: Some(&self.reasons),
         }
     }
@@ -118,6 +120,7 @@ impl Stills {
             planned: view.planned.into(),
             n_alerts: view.n_alerts,
             store_fault: view.store_fault.cloned(),
+            is_stuck: view.is_stuck,
             reasons,
         });
         let given = Arc::clone(&still);

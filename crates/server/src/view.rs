@@ -17,8 +17,10 @@ pub struct View<'a> {
     pub planned: &'a [PlannedStart],
     /// Plans that broke an invariant since the server started.
     pub n_alerts: u64,
-    /// Why nothing can be stored just now; it is tried again every second.
+    /// Why no change is accepted just now, except one that ends something.
     pub store_fault: Option<&'a CommitError>,
+    /// Whether nothing at all can be stored; it is tried again every second.
+    pub is_stuck: bool,
     /// Why jobs wait, shared by all that look at the same state; `None` on the core's own thread,
     /// where nothing is explained that takes long.
     pub reasons: Option<&'a OnceLock<ReasonsByShape>>,

@@ -130,22 +130,33 @@ pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
 pub struct Ended {
     /// Its process ID.
     pub pid: u32,
-    /// Its exit code; `None` if a signal ended it.
-    pub code: Option<i32>,
+    /// Its exit code, or the signal that ended it.
+    pub status: Result<i32, i32>,
 }
 
 /// Returns a child that has ended and is not reaped; does not reap it.
 #[must_use]
 pub fn first_ended() -> Option<Ended> {
+    ended_of(libc::P_ALL, 0)
+}
+
+/// Returns how a child has ended that is not reaped; does not reap it. `None` if it lives.
+#[must_use]
+pub fn ended(pid: u32) -> Option<Ended> {
+    ended_of(libc::P_PID, pid)
+}
+
+fn ended_of(which: libc::idtype_t, pid: u32) -> Option<Ended> {
     // SAFETY: `siginfo_t` is plain data.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `info` is valid for writing.
-    crate::check(unsafe { libc::waitid(libc::P_ALL, 0, &mut info, how) }).ok()?;
+    crate::check(unsafe { libc::waitid(which, pid, &mut info, how) }).ok()?;
     // SAFETY: the kernel has filled it in for a child, or it is all zeros.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
-    Some(Ended { pid, code: (info.si_code == libc::CLD_EXITED).then_some(status) })
+    let is_exit = info.si_code == libc::CLD_EXITED;
+    Some(Ended { pid, status: if is_exit { Ok(status) } else { Err(status) } })
 }
 
 /// Ends this process at once, without destructors or exit handlers.

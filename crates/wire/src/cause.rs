@@ -1,8 +1,10 @@
 //! Causes of a job's end: a code for scripts and a sentence for people.
 
 use gpool_model::agent::{LoanIs, LoanReport, MoveIs, MoveReason, MoveReport};
-use gpool_model::job::EndCause;
+use gpool_model::job::{EndCause, ExitStatus, OutputCut};
 use gpool_model::{JobId, TakenBack};
+
+use crate::signal;
 
 /// Returns the code of a cause.
 #[must_use]
@@ -21,7 +23,10 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::TaskRefused { .. } => "task_refused",
         EndCause::GangEnded { .. } => "gang_ended",
         EndCause::Rebooted => "rebooted",
-        EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft => "shepherd_lost",
+        EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft | EndCause::ShepherdEnded { .. } => {
+            "shepherd_lost"
+        }
+        EndCause::OutputCut { .. } => "output_cut",
         EndCause::GpuMemoryLost { .. } => "gpu_memory_lost",
         EndCause::LoanCalledBack => "loan_called_back",
         EndCause::Vanished => "vanished",
@@ -78,6 +83,10 @@ pub fn cause_words(cause: &EndCause) -> String {
             that they use, and `gpool gpus` shows their user"
                 .to_owned()
         }
+        EndCause::ShepherdEnded { shepherd, by, may_be_left } => {
+            shepherd_words(*shepherd, *by, *may_be_left)
+        }
+        EndCause::OutputCut { cut } => output_words(*cut),
         EndCause::GpuMemoryLost { why } => {
             format!("the driver lost its GPU memory in a pause: {why}")
         }
@@ -85,6 +94,34 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::Vanished => {
             "its node does not know it: the store was restored, or files were removed".to_owned()
         }
+    }
+}
+
+fn shepherd_words(shepherd: u32, by: Option<ExitStatus>, may_be_left: bool) -> String {
+    let (ended, how) = match by {
+        Some(ExitStatus::Signal(number)) => {
+            let name = signal::name(number).map(|name| format!(" {name}")).unwrap_or_default();
+            ("was killed", format!("signal {number}{name}"))
+        }
+        Some(ExitStatus::Code(code)) => ("ended", format!("exit code {code}")),
+        None => ("was killed", "by an unknown signal, because its nursery ended too".to_owned()),
+    };
+    let then = match may_be_left {
+        true => {
+            ", and some of its processes may still run: without control groups gpool can't find \
+             all of them. Jobs get no GPU that they use, and `gpool gpus` shows their user"
+        }
+        false => ", so gpool ended its processes",
+    };
+    format!("its shepherd process {ended} (process {shepherd}, {how}){then}")
+}
+
+/// Returns the words for output of a task that is dropped.
+#[must_use]
+pub fn output_words(cut: OutputCut) -> String {
+    match cut {
+        OutputCut::Limit { limit } => format!("its output reached the limit of {limit}"),
+        OutputCut::DiskFull => "the disk of the state folder has no room for its output".to_owned(),
     }
 }
 

@@ -127,7 +127,7 @@ pub struct Job {
     pub notify: Vec<String>,
     /// Cause of the end: `oom`, `time_limit`, `deadline`, `cancelled`, `launch_failed`,
     /// `dependency_failed`, `rebooted`, `shepherd_lost`, `gpu_memory_lost`, `loan_called_back`,
-    /// `vanished`.
+    /// `output_cut`, `vanished`.
     pub cause: Option<String>,
     /// Cause of the end as a sentence.
     pub cause_text: Option<String>,

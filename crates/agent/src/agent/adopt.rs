@@ -74,11 +74,15 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     let mut cause = EndCause::Rebooted;
     if let Some(record) = record.as_ref().filter(|_| !rebooted) {
         fail::fail_point!("agent-lost-before");
-        cause = match end_leftovers(layout, record)? {
+        let may_be_left = match end_leftovers(layout, record)? {
             Leftovers::Some => return Ok(Adopted::Leaving { record: record.clone() }),
-            Leftovers::None => EndCause::ShepherdLost,
-            Leftovers::Unknown => EndCause::ProcessesMayBeLeft,
+            Leftovers::None => false,
+            Leftovers::Unknown => true,
         };
+        // Read again: the nursery has noted it by now.
+        let by = found.read()?.and_then(|record| record.killed);
+        let shepherd = record.claimant.shepherd;
+        cause = EndCause::ShepherdEnded { shepherd, by, may_be_left };
         fail::fail_point!("agent-lost-ended");
     }
     let end = TaskEnd {

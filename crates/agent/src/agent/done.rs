@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use gpool_model::id::TaskId;
+use rustix::fs::FallocateFlags;
 
 use crate::layout::Layout;
 
@@ -23,6 +24,17 @@ impl Done {
     /// Lines after which a new file is started.
     pub const MOST: usize = 32_768;
 
+    /// Lines for which the file has space on a full disk.
+    const RESERVED: usize = 2048;
+
+    fn reserve(&self) {
+        const LINE: u64 = 24;
+        let length = self.file.metadata().map_or(0, |it| it.len());
+        let most = length.saturating_add(Self::RESERVED as u64 * LINE);
+        // Without space, a claim that was not put away is reported again to the next server.
+        let _ = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, most);
+    }
+
     /// Opens the ledger and returns its tasks, oldest first.
     pub fn open(layout: &Layout) -> io::Result<(Self, Vec<TaskId>)> {
         let [present, before] = layout.done();
@@ -34,7 +46,9 @@ impl Done {
             tasks.extend(text.lines().filter_map(|line| line.parse::<TaskId>().ok()));
         }
         let file = open(&present)?;
-        Ok((Self { layout: layout.clone(), file, lines }, tasks.into()))
+        let done = Self { layout: layout.clone(), file, lines };
+        done.reserve();
+        Ok((done, tasks.into()))
     }
 
     /// Adds a task.
@@ -44,6 +58,9 @@ impl Done {
             std::fs::rename(&present, before)?;
             self.file = open(&present)?;
             self.lines = 0;
+        }
+        if self.lines.is_multiple_of(Self::RESERVED / 2) {
+            self.reserve();
         }
         self.lines += 1;
         self.file.write_all(format!("{task}\n").as_bytes())

@@ -116,6 +116,7 @@ impl Runner {
             devices: self.parts.isolation.filter(&order.allocation.slots),
             pids_max: Some(config.pids_max.unwrap_or(AgentConfig::PIDS_MAX)),
             output_limit: config.output_limit,
+            stop_on_cut: config.stop_on_cut,
             api: config.api_socket.clone(),
             trace: config.trace_context.map(|of| of(order.task().job, spec)),
             gpu_memory: least.min_by_key(|it| (it.request, it.limit)),

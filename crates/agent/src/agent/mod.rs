@@ -83,6 +83,9 @@ pub struct AgentConfig {
     pub api_socket: Option<String>,
     /// Size at which gpool's own output files are cut.
     pub output_limit: Bytes,
+    /// Whether a task is stopped when its output is dropped: it reached the limit, or the disk is
+    /// nearly full.
+    pub stop_on_cut: bool,
     /// Most processes and threads of one job. `None` means [`AgentConfig::PIDS_MAX`] where that
     /// adds nothing to the start of a job. With cgroup v1 it adds up to 20 ms (measured 2026-11 on
     /// Linux 6.18: moving a process waits for an RCU grace period), so there it applies only if it
@@ -149,6 +152,7 @@ impl AgentConfig {
             shepherd_exe: std::env::current_exe()?,
             api_socket: None,
             output_limit: Self::OUTPUT_LIMIT,
+            stop_on_cut: false,
             pids_max: None,
             tasks_max: Self::TASKS_MAX,
             gpu_tasks_kept: None,

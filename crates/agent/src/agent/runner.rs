@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use gpool_model::agent::{Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
+use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
@@ -281,6 +281,9 @@ impl Runner {
                 self.note_place(task, &devices, &devices);
                 self.halted(task, generation, Halting::NotMoved { why, devices });
             }
+            FromShepherd::OutputCut { cut, is_stopped } => {
+                self.tell(Report::Output(OutputReport { task, cut, is_stopped }));
+            }
             FromShepherd::Waits { why } => self.parts.shares.waits(task, why),
             FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
@@ -410,7 +413,7 @@ impl Runner {
                     .map(Millis::new);
                 report.why = self.not_moved.remove(&report.task);
             }
-            Report::Task(_) | Report::Loan(_) => {}
+            Report::Task(_) | Report::Loan(_) | Report::Output(_) => {}
         }
         (self.parts.to_server)(report);
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpool_model::id::TaskId;
+use gpool_model::job::ExitStatus;
 use gpool_sys::{child, pidfd, proc};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
@@ -56,7 +57,7 @@ impl Brood {
     pub(super) fn look(&mut self) {
         while let Some(ended) = child::first_ended() {
             // A shepherd that ends by itself has seen the last process of its task end.
-            let is_whole = ended.code == Some(0) || !self.shepherds.contains_key(&ended.pid);
+            let is_whole = ended.status == Ok(0) || !self.shepherds.contains_key(&ended.pid);
             if is_whole {
                 self.reap(ended.pid);
                 continue;
@@ -103,14 +104,18 @@ impl Brood {
         false
     }
 
-    /// Notes in a claim that nothing is left, unless the shepherd noted the end. If the disk is
-    /// full, the agent reports that processes may be left.
+    /// Notes in a claim that nothing is left and how the shepherd ended, unless the shepherd noted
+    /// the end. If the disk is full, the agent reports that processes may be left.
     fn note(&self, shepherd: u32) {
         let task = self.shepherds.get(&shepherd).copied().flatten();
         let found = task.and_then(|task| Found::open(&self.layout, task).ok().flatten());
         let record = |found: &Found| found.read().ok().flatten();
         let has_no_end = |found: &Found| record(found).is_some_and(|it| it.ended.is_none());
-        let _ = found.filter(has_no_end).map(Found::swept);
+        let by = child::ended(shepherd).map(|ended| match ended.status {
+            Ok(code) => ExitStatus::Code(code),
+            Err(signal) => ExitStatus::Signal(signal),
+        });
+        let _ = found.filter(has_no_end).map(|found| found.swept(by));
     }
 
     fn reap(&mut self, pid: u32) {

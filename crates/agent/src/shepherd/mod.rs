@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
-use gpool_model::job::{EndCause, ExitStatus, Usage};
+use gpool_model::job::{EndCause, ExitStatus, OutputCut, Usage};
 use gpool_model::unit::Timestamp;
 use gpool_sys::{child, clock, signal};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -89,6 +89,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 order: Order::default(),
                 beside: Beside::default(),
                 metrics: Metrics::default(),
+                cut: None,
                 program: None,
                 owner: None,
                 buffer: vec![0; 64 << 10],
@@ -178,6 +179,8 @@ enum Why {
     CalledBack,
     TimeLimit,
     Deadline,
+    /// Its output is dropped.
+    OutputCut,
 }
 
 struct Shepherd {
@@ -194,6 +197,8 @@ struct Shepherd {
     beside: Beside,
     /// The metrics that its program reports.
     metrics: Metrics,
+    /// Why its output was last dropped.
+    cut: Option<OutputCut>,
     /// The program, once it was started.
     program: Option<Program>,
     /// The user and group of its processes; `None` if they are the agent's.
@@ -320,6 +325,7 @@ impl Shepherd {
             (_, Some((Why::CalledBack, _)), _) => Some(EndCause::LoanCalledBack),
             (_, Some((Why::TimeLimit, _)), _) => Some(EndCause::TimeLimit),
             (_, Some((Why::Deadline, _)), _) => Some(EndCause::Deadline),
+            (_, Some((Why::OutputCut, _)), _) => self.cut.map(|cut| EndCause::OutputCut { cut }),
             (_, _, exit) if exit != Some(ExitStatus::Code(0)) && oom() => Some(EndCause::Oom),
             _ => None,
         };
@@ -445,6 +451,10 @@ impl Shepherd {
     fn say_all(&mut self) {
         if let Some((pid, at)) = self.started {
             self.link.say(&FromShepherd::Started { pid, at });
+        }
+        if let Some(cut) = self.cut {
+            let is_stopped = self.launch.stop_on_cut;
+            self.link.say(&FromShepherd::OutputCut { cut, is_stopped });
         }
         self.say_halt();
         self.say_metrics();

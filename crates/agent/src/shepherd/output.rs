@@ -11,15 +11,24 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use gpool_model::job::OutputCut;
 use gpool_model::output::{TURNS_MAX, turn_line};
 use gpool_model::unit::Bytes;
 use gpool_sys::clock;
 use rustix::io::Errno;
 
-use super::Shepherd;
 use super::beside::Beside;
 use super::files::make_output;
 use super::metrics::Metrics;
+use super::{Shepherd, Why};
+use crate::message::FromShepherd;
+
+/// Below this part of the disk, or [`FLOOR_MAX`], no output is stored. The server accepts changes
+/// down to half of it.
+const FLOOR_PART: u64 = 16;
+const FLOOR_MAX: u64 = 128 << 20;
+/// Bytes after which the free space is looked at.
+const LOOK_EACH: u64 = 1 << 20;
 
 /// One stream.
 pub struct Stream {
@@ -43,6 +52,12 @@ pub struct Kept {
     /// Bytes that could not be written since the last successful write, and the error.
     pub lost: u64,
     why: String,
+    /// Bytes that may be written before the free space is looked at.
+    unlooked: u64,
+    /// Why output is dropped, until it was asked for.
+    cut: Option<OutputCut>,
+    /// Whether the disk was nearly full at the last look.
+    is_full: bool,
 }
 
 /// The file of a stream. It is made at the first write: many jobs write nothing, and on some file
@@ -124,6 +139,11 @@ impl Stream {
         Self { pipe, kept: Kept::new(which, file, limit) }
     }
 
+    /// Takes the reason why output is dropped, if there is a new one.
+    pub fn take_cut(&mut self) -> Option<OutputCut> {
+        self.kept.cut.take()
+    }
+
     /// The descriptor to poll.
     pub fn pipe(&self) -> &OwnedFd {
         &self.pipe
@@ -173,7 +193,19 @@ impl Kept {
     /// Nothing yet.
     pub fn new(which: usize, file: Target, limit: Bytes) -> Self {
         let (limit, why) = (limit.get(), String::new());
-        Self { which, file, room: limit, limit, beyond: 0, is_cut: false, lost: 0, why }
+        Self {
+            which,
+            file,
+            room: limit,
+            limit,
+            beyond: 0,
+            is_cut: false,
+            lost: 0,
+            why,
+            unlooked: 0,
+            cut: None,
+            is_full: false,
+        }
     }
 
     /// Keeps bytes up to the limit, and counts the others.
@@ -190,11 +222,14 @@ impl Kept {
                 format!("\n[gpool: output limit of {limit} reached; further output is dropped]\n");
             self.is_cut = self.say(&text, order).is_ok();
         }
+        if beyond > 0 && self.beyond == 0 {
+            self.cut = Some(OutputCut::Limit { limit: Bytes::new(self.limit) });
+        }
         self.beyond += beyond;
     }
 
     fn keep(&mut self, bytes: &[u8], order: &mut Order) {
-        if self.lost > 0 && self.say_lost(order).is_err() {
+        if !self.has_space(bytes.len()) || self.lost > 0 && self.say_lost(order).is_err() {
             self.lost += count(bytes.len());
             return;
         }
@@ -209,11 +244,43 @@ impl Kept {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
+                    if is_no_space(&error) {
+                        self.meets_full_disk();
+                    }
                     self.lost += count(rest.len());
                     self.why = error.to_string();
                     return;
                 }
             }
+        }
+        self.is_full = false;
+    }
+
+    /// Whether the disk has more free space than is kept for the store. Output goes first.
+    fn has_space(&mut self, length: usize) -> bool {
+        if let Some(unlooked) = self.unlooked.checked_sub(count(length)).filter(|_| !self.is_full) {
+            self.unlooked = unlooked;
+            return true;
+        }
+        let Some(folder) = self.file.path.parent() else { return true };
+        // A folder that can't be read is a fault that a write reports.
+        let Ok(found) = rustix::fs::statvfs(folder) else { return true };
+        let size = |n: u64| n.saturating_mul(found.f_frsize);
+        let floor = (size(found.f_blocks) / FLOOR_PART).min(FLOOR_MAX);
+        if size(found.f_bavail) >= floor {
+            self.unlooked = LOOK_EACH.min(floor / 4);
+            return true;
+        }
+        let floor = Bytes::new(floor);
+        self.why = format!("less than {floor} are free on the disk of the state folder");
+        self.meets_full_disk();
+        false
+    }
+
+    /// Notes that the disk is full, once until there is space again.
+    fn meets_full_disk(&mut self) {
+        if !std::mem::replace(&mut self.is_full, true) {
+            self.cut = Some(OutputCut::DiskFull);
         }
     }
 
@@ -255,10 +322,23 @@ impl Shepherd {
         let mut show = seen(which, &mut self.beside, &mut self.metrics);
         let progress = stream.take(&mut self.buffer, &mut show, &mut self.order);
         drop(show);
+        if let Some(cut) = stream.take_cut() {
+            self.output_cut(cut);
+        }
         if progress == Progress::Over {
             self.finish_output(which);
         }
         self.say_metrics();
+    }
+
+    /// Reports that output is dropped, and ends the task if the node has such tasks stopped.
+    fn output_cut(&mut self, cut: OutputCut) {
+        self.cut = Some(cut);
+        let is_stopped = self.launch.stop_on_cut;
+        self.link.say(&FromShepherd::OutputCut { cut, is_stopped });
+        if is_stopped {
+            self.begin_end(Why::OutputCut, self.launch.order.spec.grace, None);
+        }
     }
 
     /// Passes on the remaining output.
@@ -281,6 +361,10 @@ fn seen<'a>(
             metrics.read(bytes, clock::boot_ms());
         }
     }
+}
+
+fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn count(length: usize) -> u64 {

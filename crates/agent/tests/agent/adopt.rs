@@ -6,8 +6,8 @@ use gpool_model::job::EndCause;
 use gpool_model::unit::Millis;
 
 use crate::harness::{
-    Node, Stranger, checksum, code, job, kill, lives, order, shell, shepherd_of, signal, until,
-    written_pid,
+    Node, Stranger, checksum, code, is_lost, job, kill, lives, order, shell, shepherd_of, signal,
+    until, written_pid,
 };
 
 #[test]
@@ -96,7 +96,8 @@ fn a_job_whose_shepherd_was_killed_is_lost_and_leaves_no_process() {
     let escaped = written_pid(&escaped);
     kill(shepherd_of(&node, task));
     let end = node.wait_for_end(task);
-    assert_eq!((end.exit, end.cause), (None, Some(EndCause::ShepherdLost)));
+    assert_eq!(end.exit, None);
+    assert!(is_lost(&end, Some(9), false), "{end:?}");
     until("all its processes are gone", || !lives(pid) && !lives(escaped));
 }
 
@@ -111,7 +112,7 @@ fn agent_and_shepherd_killed_together_leave_a_lost_job() {
     until("the shepherd is gone", || !lives(shepherd));
     node.reports.clear();
     node.start();
-    assert_eq!(node.wait_for_end(task).cause, Some(EndCause::ShepherdLost));
+    assert!(is_lost(&node.wait_for_end(task), Some(9), false));
     until("its job is gone", || !lives(pid));
 }
 
@@ -138,7 +139,7 @@ fn a_stranger_with_the_shepherds_process_id_is_left_alone() {
     node.start();
     let end = node.wait_for_end(task);
     // The claim names no nursery, so a process of the task may live.
-    assert_eq!(end.cause, Some(EndCause::ProcessesMayBeLeft));
+    assert!(is_lost(&end, None, true), "{end:?}");
     node.stop_task(task, Millis::ZERO);
     node.acknowledge(task);
     until("it is forgotten", || !node.layout().claim(task).exists());

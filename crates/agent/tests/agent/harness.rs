@@ -392,6 +392,17 @@ pub fn shepherd_of(node: &Node, task: TaskId) -> u32 {
 }
 
 /// kill -9, if the process still exists.
+/// Whether a task is lost because this signal ended its shepherd; without a signal, nothing shows
+/// how the shepherd ended.
+pub fn is_lost(end: &TaskEnd, signal: Option<i32>, left: bool) -> bool {
+    match end.cause {
+        Some(EndCause::ShepherdEnded { by, may_be_left, .. }) => {
+            may_be_left == left && by == signal.map(ExitStatus::Signal)
+        }
+        _ => false,
+    }
+}
+
 pub fn kill(pid: u32) {
     if let Some(process) = gpool_sys::pidfd::open(pid).unwrap() {
         gpool_sys::pidfd::signal(process, 9).unwrap();

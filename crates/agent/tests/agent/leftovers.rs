@@ -5,10 +5,10 @@ use gpool_device::{SimControl, SimProcess};
 use gpool_model::agent::{Report, TaskIs};
 use gpool_model::device::Device;
 use gpool_model::id::TaskId;
-use gpool_model::job::{EndCause, JobSpec};
+use gpool_model::job::JobSpec;
 use gpool_model::unit::Millis;
 
-use crate::harness::{Node, code, kill, lives, shell, shepherd_of, until, written_pid};
+use crate::harness::{Node, code, is_lost, kill, lives, shell, shepherd_of, until, written_pid};
 
 /// A job with a process that belongs to it only by the process tree.
 fn escaping(node: &Node, number: u64) -> (JobSpec, std::path::PathBuf) {
@@ -43,7 +43,8 @@ fn a_process_that_forked_twice_and_cleared_its_environment_is_ended() {
     let (task, escaped) = start_escaping(&mut node, 1);
     kill(shepherd_of(&node, task));
     let end = node.wait_for_end(task);
-    assert_eq!((end.exit, end.cause), (None, Some(EndCause::ShepherdLost)));
+    assert_eq!(end.exit, None);
+    assert!(is_lost(&end, Some(9), false), "{end:?}");
     assert!(!lives(escaped), "the end is reported when all are gone");
     // The nursery forks as before.
     assert_eq!(node.finish(&shell(2, "exit 3")).exit, code(3));
@@ -64,10 +65,10 @@ fn such_a_process_is_ended_under_a_later_agent_too() {
     until("no process of it is left", || !lives(one) && gpool_sys::proc::stat(shepherd).is_none());
     node.reports.clear();
     node.start();
-    assert_eq!(node.wait_for_end(first).cause, Some(EndCause::ShepherdLost));
+    assert!(is_lost(&node.wait_for_end(first), Some(9), false));
     node.wait_for_start(second);
     kill(shepherd_of(&node, second));
-    assert_eq!(node.wait_for_end(second).cause, Some(EndCause::ShepherdLost));
+    assert!(is_lost(&node.wait_for_end(second), Some(9), false));
     assert!(!lives(other) && lives(untouched) && lives(nursery));
     node.stop_task(bystander, Millis::ZERO);
     assert!(node.wait_for_end(bystander).stopped);
@@ -82,7 +83,7 @@ fn such_a_process_is_ended_under_a_later_agent_too() {
     assert!(!lives(one));
     node.reports.clear();
     node.start();
-    assert_eq!(node.wait_for_end(third).cause, Some(EndCause::ShepherdLost));
+    assert!(is_lost(&node.wait_for_end(third), Some(9), false));
 }
 
 /// A job with programs that fork and exit as fast as they can, each in its own session. The closure
@@ -105,17 +106,17 @@ fn comets(node: &Node, number: u64) -> (JobSpec, impl Fn() -> bool + use<>) {
 fn processes_that_fork_and_exit_all_the_time_are_caught() {
     let Some(mut node) = Node::without_groups(&["none"]) else { return };
     // First by the nursery, then by the shepherd.
-    for (number, is_lost) in [(1, true), (2, false)] {
+    for (number, is_killed) in [(1, true), (2, false)] {
         let (job, live) = comets(&node, number);
         let task = node.run(&job);
         node.wait_for_start(task);
         until("they run", &live);
-        match is_lost {
+        match is_killed {
             true => kill(shepherd_of(&node, task)),
             false => node.stop_task(task, Millis::ZERO),
         }
         let end = node.wait_for_end(task);
-        assert_eq!((end.cause, end.stopped), (is_lost.then_some(EndCause::ShepherdLost), !is_lost));
+        assert!(is_lost(&end, Some(9), false) == is_killed && end.stopped != is_killed, "{end:?}");
         assert!(!live());
     }
 }
@@ -154,7 +155,7 @@ fn a_task_has_not_ended_while_the_kernel_keeps_a_process_of_it() {
     };
     assert!(lives(escaped) && !node.reports.iter().any(has_ended));
     std::fs::write(group.join("freezer.state"), "THAWED").unwrap();
-    assert_eq!(node.wait_for_end(task).cause, Some(EndCause::ShepherdLost));
+    assert!(is_lost(&node.wait_for_end(task), Some(9), false));
     assert!(!lives(escaped));
     let _ = std::fs::remove_dir(group);
 }
@@ -181,7 +182,7 @@ fn processes_that_can_not_be_found_are_reported_and_keep_the_device() {
     });
     node.reports.clear();
     kill(shepherd);
-    assert_eq!(node.wait_for_end(task).cause, Some(EndCause::ProcessesMayBeLeft));
+    assert!(is_lost(&node.wait_for_end(task), None, true));
     assert!(lives(escaped), "nothing proves that it belonged to the job");
     let position = |is: &dyn Fn(&Report) -> bool| node.reports.iter().position(is).unwrap();
     let in_use = position(&|report| {

@@ -76,9 +76,11 @@ fn a_claim_notes_that_all_processes_of_a_killed_claimant_ended() {
     let is_swept = || find().read().unwrap().unwrap().is_swept;
     drop(Claim::take(&layout, claimant(task)).unwrap());
     assert!(!is_swept());
-    find().swept().unwrap();
+    let killed = Some(ExitStatus::Signal(9));
+    find().swept(killed).unwrap();
     find().ended(&end()).unwrap();
     assert!(is_swept());
+    assert_eq!(find().read().unwrap().unwrap().killed, killed);
     assert_eq!(find().read().unwrap().unwrap().ended, Some(end()));
 }
 

@@ -40,6 +40,9 @@ impl Control {
     /// Starts the jobs that can have what they claim, once the agents there have reported: the
     /// server sends no orders to an agent before that.
     pub(crate) fn come_into_claims(&mut self) {
+        if self.is_full {
+            return;
+        }
         let claimants: Vec<JobId> = self.world.claimants().collect();
         for id in claimants {
             let mut job = self.job(id);

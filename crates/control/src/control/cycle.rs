@@ -53,7 +53,7 @@ impl Control {
     /// once, without any change from outside. One cycle is usually enough.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
-        if self.is_stopping {
+        if self.is_stopping || self.is_full {
             return;
         }
         let mut n_rounds = 0;

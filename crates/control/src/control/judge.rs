@@ -13,10 +13,12 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
             | EndCause::ShepherdLost
             | EndCause::GpuMemoryLost { .. }
             | EndCause::ProcessesMayBeLeft
+            | EndCause::ShepherdEnded { .. }
             | EndCause::Vanished => Some(Outcome::Lost),
             EndCause::LaunchFailed { .. }
             | EndCause::Oom
             | EndCause::LoanCalledBack
+            | EndCause::OutputCut { .. }
             | EndCause::PathMissing { .. } => Some(Outcome::Failed),
             EndCause::Cancelled { .. }
             | EndCause::DependencyFailed { .. }
@@ -38,6 +40,10 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
     match end.exit {
         Some(ExitStatus::Code(0)) => (Outcome::Succeeded, None),
         Some(_) => (Outcome::Failed, None),
+        None if end.started_at.is_none() => {
+            let why = "its shepherd was told to end before it started the program".to_owned();
+            (Outcome::Failed, Some(EndCause::LaunchFailed { why }))
+        }
         None => (Outcome::Lost, Some(EndCause::Vanished)),
     }
 }

@@ -44,7 +44,7 @@ impl Control {
                 let job = report.task.job;
                 self.publish(Change::JobMoved { job, node: node.clone(), from, to });
             }
-            Report::Loan(_) | Report::Move(_) => {}
+            Report::Loan(_) | Report::Move(_) | Report::Output(_) => {}
         }
     }
 

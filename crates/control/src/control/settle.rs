@@ -180,7 +180,7 @@ impl Control {
         }
         let end = JobEnd {
             outcome: array.outcome(),
-            cause: array.stopped.clone(),
+            cause: array.cause(),
             exit: array.exit,
             started_at: array.started_at,
             ended_at: array.ended_at.unwrap_or(self.now),

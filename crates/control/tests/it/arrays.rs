@@ -1,6 +1,7 @@
 //! Arrays: elements start one after the other, each exactly once unless it is retried, within the
 //! array's own limits; an action on an array applies to its elements.
 
+use gpool_model::agent::{TaskEnd, TaskIs};
 use gpool_model::array::ArraySpec;
 use gpool_model::command::ArchivedDependency;
 use gpool_model::job::{DependencyKind, EndCause, JobState};
@@ -70,6 +71,27 @@ fn elements_start_in_order_and_end_once_each() {
     let end = harness.end_of(id);
     assert_eq!((end.outcome, end.cause.as_ref()), (Outcome::Succeeded, None));
     assert!(end.started_at.is_some());
+}
+
+#[test]
+fn a_lost_array_has_the_cause_of_its_first_lost_element() {
+    let mut harness = Harness::new(3);
+    let id = harness.add(array("0-2"));
+    let killed = |shepherd| {
+        let by = Some(gpool_model::job::ExitStatus::Signal(9));
+        EndCause::ShepherdEnded { shepherd, by, may_be_left: false }
+    };
+    for index in 0..3 {
+        harness.started(element(id, index));
+    }
+    harness.exited(element(id, 1), 0);
+    for (index, shepherd) in [(2, 42), (0, 43)] {
+        let end = end(harness.now, None, false);
+        let end = TaskEnd { cause: Some(killed(shepherd)), ..end };
+        harness.say(element(id, index), TaskIs::Ended(end));
+    }
+    let end = harness.end_of(id);
+    assert_eq!((end.outcome, &end.cause), (Outcome::Lost, &Some(killed(42))));
 }
 
 #[test]

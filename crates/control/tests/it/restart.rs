@@ -214,6 +214,20 @@ fn a_node_that_rebooted_while_the_server_ran_is_asked_for_its_tasks() {
 }
 
 #[test]
+fn on_a_full_disk_jobs_end_and_none_starts() {
+    let mut harness = Harness::new(1);
+    let running = harness.add(job("1"));
+    let waiting = harness.add(job("1"));
+    harness.started(running);
+    harness.step(vec![gpool_model::Event::DiskFull { is_full: true }]);
+    harness.exited(running, 3);
+    assert_eq!(harness.state(running), JobState::Failed);
+    assert_eq!(harness.state(waiting), JobState::Pending);
+    harness.step(vec![gpool_model::Event::DiskFull { is_full: false }]);
+    assert_eq!(harness.state(waiting), JobState::Starting, "there is room again");
+}
+
+#[test]
 fn a_server_that_is_going_to_stop_starts_nothing_more() {
     let mut harness = Harness::new(1);
     let running = harness.add(job("1"));

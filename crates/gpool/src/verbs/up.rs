@@ -33,7 +33,7 @@ use super::service::{self, InstallFlags, ServiceFlags};
 use super::up_network::NetworkFlags;
 use super::version::VERSION;
 use super::{up_folders, up_nodes};
-use crate::config::Config;
+use crate::config::{Config, OutputFull};
 use crate::log::{self, LogFormat};
 use crate::render::recovery::in_short;
 use crate::render::up::{Started, text};
@@ -155,6 +155,7 @@ impl UpArgs {
             ignore: ignored(&self.ignore_processes),
             job_processes_max: config.job_processes_max.map(u32::from),
             job_output_max: config.job_output_max,
+            stop_on_cut: config.job_output_full.map(|it| it == OutputFull::Stop),
             tasks_max: config.node_tasks_max.map(u32::from),
             gpu_tasks_kept: config.node_gpu_tasks_kept,
             user_tasks_max: config.node_user_tasks_max.map(u32::from),

@@ -86,6 +86,33 @@ fn an_escaped_process_is_ended_with_its_shepherd() {
 }
 
 #[test]
+fn each_lost_job_names_its_shepherd_and_the_signal_also_an_array() {
+    let cluster = Cluster::new("none");
+    let single = cluster.sh(&[], "sleep 1000");
+    let array = cluster.submit(["--array", "0-1", "--", "sleep", "1000"]);
+    let [first, second] = [0, 1].map(|index| format!("{array}.{index}"));
+    for id in [&single, &first, &second] {
+        cluster.until_is(id, "running");
+    }
+    let says = |id: &str, shepherd: u32| {
+        let job = cluster.until_ended(id);
+        assert_eq!((job.state.as_str(), job.cause.as_deref()), ("lost", Some("shepherd_lost")));
+        let text = job.cause_text.unwrap();
+        let words = format!("was killed (process {shepherd}, signal 9 KILL)");
+        assert!(text.contains(&words), "{id}: {text}");
+    };
+    for id in [&single, &first] {
+        let shepherd = cluster.shepherd(id);
+        kill_9(shepherd);
+        says(id, shepherd);
+        if *id == first {
+            cluster.gpool(["cancel", &second]).ok();
+            says(&array, shepherd);
+        }
+    }
+}
+
+#[test]
 fn a_process_that_can_not_be_found_keeps_its_gpu_and_is_named() {
     if !can_ungroup() {
         return;

@@ -27,6 +27,7 @@ mod cut;
 mod demo;
 mod devices;
 mod disk;
+mod disk_ends;
 mod dump;
 mod enforced;
 mod environments;

@@ -177,10 +177,25 @@ pub enum EndCause {
     },
     /// The node was rebooted while it ran.
     Rebooted,
-    /// Its shepherd was killed, and all its processes were ended.
+    /// Its shepherd was killed, and all its processes were ended. Earlier versions recorded no more.
     ShepherdLost,
-    /// Its shepherd was killed, and a process of it may still run.
+    /// Its shepherd was killed, and a process of it may still run. Earlier versions recorded no
+    /// more.
     ProcessesMayBeLeft,
+    /// Its shepherd ended without a record of the task's end.
+    ShepherdEnded {
+        /// The process ID of the shepherd.
+        shepherd: u32,
+        /// How the shepherd ended; `None` if its nursery had ended before.
+        by: Option<ExitStatus>,
+        /// Whether a process of the task may still run.
+        may_be_left: bool,
+    },
+    /// Its output reached a limit, and the administrator has such jobs stopped.
+    OutputCut {
+        /// The limit.
+        cut: OutputCut,
+    },
     /// It was paused or resumed, and the driver lost its GPU memory.
     GpuMemoryLost {
         /// The error, for people.
@@ -190,6 +205,19 @@ pub enum EndCause {
     LoanCalledBack,
     /// The node does not know it.
     Vanished,
+}
+
+/// Why the output of a task is not stored any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputCut {
+    /// One of its files reached the limit of the node.
+    Limit {
+        /// The limit.
+        limit: Bytes,
+    },
+    /// The disk of the state folder is nearly full.
+    DiskFull,
 }
 
 /// How a process ended.

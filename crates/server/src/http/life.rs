@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use gpool_model::agent::{
-    LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, Report, TaskIs, TaskReport,
+    LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, OutputReport, Report, TaskIs, TaskReport,
 };
 use gpool_model::event::{Journaled, Kept};
 use gpool_model::record::EndedJob;
@@ -15,7 +15,7 @@ use gpool_model::{
     Phase, Placement, Refusal, Timestamp,
 };
 use gpool_store::{ArchiveFilter, JournalSearch};
-use gpool_wire::cause::{cause_words, loan_words, move_words};
+use gpool_wire::cause::{cause_words, loan_words, move_words, output_words};
 use gpool_wire::job::PRIVATE;
 use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time, VERBS, VerbRow, verb};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
         // All users can see place, times and queue order, as in the queue.
         "submitted" | "planned" | "started" | "running" | "run_ended" | "refused" | "displaced"
         | "waited" | "grows" | "joins" | "left" | "moved" | "not_moved" | "idle" | "active"
-        | "xid" => {}
+        | "xid" | "output_cut" => {}
         kind if VERBS.iter().any(|row| row.event == Some(kind)) => {}
         // The cause can contain a file name.
         "ended" => {
@@ -122,7 +122,10 @@ async fn all_of(api: &Api, uid: u32, found: &Found) -> Result<Vec<JobEvent>, Ref
     for event in events.await? {
         // Agents can send a report again.
         let words = format!("{} {}", event.kind, event.text);
-        if std::mem::replace(&mut last, words.clone()) != words {
+        // A shepherd repeats this to each agent.
+        let is_known = event.kind == "output_cut"
+            && told.iter().any(|it: &JobEvent| it.kind == event.kind && it.text == event.text);
+        if std::mem::replace(&mut last, words.clone()) != words && !is_known {
             told.push(event);
         }
     }
@@ -194,6 +197,9 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             if let Report::Loan(loan) = report {
                 return of_loan(id, entry, loan).into_iter().collect();
             }
+            if let Report::Output(report) = report {
+                return of_output(id, entry, report).into_iter().collect();
+            }
             if let Report::Move(report) = report {
                 return of_move(id, entry, report).into_iter().collect();
             }
@@ -245,6 +251,12 @@ fn of_kept(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
         }
         _ => None,
     }
+}
+
+fn of_output(id: JobId, entry: &JournalEntry, report: &OutputReport) -> Option<JobEvent> {
+    let then = if report.is_stopped { "it is stopped" } else { "the rest is dropped" };
+    let text = format!("{}; {then}", output_words(report.cut));
+    (report.task.job == id).then(|| event(id, entry.time, "output_cut", text))
 }
 
 fn of_loan(id: JobId, entry: &JournalEntry, loan: &LoanReport) -> Option<JobEvent> {

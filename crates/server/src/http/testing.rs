@@ -95,7 +95,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let state_dir = folder.join("state");
         let (store, loaded) = Store::open(&state_dir, &Options::default())?;
-        let (blobs, presence) = (store.blobs()?, store.presence());
+        let (blobs, presence, room) = (store.blobs()?, store.presence(), store.room());
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
@@ -119,6 +119,7 @@ impl Server {
             feed: Arc::new(Feed::new(now())),
             blobs,
             presence,
+            room,
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),

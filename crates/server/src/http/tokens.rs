@@ -16,7 +16,7 @@ use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment};
 use crate::access::{Binding, CreateError, Subject, TokenRow};
 use crate::clock::now;
-use crate::fault::internal;
+use crate::fault::{internal, refusal_of};
 
 /// How long a token is valid if the request says nothing.
 const USUAL: Millis = Millis::from_hours(90 * 24);
@@ -89,6 +89,7 @@ pub(crate) async fn create(
     let expires_at = expiry(&asker, &asked, at)?;
     let by = asker.caller.owner.user.clone();
     let shared = api.handle.shared.clone();
+    shared.room.check().map_err(|error| refusal_of(&error))?;
     let made = tokio::task::spawn_blocking(move || {
         let subject = subject(&asker, asked.user.as_deref(), shared.info.find_user)?;
         let row = TokenRow::new((name, subject, asked.scope), (by, at), expires_at);
@@ -173,6 +174,9 @@ pub(crate) async fn map_user(
 ) -> Result<Json<Document<NetworkUser>>, ApiError> {
     let name = checked_name("name", &name)?;
     let shared = api.handle.shared.clone();
+    if asked.user.is_some() {
+        shared.room.check().map_err(|error| refusal_of(&error))?;
+    }
     let done = tokio::task::spawn_blocking(move || {
         let user = asked.user.map(|user| system_user(&user, shared.info.find_user)).transpose()?;
         let user = user.map(|(_, user)| user);

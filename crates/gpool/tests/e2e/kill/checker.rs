@@ -63,10 +63,7 @@ fn each_ended_right(history: &History, found: &mut Vec<String>) {
     for asked in &history.asked {
         let Some(ended) = ends.get(&asked.id) else { continue };
         let as_wanted = as_wanted(asked, ended, &ends);
-        // If the nursery dies with the shepherd, processes of the job may be left.
-        let causes = ["shepherd_lost", "processes_may_be_left"];
-        let lost =
-            ended.state == "lost" && ended.cause.as_deref().is_some_and(|it| causes.contains(&it));
+        let lost = ended.state == "lost" && ended.cause.as_deref() == Some("shepherd_ended");
         let not_started =
             ended.state == "failed" && ended.cause.as_deref() == Some("launch_failed");
         let is_right = match history.killed.get(&asked.id) {

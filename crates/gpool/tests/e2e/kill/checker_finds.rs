@@ -122,7 +122,7 @@ fn a_wrong_end_is_found() {
 fn only_a_job_without_its_shepherd_may_be_lost() {
     let lose = |it: &mut History| {
         it.ended[1].state = "lost".to_owned();
-        it.ended[1].cause = Some("shepherd_lost".to_owned());
+        it.ended[1].cause = Some("shepherd_ended".to_owned());
         it.ended[1].exit = None;
     };
     finds("ended wrongly (shepherd: None)", lose);
