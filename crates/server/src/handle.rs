@@ -29,6 +29,7 @@ use crate::forecast::kept::Forecaster;
 use crate::input::Input;
 use crate::limits::Limits;
 use crate::link::AskAgent;
+use crate::listeners::Listeners;
 use crate::live::Pulse;
 use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
@@ -92,6 +93,8 @@ pub(crate) struct Shared {
     pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
     /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
+    /// Which of the listeners beside the Unix socket are open.
+    pub listeners: Arc<Listeners>,
     /// The dashboard, if there is one.
     pub web: OnceLock<Arc<crate::web::Web>>,
     /// The sessions of browsers, there and over the network.

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
@@ -32,10 +32,8 @@ use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::Found;
 use crate::sign_in::SignIns;
-use crate::tls::Tls;
 use crate::usage::UsageHistory;
-use crate::web::Web;
-use crate::{forecast, http, settle};
+use crate::{forecast, http, listeners, settle};
 
 /// Extra time for a job after its grace period, before the stopping server leaves it running.
 const END_MARGIN: Millis = Millis::from_secs(10);
@@ -127,6 +125,7 @@ fn share(
         room: store.room(),
         agents: OnceLock::new(),
         early: OnceLock::new(),
+        listeners: Arc::default(),
         web: OnceLock::new(),
         sessions: Arc::default(),
         network: OnceLock::new(),
@@ -270,15 +269,12 @@ async fn serve(
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
-    let web = Web::open(config.web, handle.shared.sessions.clone())
-        .await
-        .context("can't listen for the dashboard")?;
-    let web = web.map(|(web, listener)| {
-        assert!(handle.shared.web.set(web).is_ok(), "a server is started once");
-        listener
-    });
+    let web = listeners::dashboard(handle, config.web).await?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
-    let network = open_network(config, handle).await?;
+    let network = match &config.network {
+        Some(network) => Some(listeners::network(handle, network, &config.state_dir).await?),
+        None => None,
+    };
     let others = http::Others { web, network };
     let server = http::serve(listener, others, handle.clone(), config.find_account, async {
         // The sender is dropped when the server stops.
@@ -315,21 +311,6 @@ async fn serve(
     drop(std::fs::remove_file(&config.socket));
     drop(live);
     Ok(())
-}
-
-/// Listens on the network, if the settings say so.
-async fn open_network(
-    config: &ServerConfig,
-    handle: &CoreHandle,
-) -> anyhow::Result<Option<(TcpListener, Arc<Tls>)>> {
-    let Some(network) = &config.network else { return Ok(None) };
-    let tls = Arc::new(Tls::open(network, &config.state_dir)?);
-    let listener = TcpListener::bind(network.listen).await;
-    let listener = listener.with_context(|| format!("can't listen on {}", network.listen))?;
-    let at = listener.local_addr().context("the listener has no address")?;
-    tracing::info!(%at, fingerprint = tls.served(at.ip())?.fingerprint(), "on the network");
-    assert!(handle.shared.network.set((tls.clone(), at)).is_ok(), "a server is started once");
-    Ok(Some((listener, tls)))
 }
 
 /// Creates the socket. Fails if a server listens on it; replaces the socket of a killed server.

@@ -19,6 +19,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 
+use crate::listeners::BadCertificate;
+
 pub use self::authority::{Authority, FILE as AUTHORITY_FILE};
 
 /// How long a certificate of the own authority is used. It is valid for half as long again.
@@ -165,7 +167,10 @@ impl Tls {
                 tracing::warn!(error = format!("{error:#}"), "the last certificate stays in use");
                 Ok(before.served.clone())
             }
-            (Err(error), None) => Err(error),
+            (Err(error), None) => Err(match files.are_there() {
+                true => BadCertificate(format!("{error:#}")).into(),
+                false => error,
+            }),
         }
     }
 }
@@ -174,6 +179,11 @@ impl SiteFiles {
     fn changed_at(&self) -> Option<SystemTime> {
         let of = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
         of(&self.chain).max(of(&self.key))
+    }
+
+    /// Whether both exist; without one, the settings are wrong.
+    fn are_there(&self) -> bool {
+        self.chain.exists() && self.key.exists()
     }
 
     fn read(&self) -> anyhow::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {

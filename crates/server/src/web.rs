@@ -52,34 +52,17 @@ pub struct Web {
 }
 
 impl Web {
-    /// Listens. `None` if the settings say so, or if the usual address does not work: jobs do not
+    /// Listens on the usual address, or else on a free port. `None` if neither works: jobs do not
     /// need a dashboard.
-    ///
-    /// # Errors
-    /// If an address of the settings does not work.
-    pub async fn open(
-        at: WebAddress,
-        sessions: Arc<Sessions>,
-    ) -> std::io::Result<Option<(Arc<Self>, TcpListener)>> {
-        let listener = match at {
-            WebAddress::None => return Ok(None),
-            WebAddress::At(at) => TcpListener::bind(at).await?,
-            WebAddress::Usual => {
-                let bound = match TcpListener::bind(USUAL).await {
-                    Err(_) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
-                    bound => bound,
-                };
-                match bound {
-                    Ok(listener) => listener,
-                    Err(error) => {
-                        tracing::warn!(%error, "there is no dashboard: can't listen on 127.0.0.1");
-                        return Ok(None);
-                    }
-                }
-            }
+    pub async fn usual() -> Option<TcpListener> {
+        let bound = match TcpListener::bind(USUAL).await {
+            Err(_) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
+            bound => bound,
         };
-        let at = listener.local_addr()?;
-        Ok(Some((Arc::new(Self::new(at, sessions)), listener)))
+        if let Err(error) = &bound {
+            tracing::warn!(%error, "there is no dashboard: can't listen on 127.0.0.1");
+        }
+        bound.ok()
     }
 
     /// A dashboard at an address, with the sessions of its users.

@@ -73,7 +73,13 @@ impl Admin<'_> {
     #[must_use]
     pub fn page(&self) -> String {
         let status = self.status;
-        let faults = [&status.store_fault, &status.usage_fault, &status.lacking];
+        let faults = [
+            &status.store_fault,
+            &status.web_fault,
+            &status.network_fault,
+            &status.usage_fault,
+            &status.lacking,
+        ];
         let mut users: Vec<&UserLimits> = self.limits.iter().collect();
         self.order.sort(&USERS, &mut users, |it| *it);
         let settings = self.policy.settings.iter();

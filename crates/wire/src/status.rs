@@ -45,6 +45,14 @@ pub struct Status {
     /// Address of the dashboard. `null` if there is none.
     #[serde(default)]
     pub web: Option<String>,
+    /// Why the dashboard is not open at the address of the settings. The server tries again every
+    /// second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web_fault: Option<String>,
+    /// Why the server does not listen on the network although the settings say so. It tries again
+    /// every second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_fault: Option<String>,
     /// State directory of the server.
     pub state_dir: String,
     /// Term of the server: grows with each start.

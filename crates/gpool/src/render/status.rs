@@ -21,7 +21,8 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     let mut page = Page::new(&format!("gpool {} · pid {} · up {up}", status.version, status.pid));
     page.label("user", view.user(&status.user));
     page.label("socket", &status.socket);
-    page.label_if("pages", status.web.as_deref());
+    page.label_if("pages", status.web.as_deref().or(status.web_fault.as_deref()));
+    page.label_if("network", status.network_fault.as_deref());
     page.label("state", &status.state_dir);
     page.label("started", &view.clock.full(status.started_at));
     page.label_if("store", status.store_fault.as_deref());

@@ -264,6 +264,8 @@ fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
     probes.extend(short_memory(version.pid));
     probes.extend(service::notifications(client, status));
     probes.extend(status.store_fault.as_ref().map(|why| wrong("store writes", why)));
+    probes.extend(status.web_fault.as_ref().map(|why| wrong("dashboard", why)));
+    probes.extend(status.network_fault.as_ref().map(|why| wrong("network", why)));
     probes.extend(status.lacking.as_ref().map(|why| wrong("environments", why)));
     probes.extend(recovery::lines(recovery, &session.view()).into_iter().map(|line| {
         if line.is_bad { less(line.what, line.text) } else { ok(line.what, line.text) }

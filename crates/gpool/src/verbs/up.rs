@@ -449,6 +449,10 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
         is_root: rustix::process::geteuid().is_root(),
     };
     session.screen.data(&text(&started))?;
+    for fault in [&status.web_fault, &status.network_fault].into_iter().flatten() {
+        session.screen.warn(&safe(fault));
+        session.screen.note("         The server works without it, and tries again every second.");
+    }
     warn_of_gone(&client, &gpus, config, session)?;
     for gpu in &gpus {
         if let Some(process) = gpu.unmanaged.first() {

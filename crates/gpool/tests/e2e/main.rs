@@ -68,6 +68,7 @@ mod order;
 mod parts;
 mod policy;
 mod pools;
+mod ports;
 mod projects;
 mod recovery;
 mod released;

@@ -28,10 +28,12 @@ use super::entrance::Entrance;
 use super::network::Network;
 use super::pages::Pages;
 use super::{Api, router};
+use crate::feed::Feed;
 use crate::handle::CoreHandle;
+use crate::listeners::Opening;
 use crate::pool::Source;
 use crate::tls::Tls;
-use crate::web::Web;
+use crate::web::{Sessions, Web};
 
 /// Bytes of request headers after which the connection is closed. Smaller headers that are still
 /// too large get an answer with a problem; see [`super::guard`].
@@ -63,9 +65,9 @@ pub async fn serve(
 #[derive(Default)]
 pub struct Others {
     /// The dashboard on a loopback address.
-    pub web: Option<TcpListener>,
+    pub web: Option<Opening<(Arc<Web>, TcpListener)>>,
     /// The network, with its certificates.
-    pub network: Option<(TcpListener, Arc<Tls>)>,
+    pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
 
 /// How long the other end of a connection may take.
@@ -101,7 +103,6 @@ pub(crate) async fn serve_as(
     let itself = Peer { uid: handle.info().uid, gid: None, pid: None };
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
-    let dashboard = handle.shared.web.get().cloned();
     let shared = handle.shared.clone();
     let server = Arc::new(Server {
         identify,
@@ -114,30 +115,20 @@ pub(crate) async fn serve_as(
     let (access, find_user) = (shared.access.clone(), shared.info.find_user);
     let sign_ins = shared.sign_ins.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
-    let pages = |web, is_remote| {
-        let (entrance, router) = (entrance.clone(), server.router.clone());
-        let (identify, feed) = (server.identify.clone(), shared.feed.clone());
-        let api = (router, server.clone());
-        Pages::new((web, is_remote), entrance, identify, api, feed, end.clone())
+    let beside = Beside {
+        server: server.clone(),
+        entrance,
+        sessions: shared.sessions.clone(),
+        feed: shared.feed.clone(),
+        end,
     };
-    if let (Some(listener), Some(web)) = (others.web, dashboard) {
-        connections.spawn(pages(web, false).serve(listener));
+    if let Some(opening) = others.web {
+        connections.spawn(beside.clone().dashboard(opening));
     }
-    if let Some((listener, tls)) = others.network
-        && let Ok(at) = listener.local_addr()
-    {
-        let pages = pages(Arc::new(Web::new(at, shared.sessions.clone())), true);
-        let (server, router) = (server.clone(), server.router.clone());
-        let network = Arc::new(Network {
-            tls,
-            entrance,
-            router,
-            pages,
-            server,
-            arrivals: Network::arrivals(),
-        });
-        connections.spawn(network.serve(listener, end.clone()));
+    if let Some(opening) = others.network {
+        connections.spawn(beside.clone().network(opening));
     }
+    let end = beside.end;
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
@@ -159,6 +150,50 @@ pub(crate) async fn serve_as(
     let rest = async { while connections.join_next().await.is_some() {} };
     // A client that does not read its answer does not delay the end.
     drop(tokio::time::timeout(LAST_ANSWERS, rest).await);
+}
+
+/// The parts of the listeners beside the Unix socket.
+#[derive(Clone)]
+struct Beside {
+    server: Arc<Server>,
+    entrance: Arc<Entrance>,
+    sessions: Arc<Sessions>,
+    feed: Arc<Feed>,
+    end: watch::Receiver<bool>,
+}
+
+impl Beside {
+    fn pages(&self, web: Arc<Web>, is_remote: bool) -> Arc<Pages> {
+        let Self { server, entrance, feed, end, .. } = self.clone();
+        let (identify, router) = (server.identify.clone(), server.router.clone());
+        Pages::new((web, is_remote), entrance, identify, (router, server), feed, end)
+    }
+
+    async fn dashboard(self, opening: Opening<(Arc<Web>, TcpListener)>) {
+        if let Some((web, listener)) = self.opened(opening).await {
+            self.pages(web, false).serve(listener).await;
+        }
+    }
+
+    async fn network(self, opening: Opening<(TcpListener, Arc<Tls>)>) {
+        let Some((listener, tls)) = self.opened(opening).await else { return };
+        let Ok(at) = listener.local_addr() else { return };
+        let pages = self.pages(Arc::new(Web::new(at, self.sessions.clone())), true);
+        let Self { server, entrance, end, .. } = self;
+        let router = server.router.clone();
+        let arrivals = Network::arrivals();
+        let network = Arc::new(Network { tls, entrance, router, pages, server, arrivals });
+        network.serve(listener, end).await;
+    }
+
+    /// Waits for a listener; `None` if the server ends before.
+    async fn opened<T>(&self, opening: Opening<T>) -> Option<T> {
+        let mut end = self.end.clone();
+        tokio::select! {
+            opened = opening => Some(opened),
+            _ = end.wait_for(|end| *end) => None,
+        }
+    }
 }
 
 /// The parts that all connections share.

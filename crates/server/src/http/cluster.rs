@@ -23,6 +23,7 @@ use super::listing::n_ended;
 use super::movable::Shares;
 use super::{Api, reservations};
 use crate::handle::{Age, StopRequest};
+use crate::listeners::Which;
 use crate::view::View;
 
 /// Maximum number of devices of a node.
@@ -257,6 +258,9 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let (user, mail) = (api.user.to_string(), info.mail.can_send());
     let usage_fault = api.handle.shared.usage.fault();
     let web = api.handle.shared.web.get().map(|web| web.url());
+    let listeners = &api.handle.shared.listeners;
+    let web_fault = listeners.fault(Which::Dashboard);
+    let network_fault = listeners.fault(Which::Network);
     let lacking = crate::environments::lacking(&api.handle).await?;
     let ask = move |view: &View<'_>| {
         let world = view.world;
@@ -267,6 +271,8 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             user,
             socket,
             web,
+            web_fault,
+            network_fault,
             state_dir,
             term: world.cluster().term.0,
             revision: world.revision().0,

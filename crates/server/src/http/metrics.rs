@@ -244,6 +244,9 @@ impl Page {
         );
         let writable = (Labels::new(), flag(counted.is_store_writable));
         self.numbers("gpool_store_writable", "Whether changes can be stored", [writable]);
+        let open = api.handle.shared.listeners.all().into_iter();
+        let open = open.map(|(which, is)| (vec![("listener", which.name().to_owned())], flag(is)));
+        self.numbers("gpool_listener_open", "Whether a listener of the settings is open", open);
         self.notifications(&counted.notifications);
         let moved = ConstCounter::new(api.feed.n_moved());
         self.add("gpool_jobs_moved", "Moves of running jobs between GPUs of a node", moved);

@@ -122,6 +122,7 @@ impl Server {
             room,
             agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
             early: OnceLock::new(),
+            listeners: Arc::default(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
             sessions: Arc::default(),
             network: OnceLock::new(),
@@ -216,7 +217,8 @@ impl Server {
         let tls = Tls::open(&config, &self.handle.shared.info.state_dir);
         let tls = Arc::new(tls.expect("the state folder is writable"));
         assert!(self.handle.shared.network.set((tls.clone(), listen)).is_ok(), "one network");
-        let others = Others { web: None, network: Some((network, tls)) };
+        let others =
+            Others { web: None, network: Some(Box::pin(std::future::ready((network, tls)))) };
         let handle = self.handle.clone();
         serve_as(local, others, handle, identify, Patience::default(), shutdown)
     }

@@ -40,6 +40,7 @@ use super::asker::{Asker, Asks, Identify};
 use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
+use crate::listeners::Which;
 use crate::pool::Pool;
 use crate::web::{SessionKey, SignedIn, Web};
 
@@ -64,7 +65,12 @@ pub(crate) async fn login(
 ) -> Result<Json<Document<Login>>, ApiError> {
     let Some(web) = api.handle.shared.web.get() else {
         let problem = Problem::new(catalogue::NO_SUCH_ROUTE, "this server has no dashboard");
-        return Err(problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml").into());
+        let fault = api.handle.shared.listeners.fault(Which::Dashboard);
+        return Err(match fault {
+            Some(why) => problem.because(why),
+            None => problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml"),
+        }
+        .into());
     };
     let owner = &asker.caller.owner;
     let user = SignedIn::User { uid: owner.uid, gid: owner.gid };
