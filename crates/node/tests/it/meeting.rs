@@ -111,7 +111,8 @@ fn a_pause_that_ends_a_move_is_followed_by_the_last_order() {
     assert!(!resumes_after(&[2, 3, 4]));
 }
 
-/// The host may get all its memory once its claim shows the new size, and a guest may fail to leave.
+/// The host may get all its memory once its claim shows the new size, and its guest may fail to
+/// leave.
 #[test]
 fn a_host_grows_once_its_guest_has_left() {
     let mut converge = spread();
