@@ -66,8 +66,8 @@ pub(crate) struct Core {
     store_fault: Option<CommitError>,
     /// Why the store takes no ordinary changes.
     low: Option<CommitError>,
-    /// Whether the state machine knows that it takes none.
-    is_low_told: bool,
+    /// What the state machine knows of that; `None` after a failed commit.
+    is_low_told: Option<bool>,
     /// When the store was last asked to complete its reserve.
     filled: Instant,
     watch: Watch,
@@ -128,7 +128,7 @@ impl Core {
             paused: None,
             store_fault: None,
             low: None,
-            is_low_told: false,
+            is_low_told: Some(false),
             filled: Instant::now(),
             watch: Watch::new(presence, room),
             n_alerts: 0,
@@ -324,8 +324,8 @@ impl Core {
             self.committer.fill_reserve();
         }
         let is_full = self.low.is_some();
-        if self.paused.is_none() && is_full != self.is_low_told {
-            self.is_low_told = is_full;
+        if self.paused.is_none() && self.is_low_told != Some(is_full) {
+            self.is_low_told = Some(is_full);
             events.push(Event::DiskFull { is_full });
         }
     }
@@ -435,6 +435,7 @@ impl Core {
         }
         self.paused = Some((Instant::now() + Self::PAUSE, error.clone()));
         self.store_fault = Some(error.clone());
+        self.is_low_told = None;
         self.reload();
     }
 
@@ -447,7 +448,6 @@ impl Core {
             Ok(world) => {
                 self.shared.lives.reset(&world);
                 self.control = Control::new(world);
-                self.is_low_told = false;
             }
             Err(error) => tracing::error!(%error, "can't load the store; trying again"),
         }

@@ -1,6 +1,6 @@
 //! The settings of the server: `gpool.toml`. Flags override them.
 
-use gpool::config::Config;
+use gpool::config::{Config, OutputFull};
 use gpool_model::{Bytes, Millis};
 
 #[test]
@@ -21,6 +21,9 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
     assert_eq!(jobs.job_output_max, Some(Bytes::from_mib(64)));
     assert_eq!(jobs.job_processes_max.map(u32::from), Some(99));
     assert!(Config::parse("job_output_max = \"much\"\n", "f").is_err());
+    let stops = Config::parse("job_output_full = \"stop\"\n", "f");
+    assert_eq!(stops.expect("it is known").job_output_full, Some(OutputFull::Stop));
+    assert!(Config::parse("job_output_full = \"halt\"\n", "f").is_err());
     let keep = |text: &str| Config::parse(&format!("keep_output = {text:?}\n"), "f");
     let kept = keep("30d").expect("it is known").keep_output;
     assert_eq!(kept, Some(Millis::from_hours(30 * 24)));
