@@ -235,8 +235,8 @@ impl Audit {
         }
     }
 
-    /// Renames `jobs.jsonl` to `jobs.1.jsonl`, that to `jobs.2.jsonl` and so on; `false` if the disk
-    /// has no space for a new file, and the last one goes on.
+    /// Renames `jobs.jsonl` to `jobs.1.jsonl`, that to `jobs.2.jsonl` and so on; `false` if the
+    /// disk has no space for a new file, and the last one goes on.
     fn begin_file(&self, kind: Kind) -> io::Result<bool> {
         let path = |n: usize| numbered(&self.folder, kind, n);
         let next = self.folder.join(format!("{}.next", kind.name()));

@@ -27,6 +27,7 @@ use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
 use crate::input::Input;
+pub use crate::input::StopRequest;
 use crate::limits::Limits;
 use crate::link::AskAgent;
 use crate::listeners::Listeners;
@@ -65,17 +66,6 @@ pub struct ServerInfo {
 
 /// Finds a user by name or number. May block on the system's name service.
 pub type FindUser = fn(&str) -> Option<(u32, String)>;
-
-/// How the server was asked to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopRequest {
-    /// No shutdown was requested.
-    None,
-    /// Running jobs continue.
-    LeaveJobs,
-    /// Running jobs are ended first.
-    EndJobs,
-}
 
 pub(crate) struct Shared {
     pub info: ServerInfo,

@@ -1,4 +1,4 @@
-//! Messages to the core.
+//! Messages to the core, and the request to stop the server.
 
 use gpool_model::agent::Report;
 use gpool_model::notify::{DeliveryId, Sent};
@@ -34,4 +34,15 @@ pub(crate) enum Input {
     Stopping,
     /// Stop after all commits are answered.
     Stop,
+}
+
+/// How the server was asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopRequest {
+    /// No shutdown was requested.
+    None,
+    /// Running jobs continue.
+    LeaveJobs,
+    /// Running jobs are ended first.
+    EndJobs,
 }

@@ -28,6 +28,7 @@ mod input;
 pub mod inspect;
 mod limits;
 mod link;
+mod listen;
 mod listeners;
 mod live;
 mod lives;

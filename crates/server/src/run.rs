@@ -33,7 +33,7 @@ use crate::reads::Reads;
 use crate::recovery::Found;
 use crate::sign_in::SignIns;
 use crate::usage::UsageHistory;
-use crate::{forecast, http, listeners, settle};
+use crate::{forecast, http, listen, settle};
 
 /// Extra time for a job after its grace period, before the stopping server leaves it running.
 const END_MARGIN: Millis = Millis::from_secs(10);
@@ -269,10 +269,10 @@ async fn serve(
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
     let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
-    let web = listeners::dashboard(handle, config.web).await?;
+    let web = listen::dashboard(handle, config.web).await?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
     let network = match &config.network {
-        Some(network) => Some(listeners::network(handle, network, &config.state_dir).await?),
+        Some(network) => Some(listen::network(handle, network, &config.state_dir).await?),
         None => None,
     };
     let others = http::Others { web, network };

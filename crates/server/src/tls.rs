@@ -19,8 +19,6 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 
-use crate::listeners::BadCertificate;
-
 pub use self::authority::{Authority, FILE as AUTHORITY_FILE};
 
 /// How long a certificate of the own authority is used. It is valid for half as long again.
@@ -49,6 +47,11 @@ pub struct SiteFiles {
     /// The private key.
     pub key: PathBuf,
 }
+
+/// The files of a certificate exist and can't be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadCertificate(String);
 
 /// The certificates of a listener.
 pub struct Tls {

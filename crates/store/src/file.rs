@@ -106,8 +106,8 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// True if the file system of `path` has no space, or almost none, or the user's quota there is used
-/// up.
+/// True if the file system of `path` has no space, or almost none, or the user's quota there is
+/// used up.
 pub fn is_full(path: &Path) -> bool {
     // A few blocks may be left, too few for a larger write.
     const SOME: u64 = 65_536;

@@ -18,7 +18,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::{Session, own_socket, state_dir};
 use gpool_client::{Client, JobsQuery};
-use gpool_device::{Ignore, NodeArg, NodesArg};
+use gpool_device::{NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{
@@ -152,7 +152,7 @@ impl UpArgs {
         self.keep_output = config.keep_output;
         self.keep_environment = config.keep_environment;
         self.node = NodeSettings {
-            ignore: ignored(&self.ignore_processes),
+            ignore: up_nodes::ignored(&self.ignore_processes),
             job_processes_max: config.job_processes_max.map(u32::from),
             job_output_max: config.job_output_max,
             stop_on_cut: config.job_output_full.map(|it| it == OutputFull::Stop),
@@ -272,22 +272,6 @@ fn refuse_few_files() -> Result<()> {
         .why("the hard limit of this process on open files is lower (ulimit -Hn)")
         .tip("ulimit -n 4096; gpool up   (in a shell with a higher limit)")
         .tip("LimitNOFILE=65536   (in the unit, if systemd starts it)"))
-}
-
-/// A number is a process id; any other text is the name of a program.
-fn ignored(processes: &[String]) -> Ignore {
-    let mut ignore = Ignore::default();
-    for process in processes {
-        match process.parse() {
-            Ok(pid) => {
-                ignore.pids.insert(pid);
-            }
-            Err(_) => {
-                ignore.names.insert(process.clone());
-            }
-        }
-    }
-    ignore
 }
 
 /// Runs the server in this process until it is stopped.

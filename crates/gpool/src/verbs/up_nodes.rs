@@ -2,7 +2,7 @@
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_device::{DevicesArg, NodesArg};
+use gpool_device::{DevicesArg, Ignore, NodesArg};
 use gpool_model::NodeName;
 use gpool_wire::catalogue;
 
@@ -58,4 +58,20 @@ fn host_name() -> Result<String> {
             Err(Failure::new(errors::USAGE, "this machine has no name").tip("gpool up --name lab1"))
         }
     }
+}
+
+/// A number is a process id; any other text is the name of a program.
+pub fn ignored(processes: &[String]) -> Ignore {
+    let mut ignore = Ignore::default();
+    for process in processes {
+        match process.parse() {
+            Ok(pid) => {
+                ignore.pids.insert(pid);
+            }
+            Err(_) => {
+                ignore.names.insert(process.clone());
+            }
+        }
+    }
+    ignore
 }

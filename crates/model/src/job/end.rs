@@ -177,7 +177,8 @@ pub enum EndCause {
     },
     /// The node was rebooted while it ran.
     Rebooted,
-    /// Its shepherd was killed, and all its processes were ended. Earlier versions recorded no more.
+    /// Its shepherd was killed, and all its processes were ended. Earlier versions recorded no
+    /// more.
     ShepherdLost,
     /// Its shepherd was killed, and a process of it may still run. Earlier versions recorded no
     /// more.

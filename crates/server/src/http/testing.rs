@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
@@ -99,17 +99,7 @@ impl Server {
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
-        let info = ServerInfo {
-            version: "0.0.0",
-            nodes: vec![NodeName::new(NODE)],
-            state_dir,
-            socket: folder.join("api.sock"),
-            // Of root, so that it takes jobs of every user.
-            uid: 0,
-            started_at: now(),
-            find_user,
-            mail: crate::MailSettings::default(),
-        };
+        let info = info(folder, state_dir);
         let agent = agent(samples);
         let shared = Arc::new(Shared {
             info,
@@ -258,6 +248,21 @@ impl Server {
     /// If the server is stopping, or the history cannot be read.
     pub async fn report_digests(&self, now: Timestamp) -> Result<(), gpool_model::Refusal> {
         crate::digest::report(&self.handle, now, &jiff::tz::TimeZone::UTC).await
+    }
+}
+
+/// Facts about a server of a test.
+fn info(folder: &Path, state_dir: PathBuf) -> ServerInfo {
+    ServerInfo {
+        version: "0.0.0",
+        nodes: vec![NodeName::new(NODE)],
+        state_dir,
+        socket: folder.join("api.sock"),
+        // Of root, so that it takes jobs of every user.
+        uid: 0,
+        started_at: now(),
+        find_user,
+        mail: crate::MailSettings::default(),
     }
 }
 
