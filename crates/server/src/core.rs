@@ -52,7 +52,7 @@ pub(crate) struct Core {
     post: Post,
     /// Where the answer to each request goes.
     replies: BTreeMap<RequestId, Asking>,
-    /// Requests to end something whose commit failed: they are tried once more.
+    /// Requests to end something, tried once more after a failed commit.
     again: Vec<(Caller, Command, Answer)>,
     last_request: RequestId,
     /// Queries that wait for a look at the state.

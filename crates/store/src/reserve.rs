@@ -2,7 +2,7 @@
 //! there is room, in the log of the database itself, so that no other program can take it: the
 //! kernel gives blocks beyond the end of a file to this file alone.
 //!
-//! [`Room`] reports whether ordinary changes may be accepted. Whoever commits decides which changes
+//! [`Room`] reports whether ordinary changes may be accepted. The caller decides which changes
 //! are ordinary: the store accepts each commit that fits.
 
 use std::fs::File;

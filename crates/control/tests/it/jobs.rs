@@ -32,6 +32,17 @@ fn the_end_follows_from_the_exit_status_and_its_cause() {
 }
 
 #[test]
+fn a_shepherd_that_ends_before_its_program_starts_leaves_a_failed_job_with_a_cause() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    let end = TaskEnd { started_at: None, ..end(harness.now, None, true) };
+    harness.say(id, TaskIs::Ended(end));
+    let end = harness.end_of(id);
+    assert_eq!(end.outcome, Outcome::Failed);
+    assert!(matches!(end.cause, Some(EndCause::LaunchFailed { .. })), "{:?}", end.cause);
+}
+
+#[test]
 fn cancelling_a_waiting_job_ends_it_at_once_and_a_running_one_when_it_has_ended() {
     let mut harness = Harness::new(1);
     let running = harness.add(job("1"));
