@@ -24,7 +24,7 @@ use crate::toml_file;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "true, false, or a list of names")]
 pub enum SameNamesSetting {
-    /// Of all people, or of nobody.
+    /// Of all people, or none.
     All(bool),
     /// Only these.
     Only(Vec<String>),

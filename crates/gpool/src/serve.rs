@@ -204,7 +204,7 @@ pub fn find_user(name: &str) -> Option<(u32, String)> {
 
 /// The user IDs of people begin here, unless `/etc/login.defs` says otherwise.
 const PEOPLE_FROM: u32 = 1000;
-/// Programs that are set as a shell so that nobody can log in.
+/// Programs that are the shell of accounts without a login.
 const NO_SHELLS: [&str; 3] = ["nologin", "false", "sync"];
 
 /// Whether an account is a person's: its ID is no system user's, and it has a login shell.

@@ -396,7 +396,10 @@ impl Access {
     /// The file can't be written; nothing was changed then.
     pub fn forget(&self, network_user: &str) -> std::io::Result<bool> {
         self.change(|kept| {
-            let is_it = |subject: &Subject| matches!(subject, Subject::Network(name) if **name == *network_user);
+            let is_it = |subject: &Subject| match subject {
+                Subject::Network(name) => **name == *network_user,
+                Subject::System { .. } => false,
+            };
             let n_before = kept.tokens.len() + kept.bindings.len() + kept.users.len();
             kept.tokens.retain(|row| !is_it(&row.subject));
             kept.bindings.retain(|it| it.name != network_user);

@@ -289,7 +289,7 @@ fn chained(before: &str, entry: &AuditEntry) -> io::Result<(Vec<u8>, String)> {
     Ok((line, chain))
 }
 
-/// The hash after an entry, whose JSON has none.
+/// The hash after an entry, from its JSON without one.
 fn chain_after(before: &str, entry: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes()).update(entry);

@@ -14,7 +14,7 @@ pub struct Limits {
     pub jobs: u64,
     /// Environments, scripts and array values that are stored for jobs.
     pub stored: Bytes,
-    /// What changes may store in an hour, beside what may come at once.
+    /// Bytes that changes may store in an hour, beside those at once.
     pub changes: Bytes,
     /// Dependencies that those name together, met or not.
     pub dependencies: u64,
@@ -32,7 +32,7 @@ impl Default for Limits {
             jobs: 1_000_000,
             // 250,000 different small ones.
             stored: Bytes::from_gib(1),
-            // With what may come at once, 100 MB in any hour.
+            // With those at once, 100 MB in any hour.
             changes: Bytes::from_mib(32),
             dependencies: 100_000,
             job_dependencies: 1_000,

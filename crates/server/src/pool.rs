@@ -1,9 +1,11 @@
 //! Places for work that must not crowd out other work: a number of them for all, and fewer for each
-//! source, so that one source waits for itself.
+//! source, so that one source waits for itself. Rates of requests by source.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -12,6 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub enum Source {
     /// A user of this machine.
     User(u32),
+    /// The browsers of a user of this machine. Their event streams count for the user.
+    Browsers(u32),
     /// The addresses that one site can choose from: an IPv4 address, a /64 of IPv6, or all loopback
     /// addresses. It is named by the first of them.
     Block(IpAddr),
@@ -30,6 +34,63 @@ impl Source {
                 Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
             }
         })
+    }
+}
+
+/// Number of users with request counts; above it, users without recent requests are dropped.
+const COUNTED: usize = 1024;
+
+/// How many requests each user or address sends.
+#[derive(Clone)]
+pub struct Rates<K = u32> {
+    every: Duration,
+    /// The permitted burst, as a time at the permitted rate.
+    burst: Duration,
+    /// By user: the time until which the requests so far would last at the permitted rate (a leaky
+    /// bucket as a virtual clock).
+    until: Arc<Mutex<HashMap<K, Instant>>>,
+}
+
+impl Rates {
+    /// The permitted requests per second of each user, over two seconds.
+    pub fn new(per_second: u32) -> Self {
+        Self::every(Duration::from_secs(1) / per_second.max(1), Duration::from_secs(2))
+    }
+}
+
+impl<K: Copy + Eq + Hash> Rates<K> {
+    /// One request in each of these times; the requests of `burst` may come at once.
+    pub fn every(every: Duration, burst: Duration) -> Self {
+        Self { every, burst, until: Arc::default() }
+    }
+
+    /// Whether one more request may come.
+    pub fn may_take(&self, by: K, now: Instant) -> bool {
+        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.get(&by).is_none_or(|until| until.saturating_duration_since(now) < self.burst)
+    }
+
+    /// Counts as many as this; the wait after it is `most` at most.
+    pub fn charge(&self, by: K, number: u64, most: Duration, now: Instant) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
+        let more = Duration::from_nanos(each.saturating_mul(number));
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        until.insert(by, (before + more).min(now + self.burst + most));
+    }
+
+    /// Counts a request; false if it is one too many.
+    pub fn take(&self, by: K, now: Instant) -> bool {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.len() > COUNTED {
+            until.retain(|_, until| *until > now);
+        }
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        if before.duration_since(now) >= self.burst {
+            return false;
+        }
+        until.insert(by, before + self.every);
+        true
     }
 }
 

@@ -24,7 +24,7 @@ use self::waiting::Waiting;
 use crate::access::{Access, Binding, CreateError, Provided, Subject, TokenRow, random};
 use crate::audit::{Audit, Kind};
 use crate::clock::now;
-use crate::http::Rates;
+use crate::pool::Rates;
 use crate::pool::{Pool, Source};
 
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
@@ -55,7 +55,7 @@ pub struct ProviderConfig {
     pub admin_groups: Vec<String>,
     /// Which users act as the system user of the same name if no rule names another one.
     pub same_names: SameNames,
-    /// The domains whose addresses the provider may give as names: `ana@lab.org`.
+    /// The domains of addresses that are names of users: `ana@lab.org`.
     pub domains: Vec<String>,
 }
 
@@ -69,10 +69,10 @@ impl std::fmt::Debug for ProviderConfig {
 /// Which users of a provider act as the system users of the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SameNames {
-    /// Nobody.
+    /// None of them.
     #[default]
     None,
-    /// Those whose system user is a person: no account of the system, and with a login shell.
+    /// Those with the system user of a person: no account of the system, and with a login shell.
     People,
     /// Only these.
     Only(Vec<String>),
@@ -138,7 +138,7 @@ impl Browser {
 
     fn may_end(&self, began: &Self) -> bool {
         match began.source {
-            Source::User(_) => self == began,
+            Source::User(_) | Source::Browsers(_) => self == began,
             Source::Block(_) => matches!(self.source, Source::Block(_)),
         }
     }

@@ -1,5 +1,5 @@
-//! Lines of the log on standard error: each event is one line without control characters, and a file
-//! does not grow without end.
+//! Lines of the log on standard error: each event is one line without control characters, and a
+//! file does not grow without end.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -34,7 +34,7 @@ pub fn run(args: &SessionsArgs, session: &Session) -> Result {
     let What::End(end) = args.what;
     let ended = session.client()?.end_sessions(end.all)?;
     if session.global.json {
-        session.screen.data(&json::one(&ended))?;
+        session.screen.data(&json::one(ended))?;
         return Ok(Exit::OK);
     }
     session.screen.note(&match ended.n_sessions {

@@ -26,7 +26,7 @@ enum What {
     Limit(LimitArgs),
     /// List network users, or set the system user of one
     Map(MapArgs),
-    /// Forget a network user: its tokens, its system user, and who it is at the identity provider
+    /// Forget a network user: its tokens, its system user, and its ID at the identity provider
     Forget(ForgetArgs),
 }
 

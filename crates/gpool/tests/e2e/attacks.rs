@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::harness::{Cluster, Running, is_root, skip, until_so};
 use crate::web::{Browser, ask_with, port};
 
-/// The user `nobody`.
+/// The user ID for another user.
 pub const OTHER: u32 = 65_534;
 
 /// What a server on a loopback port answers to another user of this machine.
@@ -65,7 +65,7 @@ fn opening_the_dashboard_shows_nobody_the_code_and_only_its_user_can_use_it() {
         form.len()
     );
     if is_root() {
-        // Another user who has the code gets no session, and does not use it up.
+        // Another user with the code gets no session, and does not use it up.
         let request =
             format!("POST /login HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n{head}");
         let answer = asked_by_other(port, &request);
@@ -134,7 +134,7 @@ fn the_audit_log_is_followed_and_its_hashes_are_checked() {
     let mut cluster = Cluster::new("sim:2xH100-80G");
     let follow =
         || Running::start(cluster.command().args(["audit", "--follow", "-o", "jsonl"]), None);
-    cluster.gpool(["drain", "lab1:0", "--reason", "before"]).ok();
+    cluster.gpool(["drain", "lab1:0", "--reason", "a-fan"]).ok();
     let watcher = follow();
     // It may still connect, so changes are made until it has one.
     let mut n = 0;
@@ -145,7 +145,7 @@ fn the_audit_log_is_followed_and_its_hashes_are_checked() {
     });
     watcher.signal(Signal::INT);
     let said = watcher.end().out;
-    assert!(!said.contains("before"), "{said}");
+    assert!(!said.contains("a-fan"), "{said}");
     for line in said.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(
@@ -161,6 +161,6 @@ fn the_audit_log_is_followed_and_its_hashes_are_checked() {
     verified("is sound");
     let path = cluster.state().join("audit/admin.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replacen("before", "beside", 1)).unwrap();
+    std::fs::write(&path, text.replacen("a-fan", "a-cat", 1)).unwrap();
     verified("audit/admin.jsonl:1");
 }

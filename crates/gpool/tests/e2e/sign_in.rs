@@ -259,7 +259,7 @@ fn a_provider_that_is_away_signs_nobody_in() {
     world.gpool(&words).refused(5, &["can't reach the identity provider", "GP0538"]);
 }
 
-/// Another user of the machine begins a sign-in, and gets somebody's browser to end it: cookies of
+/// Another user of the machine begins a sign-in, and makes another browser end it: cookies of
 /// a host go to all its ports, so a server of that user can set them.
 #[test]
 fn a_sign_in_ends_only_in_the_browser_of_the_user_who_began_it() {
@@ -344,7 +344,7 @@ fn a_name_is_bound_to_one_user_of_the_provider_and_never_taken_as_it_is() {
     world.signs_in("nobody");
     world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
 
-    // An admin gives the name to the other user, who gets nothing of the first one.
+    // An admin gives the name to the other user, without anything of the first one.
     gpool(&["user", "forget", &victim]).ok();
     gpool(&["user", "forget", &victim]).refused(6, &["GP0608"]);
     world.signs_in("2/ana");

@@ -92,10 +92,8 @@ fn figures(
         false => "the same user (only root can be others)",
     };
     let n_answers: u64 = all.iter().map(|it| it.n_answers).sum();
-    let what = format!(
-        "the slowest of {} floods by {users} on {CONNECTIONS} connections, {n_answers} answers, p99",
-        all.len()
-    );
+    let with = format!("{users} on {CONNECTIONS} connections, {n_answers} answers");
+    let what = format!("the slowest of {} floods by {with}: p99", all.len());
     let mut figures = vec![
         Figure::new(
             "attack_alone_p50_ms",

@@ -24,8 +24,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Searches for at most so many entries. With [`Wanted::after`] they are those that follow that
-    /// number, otherwise the newest.
+    /// Searches for a number of entries at most. With [`Wanted::after`] they are those that follow
+    /// that number, otherwise the newest.
     #[must_use]
     pub fn new(wanted: Wanted, limit: usize) -> Self {
         let left = Kind::ALL.iter().rev().map(|kind| (*kind, 0)).collect();

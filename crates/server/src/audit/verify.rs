@@ -17,7 +17,7 @@ pub struct Broken {
     pub line: usize,
 }
 
-/// Checks the log of a state folder; returns the number of entries and what is wrong. Entries of
+/// Checks the log of a state folder; returns the number of entries and the faults. Entries of
 /// versions that made no hashes are only counted.
 ///
 /// # Errors

@@ -202,7 +202,7 @@ pub(crate) async fn record(
         answer: &answer,
     };
     let mut entry = AuditEntry { objects: change.objects(), ..entry(&asker, row) };
-    // What was changed says more than the request for it.
+    // The changed fields say more than the request.
     entry.request = asked.filter(|_| before.is_none() || after.is_none());
     (entry.before, entry.after) = (before, after);
     let entry = scribe.write(kind, entry).await;
@@ -324,7 +324,7 @@ fn differences(before: &Value, after: &Value) -> (Option<Value>, Option<Value>) 
     (Some(gone.into()), Some(come.into()))
 }
 
-/// The part of two long texts in which they differ, with a little of what is around it.
+/// The different part of two long texts, with a little of the text around it.
 fn texts_that_differ(before: &str, after: &str) -> (String, String) {
     const LONG: usize = 200;
     const AROUND: usize = 20;
@@ -355,7 +355,7 @@ struct Said {
     n_bytes: u64,
 }
 
-/// Takes a copy of at most so many first bytes of a request while its handler reads it.
+/// Takes a copy of the first bytes of a request, at most this number, while its handler reads it.
 fn listened(request: Request, said: Arc<Mutex<Said>>, most: usize) -> Request {
     request.map(|body| {
         Body::new(body.map_frame(move |frame| {

@@ -1,5 +1,5 @@
-//! How much each user may change: what is stored stays for long, so a loop of changes must not fill
-//! the disk.
+//! How much each user may change: changes are stored for long, so a loop of them must not fill the
+//! disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +10,8 @@ use gpool_wire::{Problem, catalogue};
 use serde_json::Value;
 
 use super::asker::Asker;
-use super::guard::Rates;
 use super::routes::Route;
+use crate::pool::Rates;
 use crate::pool::Source;
 
 /// What a user may change at once, as bytes: in changes, and in new jobs.
@@ -42,7 +42,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// The bytes of one user in an hour, beside what it may change at once.
+    /// The bytes of one user in an hour, beside [`AT_ONCE`].
     pub fn new(per_hour: Bytes) -> Self {
         let each_byte = Duration::from_secs(3600).as_nanos() / u128::from(per_hour.get().max(1));
         let each_byte = u64::try_from(each_byte.max(1)).unwrap_or(u64::MAX);
@@ -76,7 +76,7 @@ impl Changes {
         }
     }
 
-    /// Counts what a change has stored: so many bytes, and its new jobs.
+    /// Counts the bytes and the new jobs of a change.
     pub fn charge(&self, asker: &Asker, row: &Route, stored: Stored, answer: &Value) {
         let n_jobs = answer["n_jobs"].as_u64().unwrap_or(1);
         let values = match row.path {

@@ -1,6 +1,6 @@
 //! Requests of different classes have places of their own, so that a flood of one class, or what it
-//! waits for, leaves room for the others. A place is held until the answer begins, so streams do not
-//! keep theirs.
+//! waits for, leaves room for the others. A place is held until the answer begins, so streams do
+//! not keep theirs.
 
 use super::routes::{Least, Route};
 use crate::pool::{Place, Pool, Source};
@@ -18,7 +18,7 @@ pub(crate) struct Classes {
     changes: Pool,
     reads: Pool,
     sign_ins: Pool,
-    /// What anybody may ask: metrics, and the document of the API.
+    /// Without signing in: metrics, and the document of the API.
     open: Pool,
 }
 

@@ -12,12 +12,12 @@ use gpool_wire::{Problem, Scope, catalogue};
 use tokio::sync::watch;
 
 use super::asker::{Asker, Asks, Identify, Peer};
-use super::guard::Rates;
 use super::pages::NOBODY;
 use super::way::{Origin, Way};
 use crate::access::{Access, Subject, TokenRow};
 use crate::clock::now;
 use crate::handle::FindUser;
+use crate::pool::Rates;
 use crate::pool::{Pool, Source};
 use crate::sign_in::SignIns;
 

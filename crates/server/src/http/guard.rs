@@ -1,10 +1,7 @@
 //! Checks of every request before its handler runs: the user's request rate, the headers, and the
 //! user's role for the route. A route that is not in the table of routes is not served.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
@@ -26,9 +23,6 @@ use super::routes::{self, ROUTES, Role, Route};
 
 /// Bytes of a request's target and headers together.
 const HEADERS_MAX: usize = 16 * 1024;
-/// Number of users with request counts; above it, users without recent requests are dropped.
-const COUNTED: usize = 1024;
-
 /// Headers that may occur once only; with two, the meaning would depend on which one is read.
 const SINGLE: [HeaderName; 6] = [
     HOST,
@@ -38,60 +32,6 @@ const SINGLE: [HeaderName; 6] = [
     HeaderName::from_static(IDEMPOTENCY_KEY),
     HeaderName::from_static("last-event-id"),
 ];
-
-/// How many requests each user or address sends.
-#[derive(Clone)]
-pub struct Rates<K = u32> {
-    every: Duration,
-    /// The permitted burst, as a time at the permitted rate.
-    burst: Duration,
-    /// By user: the time until which the requests so far would last at the permitted rate (a leaky
-    /// bucket as a virtual clock).
-    until: Arc<Mutex<HashMap<K, Instant>>>,
-}
-
-impl Rates {
-    /// The permitted requests per second of each user, over two seconds.
-    pub fn new(per_second: u32) -> Self {
-        Self::every(Duration::from_secs(1) / per_second.max(1), Duration::from_secs(2))
-    }
-}
-
-impl<K: Copy + Eq + Hash> Rates<K> {
-    /// One request in each of these times; the requests of `burst` may come at once.
-    pub fn every(every: Duration, burst: Duration) -> Self {
-        Self { every, burst, until: Arc::default() }
-    }
-
-    /// Whether one more request may come.
-    pub fn may_take(&self, by: K, now: Instant) -> bool {
-        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.get(&by).is_none_or(|until| until.saturating_duration_since(now) < self.burst)
-    }
-
-    /// Counts as many as this, but keeps nobody waiting for longer than `most`.
-    pub fn charge(&self, by: K, number: u64, most: Duration, now: Instant) {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
-        let more = Duration::from_nanos(each.saturating_mul(number));
-        let before = until.get(&by).copied().unwrap_or(now).max(now);
-        until.insert(by, (before + more).min(now + self.burst + most));
-    }
-
-    /// Counts a request; false if it is one too many.
-    pub fn take(&self, by: K, now: Instant) -> bool {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        if until.len() > COUNTED {
-            until.retain(|_, until| *until > now);
-        }
-        let before = until.get(&by).copied().unwrap_or(now).max(now);
-        if before.duration_since(now) >= self.burst {
-            return false;
-        }
-        until.insert(by, before + self.every);
-        true
-    }
-}
 
 /// Lets a request in, or not.
 pub(crate) async fn admit(

@@ -105,7 +105,7 @@ pub(crate) async fn get(
     let usual =
         if api.handle.shared.telemetry.dcgm { MetricNames::Dcgm } else { MetricNames::Gpool };
     let names = params.names.unwrap_or(usual);
-    // Anybody may ask, so the text is made for one at a time, and serves all for a moment.
+    // It needs no sign-in, so the text is made for one at a time, and serves all for a moment.
     let mut texts = api.meters.texts.lock().await;
     let text = match texts.get(&names) {
         Some((made_at, text)) if made_at.elapsed() < FRESH => text.clone(),
@@ -120,7 +120,7 @@ pub(crate) async fn get(
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Makes the text, in the queue of reads that belongs to nobody.
+/// Makes the text, in a queue of reads that belongs to no user.
 async fn text(api: &Api, names: MetricNames) -> Result<String, ApiError> {
     let mut page = Page { registry: Registry::default() };
     page.server(api);

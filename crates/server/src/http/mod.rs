@@ -85,10 +85,10 @@ use accept::Patience;
 pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
+use crate::pool::Rates;
 use audit::Scribe;
 use changes::{Changes, Denials};
 use classes::Classes;
-pub(crate) use guard::Rates;
 use metrics::Meters;
 
 /// Shared data of all routes.

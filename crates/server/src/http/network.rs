@@ -27,8 +27,8 @@ use super::accept::{ACCEPT_PAUSE, Seat, Seated, Server};
 use super::connection::Connection;
 use super::entrance::Entrance;
 use super::extract::ApiError;
-use super::guard::Rates;
 use super::pages::Pages;
+use crate::pool::Rates;
 use crate::pool::Source;
 use crate::tls::{Served, Tls};
 

@@ -14,7 +14,7 @@ use super::extract::{ApiError, Params};
 use super::tokens::is_own;
 use crate::clock::now;
 
-/// Whose sessions to end.
+/// The sessions to end.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::pool::Source;
 
-/// The most of all sources. Above it, the oldest of the source with most is forgotten, of equals the
-/// oldest.
+/// The most of all sources. Above it, the oldest of the source with most is forgotten, of equals
+/// the oldest.
 const MOST: usize = 1000;
 /// The most of one source. Above it, its oldest is forgotten.
 const MOST_OF_ONE: usize = 16;

@@ -118,7 +118,7 @@ impl Sessions {
     /// Uses up a link in a process of this user; returns the secret of the new session.
     ///
     /// # Errors
-    /// The link is over, or another user's, who can still use it.
+    /// The link is over, or that of another user; the other user can still use it.
     pub fn redeem(
         &self,
         (label, code): (&str, &str),

@@ -1,4 +1,4 @@
-//! Sources of requests, and places for what they ask.
+//! Sources of requests, and places for their work.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

@@ -70,7 +70,7 @@ impl Pages {
         let web = self.web.clone();
         let uid = tokio::task::spawn_blocking(move || web.user_at(from)).await.ok().flatten();
         drop(place);
-        let source = uid.map_or(Source::of(from.ip()), Source::User);
+        let source = uid.map_or(Source::of(from.ip()), Source::Browsers);
         let Some(_seat) = Seat::take(&self.server, source) else { return refuse(stream).await };
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {

@@ -75,8 +75,8 @@ impl Pages {
     }
 
     /// Uses a link up: its address, or the form that `gpool open` opens. The code is all that it
-    /// needs, but only in a browser of its user: another user could bring somebody to their own
-    /// session, or have read the code.
+    /// needs, but only in a browser of its user: another user could offer their own session, or
+    /// have read the code.
     pub(super) async fn sign_in(
         &self,
         place: Place<'_>,
