@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gpool_wire::AuditEntry;
 
-use super::{FOLDER, Kind, chain_after, files};
+use super::{FILES_MAX, FOLDER, Kind, chain_after, files};
 
 /// A line that does not follow the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +25,10 @@ pub struct Broken {
 pub fn verify(state_dir: &Path) -> io::Result<(u64, Vec<Broken>)> {
     let (mut n_entries, mut broken) = (0, Vec::new());
     for kind in Kind::ALL {
-        // The oldest files were removed, so the first hash is taken as it is.
-        let mut before: Option<String> = None;
-        for path in files(&state_dir.join(FOLDER), kind).iter().rev() {
+        let files = files(&state_dir.join(FOLDER), kind);
+        // If older files were removed, the first hash is taken as it is.
+        let mut before = (files.len() < FILES_MAX).then(String::new);
+        for path in files.iter().rev() {
             let text = fs::read(path)?;
             for (ix, line) in text.split(|byte| *byte == b'\n').enumerate() {
                 let Ok(entry) = serde_json::from_slice::<AuditEntry>(line) else { continue };
@@ -35,7 +36,7 @@ pub fn verify(state_dir: &Path) -> io::Result<(u64, Vec<Broken>)> {
                 let is_next = match (&before, &entry.chain) {
                     (None, _) => true,
                     (Some(before), Some(chain)) => follows(before, line, chain),
-                    (Some(_), None) => false,
+                    (Some(before), None) => before.is_empty(),
                 };
                 if !is_next {
                     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

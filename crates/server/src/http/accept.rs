@@ -38,6 +38,8 @@ use crate::web::{Sessions, Web};
 /// Bytes of request headers after which the connection is closed. Smaller headers that are still
 /// too large get an answer with a problem; see [`super::guard`].
 const HEADERS_BUFFERED: usize = 64 * 1024;
+/// The most connections of the browsers of one user on the loopback address, three quarters of all.
+const BROWSERS_MAX: u32 = 384;
 /// How long requests that are being answered are waited for at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Time limit for a refused client to read the refusal.
@@ -289,7 +291,11 @@ impl Seat {
     pub fn take(server: &Arc<Server>, by: Source) -> Option<Self> {
         let mut all_open = server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
         let n_open = all_open.entry(by).or_default();
-        if *n_open >= server.connections_max {
+        let most = match by {
+            Source::Browsers(_) => BROWSERS_MAX,
+            Source::User(_) | Source::Block(_) => server.connections_max,
+        };
+        if *n_open >= most {
             return None;
         }
         *n_open += 1;

@@ -154,6 +154,8 @@ fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
         verify(folder.path()).unwrap().1.iter().map(|it| it.line).collect::<Vec<_>>()
     };
     assert_eq!(broken_by(&|lines| lines[2] = lines[2].replace("nodes/1", "nodes/9")), [3]);
+    assert_eq!(broken_by(&|lines| lines[0] = lines[0].replace("ana", "bob")), [1]);
+    assert_eq!(broken_by(&|lines| drop(lines.remove(0))), [1]);
     assert_eq!(broken_by(&|lines| drop(lines.remove(2))), [3]);
     assert_eq!(broken_by(&|lines| lines.swap(1, 2)), [2, 3, 4]);
     assert_eq!(broken_by(&|_| {}), [0; 0]);
