@@ -4,7 +4,7 @@
 //! The decrypted bytes of a connection pass through a pair of sockets to the same code that serves
 //! the Unix socket, with its time limits.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -214,7 +214,7 @@ impl Caller {
         let path = request.uri().path();
         let is_api = path.starts_with(API_PREFIX) || ["/metrics", "/openapi.json"].contains(&path);
         if !is_api {
-            return self.network.pages.answer(request, SocketAddr::new(self.from, 0)).await;
+            return self.network.pages.answer(request, (self.from, None)).await;
         }
         let entrance = &self.network.entrance;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {

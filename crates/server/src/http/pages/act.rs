@@ -50,7 +50,7 @@ impl Pages {
         // Without a session there is no token of one yet. The form that `gpool open` opens is a
         // file, and has the code of a link.
         if path == "/login" && !self.is_remote {
-            return Ok(self.sign_in(place, form.get("code"), headers).await);
+            return Ok(self.sign_in(place, form.get("code"), headers));
         }
         if path == "/login" && is_own {
             return self.sign_in_by_token(place, &form).await;

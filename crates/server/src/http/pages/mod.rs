@@ -19,7 +19,7 @@ mod sign_in;
 mod stream;
 mod whatif;
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -114,7 +114,9 @@ struct Place<'h> {
     /// The label below `localhost` in the host.
     label: &'h str,
     /// The address of the browser.
-    from: SocketAddr,
+    from: IpAddr,
+    /// The user of the browser's process, on the loopback address.
+    uid: Option<u32>,
 }
 
 /// The parameters of each page, by the first part of its path.
@@ -189,8 +191,12 @@ impl Pages {
         })
     }
 
-    /// Answers a request from this address.
-    pub async fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Response<Body>
+    /// Answers a request from this address, and on the loopback address of a process of this user.
+    pub async fn answer<B>(
+        &self,
+        request: Request<B>,
+        (from, uid): (IpAddr, Option<u32>),
+    ) -> Response<Body>
     where
         B: axum::body::HttpBody<Data = Bytes> + Send,
         B::Error: std::error::Error + Send + Sync + 'static,
@@ -201,7 +207,7 @@ impl Pages {
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };
         let path = head.uri.path().to_owned();
-        let place = Place { label, from };
+        let place = Place { label, from, uid };
         let page = match head.method {
             Method::GET if path == "/login/provider" => {
                 self.begin_at_provider(place, &head.headers).await
@@ -242,7 +248,7 @@ impl Pages {
         let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
-            ["login", code] if !self.is_remote => Ok(self.sign_in(place, code, headers).await),
+            ["login", code] if !self.is_remote => Ok(self.sign_in(place, code, headers)),
             ["login"] if self.is_remote => Ok(self.sign_in_first(StatusCode::OK, "")),
             ["assets", name] => Ok(file(name)),
             ["healthz" | "readyz" | "metrics" | "openapi.json"] => {

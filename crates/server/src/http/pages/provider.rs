@@ -32,13 +32,13 @@ const AGAIN: &str = "again";
 
 impl Pages {
     /// The browser of a request: only it may end the sign-in that it began.
-    async fn browser(&self, place: Place<'_>) -> Result<Browser, Box<Problem>> {
+    fn browser(&self, place: Place<'_>) -> Result<Browser, Box<Problem>> {
         if self.is_remote {
-            let browser = Browser::remote(place.from.ip());
+            let browser = Browser::remote(place.from);
             self.entrance.may_sign_in(browser.source())?;
             return Ok(browser);
         }
-        let Some(uid) = self.user_at(place).await else {
+        let Some(uid) = place.uid else {
             let what = "the system does not say which user runs this browser";
             return Err(Box::new(Problem::new(catalogue::SIGN_IN_FAILED, what)));
         };
@@ -69,7 +69,7 @@ impl Pages {
         }
         let own = if self.is_remote { format!("https://{host}/") } else { self.web.url() };
         let (redirect, is_new) = (format!("{own}login/callback"), !self.is_remote);
-        let browser = self.browser(place).await?;
+        let browser = self.browser(place)?;
         let source = browser.source();
         let work =
             move |sign_ins: &SignIns| sign_ins.start(&redirect, is_new, browser, Instant::now());
@@ -117,7 +117,7 @@ impl Pages {
         if begun != Some(state) {
             return not_begun();
         }
-        let (from, browser) = (place.from.ip().to_string(), self.browser(place).await?);
+        let (from, browser) = (place.from.to_string(), self.browser(place)?);
         let source = browser.source();
         let work =
             move |sign_ins: &SignIns| sign_ins.finish(&callback, &browser, &from, Instant::now());

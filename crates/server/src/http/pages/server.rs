@@ -75,7 +75,9 @@ impl Pages {
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();
-            async move { Ok::<_, std::convert::Infallible>(pages.answer(request, from).await) }
+            async move {
+                Ok::<_, std::convert::Infallible>(pages.answer(request, (from.ip(), uid)).await)
+            }
         });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -77,14 +77,14 @@ impl Pages {
     /// Uses a link up: its address, or the form that `gpool open` opens. The code is all that it
     /// needs, but only in a browser of its user: another user could offer their own session, or
     /// have read the code.
-    pub(super) async fn sign_in(
+    pub(super) fn sign_in(
         &self,
         place: Place<'_>,
         code: &str,
         headers: &HeaderMap,
     ) -> Response<Body> {
         let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
-        let uid = self.user_at(place).await;
+        let uid = place.uid;
         match self.web.sessions.redeem((place.label, code), uid, Instant::now()) {
             Ok(secret) if site.is_some_and(|site| site.ends_with("-site")) => {
                 let cookie = self.cookie(&secret);
@@ -103,15 +103,9 @@ impl Pages {
         }
     }
 
-    /// The user whose process is at the other end of a connection on the loopback address.
-    pub(super) async fn user_at(&self, place: Place<'_>) -> Option<u32> {
-        let (web, from) = (self.web.clone(), place.from);
-        tokio::task::spawn_blocking(move || web.user_at(from)).await.ok()?
-    }
-
     /// Begins the session of a token. The caller has checked that the form is the server's own.
     pub(super) async fn sign_in_by_token(&self, place: Place<'_>, form: &Query) -> Page {
-        let asks = match self.entrance.by_secret(form.get("token").trim(), place.from.ip()).await {
+        let asks = match self.entrance.by_secret(form.get("token").trim(), place.from).await {
             Ok(asks) => asks,
             Err(problem) => {
                 let status = StatusCode::from_u16(problem.status);
@@ -147,7 +141,7 @@ impl Pages {
         let csrf = self.web.sessions.csrf(place.label, secret);
         let session = SessionKey::new(place.label, secret);
         let asks = match self.web.sessions.user(place.label, secret, Instant::now())? {
-            SignedIn::Token(id) => self.entrance.by_id(&id, place.from.ip()).await?,
+            SignedIn::Token(id) => self.entrance.by_id(&id, place.from).await?,
             SignedIn::User { uid, gid } => {
                 let peer = Peer { uid, gid: Some(gid), pid: None };
                 let identify = self.identify.clone();
