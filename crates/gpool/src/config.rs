@@ -36,7 +36,7 @@ impl Default for SameNamesSetting {
     }
 }
 
-/// What happens to a job whose output can't be stored any more.
+/// The effect on a job when its output can't be stored any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFull {
@@ -79,7 +79,7 @@ pub struct Config {
     /// Size at which each output file of a job is cut: `1G`.
     #[serde(default, deserialize_with = "size")]
     pub job_output_max: Option<Bytes>,
-    /// What happens to a job whose output can't be stored any more.
+    /// The effect on a job when its output can't be stored any more.
     pub job_output_full: Option<OutputFull>,
     /// Retention of a job's output after its end: `30d`. At least 1 hour.
     #[serde(default, deserialize_with = "age")]

@@ -238,7 +238,7 @@ impl Converge {
         }
     }
 
-    /// Lets shares grow for which there is room. A share may get all its new memory at once, so the
+    /// Lets shares grow once there is room for them. A share may get all its new memory at once, so the
     /// tasks that leave for it have left before that.
     fn grow(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();

@@ -205,7 +205,7 @@ pub enum CreateError {
     TooMany,
     /// The name of the network user is another user's.
     #[error("another user has this name")]
-    NameTaken,
+    NameConflict,
     /// The file can't be written.
     #[error("can't store the token: {0}")]
     Io(#[from] std::io::Error),
@@ -305,7 +305,7 @@ impl Access {
     ) -> Result<(TokenRow, String), CreateError> {
         self.change(|kept| {
             if kept.is_taken(&binding) {
-                return Err(CreateError::NameTaken);
+                return Err(CreateError::NameConflict);
             }
             if !kept.bindings.iter().any(|it| it.is_of(&binding.issuer, &binding.subject)) {
                 kept.bindings.push(binding);

@@ -197,7 +197,6 @@ impl Audit {
         entry.id = last.id + 1;
         let before = &mut last.chains[kind as usize];
         let (mut line, chain) = chained(before, &within_size(entry)?)?;
-        self.send(&line);
         line.push(b'\n');
         let path = self.folder.join(format!("{}.jsonl", kind.name()));
         let mut file = append(&path)?;
@@ -218,6 +217,7 @@ impl Audit {
         }
         *before = chain;
         last.id += 1;
+        self.send(&line);
         drop(last);
         if kind.is_durable() {
             file.sync_data()?;

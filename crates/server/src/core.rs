@@ -283,7 +283,7 @@ impl Core {
         if let Some((_, error)) = &self.paused {
             match is_an_end {
                 true => self.again.push((caller, command, reply)),
-                // The one who asked may be gone.
+                // The caller may be gone.
                 false => drop(reply.send(Err(refusal_of(error)))),
             }
             return None;
@@ -341,7 +341,7 @@ impl Core {
                 }
                 Effect::Reply { request, reply } => {
                     if let Some(to) = self.replies.remove(&request) {
-                        // The one who asked may be gone.
+                        // The caller may be gone.
                         fail::fail_point!("server-reply-before");
                         drop(to.reply.send(reply));
                         fail::fail_point!("server-reply-after");

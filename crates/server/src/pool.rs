@@ -38,7 +38,7 @@ impl Source {
 }
 
 /// Number of users with request counts; above it, users without recent requests are dropped.
-const COUNTED: usize = 1024;
+const RATES: usize = 1024;
 
 /// How many requests each user or address sends.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
     /// Counts a request; false if it is one too many.
     pub fn take(&self, by: K, now: Instant) -> bool {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        if until.len() > COUNTED {
+        if until.len() > RATES {
             until.retain(|_, until| *until > now);
         }
         let before = until.get(&by).copied().unwrap_or(now).max(now);

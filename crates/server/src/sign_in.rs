@@ -92,7 +92,7 @@ pub enum SignInError {
     BadName(#[from] BadName),
     /// The name belongs to another user of the provider.
     #[error("network user {name} is another user of the identity provider")]
-    NameTaken {
+    NameConflict {
         /// The network user.
         name: String,
     },
@@ -109,7 +109,7 @@ pub enum DeviceState {
     Done(Box<(TokenRow, String)>),
 }
 
-/// The browser that signs in: only it may end what it began.
+/// The browser that signs in. No other one may end its sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Browser {
     source: Source,
@@ -364,8 +364,8 @@ impl SignIns {
         let row = row.provided(Provided { groups: user.groups, is_admin, account, of_people });
         let binding = Binding { issuer, subject, name: network_user.clone(), since: at };
         let (row, secret) = match self.access.sign_in(row, binding.clone(), at) {
-            Err(CreateError::NameTaken) => {
-                let refused = SignInError::NameTaken { name: network_user };
+            Err(CreateError::NameConflict) => {
+                let refused = SignInError::NameConflict { name: network_user };
                 self.write_refused(&binding, from);
                 return Err(refused);
             }

@@ -23,7 +23,7 @@ const RESERVE_MAX: u64 = 12 << 20;
 const RESERVE_MIN: u64 = 256 << 10;
 /// A file system is this many times as large as the reserve, at least.
 const RESERVE_PART: u64 = 8;
-/// The part by which a new reserve is larger, so that not every commit has to extend it.
+/// A new reserve is larger by this part, so that few commits have to extend it.
 const SLACK_PART: u64 = 16;
 /// Below this part of the file system, or [`FLOOR_MAX`], no ordinary change is accepted.
 const FLOOR_PART: u64 = 32;

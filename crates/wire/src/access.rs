@@ -146,7 +146,7 @@ pub struct NetworkUser {
     /// Address of the identity provider at which it has signed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// Its ID there, to which the name is bound.
+    /// Its ID there. The name belongs to this ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// Time of its first sign-in.

@@ -28,7 +28,7 @@ pub fn asked_by_other(port: u16, request: &str) -> String {
 }
 
 #[test]
-fn opening_the_dashboard_shows_nobody_the_code_and_only_its_user_can_use_it() {
+fn opening_the_dashboard_shows_no_other_user_the_code() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let port = port(&cluster);
     // A browser that notes what every user could read of its command line.

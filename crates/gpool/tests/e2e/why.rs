@@ -1,6 +1,6 @@
 //! Answers of `gpool why` in special situations, and of verbs about their jobs.
 
-use crate::harness::{Cluster, until};
+use crate::harness::{Cluster, until, until_so};
 
 const LONG: &str = "sleep 1000";
 
@@ -95,7 +95,8 @@ fn a_paused_job_is_resumed_and_not_released() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let id = runs(&cluster, "1", "paused");
     cluster.gpool(["pause", &id]).ok();
-    cluster.until_is(&id, "paused");
+    // Until its GPU is free, another text says that it is being paused.
+    until_so("it is paused", || cluster.why(&id).contains("paused by you"));
     let page = cluster.why(&id);
     says(&page, &[" has been paused since ", "paused by you", &format!("gpool resume {id}")]);
     assert!(!page.contains("released") && !page.contains("not started"), "{page}");

@@ -1,5 +1,5 @@
 //! Measures how a flood of one user's requests slows down another user: each route of the API in
-//! turn on many connections, and what anybody can ask on the loopback address.
+//! turn on many connections, and pages of the loopback address that need no sign-in.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -31,7 +31,7 @@ const MORE_MS_MAX: f64 = 100.0;
 const MEMORY_MB_MAX: f64 = 500.0;
 const STORED_MB_MAX: f64 = 100.0;
 /// The figures show this number of routes, the slowest first.
-const SHOWN: usize = 8;
+const N_SLOWEST: usize = 8;
 
 /// One kind of request.
 struct Flood {
@@ -41,8 +41,8 @@ struct Flood {
     port: Option<u16>,
 }
 
-/// What a flood did.
-struct Seen {
+/// The times beside one flood.
+struct Measurement {
     name: String,
     /// The other user's submissions.
     submissions: Ranked,
@@ -67,9 +67,9 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let (stored_before, began) = (stored(cluster.folder()), Instant::now());
     let mut all = Vec::new();
     for flood in floods(&cluster)? {
-        let seen = beside(socket, flood, n)?;
+        let measurement = submissions_during(socket, flood, n)?;
         most_memory = most_memory.max(memory_of(cluster.server_pid()));
-        all.push(seen);
+        all.push(measurement);
     }
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let stored_mb = mb(stored(cluster.folder()).saturating_sub(stored_before));
@@ -80,7 +80,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
 
 fn figures(
     alone: &Ranked,
-    mut all: Vec<Seen>,
+    mut all: Vec<Measurement>,
     n: u32,
     (memory_mb, stored_mb, minutes): (f64, f64, f64),
 ) -> Vec<Figure> {
@@ -117,7 +117,7 @@ fn figures(
         )
         .below(STORED_MB_MAX),
     ];
-    let shown = all.iter().take(SHOWN);
+    let shown = all.iter().take(N_SLOWEST);
     figures.extend(shown.map(|it| {
         let what = format!("beside {} ({} answers), p99", it.name, it.n_answers);
         Figure::new("attack_route_p99_ms", what, p99(&it.submissions), "ms")
@@ -136,7 +136,7 @@ fn stored(folder: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Each route of the API with the example of its body, and pages for anybody.
+/// Each route of the API with the example of its body, and pages without a sign-in.
 fn floods(cluster: &gpool_cli::cluster::Cluster) -> Result<Vec<Flood>> {
     let mut connection = Connection::open(cluster.socket()).map_err(|it| failed(it.to_string()))?;
     let ask = Ask::Raw("GET /openapi.json HTTP/1.1\r\nhost: gpool\r\n\r\n");
@@ -166,7 +166,11 @@ fn floods(cluster: &gpool_cli::cluster::Cluster) -> Result<Vec<Flood>> {
         let request = format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
         // Until this program ends.
         let request: &'static str = request.leak();
-        floods.push(Flood { name: format!("anybody: GET {path}"), request, port: Some(port) });
+        floods.push(Flood {
+            name: format!("without sign-in: GET {path}"),
+            request,
+            port: Some(port),
+        });
     }
     Ok(floods)
 }
@@ -193,7 +197,7 @@ fn request(method: &str, path: &str, operation: &Value) -> &'static str {
 }
 
 /// Times submissions while another user sends a request on many connections without a pause.
-fn beside(socket: &Path, flood: Flood, n: u32) -> Result<Seen> {
+fn submissions_during(socket: &Path, flood: Flood, n: u32) -> Result<Measurement> {
     let uid = rustix::process::geteuid().is_root().then_some(UID);
     let (is_over, n_answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let send = || -> Result<()> {
@@ -223,7 +227,7 @@ fn beside(socket: &Path, flood: Flood, n: u32) -> Result<Seen> {
         measured
     })?;
     let n_answers = n_answers.into_inner();
-    Ok(Seen { name: flood.name, submissions, n_answers })
+    Ok(Measurement { name: flood.name, submissions, n_answers })
 }
 
 fn over_socket(

@@ -14,10 +14,10 @@ const PIECE: u64 = 64 << 10;
 
 /// A search that stops after each file, so that others get their turn.
 pub struct Page {
-    wanted: Wanted,
+    filter: Wanted,
     limit: usize,
     /// Kinds that were not read to their end: the next file of each, counted from the newest.
-    left: Vec<(Kind, usize)>,
+    next_files: Vec<(Kind, usize)>,
     found: Vec<AuditEntry>,
     /// Entries found of the kind that is read.
     n_of_kind: usize,
@@ -27,16 +27,16 @@ impl Page {
     /// Searches for a number of entries at most. With [`Wanted::after`] they are those that follow
     /// that number, otherwise the newest.
     #[must_use]
-    pub fn new(wanted: Wanted, limit: usize) -> Self {
-        let left = Kind::ALL.iter().rev().map(|kind| (*kind, 0)).collect();
-        Self { wanted, limit, left, found: Vec::new(), n_of_kind: 0 }
+    pub fn new(filter: Wanted, limit: usize) -> Self {
+        let next_files = Kind::ALL.iter().rev().map(|kind| (*kind, 0)).collect();
+        Self { filter, limit, next_files, found: Vec::new(), n_of_kind: 0 }
     }
 
     /// The entries: the newest first, or with [`Wanted::after`] the oldest first.
     #[must_use]
     pub fn entries(mut self) -> Vec<AuditEntry> {
         self.found.sort_by_key(|entry| std::cmp::Reverse(entry.id));
-        if self.wanted.after.is_some() {
+        if self.filter.after.is_some() {
             self.found.reverse();
         }
         self.found.truncate(self.limit);
@@ -50,8 +50,8 @@ impl Audit {
     /// # Errors
     /// A file can't be read.
     #[cfg(feature = "fuzzing")]
-    pub fn read(&self, wanted: &Wanted, limit: usize) -> io::Result<Vec<AuditEntry>> {
-        let mut page = Page::new(wanted.clone(), limit);
+    pub fn read(&self, filter: &Wanted, limit: usize) -> io::Result<Vec<AuditEntry>> {
+        let mut page = Page::new(filter.clone(), limit);
         while self.read_file(&mut page)? {}
         Ok(page.entries())
     }
@@ -61,19 +61,19 @@ impl Audit {
     /// # Errors
     /// The file can't be read.
     pub fn read_file(&self, page: &mut Page) -> io::Result<bool> {
-        let Some((kind, n)) = page.left.pop() else { return Ok(false) };
+        let Some((kind, n)) = page.next_files.pop() else { return Ok(false) };
         let Some(path) = files(&self.folder, kind).into_iter().nth(n) else {
             page.n_of_kind = 0;
             return Ok(true);
         };
         // Of those that follow a number, the oldest may be far from the end.
-        let most = if page.wanted.after.is_some() { usize::MAX } else { page.limit };
-        let Page { wanted, found, n_of_kind, .. } = page;
-        let is_over = backwards(&path, wanted.user.as_deref(), |entry| {
-            if wanted.is_past(&entry) {
+        let most = if page.filter.after.is_some() { usize::MAX } else { page.limit };
+        let Page { filter, found, n_of_kind, .. } = page;
+        let is_over = backwards(&path, filter.user.as_deref(), |entry| {
+            if filter.is_past(&entry) {
                 return true;
             }
-            if wanted.has(&entry) {
+            if filter.has(&entry) {
                 found.push(entry);
                 *n_of_kind += 1;
             }
@@ -81,9 +81,9 @@ impl Audit {
         })?;
         match is_over {
             true => *n_of_kind = 0,
-            false => page.left.push((kind, n + 1)),
+            false => page.next_files.push((kind, n + 1)),
         }
-        if page.wanted.after.is_some() && page.found.len() > 2 * page.limit {
+        if page.filter.after.is_some() && page.found.len() > 2 * page.limit {
             page.found.sort_by_key(|entry| entry.id);
             page.found.truncate(page.limit);
         }

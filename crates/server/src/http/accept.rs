@@ -117,7 +117,7 @@ pub(crate) async fn serve_as(
     let (access, find_user) = (shared.access.clone(), shared.info.find_user);
     let sign_ins = shared.sign_ins.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
-    let beside = Beside {
+    let beside = ListenerParts {
         server: server.clone(),
         entrance,
         sessions: shared.sessions.clone(),
@@ -156,7 +156,7 @@ pub(crate) async fn serve_as(
 
 /// The parts of the listeners beside the Unix socket.
 #[derive(Clone)]
-struct Beside {
+struct ListenerParts {
     server: Arc<Server>,
     entrance: Arc<Entrance>,
     sessions: Arc<Sessions>,
@@ -164,7 +164,7 @@ struct Beside {
     end: watch::Receiver<bool>,
 }
 
-impl Beside {
+impl ListenerParts {
     fn pages(&self, web: Arc<Web>, is_remote: bool) -> Arc<Pages> {
         let Self { server, entrance, feed, end, .. } = self.clone();
         let (identify, router) = (server.identify.clone(), server.router.clone());

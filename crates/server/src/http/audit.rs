@@ -147,50 +147,57 @@ fn check_object(object: &str) -> Result<(), Refusal> {
     Err(Refusal::Invalid { field: "object".to_owned(), why })
 }
 
-/// Writes an entry for a request that has changed something, or that was refused for lack of
-/// rights. The answer follows the entry.
+/// Writes an entry for a request that was refused for lack of rights.
+pub(crate) async fn record_refusal(
+    State(scribe): State<Scribe>,
+    Asks(asker): Asks,
+    path: MatchedPath,
+    parameters: Parameters,
+    request: Request,
+    next: Next,
+) -> Response {
+    let row = routes::find(request.method().as_str(), path.as_str());
+    let response = next.run(request).await;
+    let Some(row) = row.filter(|_| response.status() == StatusCode::FORBIDDEN) else {
+        return response;
+    };
+    scribe.refused(&asker, row, object_in(row, &parameters), response).await
+}
+
+/// Writes an entry for a request that has changed something. The answer follows the entry.
 pub(crate) async fn record(
     State(scribe): State<Scribe>,
     Asks(asker): Asks,
     path: MatchedPath,
-    parameters: Result<RawPathParams, RawPathParamsRejection>,
+    parameters: Parameters,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(row) = routes::find(request.method().as_str(), path.as_str()) else {
+    let row = routes::find(request.method().as_str(), path.as_str());
+    let Some(row) = row.filter(|row| row.method != "GET") else {
         return next.run(request).await;
     };
-    let value = |name: &str| {
-        let mut all = parameters.as_ref().ok()?.iter();
-        all.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-    };
-    let in_path = in_path(row.path, value);
-    if row.method == "GET" {
-        let response = next.run(request).await;
-        return scribe.denied(&asker, row, in_path, response).await;
-    }
+    let in_path = object_in(row, &parameters);
     // Streams only use a job; of other verbs the answer has the state.
-    let may_look = row.role != Role::Admin || asker.caller.admin;
-    let is_looked_at =
-        matches!(row.method, "PATCH" | "DELETE") && row.role != Role::Everybody && may_look;
+    let is_looked_at = matches!(row.method, "PATCH" | "DELETE") && row.role != Role::Everybody;
     // The request has whole addresses, which may contain secrets; the stored ones are shown without
     // their paths.
     let is_secret = row.path.ends_with("/subscription");
     let target = (is_secret || is_looked_at).then(|| request.uri().path().to_owned());
     let before = scribe.look(&asker, target.as_deref()).await;
-    let said = Arc::new(Mutex::new(Said::default()));
+    let body = Arc::new(Mutex::new(RequestBody::default()));
     let kind = kind(row, asker.caller.admin);
     let is_of_jobs = matches!(kind, Kind::Jobs | Kind::AdminJobs);
     let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
-    let response = next.run(listened(request, said.clone(), most)).await;
+    let response = next.run(with_copy(request, body.clone(), most)).await;
     let is_done = response.status().is_success() || response.status().as_u16() == 101;
     if !is_done || response.extensions().get::<NoEntry>().is_some() {
-        return scribe.denied(&asker, row, in_path, response).await;
+        return response;
     }
     let (response, answer) = heard(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
-    let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
-    let asked: Option<Value> = serde_json::from_slice(&said.start).ok();
+    let body = std::mem::take(&mut *body.lock().unwrap_or_else(PoisonError::into_inner));
+    let document: Option<Value> = serde_json::from_slice(&body.start).ok();
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => differences(&before, &after),
         (before, after) => (before, after.or_else(|| states(&answer))),
@@ -198,18 +205,30 @@ pub(crate) async fn record(
     let change = Change {
         pattern: row.path,
         in_path: in_path.as_deref(),
-        request: asked.as_ref(),
+        request: document.as_ref(),
         answer: &answer,
     };
     let mut entry = AuditEntry { objects: change.objects(), ..entry(&asker, row) };
     // The changed fields say more than the request.
-    entry.request = asked.filter(|_| before.is_none() || after.is_none());
+    entry.request = document.filter(|_| before.is_none() || after.is_none());
     (entry.before, entry.after) = (before, after);
     let entry = scribe.write(kind, entry).await;
     let size = axum::body::HttpBody::size_hint(response.body()).exact();
-    let stored = Stored { request: said.n_bytes, answer: size.unwrap_or_default(), entry };
+    let stored = Stored { request: body.n_bytes, answer: size.unwrap_or_default(), entry };
     scribe.changes.charge(&asker, row, stored, &answer);
     response
+}
+
+/// The parts of a path that its route leaves open.
+type Parameters = Result<RawPathParams, RawPathParamsRejection>;
+
+/// The object that the path of a request names.
+fn object_in(row: &Route, parameters: &Parameters) -> Option<String> {
+    let value = |name: &str| {
+        let mut all = parameters.as_ref().ok()?.iter();
+        all.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+    };
+    in_path(row.path, value)
 }
 
 /// The files for entries of a route.
@@ -241,16 +260,13 @@ impl Scribe {
 
     /// Writes an entry for an answer that refused a request for lack of rights. A user that sends
     /// many of them has an entry now and then, with their number.
-    async fn denied(
+    async fn refused(
         &self,
         asker: &Asker,
         row: &Route,
         in_path: Option<String>,
         response: Response,
     ) -> Response {
-        if response.status() != StatusCode::FORBIDDEN {
-            return response;
-        }
         let Some(n_more) = self.denials.next(asker.source(), Instant::now()) else {
             return response;
         };
@@ -346,24 +362,24 @@ fn texts_that_differ(before: &str, after: &str) -> (String, String) {
     (part(&old), part(&new))
 }
 
-/// What came with a request.
+/// The body of a request, as far as its handler has read it.
 #[derive(Debug, Default)]
-struct Said {
-    /// The first bytes of its body.
+struct RequestBody {
+    /// Its first bytes.
     start: Vec<u8>,
-    /// The length of its body.
+    /// Its length.
     n_bytes: u64,
 }
 
 /// Takes a copy of the first bytes of a request, at most this number, while its handler reads it.
-fn listened(request: Request, said: Arc<Mutex<Said>>, most: usize) -> Request {
+fn with_copy(request: Request, copy: Arc<Mutex<RequestBody>>, most: usize) -> Request {
     request.map(|body| {
         Body::new(body.map_frame(move |frame| {
             if let Some(data) = frame.data_ref() {
-                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                said.n_bytes += data.len() as u64;
-                let left = most.saturating_sub(said.start.len());
-                said.start.extend_from_slice(&data[..data.len().min(left)]);
+                let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
+                copy.n_bytes += data.len() as u64;
+                let left = most.saturating_sub(copy.start.len());
+                copy.start.extend_from_slice(&data[..data.len().min(left)]);
             }
             frame
         }))

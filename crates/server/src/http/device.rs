@@ -98,7 +98,7 @@ fn refused(sign_ins: &SignIns, error: &SignInError, source: Source) -> ApiError 
         SignInError::NotStored(CreateError::TooMany) => catalogue::TOO_MANY_TOKENS,
         SignInError::Provider(_)
         | SignInError::BadName(_)
-        | SignInError::NameTaken { .. }
+        | SignInError::NameConflict { .. }
         | SignInError::NotStored(_) => catalogue::SIGN_IN_FAILED,
     };
     sign_ins.log(error, source, Instant::now());

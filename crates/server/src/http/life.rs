@@ -109,7 +109,7 @@ async fn all_of(api: &Api, uid: u32, found: &Found) -> Result<Vec<JobEvent>, Ref
         let words = [alone.as_bytes(), run.as_bytes()];
         let search =
             JournalSearch { since, until, words, limit: ENTRIES_MAX, bytes_max: ENTRIES_BYTES };
-        // An entry can be many times larger than what it says of the job.
+        // An entry can be many times larger than its part about the job.
         let of_row = |row: gpool_store::JournalEntry| {
             let entry = codec::journaled(&row.body).ok()?;
             Some(of_entry(id, &JournalEntry { seq: row.seq, time: row.time, entry }))

@@ -242,8 +242,9 @@ fn router(api: Api) -> Router {
     let (changes, denials) = (api.changes.clone(), Denials::default());
     let scribe = Scribe { audit, api: router.clone().with_state(api.clone()), changes, denials };
     router
+        .route_layer(from_fn_with_state(scribe.clone(), audit::record))
         .route_layer(from_fn_with_state(api.clone(), guard::permit))
-        .route_layer(from_fn_with_state(scribe, audit::record))
+        .route_layer(from_fn_with_state(scribe, audit::record_refusal))
         .route_layer(from_fn_with_state(api.clone(), metrics::measure))
         .fallback(extract::no_such_route)
         .method_not_allowed_fallback(extract::no_such_method)

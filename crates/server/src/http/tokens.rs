@@ -97,7 +97,7 @@ pub(crate) async fn create(
             CreateError::TooMany => Problem::new(catalogue::TOO_MANY_TOKENS, error.to_string())
                 .try_this("gpool token list")
                 .into(),
-            CreateError::NameTaken => internal(error).into(),
+            CreateError::NameConflict => internal(error).into(),
             CreateError::Io(error) => not_stored(&error),
         })
     });

@@ -24,7 +24,7 @@ fn mapped(ip: IpAddr) -> IpAddr {
 /// one, the state, two queues as one column, two timers as one, retransmits, and the user ID.
 fn find(path: &str, own: SocketAddr, other: SocketAddr) -> Option<u32> {
     let table = fs::read_to_string(path).ok()?;
-    let (own, other) = (shown(own), shown(other));
+    let (own, other) = (table_text(own), table_text(other));
     table.lines().find_map(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
         let is_it = columns.get(1) == Some(&&*own) && columns.get(2) == Some(&&*other);
@@ -33,7 +33,7 @@ fn find(path: &str, own: SocketAddr, other: SocketAddr) -> Option<u32> {
 }
 
 /// An address as in those tables: words of 32 bits in the byte order of the machine.
-fn shown(address: SocketAddr) -> String {
+fn table_text(address: SocketAddr) -> String {
     let word = |octets: &[u8]| match *octets {
         [a, b, c, d] => format!("{:08X}", u32::from_ne_bytes([a, b, c, d])),
         _ => String::new(),

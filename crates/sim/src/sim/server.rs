@@ -260,7 +260,7 @@ impl Sim {
         if let Some(before) = planned {
             self.check_planned(&before, &effects);
         }
-        self.check_taken(&taken, &causes);
+        self.check_claims(&taken, &causes);
         if let Some(what) = outsider {
             self.blame(Invariant::Reserved, what);
         }

@@ -53,7 +53,7 @@ impl Sim {
 
     /// Checks that each claim before a step still exists or was used, or that there is a reason why
     /// not.
-    pub(crate) fn check_taken(&mut self, before: &Claims, causes: &Causes) {
+    pub(crate) fn check_claims(&mut self, before: &Claims, causes: &Causes) {
         let Some(server) = &self.server else { return };
         let world = server.control.world();
         let mut settled = Vec::new();
