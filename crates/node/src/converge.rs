@@ -238,8 +238,8 @@ impl Converge {
         }
     }
 
-    /// Lets shares grow once there is room for them. A share may get all its new memory at once, so the
-    /// tasks that leave for it have left before that.
+    /// Lets shares grow once there is room for them. A share may get all its new memory at once, so
+    /// the tasks that leave for it have left before that.
     fn grow(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for (task, known) in &mut self.tasks {
