@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// By what requests and connections are limited.
@@ -97,41 +98,132 @@ impl<K: Copy + Eq + Hash> Rates<K> {
 /// Sources with places are forgotten above this number, if they have none at that time.
 const SOURCES: usize = 1024;
 
-/// The places.
+/// How long a source counts as active after its last request.
+const ACTIVE: Duration = Duration::from_secs(1);
+
+/// The places of a pool.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    /// For all sources together.
+    pub all: usize,
+    /// The most of one source.
+    pub most_of_one: usize,
+    /// The most that a source takes while others are active.
+    pub beside_others: usize,
+    /// How long such a place rests after its use: it limits how often each one is taken.
+    pub rest: Duration,
+}
+
+/// The last sources that asked for a place, in the pools that share it.
+#[derive(Clone, Default)]
+pub struct Active {
+    /// The last two and when they asked, the last one first. The browsers of a user count as the
+    /// user.
+    last: Arc<Mutex<[Option<(Source, Instant)>; 2]>>,
+}
+
+impl Active {
+    /// Notes a request. Returns whether no other source was active.
+    fn note(&self, source: Source, now: Instant) -> bool {
+        let source = match source {
+            Source::Browsers(uid) => Source::User(uid),
+            source => source,
+        };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last[0].is_none_or(|(first, _)| first != source) {
+            last.swap(0, 1);
+        }
+        last[0] = Some((source, now));
+        last[1].is_none_or(|(_, at)| now.saturating_duration_since(at) > ACTIVE)
+    }
+}
+
+/// Places, and who has them. A source that is alone has many at once. Beside another one it takes
+/// only a few, so that its requests don't fill the queues of the processors and of the core: a
+/// request of the other source passes through several of them.
 #[derive(Clone)]
 pub struct Pool {
     all: Arc<Semaphore>,
-    most_of_one: usize,
-    sources: Arc<Mutex<HashMap<Source, Arc<Semaphore>>>>,
+    places: Places,
+    active: Active,
+    sources: Arc<Mutex<HashMap<Source, Own>>>,
 }
 
-/// A taken place, free again when it is dropped.
+/// The places of one source.
+#[derive(Clone)]
+struct Own {
+    all: Arc<Semaphore>,
+    beside_others: Arc<Semaphore>,
+}
+
+/// A taken place, free again when it is dropped and has rested.
 pub struct Place {
+    rest: Duration,
+    permits: Option<Permits>,
+}
+
+struct Permits {
     _own: OwnedSemaphorePermit,
+    _beside_others: Option<OwnedSemaphorePermit>,
     _all: OwnedSemaphorePermit,
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (permits, rest) = (self.permits.take(), self.rest);
+        // Without a runtime the server has ended.
+        if let Ok(runtime) = Handle::try_current()
+            && !rest.is_zero()
+        {
+            runtime.spawn(async move {
+                tokio::time::sleep(rest).await;
+                drop(permits);
+            });
+        }
+    }
+}
+
 impl Pool {
-    /// A number of places, and the most of them for one source.
+    /// A pool by itself: a number of places, and the most of them for one source.
     #[must_use]
-    pub fn new(places: usize, most_of_one: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(places)), most_of_one, sources: Arc::default() }
+    pub fn new(all: usize, most_of_one: usize) -> Self {
+        let rest = Duration::ZERO;
+        let places = Places { all, most_of_one, beside_others: most_of_one, rest };
+        Self::among(places, Active::default())
+    }
+
+    /// One of the pools that share the active sources.
+    #[must_use]
+    pub fn among(places: Places, active: Active) -> Self {
+        Self { all: Arc::new(Semaphore::new(places.all)), places, active, sources: Arc::default() }
     }
 
     /// Takes a place, the first come first. A source never has more than its number in this queue,
     /// so another one waits for few of them at most.
     pub async fn enter(&self, source: Source) -> Place {
-        let own = {
-            let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-            if sources.len() > SOURCES {
-                sources.retain(|_, own| Arc::strong_count(own) > 1);
-            }
-            let own = sources.entry(source);
-            own.or_insert_with(|| Arc::new(Semaphore::new(self.most_of_one))).clone()
+        self.active.note(source, Instant::now());
+        let own = self.own(source);
+        // None of them is ever closed.
+        let permit = own.all.acquire_owned().await.expect("open");
+        let beside_others = match self.active.note(source, Instant::now()) {
+            true => None,
+            false => Some(own.beside_others.acquire_owned().await.expect("open")),
         };
-        // Neither is ever closed.
-        let own = own.acquire_owned().await.expect("open");
         let all = self.all.clone().acquire_owned().await.expect("open");
-        Place { _own: own, _all: all }
+        let rest = if beside_others.is_some() { self.places.rest } else { Duration::ZERO };
+        let permits = Permits { _own: permit, _beside_others: beside_others, _all: all };
+        Place { rest, permits: Some(permits) }
+    }
+
+    fn own(&self, source: Source) -> Own {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() > SOURCES {
+            sources.retain(|_, own| Arc::strong_count(&own.all) > 1);
+        }
+        let new = || Own {
+            all: Arc::new(Semaphore::new(self.places.most_of_one)),
+            beside_others: Arc::new(Semaphore::new(self.places.beside_others)),
+        };
+        sources.entry(source).or_insert_with(new).clone()
     }
 }

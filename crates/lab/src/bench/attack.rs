@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gpool_cli::failure::{Failure, Result};
+use gpool_wire::UserCapsPatch;
 use serde_json::Value;
 
 use super::crowd::submissions;
@@ -59,6 +60,9 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let lines = lines(options.pending);
     let mut lines = std::io::Cursor::new(lines.into_bytes());
     cluster.client().submit_many(&mut lines, None).map_err(Failure::from)?;
+    // Jobs that run would use the processors, too.
+    let one_job = UserCapsPatch { running_jobs: Some(Some(1)), ..UserCapsPatch::default() };
+    cluster.client().limit_user(&UID.to_string(), &one_job).map_err(Failure::from)?;
     let (socket, n) = (cluster.socket(), options.starts.clamp(10, 100));
     submissions(socket, n)?;
     let alone = submissions(socket, n)?;
@@ -66,7 +70,9 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let mut most_memory = memory_before;
     let (stored_before, began) = (stored(cluster.folder()), Instant::now());
     let mut all = Vec::new();
-    for flood in floods(&cluster)? {
+    let floods = floods(&cluster)?;
+    let step = floods.len().div_ceil(options.floods as usize).max(1);
+    for flood in floods.into_iter().step_by(step) {
         let measurement = submissions_during(socket, flood, n)?;
         most_memory = most_memory.max(memory_of(cluster.server_pid()));
         all.push(measurement);

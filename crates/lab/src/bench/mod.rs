@@ -89,6 +89,8 @@ pub struct Options {
     pub idle_s: u32,
     /// Nodes of the large cluster, with eight GPUs each.
     pub nodes: u32,
+    /// Kinds of requests that one user sends beside another.
+    pub floods: u32,
     /// Devices of the private clusters, as for `up --devices`.
     pub devices: String,
 }
@@ -106,6 +108,7 @@ impl Options {
             pending: 100_000,
             idle_s: 30,
             nodes: 10_000,
+            floods: u32::MAX,
             devices: "sim:8xH100-80G".to_owned(),
         }
     }
@@ -120,6 +123,7 @@ impl Options {
             pending: 10_000,
             idle_s: 3,
             nodes: 1000,
+            floods: 6,
             ..Self::full()
         }
     }

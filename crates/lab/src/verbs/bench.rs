@@ -40,6 +40,9 @@ pub struct BenchArgs {
     /// Number of nodes of the large cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     nodes: Option<u32>,
+    /// Number of kinds of requests for `attack`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    floods: Option<u32>,
     /// Devices of the temporary clusters
     #[arg(long, value_name = "DEVICES", default_value = "sim:8xH100-80G")]
     devices: String,
@@ -121,6 +124,7 @@ pub fn run(args: BenchArgs, session: &Session) -> Result {
         idle_s: args.seconds.unwrap_or(usual.idle_s),
         pending: args.pending.unwrap_or(usual.pending),
         nodes: args.nodes.unwrap_or(usual.nodes),
+        floods: args.floods.unwrap_or(usual.floods),
         devices: args.devices,
         ..usual
     };

@@ -12,7 +12,7 @@ fn every_part_measures_and_leaves_nothing_behind() {
     let mut command = cluster.command();
     command.env("TMPDIR", cluster.path("run")).args(["bench", "--json", "--quick"]);
     command.args(["--starts", "2", "--jobs", "12", "--pending", "40", "--nodes", "2"]);
-    command.args(["--submissions", "100", "--seconds", "1"]);
+    command.args(["--submissions", "100", "--seconds", "1", "--floods", "3"]);
     command.env_remove("GPOOL_SOCKET").env_remove("GPOOL_STATE_DIR");
     let measured = Running::start(&mut command, None).end().json();
     let parts = measured["parts"].as_array().unwrap();
@@ -21,7 +21,7 @@ fn every_part_measures_and_leaves_nothing_behind() {
         names,
         [
             "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
-            "crowd", "viewers"
+            "crowd", "attack", "viewers"
         ]
     );
     for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {

@@ -23,6 +23,7 @@ use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
+use super::classes::Classes;
 use super::connection::{Connection, Ends};
 use super::entrance::Entrance;
 use super::network::Network;
@@ -106,9 +107,11 @@ pub(crate) async fn serve_as(
     let user = identify(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
     let shared = handle.shared.clone();
+    let classes = Classes::default();
     let server = Arc::new(Server {
         identify,
-        router: router(Api::new(handle, user, patience, end.clone())),
+        router: router(Api::new(handle, user, patience, classes.clone(), end.clone())),
+        classes,
         patience,
         connections_max,
         n_open: Mutex::default(),
@@ -202,6 +205,7 @@ impl ListenerParts {
 pub(super) struct Server {
     identify: Identify,
     router: Router,
+    pub classes: Classes,
     patience: Patience,
     connections_max: u32,
     n_open: Mutex<HashMap<Source, u32>>,

@@ -74,7 +74,6 @@ pub(crate) fn entered(answer: impl IntoResponse, is_dry_run: bool) -> Response {
 }
 
 /// The log, and the API for reading objects before and after a change.
-#[derive(Clone)]
 pub(crate) struct Scribe {
     pub audit: Arc<Audit>,
     pub api: Router,
@@ -149,7 +148,7 @@ fn check_object(object: &str) -> Result<(), Refusal> {
 
 /// Writes an entry for a request that was refused for lack of rights.
 pub(crate) async fn record_refusal(
-    State(scribe): State<Scribe>,
+    State(scribe): State<Arc<Scribe>>,
     Asks(asker): Asks,
     path: MatchedPath,
     parameters: Parameters,
@@ -166,7 +165,7 @@ pub(crate) async fn record_refusal(
 
 /// Writes an entry for a request that has changed something. The answer follows the entry.
 pub(crate) async fn record(
-    State(scribe): State<Scribe>,
+    State(scribe): State<Arc<Scribe>>,
     Asks(asker): Asks,
     path: MatchedPath,
     parameters: Parameters,

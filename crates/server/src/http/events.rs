@@ -42,8 +42,8 @@ pub(crate) async fn stream(State(api): State<Api>, headers: HeaderMap) -> Respon
     };
     let watch = Watch {
         changes: api.feed.changes(),
-        end: api.end,
-        feed: api.feed,
+        end: api.end.clone(),
+        feed: api.feed.clone(),
         place,
         ready: VecDeque::new(),
     };

@@ -33,13 +33,17 @@ const SINGLE: [HeaderName; 6] = [
     HeaderName::from_static("last-event-id"),
 ];
 
-/// Lets a request in, or not.
+/// Lets a request in when it has a place among those of its class, or not at all.
 pub(crate) async fn admit(
     State(api): State<Api>,
     Asks(asker): Asks,
+    path: Option<MatchedPath>,
     request: Request,
     next: Next,
 ) -> Response {
+    let row = path.and_then(|path| row_of(request.method(), &path));
+    // Until the answer begins.
+    let _place = api.classes.enter(request.method(), row, asker.source()).await;
     if !api.rates.take(asker.caller.owner.uid, Instant::now()) {
         let most = api.handle.limits().requests;
         let what = format!("you have sent more than {most} requests a second");
@@ -98,8 +102,13 @@ fn check_query(row: &Route, uri: &Uri) -> Result<(), Problem> {
     Err(json::unknown("field", name, &known, ("", " in the query of this route")))
 }
 
-/// Lets a request through to its route if the table says so, when it has a place among those of its
-/// class. A route without a row is none.
+/// The row of a route in the table.
+fn row_of(method: &Method, path: &MatchedPath) -> Option<&'static Route> {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    routes::find(method.as_str(), path.as_str())
+}
+
+/// Lets a request through to its route if the table says so. A route without a row is none.
 pub(crate) async fn permit(
     State(api): State<Api>,
     Asks(asker): Asks,
@@ -107,11 +116,7 @@ pub(crate) async fn permit(
     request: Request,
     next: Next,
 ) -> Response {
-    let method = match *request.method() {
-        Method::HEAD => "GET",
-        ref method => method.as_str(),
-    };
-    let row = routes::find(method, path.as_str());
+    let row = row_of(request.method(), &path);
     if row.is_none() && !ROUTES.iter().any(|row| row.path == path.as_str()) {
         return no_such_route(request.uri().clone()).await.into_response();
     }
@@ -133,13 +138,8 @@ pub(crate) async fn permit(
     {
         return ApiError::from(refused).into_response();
     }
-    let place = match row {
-        Some(row) => Some(api.classes.enter(row, asker.source()).await),
-        None => None,
-    };
     // Handlers check the owners of things, the router checks methods.
     let response = next.run(request).await;
-    drop(place);
     let status = response.status();
     debug_assert!(
         row.is_none_or(|row| contract::documents(row, status)),

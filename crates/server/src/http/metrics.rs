@@ -72,10 +72,11 @@ impl Default for Meters {
 /// Counts a request by its route, never by its path.
 pub(crate) async fn measure(
     State(api): State<Api>,
-    path: MatchedPath,
+    path: Option<MatchedPath>,
     request: Request,
     next: Next,
 ) -> Response {
+    let Some(path) = path else { return next.run(request).await };
     let began = Instant::now();
     let method = request.method().to_string();
     let response = next.run(request).await;

@@ -68,6 +68,7 @@ mod way;
 mod why;
 mod why_nodes;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
@@ -91,9 +92,11 @@ use changes::{Changes, Denials};
 use classes::Classes;
 use metrics::Meters;
 
-/// Shared data of all routes.
+/// Shared data of all routes. Each layer of the router clones it for each request.
 #[derive(Clone)]
-pub(crate) struct Api {
+pub(crate) struct Api(Arc<ApiParts>);
+
+pub(crate) struct ApiParts {
     handle: CoreHandle,
     feed: Arc<Feed>,
     meters: Meters,
@@ -107,27 +110,37 @@ pub(crate) struct Api {
     end: watch::Receiver<bool>,
 }
 
+impl Deref for Api {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.0
+    }
+}
+
 impl Api {
     fn new(
         handle: CoreHandle,
         user: Arc<str>,
         patience: Patience,
+        classes: Classes,
         end: watch::Receiver<bool>,
     ) -> Self {
         let feed = Arc::clone(&handle.shared.feed);
         let rates = Rates::new(handle.limits().requests);
-        let (changes, classes) = (Changes::new(handle.limits().changes), Classes::default());
-        Self {
+        let changes = Changes::new(handle.limits().changes);
+        let meters = Meters::default();
+        Self(Arc::new(ApiParts {
             handle,
             feed,
-            meters: Meters::default(),
+            meters,
             user,
             patience,
             rates,
             changes,
             classes,
             end,
-        }
+        }))
     }
 }
 
@@ -240,14 +253,15 @@ fn router(api: Api) -> Router {
     let (router, _) = documented().split_for_parts();
     let audit = api.handle.shared.audit.clone();
     let (changes, denials) = (api.changes.clone(), Denials::default());
-    let scribe = Scribe { audit, api: router.clone().with_state(api.clone()), changes, denials };
+    let inner = router.clone().with_state(api.clone());
+    let scribe = Arc::new(Scribe { audit, api: inner, changes, denials });
     router
         .route_layer(from_fn_with_state(scribe.clone(), audit::record))
         .route_layer(from_fn_with_state(api.clone(), guard::permit))
         .route_layer(from_fn_with_state(scribe, audit::record_refusal))
-        .route_layer(from_fn_with_state(api.clone(), metrics::measure))
         .fallback(extract::no_such_route)
         .method_not_allowed_fallback(extract::no_such_method)
         .layer(from_fn_with_state(api.clone(), guard::admit))
+        .layer(from_fn_with_state(api.clone(), metrics::measure))
         .with_state(api)
 }

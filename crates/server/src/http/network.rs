@@ -217,10 +217,12 @@ impl Caller {
             return self.network.pages.answer(request, (self.from, None)).await;
         }
         let entrance = &self.network.entrance;
+        let place = self.network.server.classes.enter_lookup(Source::of(self.from)).await;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {
             true => entrance.without_token(self.from),
             false => entrance.by_headers(request.headers(), self.from).await,
         };
+        drop(place);
         let asks = match asks {
             Ok(asks) => asks,
             Err(problem) => return not_signed_in(problem),

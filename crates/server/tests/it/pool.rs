@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use gpool_server::http::testing::{Pool, Source, Waiting};
+use gpool_server::http::testing::{Active, Places, Pool, Source, Waiting};
 use tokio::time::timeout;
 
 fn source(ip: &str) -> Source {
@@ -41,6 +41,36 @@ async fn a_source_that_fills_its_places_leaves_room_for_others() {
     drop(other);
     more.await;
     drop((taken, third));
+}
+
+#[tokio::test]
+async fn beside_another_source_a_source_has_fewer_places_and_each_rests() {
+    let rest = Duration::from_secs(2);
+    let places = Places { all: 9, most_of_one: 4, beside_others: 1, rest };
+    let active = Active::default();
+    let [reads, changes] = [(); 2].map(|()| Pool::among(places, active.clone()));
+    let is_full = async |pool: &Pool, uid| {
+        timeout(Duration::from_millis(20), pool.enter(Source::User(uid))).await.is_err()
+    };
+    let mut alone = Vec::new();
+    for _ in 0..4 {
+        alone.push(reads.enter(Source::User(1)).await);
+    }
+    assert!(is_full(&reads, 1).await, "it has all of its places");
+    drop(alone);
+    // The browsers of a user are no other source.
+    drop(changes.enter(Source::Browsers(1)).await);
+    let alone = [reads.enter(Source::User(1)).await, reads.enter(Source::User(1)).await];
+    drop(alone);
+    drop(changes.enter(Source::User(2)).await);
+    let beside = reads.enter(Source::User(1)).await;
+    drop(changes.enter(Source::User(3)).await);
+    assert!(is_full(&reads, 1).await, "another one asked for a place of another pool");
+    drop(beside);
+    drop(changes.enter(Source::User(4)).await);
+    assert!(is_full(&reads, 1).await, "the place rests");
+    // After the rest it is free.
+    drop(reads.enter(Source::User(1)).await);
 }
 
 #[test]

@@ -41,11 +41,11 @@ use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
 use crate::listeners::Which;
-use crate::pool::Pool;
+use crate::pool::{Pool, Source};
 use crate::web::{SessionKey, SignedIn, Web};
 
 /// The most questions at once about the users of connections.
-const LOOKUPS_MAX: usize = 4;
+const LOOKUPS_MAX: usize = 2;
 
 /// The user and group ID of `nobody`, for pages without signing in.
 pub(super) const NOBODY: u32 = 65_534;
@@ -207,6 +207,9 @@ impl Pages {
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };
         let path = head.uri.path().to_owned();
+        let source = uid.map_or(Source::of(from), Source::Browsers);
+        // Until the answer begins.
+        let _place = self.server.classes.enter_page(&path, source).await;
         let place = Place { label, from, uid };
         let page = match head.method {
             Method::GET if path == "/login/provider" => {
