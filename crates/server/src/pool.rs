@@ -114,12 +114,15 @@ pub struct Places {
     pub rest: Duration,
 }
 
+/// A source, and when it asked.
+type LastRequest = (Source, Instant);
+
 /// The last sources that asked for a place, in the pools that share it.
 #[derive(Clone, Default)]
 pub struct Active {
     /// The last two and when they asked, the last one first. The browsers of a user count as the
     /// user.
-    last: Arc<Mutex<[Option<(Source, Instant)>; 2]>>,
+    last: Arc<Mutex<[Option<LastRequest>; 2]>>,
 }
 
 impl Active {
