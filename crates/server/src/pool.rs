@@ -126,7 +126,7 @@ pub struct Active {
 }
 
 impl Active {
-    /// Notes a request. Returns whether no other source was active.
+    /// Notes a request. Returns true if this is the only active source.
     fn note(&self, source: Source, now: Instant) -> bool {
         let source = match source {
             Source::Browsers(uid) => Source::User(uid),
@@ -141,9 +141,8 @@ impl Active {
     }
 }
 
-/// Places, and who has them. A source that is alone has many at once. Beside another one it takes
-/// only a few, so that its requests don't fill the queues of the processors and of the core: a
-/// request of the other source passes through several of them.
+/// A limit on concurrent requests. A source alone may have many. While others are active it has
+/// few, so their requests find short queues for the processors and for the core.
 #[derive(Clone)]
 pub struct Pool {
     all: Arc<Semaphore>,

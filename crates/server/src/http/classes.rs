@@ -69,7 +69,7 @@ impl Classes {
         pool.enter(source).await
     }
 
-    /// Takes a place for a request to the dashboard. What it asks of the API has another one.
+    /// Takes a place for a request to the dashboard. Its requests to the API take their own.
     pub async fn enter_page(&self, path: &str, source: Source) -> Place {
         // These may wait for the identity provider.
         let pool = if path.starts_with("/login") { &self.sign_ins } else { &self.pages };
