@@ -26,7 +26,8 @@ use super::Api;
 use super::asker::{Asker, Asks};
 use super::changes::{Changes, Denials, Stored};
 use super::extract::{ApiError, Params};
-use super::routes::{self, ROUTES, Role, Route};
+use super::guard::row_of;
+use super::routes::{ROUTES, Role, Route};
 use crate::audit::{Audit, Kind, Page, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
@@ -155,7 +156,7 @@ pub(crate) async fn record_refusal(
     request: Request,
     next: Next,
 ) -> Response {
-    let row = routes::find(request.method().as_str(), path.as_str());
+    let row = row_of(request.method(), &path);
     let response = next.run(request).await;
     let Some(row) = row.filter(|_| response.status() == StatusCode::FORBIDDEN) else {
         return response;
@@ -172,7 +173,7 @@ pub(crate) async fn record(
     request: Request,
     next: Next,
 ) -> Response {
-    let row = routes::find(request.method().as_str(), path.as_str());
+    let row = row_of(request.method(), &path);
     let Some(row) = row.filter(|row| row.method != "GET") else {
         return next.run(request).await;
     };

@@ -103,7 +103,7 @@ fn check_query(row: &Route, uri: &Uri) -> Result<(), Problem> {
 }
 
 /// The row of a route in the table.
-fn row_of(method: &Method, path: &MatchedPath) -> Option<&'static Route> {
+pub(crate) fn row_of(method: &Method, path: &MatchedPath) -> Option<&'static Route> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     routes::find(method.as_str(), path.as_str())
 }

@@ -10,7 +10,7 @@ use gpool_wire::{AuditEntry, JobCreate, JobPatch, PolicyPatch, Scope, Time};
 use serde_json::json;
 
 use crate::network::Network;
-use crate::rig::{ANA, BO, OWNER, Rig};
+use crate::rig::{ANA, BO, OWNER, Rig, raw, request};
 
 fn entries(client: &Client, object: Option<&str>) -> Vec<AuditEntry> {
     let query = AuditQuery { object: object.map(str::to_owned), ..AuditQuery::default() };
@@ -171,6 +171,10 @@ fn refusals_are_in_it_and_one_user_can_not_fill_it_with_them() {
     for _ in 0..100 {
         bo.cancel(std::slice::from_ref(&made.id)).unwrap_err();
     }
+    let of_olga = olga.submit(&job("y"), None).unwrap();
+    // A refused HEAD has the entry of its GET.
+    let head = request("HEAD", &format!("/api/v1/jobs/{}/script", of_olga.id), "");
+    assert_eq!(raw(&rig.socket(ANA), &head).0, 403);
     ana.drain(&drain).unwrap_err();
     bo.script(&made.id).unwrap_err();
     let by = |user: &str| {
@@ -180,11 +184,11 @@ fn refusals_are_in_it_and_one_user_can_not_fill_it_with_them() {
     };
     let n_of_bo = by("bo").len();
     assert!((20..=22).contains(&n_of_bo), "{n_of_bo}");
-    let of_ana = &by("ana")[0];
-    assert_eq!(
-        (of_ana.action.as_str(), of_ana.refused.as_deref()),
-        ("POST /nodes/drain", Some("GP0501"))
-    );
+    let of_ana = by("ana");
+    let of_ana: Vec<_> =
+        of_ana.iter().map(|it| (it.action.as_str(), it.refused.as_deref().unwrap())).collect();
+    let script = ("GET /jobs/{id}/script", "GP0501");
+    assert_eq!(of_ana, [("POST /nodes/drain", "GP0501"), script]);
     assert_eq!(entries(&bo, None).len(), n_of_bo, "users see their own");
 }
 
