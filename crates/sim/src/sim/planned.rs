@@ -8,7 +8,7 @@ use gpool_model::policy::ShareBetween;
 use gpool_model::record::RecordKind;
 use gpool_model::{
     Commit, Decision, Effect, Job, JobId, JobSpec, Phase, PlannedStart, Policy, Record, RecordKey,
-    Timestamp,
+    ResourceKind, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -143,7 +143,8 @@ impl<'a> Step<'a> {
     fn delayed(&self) -> Option<String> {
         // A paused job has a place in the order, and no planned start.
         let is_paused = |row: &JobRow| matches!(row.job.phase, Phase::Paused { .. });
-        if self.started.is_empty() || self.world.holding().any(is_paused) {
+        let is_unclear = self.world.holding().any(is_paused) || self.frees_memory();
+        if self.started.is_empty() || is_unclear {
             return None;
         }
         let policy: Policy = swarm::right(self.world.policy());
@@ -179,6 +180,19 @@ impl<'a> Step<'a> {
             }
         }
         None
+    }
+
+    /// Whether a paused task gave up its host memory in this step. A pass that resumes it has
+    /// already decided on the jobs before it, so these do not count on that memory.
+    fn frees_memory(&self) -> bool {
+        let memory = |job: &Job| {
+            let held = job.phase.allocations().iter();
+            held.map(|it| it.resources.get(&ResourceKind::PauseMemory)).sum::<u64>()
+        };
+        self.held_before.values().any(|was| {
+            let now = self.world.job(was.id).map_or(0, |row| memory(&row.job));
+            memory(was) > now
+        })
     }
 
     /// The jobs that left for these in this step, as they were before.
