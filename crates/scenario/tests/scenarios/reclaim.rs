@@ -303,6 +303,37 @@ fn a_preemption_does_not_open_access_to_gpus_owed_to_others() {
     ");
 }
 
+/// May my project borrow more by a preemption while another project is owed the place?
+#[test]
+fn no_job_is_preempted_to_borrow_what_another_project_is_owed() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  cpus 4
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1  running lab1[0] 2h  cpus 4  project red   preemptible
+        job  a  2  pending             cpus 4  project red   preemptible  priority 5
+        job  b  1  pending             cpus 4  project blue  preemptible
+    "), @r"
+    wait  b cpu_or_mem_short CPU cores need 4 free 0 on lab1
+    wait  a gpus_not_free need 2 free 1
+    ");
+}
+
+/// And while no other project waits?
+#[test]
+fn a_job_is_preempted_to_borrow_what_no_other_project_is_owed() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  cpus 4
+        project red   gpus 1
+        project blue  gpus 1
+        job  r  1  running lab1[0] 2h  cpus 4  project red  preemptible
+        job  a  2  pending             cpus 4  project red  preemptible  priority 5
+    "), @r"
+    evict r preempt for a
+    claim a lab1[0,1]
+    ");
+}
+
 /// A victim frees two GPUs for a job that needs one: are more jobs evicted for my next job?
 #[test]
 fn the_surplus_of_an_eviction_goes_to_the_next_job_at_once() {
