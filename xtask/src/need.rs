@@ -24,7 +24,8 @@ struct Program {
 }
 
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
-/// scripts under bash, as jobs do, and shift the clock with faketime's library.
+/// scripts under bash, as jobs do, and shift the clock with faketime's library; mkfs.btrfs makes
+/// a file system that copies what is overwritten.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -32,6 +33,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "faketime", package: "faketime", can_be_absent: true },
     Program { name: "python3", package: "python3-venv", can_be_absent: true },
     Program { name: "chromium", package: "chromium", can_be_absent: true },
+    Program { name: "mkfs.btrfs", package: "btrfs-progs", can_be_absent: true },
     Program { name: "prometheus", package: "prometheus", can_be_absent: true },
 ];
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, FallocateFlags, OFlags, RenameFlags};
+use rustix::fs::{CWD, FallocateFlags, IFlags, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 /// Makes a folder and its missing parents, for their owner alone.
@@ -140,6 +140,17 @@ pub fn allocate(file: &File, length: u64) -> io::Result<()> {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Lets btrfs overwrite the blocks of new files in this folder, as other file systems do. If it
+/// copied them, each write would need new space: the reserve would be useless on a full disk, and a
+/// write to the mapped index of the database's log would end the server (SIGBUS).
+/// Source: btrfs(5), "NODATACOW".
+pub fn overwrite_in_place(dir: &Path) {
+    let Ok(folder) = File::open(dir) else { return };
+    let Ok(flags) = rustix::fs::ioctl_getflags(&folder) else { return };
+    // Other file systems refuse or ignore the flag.
+    let _ = rustix::fs::ioctl_setflags(&folder, flags | IFlags::NOCOW);
 }
 
 /// True if an error means that no space is left.

@@ -17,6 +17,7 @@ use crate::chain::Walk;
 use crate::create::{self, Paths};
 use crate::database::{check_file, check_schema};
 use crate::error::{BlobError, LoadError, OpenError};
+use crate::file;
 use crate::head::Head;
 use crate::load::{self, Disagreement, Loaded};
 use crate::lock::Lock;
@@ -65,9 +66,10 @@ impl Store {
     /// Each error says what to do; the store is unchanged.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
+        file::overwrite_in_place(dir);
         fail::fail_point!("store-open-locked");
         let paths = Paths::of(dir);
-        if !crate::file::is_there(&paths.database) {
+        if !file::is_there(&paths.database) {
             if let Some(sign) = paths.sign_of_a_store() {
                 let (path, sign) = (paths.database.clone(), sign.to_owned());
                 return Err(OpenError::Vanished { path, sign });

@@ -64,6 +64,27 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
 }
 
 #[test]
+fn a_full_disk_that_copies_what_is_overwritten_does_not_end_the_process() {
+    let Some(mount) = Mount::btrfs() else { return };
+    let dir = mount.dir.join("state");
+    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let mut durable = Truth::default();
+    for _ in 0..20 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    let reader = store.reader().unwrap();
+    fill(&mount.dir.join("ballast"));
+    // What was written is on the disk, so the next writes would have to copy it.
+    rustix::fs::sync();
+    for _ in 0..20 {
+        store.commit(&[durable.next()]).unwrap();
+        assert_eq!(reader.load().unwrap().revision.0, durable.revision);
+    }
+    fs::remove_file(mount.dir.join("ballast")).unwrap();
+    store.commit(&[durable.next()]).unwrap();
+}
+
+#[test]
 fn small_commits_succeed_on_a_full_disk_and_ordinary_changes_are_refused() {
     let Some(mount) = Mount::tmpfs("32m") else { return };
     let dir = mount.dir.join("state");

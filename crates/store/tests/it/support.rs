@@ -213,6 +213,21 @@ impl Mount {
         mounted.then_some(Self { dir, _parent: parent })
     }
 
+    /// Mounts an empty btrfs in a file, or prints why the test can't run.
+    pub fn btrfs() -> Option<Self> {
+        let parent = tempfile::tempdir().unwrap();
+        let (image, dir) = (parent.path().join("image"), parent.path().join("mount"));
+        fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+        fs::create_dir(&dir).unwrap();
+        let made = Command::new("mkfs.btrfs").arg("-q").arg(&image).output();
+        if !made.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: this case needs mkfs.btrfs: {made:?}");
+            return None;
+        }
+        let mounted = mount(&["-o", "loop", image.to_str().unwrap()], &dir);
+        mounted.then_some(Self { dir, _parent: parent })
+    }
+
     /// Mounts it again, with other options.
     pub fn remount(&self, options: &str) {
         assert!(mount(&["-o", &format!("remount,{options}")], &self.dir), "can't remount");
