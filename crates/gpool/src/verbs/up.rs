@@ -387,7 +387,14 @@ fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
         // Text that is not UTF-8 is left out; the user can read the log.
         let _ = file.read_to_string(&mut text);
     }
-    from_log(ended, &text).tip(format!("the whole log: {}", log.display()))
+    let failure = from_log(ended, &text);
+    // As on a full disk.
+    let unwritable = OpenOptions::new().append(true).open(log).and_then(|mut it| it.write(b"\n"));
+    let failure = match unwritable {
+        Err(error) if text.is_empty() => failure.why(format!("its log can't be written: {error}")),
+        _ => failure,
+    };
+    failure.tip(format!("the whole log: {}", log.display()))
 }
 
 /// The error at the end of a log, or else its last lines.
