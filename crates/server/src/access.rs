@@ -143,7 +143,7 @@ impl TokenRow {
 }
 
 /// The file.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     #[serde(default)]
     tokens: Vec<TokenRow>,
@@ -270,9 +270,12 @@ impl Access {
     ) -> Result<T, E> {
         let _writing: MutexGuard<'_, ()> =
             self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = self.state().kept.clone();
+        let before = self.state();
+        let mut kept = before.kept.clone();
         let done = change(&mut kept)?;
-        self.store(kept)?;
+        if kept != before.kept {
+            self.store(kept)?;
+        }
         Ok(done)
     }
 

@@ -35,7 +35,7 @@ const AHEAD: u64 = 128 << 10;
 /// Bytes at the end of a file that are searched for its last line.
 const TAIL: u64 = 1 << 20;
 /// The socket of the system's log.
-const SYSLOG: &str = "/dev/log";
+pub const SYSLOG: &str = "/dev/log";
 /// Facility `authpriv`, severity `info`. Source: RFC 5424, section 6.2.1.
 const PRIORITY: u8 = 10 * 8 + 6;
 
@@ -147,16 +147,17 @@ pub struct Audit {
     folder: PathBuf,
     /// One writer at a time.
     last: Mutex<Last>,
-    /// The system's log, if entries go there too.
-    syslog: Option<UnixDatagram>,
+    /// The system's log, if entries go there too: a socket to send from, and the one of the log.
+    syslog: Option<(UnixDatagram, PathBuf)>,
 }
 
 impl Audit {
-    /// Opens the log of a state folder. With `syslog`, entries go to the system's log, too.
+    /// Opens the log of a state folder. With `syslog`, the socket of the system's log, entries go
+    /// there, too.
     ///
     /// # Errors
     /// The folder or a file can't be made or read.
-    pub fn open(state_dir: &Path, syslog: bool) -> anyhow::Result<Self> {
+    pub fn open(state_dir: &Path, syslog: Option<&Path>) -> anyhow::Result<Self> {
         let folder = state_dir.join(FOLDER);
         let shown = folder.display();
         DirBuilder::new()
@@ -174,12 +175,12 @@ impl Audit {
                 }
             }
         }
-        let socket = || {
+        let socket = |log: &Path| {
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
-            Ok::<_, io::Error>(socket)
+            Ok::<_, io::Error>((socket, log.to_owned()))
         };
-        let syslog = syslog.then(socket).transpose().context("can't make a socket")?;
+        let syslog = syslog.map(socket).transpose().context("can't make a socket")?;
         Ok(Self { folder, last: Mutex::new(last), syslog })
     }
 
@@ -227,11 +228,12 @@ impl Audit {
 
     /// Sends a line to the system's log. It may be away or full: the file has the entry.
     fn send(&self, line: &[u8]) {
-        let Some(socket) = &self.syslog else { return };
+        let Some((socket, log)) = &self.syslog else { return };
         let mut message = format!("<{PRIORITY}>gpool: ").into_bytes();
         message.extend_from_slice(line);
-        if let Err(error) = socket.send_to(&message, SYSLOG) {
-            tracing::warn!(%error, "can't send an entry of the audit log to {SYSLOG}");
+        if let Err(error) = socket.send_to(&message, log) {
+            let log = log.display();
+            tracing::warn!(%error, "can't send an entry of the audit log to {log}");
         }
     }
 

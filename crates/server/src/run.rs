@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
-use crate::audit::Audit;
+use crate::audit::{Audit, SYSLOG};
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
@@ -111,7 +111,8 @@ fn share(
         mail: config.notify.mail.clone(),
     };
     let access = Arc::new(Access::open(&config.state_dir)?);
-    let audit = Arc::new(Audit::open(&config.state_dir, config.audit_syslog)?);
+    let syslog = config.audit_syslog.then_some(Path::new(SYSLOG));
+    let audit = Arc::new(Audit::open(&config.state_dir, syslog)?);
     let sign_ins = config.provider.clone();
     let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {

@@ -112,6 +112,14 @@ pub const ALERTS: &[Alert] = &[
         action: "gpool status shows why, often a full disk",
     },
     Alert {
+        name: "GpoolListenerClosed",
+        query: "gpool_listener_open == 0",
+        lasts: "2m",
+        severity: "warning",
+        summary: "the server can't open its listener for the {{ $labels.listener }}",
+        action: "gpool doctor shows why, often another process at its port",
+    },
+    Alert {
         name: "GpoolPlanRejected",
         query: "increase(gpool_plan_alerts_total[1h]) > 0",
         lasts: "0m",

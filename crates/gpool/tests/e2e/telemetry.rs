@@ -54,6 +54,21 @@ fn the_log_can_be_json() {
 }
 
 #[test]
+fn a_log_file_that_is_full_is_renamed() {
+    let mut cluster = Cluster::unstarted(&["--devices", "none"]);
+    let log = cluster.path("server.log");
+    File::create(&log).unwrap().set_len(17 << 20).unwrap();
+    cluster.up();
+    let older = cluster.path("server.log.1");
+    until_so("it is renamed", || older.exists());
+    let n_bytes = || std::fs::metadata(&log).unwrap().len();
+    cluster.kill();
+    cluster.up();
+    until_so("the new file has the next lines", || n_bytes() > 0);
+    assert!(std::fs::metadata(&older).unwrap().len() > 17 << 20 && n_bytes() < 1 << 20);
+}
+
+#[test]
 fn under_systemd_the_log_goes_to_the_journal() {
     let socket = Path::new("/run/systemd/journal/socket");
     if !is_root() || socket.exists() {

@@ -16,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::counter::Counter;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -108,9 +109,11 @@ pub(crate) async fn serve_as(
     let connections_max = handle.limits().connections;
     let shared = handle.shared.clone();
     let classes = Classes::default();
+    let api = Api::new(handle, user, patience, classes.clone(), end.clone());
     let server = Arc::new(Server {
         identify,
-        router: router(Api::new(handle, user, patience, classes.clone(), end.clone())),
+        closed: api.meters.closed_connections.clone(),
+        router: router(api),
         classes,
         patience,
         connections_max,
@@ -205,6 +208,8 @@ impl ListenerParts {
 pub(super) struct Server {
     identify: Identify,
     router: Router,
+    /// Connections that were closed without an answer, above a limit.
+    pub closed: Counter,
     pub classes: Classes,
     patience: Patience,
     connections_max: u32,

@@ -53,6 +53,8 @@ type Float = Gauge<f64, AtomicU64>;
 pub(crate) struct Meters {
     requests: Family<Labels, Counter>,
     durations: Family<Labels, Histogram>,
+    /// Connections of the network that were closed at once, because their source has too many.
+    pub closed_connections: Counter,
     /// The last text for each kind of names, and when it was made.
     texts: Arc<tokio::sync::Mutex<BTreeMap<MetricNames, (Instant, Bytes)>>>,
 }
@@ -64,6 +66,7 @@ impl Default for Meters {
         Self {
             requests: Family::default(),
             durations: Family::new_with_constructor(histogram),
+            closed_connections: Counter::default(),
             texts: Arc::default(),
         }
     }
@@ -208,6 +211,9 @@ impl Page {
             "Time from a request to the start of its answer",
             durations,
         );
+        let closed = api.meters.closed_connections.clone();
+        let help = "Connections over the network that were closed at once, above a limit";
+        self.add("gpool_closed_connections", help, closed);
         let process = Process::now();
         let none = Labels::new;
         let rows = process.resident_bytes.map(|bytes| (none(), float(bytes)));

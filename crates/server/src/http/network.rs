@@ -110,10 +110,13 @@ impl Network {
     ) {
         let from = from.to_canonical();
         let source = Source::of(from);
-        if !self.arrivals.take(source, Instant::now()) {
+        let may_come = self.arrivals.take(source, Instant::now());
+        let seat = may_come.then(|| Seat::take(&self.server, source)).flatten();
+        // An answer would cost a handshake.
+        let Some(seat) = seat else {
+            self.server.closed.inc();
             return;
-        }
-        let Some(seat) = Seat::take(&self.server, source) else { return };
+        };
         let Ok(at) = stream.local_addr() else { return };
         let served = match self.tls.served(at.ip()) {
             Ok(served) => served,

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use gpool_model::JobVerb;
 use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
 
 /// The users that may use a route.
@@ -45,6 +46,8 @@ pub struct Route {
     pub least: Least,
     /// The task, for the refusal of a caller that is not an admin; empty for other roles.
     pub task: &'static str,
+    /// Whether it counts for the budget of changes of its user. What ends something does not.
+    pub is_counted: bool,
 }
 
 const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
@@ -54,7 +57,8 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
         (_, Role::ProjectAdmin | Role::AdminOfProject) => Scope::ProjectAdmin,
         (_, Role::Everybody | Role::Owner) => Scope::User,
     };
-    Route { method, path, role, least: Least::Scope(least), task: "" }
+    let is_counted = !matches!(method.as_bytes(), b"GET" | b"DELETE");
+    Route { method, path, role, least: Least::Scope(least), task: "", is_counted }
 }
 
 const fn admin(method: &'static str, path: &'static str, task: &'static str) -> Route {
@@ -66,12 +70,22 @@ const fn needs(least: Least, route: Route) -> Route {
     Route { least, ..route }
 }
 
+/// The same route outside the budget of changes.
+const fn uncounted(route: Route) -> Route {
+    Route { is_counted: false, ..route }
+}
+
 /// Every route: the fixed ones, and those of the verbs on jobs.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     // Leaked once and used until the process ends.
     let of_verb = |before: &str, verb: &VerbRow| {
         let path = format!("{API_PREFIX}/jobs/{before}{}", verb.verb.name());
-        route("POST", path.leak(), Role::Owner)
+        let row = route("POST", path.leak(), Role::Owner);
+        if matches!(verb.verb, JobVerb::Cancel | JobVerb::Signal { .. }) {
+            uncounted(row)
+        } else {
+            row
+        }
     };
     let of_verbs = VERBS.iter().flat_map(|verb| [of_verb("", verb), of_verb("{id}/", verb)]);
     FIXED.iter().copied().chain(of_verbs).collect()
@@ -110,9 +124,9 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/waste", Role::Everybody),
     route("GET", "/api/v1/forecast", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/logs", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/attach", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
-    route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),
+    uncounted(route("POST", "/api/v1/jobs/{id}/attach", Role::Owner)),
+    uncounted(route("POST", "/api/v1/jobs/{id}/exec", Role::Owner)),
+    uncounted(route("POST", "/api/v1/jobs/{id}/forward", Role::Owner)),
     route("GET", "/api/v1/gpus", Role::Everybody),
     admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
     admin("POST", "/api/v1/mig", "list or change MIG instances"),

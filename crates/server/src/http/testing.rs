@@ -119,7 +119,7 @@ impl Server {
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
             sign_ins: None,
-            audit: Arc::new(Audit::open(folder, false)?),
+            audit: Arc::new(Audit::open(folder, None)?),
             keys: Arc::new(Keys::open(folder)?),
             usual_notify: Vec::new(),
             notify_allow: Vec::new(),

@@ -1,5 +1,8 @@
 //! The audit log: changes with their user, origin, and the fields before and after.
 
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
 use gpool_client::{AuditQuery, Client};
 use gpool_model::Timestamp;
 use gpool_server::Limits;
@@ -100,7 +103,7 @@ fn entry(object: &str) -> AuditEntry {
 #[test]
 fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(folder.path(), false).unwrap();
+    let audit = Audit::open(folder.path(), None).unwrap();
     audit.add(Kind::Admin, entry("policies")).unwrap();
     let n_jobs = FILE_MAX / 7_000 * (FILES_MAX as u64 + 2);
     for n in 0..n_jobs {
@@ -130,9 +133,29 @@ fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
 }
 
 #[test]
+fn entries_go_to_the_systems_log_while_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let system = UnixDatagram::bind(&path).unwrap();
+    system.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let audit = Audit::open(folder.path(), Some(&path)).unwrap();
+    audit.add(Kind::Admin, entry("policies")).unwrap();
+    let mut message = vec![0; 16 << 10];
+    let n_bytes = system.recv(&mut message).unwrap();
+    let message = String::from_utf8(message[..n_bytes].to_vec()).unwrap();
+    let json = message.strip_prefix("<86>gpool: ").unwrap_or_else(|| panic!("{message}"));
+    let sent: AuditEntry = serde_json::from_str(json).unwrap();
+    assert_eq!((sent.id, sent.objects), (1, vec!["policies".to_owned()]));
+    // Without it, the file has the entry.
+    drop(system);
+    audit.add(Kind::Admin, entry("nodes/a")).unwrap();
+    assert_eq!(audit.read(&Wanted::default(), 10).unwrap().len(), 2);
+}
+
+#[test]
 fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
     let folder = tempfile::tempdir().unwrap();
-    let audit = Audit::open(folder.path(), false).unwrap();
+    let audit = Audit::open(folder.path(), None).unwrap();
     let mut large = entry("users/ana");
     large.request = Some(json!({"notify": "y".repeat(1 << 20)}));
     assert!(audit.add(Kind::Admin, large).unwrap() <= ENTRY_MAX as u64 + 100);
@@ -140,7 +163,7 @@ fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
     assert_eq!(kept.request, Some(json!({"left_out_bytes": (1 << 20) + 13})));
     drop(audit);
     // The hashes go on after a restart.
-    let audit = Audit::open(folder.path(), false).unwrap();
+    let audit = Audit::open(folder.path(), None).unwrap();
     for n in 0..4 {
         audit.add(Kind::Admin, entry(&format!("nodes/{n}"))).unwrap();
     }
@@ -229,12 +252,12 @@ fn changes_are_stored_as_differences_and_within_a_limit_for_each_user() {
 #[test]
 fn a_line_that_a_crash_cut_short_is_skipped_and_numbers_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    Audit::open(folder.path(), false).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
+    Audit::open(folder.path(), None).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
     let path = folder.path().join(AUDIT_FOLDER).join("cluster.jsonl");
     let mut text = std::fs::read_to_string(&path).unwrap();
     text.push_str("{\"id\": 2, \"at\"");
     std::fs::write(&path, text).unwrap();
-    let audit = Audit::open(folder.path(), false).unwrap();
+    let audit = Audit::open(folder.path(), None).unwrap();
     audit.add(Kind::Cluster, entry("nodes")).unwrap();
     let ids: Vec<u64> =
         audit.read(&Wanted::default(), 10).unwrap().iter().map(|it| it.id).collect();

@@ -2,6 +2,7 @@
 //! stays bounded.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,19 @@ fn too_many_requests_are_answered_so_and_the_client_waits() {
     let mut asked = (0..100).map(|_| at_once.version());
     let refused = asked.find_map(Result::err).unwrap();
     assert_eq!(code(&refused), "GP0112", "{refused}");
+}
+
+#[test]
+fn connections_over_the_network_beyond_the_limit_are_closed_and_counted() {
+    let mut rig = Rig::with(Limits { connections: 4, ..Limits::default() });
+    let port = rig.network();
+    let socket = rig.folder.path().join("beside-the-network.sock");
+    let connect = |_| TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let open: Vec<TcpStream> = (0..4).map(connect).collect();
+    assert_eq!(connect(4).read(&mut [0; 8]).unwrap_or(0), 0, "the fifth is closed");
+    let (_, _, metrics) = raw(&socket, &request("GET", "/metrics", ""));
+    assert!(metrics.contains("\ngpool_closed_connections_total 1\n"), "{metrics}");
+    drop(open);
 }
 
 #[test]
