@@ -161,7 +161,12 @@ pub(crate) async fn record_refusal(
     let Some(row) = row.filter(|_| response.status() == StatusCode::FORBIDDEN) else {
         return response;
     };
-    scribe.refused(&asker, row, object_in(row, &parameters), response).await
+    let object = object_in(row, &parameters);
+    // A client that closes its connection does not keep the entry out.
+    let entry = async move { scribe.refused(&asker, row, object, response).await };
+    tokio::spawn(entry)
+        .await
+        .unwrap_or_else(|error| ApiError::from(internal(error)).into_response())
 }
 
 /// Writes an entry for a request that has changed something. The answer follows the entry.

@@ -155,7 +155,9 @@ impl Entrance {
                 // Only a rule leads to an admin: any user may be called root at a provider. An
                 // account of the system is no person's.
                 let may_be = |it: &Asker| !it.caller.admin && (it.is_person || !provided.of_people);
-                let same = || provided.account.and_then(find).filter(may_be);
+                // A number would be found as the ID of another user.
+                let named = provided.account.filter(|name| name.parse::<u32>().is_err());
+                let same = || named.and_then(find).filter(may_be);
                 let Some(mut asker) = rule.and_then(find).or_else(same) else {
                     return Some((stranger(name), false));
                 };

@@ -16,10 +16,11 @@ use gpool_model::refusal::Permitted;
 use gpool_wire::{IDEMPOTENCY_KEY, Problem, catalogue, json};
 
 use super::Api;
-use super::asker::Asks;
+use super::asker::{Asker, Asks};
 use super::contract;
 use super::extract::{ApiError, no_such_route, pairs};
 use super::routes::{self, ROUTES, Role, Route};
+use crate::fault::internal;
 
 /// Bytes of a request's target and headers together.
 const HEADERS_MAX: usize = 16 * 1024;
@@ -42,8 +43,29 @@ pub(crate) async fn admit(
     next: Next,
 ) -> Response {
     let row = path.and_then(|path| row_of(request.method(), &path));
-    // Until the answer begins.
-    let _place = api.classes.enter(request.method(), row, asker.source()).await;
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let place = api.classes.enter(request.method(), row, asker.source()).await;
+    let answer = async move {
+        let answer = answer(&api, &asker, request, next).await;
+        // The place is free once the answer begins.
+        drop(place);
+        answer
+    };
+    if reads {
+        return answer.await;
+    }
+    // A client that closes its connection ends the future of its request. What it has changed must
+    // be in the audit log, and counts for its user, all the same.
+    match tokio::spawn(answer).await {
+        Ok(answer) => answer,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => ApiError::from(internal(error)).into_response(),
+        },
+    }
+}
+
+async fn answer(api: &Api, asker: &Asker, request: Request, next: Next) -> Response {
     if !api.rates.take(asker.caller.owner.uid, Instant::now()) {
         let most = api.handle.limits().requests;
         let what = format!("you have sent more than {most} requests a second");

@@ -1,9 +1,10 @@
 //! The audit log: changes with their user, origin, and the fields before and after.
 
-use std::os::unix::net::UnixDatagram;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
-use gpool_client::{AuditQuery, Client};
+use gpool_client::{AuditQuery, Client, JobsQuery};
 use gpool_model::Timestamp;
 use gpool_server::Limits;
 use gpool_server::http::testing::{
@@ -130,6 +131,31 @@ fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
     let before = Wanted { before: Some(n_jobs - 3000), ..Wanted::default() };
     let ids: Vec<u64> = audit.read(&before, 2).unwrap().iter().map(|it| it.id).collect();
     assert_eq!(ids, [n_jobs - 3001, n_jobs - 3002]);
+}
+
+#[test]
+fn a_change_has_an_entry_although_its_client_has_gone() {
+    let mut rig = Rig::new();
+    let (socket, ana) = (rig.socket(ANA), rig.client(ANA));
+    let (head, body) = ("POST /api/v1/jobs", r#"{"command": ["true"], "hold": true}"#);
+    let head = format!(
+        "{head} HTTP/1.1\r\nhost: gpool\r\ncontent-type: application/json\r\n\
+         expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    for _ in 0..20 {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // The handler waits for the body.
+        stream.read_exact(&mut [0; 25]).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+    }
+    let n_jobs = || ana.jobs(&JobsQuery::default()).unwrap().items.len();
+    rig.until("all are stored", || n_jobs() == 20);
+    rig.until("all have an entry", || {
+        let made = entries(&ana, None).into_iter().filter(|it| it.action == "POST /jobs");
+        made.count() == 20
+    });
 }
 
 #[test]
