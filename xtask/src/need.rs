@@ -24,8 +24,8 @@ struct Program {
 }
 
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
-/// scripts under bash, as jobs do, and shift the clock with faketime's library; mkfs.btrfs makes
-/// a file system that copies what is overwritten.
+/// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
+/// copy-on-write file system.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },

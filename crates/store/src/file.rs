@@ -142,11 +142,11 @@ pub fn allocate(file: &File, length: u64) -> io::Result<()> {
     }
 }
 
-/// Lets btrfs overwrite the blocks of new files in this folder, as other file systems do. If it
-/// copied them, each write would need new space: the reserve would be useless on a full disk, and a
-/// write to the mapped index of the database's log would end the server (SIGBUS).
+/// Switches off copy-on-write for new files in this folder, on btrfs. With it, each write needs new
+/// space: on a full disk the reserve would be useless, and a write to the mapped index of the
+/// database's log would end the server (SIGBUS).
 /// Source: btrfs(5), "NODATACOW".
-pub fn overwrite_in_place(dir: &Path) {
+pub fn disable_copy_on_write(dir: &Path) {
     let Ok(folder) = File::open(dir) else { return };
     let Ok(flags) = rustix::fs::ioctl_getflags(&folder) else { return };
     // Other file systems refuse or ignore the flag.

@@ -66,7 +66,7 @@ impl Store {
     /// Each error says what to do; the store is unchanged.
     pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
-        file::overwrite_in_place(dir);
+        file::disable_copy_on_write(dir);
         fail::fail_point!("store-open-locked");
         let paths = Paths::of(dir);
         if !file::is_there(&paths.database) {

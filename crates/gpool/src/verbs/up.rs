@@ -387,13 +387,14 @@ fn not_started(ended: &str, log: &Path, before: u64) -> Failure {
         // Text that is not UTF-8 is left out; the user can read the log.
         let _ = file.read_to_string(&mut text);
     }
-    let failure = from_log(ended, &text);
-    // As on a full disk.
-    let unwritable = OpenOptions::new().append(true).open(log).and_then(|mut it| it.write(b"\n"));
-    let failure = match unwritable {
-        Err(error) if text.is_empty() => failure.why(format!("its log can't be written: {error}")),
-        _ => failure,
-    };
+    let mut failure = from_log(ended, &text);
+    let write = || OpenOptions::new().append(true).open(log)?.write_all(b"\n");
+    // The disk may be full.
+    if text.is_empty()
+        && let Err(error) = write()
+    {
+        failure = failure.why(format!("its log can't be written: {error}"));
+    }
     failure.tip(format!("the whole log: {}", log.display()))
 }
 

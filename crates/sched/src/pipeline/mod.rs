@@ -153,8 +153,8 @@ struct Cycle<'a, 'w> {
     is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
-    /// Projects with a job within their shares that finds no room.
-    lacking: BTreeSet<Row>,
+    /// Projects with a job within their share that waits for room.
+    waiters: BTreeSet<Row>,
     /// Whether a job resumed after the cycle planned a start in the future. The end of the resumed
     /// job is known now, and the planned start may be earlier. So the next cycle decides on the
     /// rest of the queue.
@@ -248,7 +248,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             waiting,
             is_unsettled: false,
             is_lending: false,
-            lacking: BTreeSet::new(),
+            waiters: BTreeSet::new(),
             is_cut: false,
         }
     }
@@ -332,7 +332,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         };
         if request.by_right && (!request.open.is_empty() || request.is_limited_above) {
             let projects = self.cluster.projects.as_ref().zip(request.charged);
-            self.lacking.extend(projects.map(|(projects, leaf)| projects.project(leaf)));
+            self.waiters.extend(projects.map(|(projects, leaf)| projects.project(leaf)));
         }
         // A job that may borrow capacity, free or of jobs that would leave, waits until every
         // project has its share. Another job within its share gets a planned start.

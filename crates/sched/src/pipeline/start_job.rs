@@ -177,10 +177,9 @@ impl<'a> Cycle<'a, '_> {
                 self.reclaiming.reclaim_at_limit(input, evictions, free.as_ref())
             }
             Stage::Preempt => {
-                // To borrow more by a preemption would only lend to the project what the job of
-                // another project then takes back.
+                // The waiting job of another project would reclaim the borrowed place at once.
                 let project = projects.project(leaf);
-                let is_lent = self.is_lending && self.lacking.iter().all(|it| *it == project);
+                let is_lent = self.is_lending && self.waiters.iter().all(|it| *it == project);
                 let may_borrow = !projects.are_shared || is_lent;
                 let may_have = |gone: &[&Evictable]| input.has_quota_after(gone, may_borrow);
                 let is_escalated = head.is_escalated;

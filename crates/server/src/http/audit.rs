@@ -162,7 +162,7 @@ pub(crate) async fn record_refusal(
         return response;
     };
     let object = object_in(row, &parameters);
-    // A client that closes its connection does not keep the entry out.
+    // The entry is written although the client closes its connection.
     let entry = async move { scribe.refused(&asker, row, object, response).await };
     tokio::spawn(entry)
         .await

@@ -54,8 +54,8 @@ pub(crate) async fn admit(
     if reads {
         return answer.await;
     }
-    // A client that closes its connection ends the future of its request. What it has changed must
-    // be in the audit log, and counts for its user, all the same.
+    // hyper drops the future of a request when the client closes its connection. A stored change
+    // still needs its audit entry, and counts for its user.
     match tokio::spawn(answer).await {
         Ok(answer) => answer,
         Err(error) => match error.try_into_panic() {

@@ -64,7 +64,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
 }
 
 #[test]
-fn a_full_disk_that_copies_what_is_overwritten_does_not_end_the_process() {
+fn a_full_copy_on_write_file_system_does_not_end_the_process() {
     let Some(mount) = Mount::btrfs() else { return };
     let dir = mount.dir.join("state");
     let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
@@ -74,7 +74,7 @@ fn a_full_disk_that_copies_what_is_overwritten_does_not_end_the_process() {
     }
     let reader = store.reader().unwrap();
     fill(&mount.dir.join("ballast"));
-    // What was written is on the disk, so the next writes would have to copy it.
+    // The next writes change blocks on the disk. Copies of these blocks would need space.
     rustix::fs::sync();
     for _ in 0..20 {
         store.commit(&[durable.next()]).unwrap();
