@@ -324,7 +324,10 @@ impl Claim {
 
     /// Notes the end.
     pub fn ended(&mut self, end: &TaskEnd) -> io::Result<()> {
-        self.append(&Line::Ended(end.clone()))
+        self.append(&Line::Ended(end.clone()))?;
+        // The rest of the space for the record is free again. It is no fault if it stays.
+        let _ = self.file.metadata().and_then(|about| self.file.set_len(about.len()));
+        Ok(())
     }
 
     /// Writes everything to the disk: for a shepherd that has no agent to report to.
