@@ -306,6 +306,8 @@ pub enum Refusal {
     TooManyProjects {
         /// The limit.
         most: u64,
+        /// The project below which they are; `None` for all projects.
+        below: Option<ProjectName>,
     },
     /// Another caller changed a project in the meantime.
     ProjectConflict {

@@ -21,6 +21,8 @@ const DEFAULT: &str = "default";
 impl Control {
     /// The largest number of projects, so that a cycle stays cheap.
     const PROJECTS_MAX: usize = 10_000;
+    /// The largest number below one project without a parent to which its admins can add.
+    const PROJECTS_BELOW_MAX: usize = 200;
     /// The largest number of models and pools that the quotas of all projects name.
     const PARTS_MAX: usize = 48;
 
@@ -35,6 +37,7 @@ impl Control {
         self.check_structure(&before, &after)?;
         if !caller.admin {
             check_gifts(&before, &after)?;
+            check_number(&before, &after, Self::PROJECTS_BELOW_MAX)?;
         }
         let differences = differences(&before, &after);
         let mut warnings = project_tree::warnings(&self.world, &after);
@@ -125,7 +128,7 @@ impl Control {
     fn check_structure(&self, before: &Projects, after: &Projects) -> Result<(), Refusal> {
         let most = Self::PROJECTS_MAX;
         if after.len() > most && after.len() > before.len() {
-            return Err(Refusal::TooManyProjects { most: most as u64 });
+            return Err(Refusal::TooManyProjects { most: most as u64, below: None });
         }
         let parts = |all: &Projects| {
             let kinds = all.values().flat_map(|it| it.quotas.iter().map(|(kind, _)| kind.clone()));
@@ -287,6 +290,27 @@ fn check_role(
             Err(Refusal::NotPermitted { what, by: Permitted::ProjectAdmin })
         }
     }
+}
+
+/// A caller without cluster admin rights can add projects only below one that has few: each costs
+/// time in every cycle, for all users.
+fn check_number(before: &Projects, after: &Projects, most: usize) -> Result<(), Refusal> {
+    let count = |projects: &Projects| {
+        let mut numbers = BTreeMap::<ProjectName, usize>::new();
+        for project in projects.values() {
+            if let Some(top) = project_tree::upwards(projects, project).skip(1).last() {
+                *numbers.entry(top.name.clone()).or_default() += 1;
+            }
+        }
+        numbers
+    };
+    let (before, after) = (count(before), count(after));
+    for (name, number) in after {
+        if number > most && number > before.get(&name).copied().unwrap_or(0) {
+            return Err(Refusal::TooManyProjects { most: most as u64, below: Some(name) });
+        }
+    }
+    Ok(())
 }
 
 /// A caller without cluster admin rights can only assign quota that their project has.

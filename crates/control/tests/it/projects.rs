@@ -327,6 +327,26 @@ fn admins_of_a_project_act_on_its_jobs_and_on_the_projects_below_it() {
     it.change(&bo(), vec![delete("blue")]).unwrap();
 }
 
+/// Each project costs time in every cycle.
+#[test]
+fn admins_of_a_project_add_a_limited_number_below_it() {
+    let mut it = Harness::new(4);
+    let admins = ProjectPatch { admins: Some(BTreeSet::from([Arc::from("bo")])), ..gpus("4", "6") };
+    it.change(&root(), vec![create("lab", admins)]).unwrap();
+    let children = |range: std::ops::Range<u32>| {
+        let child = |n: u32| create(&format!("lab/{n}"), below("lab", ProjectPatch::default()));
+        range.map(child).collect::<Vec<_>>()
+    };
+    assert_eq!(it.code_of(&bo(), children(0..201)), 747);
+    it.change(&bo(), children(0..200)).unwrap();
+    assert_eq!(it.code_of(&bo(), children(200..201)), 747);
+    it.change(&bo(), vec![delete("lab/0")]).unwrap();
+    it.change(&bo(), children(200..201)).unwrap();
+    it.change(&root(), children(201..300)).unwrap();
+    // More than that many may be changed and deleted.
+    it.change(&bo(), vec![delete("lab/1")]).unwrap();
+}
+
 #[test]
 fn users_of_a_group_of_admins_have_the_rights_of_admins_while_they_are_in_it() {
     let mut it = Harness::new(4);

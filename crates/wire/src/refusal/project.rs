@@ -114,9 +114,14 @@ fn of_change(refusal: &Refusal) -> Option<Problem> {
             problem(format!("project {name} is needed: jobs without --project belong to it"))
                 .try_this(format!("gpool project edit {name} --limit 0   (no job starts in it)"))
         }
-        Refusal::TooManyProjects { most } => {
-            problem(format!("there are already {most} projects, the maximum"))
-                .try_this("gpool project delete NAME   (deletes one that is not needed)")
+        Refusal::TooManyProjects { most, below } => {
+            let (place, more) = match below {
+                Some(name) => (format!(" below {name}"), Some("an admin can create more")),
+                None => (String::new(), None),
+            };
+            let refused = problem(format!("there are already {most} projects{place}, the maximum"))
+                .try_this("gpool project delete NAME   (deletes one that is not needed)");
+            more.into_iter().fold(refused, Problem::try_this)
         }
         Refusal::ProjectConflict { name, expected, found } => {
             problem(format!("another request changed project {name} first"))

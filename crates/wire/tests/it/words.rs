@@ -102,7 +102,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::ProjectHasChildren { name: red(), children: vec![ProjectName::new("nlp")] },
         Refusal::ProjectCycle { projects: vec![red(), ProjectName::new("nlp")] },
         Refusal::ProjectNeeded { name: ProjectName::new("default") },
-        Refusal::TooManyProjects { most: 10_000 },
+        Refusal::TooManyProjects { most: 10_000, below: None },
         Refusal::ProjectConflict { name: red(), expected: 3, found: 4 },
         Refusal::AboveParent {
             project: ProjectName::new("nlp"),
