@@ -6,10 +6,12 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use gpool_model::escape::is_unprintable;
+
 /// The text with control, escape, bidirectional and invisible characters made visible.
 #[must_use]
 pub fn safe(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hostile) {
+    if !text.chars().any(is_unprintable) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -18,7 +20,7 @@ pub fn safe(text: &str) -> Cow<'_, str> {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            c if !is_hostile(c) => shown.push(c),
+            c if !is_unprintable(c) => shown.push(c),
             c if u32::from(c) < 0x100 => {
                 let _ = write!(shown, "\\x{:02x}", u32::from(c));
             }
@@ -34,7 +36,7 @@ pub fn safe(text: &str) -> Cow<'_, str> {
 /// characters, and terminals react to more.
 #[must_use]
 pub fn safe_json(document: &str) -> Cow<'_, str> {
-    let is_raw = |c: char| c != '\n' && is_hostile(c);
+    let is_raw = |c: char| c != '\n' && is_unprintable(c);
     if !document.chars().any(is_raw) {
         return Cow::Borrowed(document);
     }
@@ -151,12 +153,4 @@ impl<W: Write> Write for Plain<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
-}
-
-/// Whether a terminal would react to the character, or a reader can't see it.
-pub fn is_hostile(c: char) -> bool {
-    c.is_control()
-        || matches!(u32::from(c),
-            0x061C | 0x200B | 0x200E | 0x200F | 0x2028..=0x202E | 0x2060..=0x206F
-            | 0xFEFF | 0xFFF9..=0xFFFB | 0xE0000..=0xE007F)
 }

@@ -4,7 +4,8 @@
 
 use std::io::Write as _;
 
-use gpool_cli::render::safe::{Plain, Shown, is_hostile, safe, safe_json};
+use gpool_cli::render::safe::{Plain, Shown, safe, safe_json};
+use gpool_model::escape::is_unprintable;
 
 #[test]
 fn what_a_terminal_obeys_is_written_out() {
@@ -46,7 +47,7 @@ fn json_stays_json_and_means_the_same() {
     let value = serde_json::json!({"name": "x\u{9b}\u{202e}\u{1b}\u{e0041}"});
     let written = serde_json::to_string_pretty(&value).expect("plain data");
     let escaped = safe_json(&written);
-    assert!(!escaped.chars().any(|c| c != '\n' && is_hostile(c)), "{escaped}");
+    assert!(!escaped.chars().any(|c| c != '\n' && is_unprintable(c)), "{escaped}");
     let back: serde_json::Value = serde_json::from_str(&escaped).expect("still JSON");
     assert_eq!(back, value);
 }

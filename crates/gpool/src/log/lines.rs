@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use gpool_model::escape::is_unprintable;
+use gpool_model::escape::push_escaped;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::LogFormat;
@@ -96,10 +96,7 @@ pub fn line(event: &[u8], format: LogFormat) -> String {
             line.push('…');
             break;
         }
-        match is_unprintable(c) {
-            true => line.extend(c.escape_debug()),
-            false => line.push(c),
-        }
+        push_escaped(&mut line, c);
     }
     line.push('\n');
     line

@@ -5,6 +5,7 @@ use gpool_model::escape::{repeated, unknown_name};
 #[test]
 fn control_characters_are_escaped() {
     assert_eq!(repeated("è\u{1b}[2J\u{202e}ok"), "è\\u{1b}[2J\\u{202e}ok");
+    assert_eq!(repeated("a\u{2800}\u{3164}\u{34f}"), "a\\u{2800}\\u{3164}\\u{34f}");
     assert_eq!(repeated(&"x".repeat(500)), format!("{}…", "x".repeat(200)));
 }
 
