@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
 use self::sessions::Link;
-pub use self::sessions::{NotRedeemed, SessionKey, Sessions, SignedIn};
+pub use self::sessions::{At, NotRedeemed, SessionKey, Sessions, SignedIn};
 
 /// The address without another one in the settings.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7478);

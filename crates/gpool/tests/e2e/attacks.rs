@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::harness::{Cluster, Running, is_root, skip, until_so};
-use crate::web::{Browser, ask_with, port};
+use crate::web::{Browser, ask, ask_with, port};
 
 /// The user ID for another user.
 pub const OTHER: u32 = 65_534;
@@ -80,7 +80,19 @@ fn opening_the_dashboard_shows_no_other_user_the_code() {
     }
     let (status, headers, page) = ask_with(port, "POST /login", host, "", &format!("\r\n{head}"));
     assert!(status == 200 && page.contains("You are signed in"), "{status} {page}");
-    assert!(headers.contains("set-cookie: gpool="), "{headers}");
+    let cookie = headers.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    assert!(cookie.starts_with("gpool="), "{headers}");
+    assert_eq!(ask(port, "GET /queue", host, cookie).0, 200);
+    if is_root() {
+        // Cookies of a host go to all its ports, so another user may get one.
+        let request = format!(
+            "GET /queue HTTP/1.1\r\nhost: {host}:{port}\r\ncookie: {cookie}\r\n\
+             connection: close\r\n\r\n"
+        );
+        let answer = asked_by_other(port, &request);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
     let again = ask_with(port, "POST /login", host, "", &format!("\r\n{head}"));
     assert_eq!(again.0, 403, "it works once");
     // The next page replaces this one.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::attacks::asked_by_other;
-use crate::harness::{Cluster, Ran, Running, is_root, program, skip};
+use crate::harness::{Cluster, Ran, Running, is_root, program, skip, write_private};
 use crate::web::{Browser, ask};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -61,7 +61,7 @@ impl World {
         let issuer = issuer.trim().to_owned();
 
         let secret = cluster.path("secret");
-        std::fs::write(&secret, "secret-of-gpool\n").unwrap();
+        write_private(&secret, "secret-of-gpool\n");
         let text = format!(
             "listen = \"{free}\"\nweb = \"{web}\"\noidc_issuer = \"{issuer}\"\n\
              oidc_client_id = \"gpool\"\noidc_client_secret_file = \"{}\"\n\
@@ -214,24 +214,29 @@ fn the_loopback_page_says_when_the_provider_does_not_know_it() {
 
 #[test]
 fn a_user_of_the_same_name_submits_and_groups_of_the_provider_open_projects() {
-    let Some(world) = World::new("oidc_same_names = [\"nobody\", \"root\"]") else { return };
+    let Some(world) = World::new("oidc_same_names = [\"nobody\", \"root\", \"65534\"]") else {
+        return;
+    };
     world.cluster.gpool(["project", "create", "vision", "--members", "@vision"]).ok();
     world.signs_in("nobody");
     let words = ["submit", "-q", "--cwd", "/", "--project", "vision", "--", "true"];
     let job = world.gpool(&words).ok();
     assert_eq!(world.cluster.job(job.trim()).user, "nobody");
-    // A provider's user called root is not this machine's.
-    world.signs_in("root");
-    world.gpool(&["submit", "--cwd", "/", "--", "true"]).refused(5, &["no system user belongs"]);
+    // A provider's user called root is not this machine's, and a number is no name.
+    for name in ["root", "65534"] {
+        world.signs_in(name);
+        let words = ["submit", "--cwd", "/", "--", "true"];
+        world.gpool(&words).refused(5, &["no system user belongs"]);
+    }
     // The handle of a sign-in is a secret, and questions about it change nothing.
     let audit = world.cluster.gpool(["audit", "--json"]).json();
     let entries = audit["items"].as_array().unwrap();
     let signed_in: Vec<_> = entries.iter().filter(|it| it["action"] == "sign in").collect();
-    assert_eq!(signed_in.len(), 2, "{audit}");
+    assert_eq!(signed_in.len(), 3, "{audit}");
     assert!(signed_in[0]["origin"] == "127.0.0.1", "{audit}");
     assert!(!audit.to_string().contains("login/device"), "{audit}");
     let revoked = world.cluster.gpool(["token", "list", "--json"]).json();
-    assert_eq!(revoked["items"].as_array().unwrap().len(), 2, "{revoked}");
+    assert_eq!(revoked["items"].as_array().unwrap().len(), 3, "{revoked}");
 }
 
 #[test]
@@ -278,14 +283,25 @@ fn a_sign_in_ends_only_in_a_browser_of_its_user() {
         format!("GET /login/provider HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n")
     };
     // No attempt begins at a name that every server of the machine shares.
-    let answer = asked_by_other(port, &begin("127.0.0.1"));
-    assert!(!answer.contains("set-cookie"), "{answer}");
-    let host = "5eed.localhost";
-    let answer = asked_by_other(port, &begin(host));
-    let line = |name: &str| {
+    let line_of = |answer: &str, name: &str| {
         let found = answer.lines().find_map(|line| line.strip_prefix(name));
         found.unwrap_or_else(|| panic!("no {name} in {answer}")).to_owned()
     };
+    // Nor at one that another user has chosen, or that was made for another user.
+    let host_at = |host: &str| {
+        let answer = asked_by_other(port, &begin(host));
+        assert!(!answer.contains("set-cookie"), "{host}: {answer}");
+        let there = line_of(&answer, "location: http://");
+        there.strip_suffix(&format!(":{port}/login/provider")).expect("an address").to_owned()
+    };
+    let (_, head, _) = ask(port, "GET /login/provider", "127.0.0.1", "");
+    let own = line_of(&head, "location: http://");
+    let own = own.split(':').next().unwrap();
+    let hosts = ["127.0.0.1", "5eed.localhost", own].map(host_at);
+    assert!(hosts.iter().all(|host| host != own && host != "5eed.localhost"), "{hosts:?}");
+    let host = hosts[0].as_str();
+    let answer = asked_by_other(port, &begin(host));
+    let line = |name: &str| line_of(&answer, name);
     let cookie = line("set-cookie: ");
     assert!(cookie.contains("SameSite=Strict"), "{cookie}");
     let cookie = cookie.split(';').next().unwrap().to_owned();

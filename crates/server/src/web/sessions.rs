@@ -18,6 +18,9 @@ const MOST: usize = 64;
 /// The hash of a secret with the label of its host.
 type Key = [u8; 32];
 
+/// The label of a host, and on the loopback address the user that runs the browser.
+pub type At<'h> = (&'h str, Option<u32>);
+
 /// Names a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionKey(Key);
@@ -39,11 +42,11 @@ pub enum SignedIn {
 }
 
 impl SignedIn {
-    /// Whether a process of this user may use the link. A sign-in with a token proves its user.
+    /// Whether a process of this user may use the link.
     fn is_of(&self, uid: Option<u32>) -> bool {
         match self {
             Self::User { uid: own, .. } => uid == Some(*own),
-            Self::Token(_) => true,
+            Self::Token(_) => false,
         }
     }
 
@@ -56,10 +59,12 @@ impl SignedIn {
     }
 }
 
-/// A user, until when.
+/// A user, in whose browser, and until when.
 #[derive(Debug, Clone)]
 struct Grant {
     user: SignedIn,
+    /// The user that runs the browser, on the loopback address.
+    browser: Option<u32>,
     until: Instant,
 }
 
@@ -85,6 +90,8 @@ pub enum NotRedeemed {
 #[derive(Debug)]
 pub struct Sessions {
     random: SystemRandom,
+    /// The key of the labels that are made for users.
+    label_key: Key,
     links: Mutex<HashMap<Key, Grant>>,
     sessions: Mutex<HashMap<Key, Grant>>,
     endings: watch::Sender<u64>,
@@ -93,8 +100,11 @@ pub struct Sessions {
 impl Default for Sessions {
     fn default() -> Self {
         let random = SystemRandom::new();
+        let mut label_key = Key::default();
+        fill(&random, &mut label_key);
         Self {
             random,
+            label_key,
             links: Mutex::default(),
             sessions: Mutex::default(),
             endings: watch::Sender::new(0),
@@ -103,15 +113,29 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// A new label for a host.
-    pub fn label(&self) -> String {
-        self.secret()
+    /// A new label for a host of a user. Only this user's browser learns it.
+    pub fn label(&self, uid: u32) -> String {
+        let mut bytes = [0; 8];
+        fill(&self.random, &mut bytes);
+        self.label_with(hexadecimal(&bytes), uid)
+    }
+
+    fn label_with(&self, number: String, uid: u32) -> String {
+        let text = format!("{number} {uid}");
+        let hash = blake3::keyed_hash(&self.label_key, text.as_bytes());
+        number + &hexadecimal(&hash.as_bytes()[..16])
+    }
+
+    /// Whether a label was made for this user.
+    pub fn is_label_of(&self, label: &str, uid: u32) -> bool {
+        label.get(..16).is_some_and(|number| self.label_with(number.to_owned(), uid) == label)
     }
 
     /// A link for a user.
     pub fn invite(&self, user: SignedIn, now: Instant) -> Link {
         let (label, code) = (self.secret(), self.secret());
-        add(&self.links, key(&label, &code), Grant { user, until: now + LINK }, now);
+        let grant = Grant { user, browser: None, until: now + LINK };
+        add(&self.links, key(&label, &code), grant, now);
         Link { label, code }
     }
 
@@ -121,8 +145,8 @@ impl Sessions {
     /// The link is over, or that of another user; the other user can still use it.
     pub fn redeem(
         &self,
-        (label, code): (&str, &str),
-        uid: Option<u32>,
+        (label, uid): At<'_>,
+        code: &str,
         now: Instant,
     ) -> Result<String, NotRedeemed> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,13 +157,14 @@ impl Sessions {
         }
         let grant = links.remove(&key).ok_or(NotRedeemed::Over)?;
         drop(links);
-        Ok(self.begin(label, grant.user, now))
+        Ok(self.begin((label, uid), grant.user, now))
     }
 
-    /// Begins a session; returns its secret.
-    pub fn begin(&self, label: &str, user: SignedIn, now: Instant) -> String {
+    /// Begins a session at a host in a browser of this user; returns its secret.
+    pub fn begin(&self, (label, uid): At<'_>, user: SignedIn, now: Instant) -> String {
         let secret = self.secret();
-        add(&self.sessions, key(label, &secret), Grant { user, until: now + SESSION }, now);
+        let grant = Grant { user, browser: uid, until: now + SESSION };
+        add(&self.sessions, key(label, &secret), grant, now);
         secret
     }
 
@@ -188,11 +213,12 @@ impl Sessions {
         sessions.get(&session.0).is_some_and(|grant| grant.until > now)
     }
 
-    /// The user of a session.
-    pub fn user(&self, label: &str, secret: &str, now: Instant) -> Option<SignedIn> {
+    /// The user of a session. It holds only in a browser of the user in whose browser it began:
+    /// another user of this machine may have got the cookie.
+    pub fn user(&self, (label, uid): At<'_>, secret: &str, now: Instant) -> Option<SignedIn> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let grant = sessions.get(&key(label, secret)).filter(|grant| grant.until > now)?;
-        Some(grant.user.clone())
+        (grant.browser == uid).then(|| grant.user.clone())
     }
 
     /// The token of a session's forms. It follows from the secret, which pages can't read.
@@ -203,10 +229,18 @@ impl Sessions {
     /// 128 random bits in hexadecimal.
     fn secret(&self) -> String {
         let mut bytes = [0; 16];
-        // The kernel's generator fails only before it has been seeded, early in the boot.
-        self.random.fill(&mut bytes).expect("the kernel has random numbers");
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        fill(&self.random, &mut bytes);
+        hexadecimal(&bytes)
     }
+}
+
+fn fill(random: &SystemRandom, bytes: &mut [u8]) {
+    // The kernel's generator fails only before it has been seeded, early in the boot.
+    random.fill(bytes).expect("the kernel has random numbers");
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn key(label: &str, secret: &str) -> Key {

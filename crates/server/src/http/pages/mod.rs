@@ -42,13 +42,14 @@ use super::extract::ApiError;
 use crate::feed::Feed;
 use crate::listeners::Which;
 use crate::pool::{Pool, Source};
-use crate::web::{SessionKey, SignedIn, Web};
+use crate::web::{At, SessionKey, SignedIn, Web};
 
 /// The most questions at once about the users of connections.
 const LOOKUPS_MAX: usize = 2;
 
-/// The user and group ID of `nobody`, for pages without signing in.
-pub(super) const NOBODY: u32 = 65_534;
+/// The user and group ID of callers without a user of the system. No user of the system has it.
+/// Source: POSIX.1-2024, `chown()`.
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Makes a link that signs the caller in to the dashboard, once and within a minute.
 #[utoipa::path(
@@ -117,6 +118,13 @@ struct Place<'h> {
     from: IpAddr,
     /// The user of the browser's process, on the loopback address.
     uid: Option<u32>,
+}
+
+impl<'h> Place<'h> {
+    /// Where sessions are looked for.
+    fn at(self) -> At<'h> {
+        (self.label, self.uid)
+    }
 }
 
 /// The parameters of each page, by the first part of its path.

@@ -19,6 +19,7 @@ use super::query::Query;
 use super::sign_in::with_cookies;
 use super::{Page, Pages, Place, cookie};
 use crate::fault::internal;
+use crate::pool::Source;
 use crate::sign_in::{Browser, SignIns};
 use crate::web::SignedIn;
 
@@ -63,13 +64,16 @@ impl Pages {
     pub(super) async fn begin_at_provider(&self, place: Place<'_>, headers: &HeaderMap) -> Page {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let (Some(sign_ins), Some(host)) = (self.sign_ins(), host) else { return Ok(no_page()) };
-        if !self.is_remote && place.label.is_empty() {
-            let own = self.web.url_of(&self.web.sessions.label());
+        let browser = self.browser(place)?;
+        if let Source::User(uid) = browser.source()
+            && !self.web.sessions.is_label_of(place.label, uid)
+        {
+            // A page of another user can send this browser to a name that this user knows.
+            let own = self.web.url_of(&self.web.sessions.label(uid));
             return Ok(see(&format!("{own}login/provider")));
         }
         let own = if self.is_remote { format!("https://{host}/") } else { self.web.url() };
         let (redirect, is_new) = (format!("{own}login/callback"), !self.is_remote);
-        let browser = self.browser(place)?;
         let source = browser.source();
         let work =
             move |sign_ins: &SignIns| sign_ins.start(&redirect, is_new, browser, Instant::now());
@@ -129,7 +133,7 @@ impl Pages {
             }
         };
         let (user, over) = (SignedIn::Token(row.id.into()), self.attempt(""));
-        let secret = self.web.sessions.begin(place.label, user, Instant::now());
+        let secret = self.web.sessions.begin(place.at(), user, Instant::now());
         Ok(with_cookies(self.signed_in_at("/"), &[&over, &self.cookie(&secret)]))
     }
 }

@@ -85,7 +85,7 @@ impl Pages {
     ) -> Response<Body> {
         let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
         let uid = place.uid;
-        match self.web.sessions.redeem((place.label, code), uid, Instant::now()) {
+        match self.web.sessions.redeem(place.at(), code, Instant::now()) {
             Ok(secret) if site.is_some_and(|site| site.ends_with("-site")) => {
                 let cookie = self.cookie(&secret);
                 with_cookies(self.signed_in_at("/"), &[&cookie])
@@ -119,7 +119,7 @@ impl Pages {
             return Ok(self.sign_in_first(StatusCode::FORBIDDEN, wrong));
         };
         let user = SignedIn::Token(token);
-        Ok(self.with_cookie(&self.web.sessions.begin(place.label, user, Instant::now())))
+        Ok(self.with_cookie(&self.web.sessions.begin(place.at(), user, Instant::now())))
     }
 
     /// Ends the session of a request.
@@ -140,7 +140,7 @@ impl Pages {
         let secret = cookie(headers, self.cookie_name())?;
         let csrf = self.web.sessions.csrf(place.label, secret);
         let session = SessionKey::new(place.label, secret);
-        let asks = match self.web.sessions.user(place.label, secret, Instant::now())? {
+        let asks = match self.web.sessions.user(place.at(), secret, Instant::now())? {
             SignedIn::Token(id) => self.entrance.by_id(&id, place.from).await?,
             SignedIn::User { uid, gid } => {
                 let peer = Peer { uid, gid: Some(gid), pid: None };
