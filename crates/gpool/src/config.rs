@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gpool_cli::errors;
@@ -240,6 +241,7 @@ impl Config {
     }
 
     fn read(path: &Path) -> Result<Self> {
+        check_owner(path)?;
         let text = std::fs::read_to_string(path).map_err(|error| {
             let what = format!("can't read the settings {}: {error}", path.display());
             Failure::new(errors::BAD_CONFIG, what).tip("unset GPOOL_CONFIG, or set it to a file")
@@ -357,11 +359,32 @@ fn bad(key: &str, what: &str) -> Failure {
     Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
 }
 
-/// The secret in a file, without the end of its line.
+/// The secret in a file, without the end of its line. Only its user and group may read it.
 fn secret(key: &str, path: &Path) -> Result<String> {
+    if std::fs::metadata(path).is_ok_and(|about| about.mode() & 0o007 != 0) {
+        let path = path.display();
+        let what = format!("{key}: every user of this machine can read {path}");
+        return Err(Failure::new(errors::BAD_CONFIG, what).tip(format!("chmod 600 {path}")));
+    }
     let text = std::fs::read_to_string(path)
         .map_err(|error| bad(key, &format!("can't read {}: {error}", path.display())))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Checks that no other user can change the settings, which name programs to start.
+fn check_owner(path: &Path) -> Result<()> {
+    // Reading reports the error.
+    let Ok(about) = std::fs::metadata(path) else { return Ok(()) };
+    let own = rustix::process::geteuid().as_raw();
+    let by_sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let is_own = [Some(0), Some(own), by_sudo].contains(&Some(about.uid()));
+    if is_own && about.mode() & 0o002 == 0 {
+        return Ok(());
+    }
+    let path = path.display();
+    let who = if is_own { "every user".to_owned() } else { format!("user {}", about.uid()) };
+    let what = format!("{who} of this machine can change the settings {path}");
+    Err(Failure::new(errors::BAD_CONFIG, what).tip(format!("chown {own} {path}; chmod 644 {path}")))
 }
 
 /// The path of the file: the machine's for root, otherwise the user's.

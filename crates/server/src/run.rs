@@ -11,7 +11,9 @@ use anyhow::{Context, bail};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
+use rustix::process::Signal;
 use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
@@ -266,6 +268,10 @@ async fn serve(
     found: Found,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
+    // A file above the limit of the process (`ulimit -f`) is an error then, not a silent end. A
+    // handler, unlike an ignored signal, is not passed on to programs.
+    let too_large = SignalKind::from_raw(Signal::XFSZ.as_raw());
+    let _too_large = signal(too_large).context("can't handle SIGXFSZ")?;
     let admin = server_itself(handle);
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
@@ -348,7 +354,6 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 
 /// Waits for a request to stop, or for a signal, which leaves jobs running.
 async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
-    use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("can't wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("can't wait for SIGINT")?;
     let mut requests = handle.stopping();

@@ -5,11 +5,12 @@ mod authority;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use ring::digest;
@@ -196,6 +197,10 @@ impl SiteFiles {
             .map_err(|error| anyhow!("can't read certificates from {chain}: {error}"))?;
         if certificates.is_empty() {
             return Err(anyhow!("{chain} has no certificate in PEM"));
+        }
+        let about = std::fs::metadata(&self.key).with_context(|| format!("can't read {key}"))?;
+        if about.mode() & 0o007 != 0 {
+            bail!("every user of this machine can read {key}: chmod 600 {key}");
         }
         let private = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(|error| anyhow!("can't read a private key from {key}: {error}"))?;

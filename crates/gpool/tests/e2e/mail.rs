@@ -1,12 +1,13 @@
 //! Mail through a mail server, which `tests/mail/server.py` is.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Cluster, Gate, skip, until};
+use crate::harness::{Cluster, Gate, skip, until, write_private};
 
 /// Where `cargo xtask test` installs aiosmtpd.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mail/bin/python");
@@ -104,7 +105,7 @@ fn a_warning_before_a_time_limit_comes_by_mail() {
 fn a_mail_server_with_a_user_gets_the_password_only_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
-        std::fs::write(folder.path().join(name), text).unwrap();
+        write_private(&folder.path().join(name), text);
         folder.path().join(name).display().to_string()
     };
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -144,7 +145,13 @@ fn a_wrong_setting_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("gpool.toml");
     let cluster = Cluster::unstarted(&[]);
+    let open = folder.path().join("open");
+    std::fs::write(&open, "open sesame").unwrap();
+    let shown = open.display();
+    let readable =
+        format!("mail_server = \"smtps://ana@mail.example.org\"\nmail_password_file = \"{shown}\"");
     for (text, words) in [
+        (&*readable, "every user of this machine can read"),
         ("mail_server = \"mail.example.org\"", "smtps://user@mail.example.org"),
         ("mail_server = \"smtps://ana:secret@mail.example.org\"", "not a mail server"),
         ("mail_server = \"smtps://ana@mail.example.org\"", "needs mail_password_file"),
@@ -159,4 +166,11 @@ fn a_wrong_setting_is_refused_at_the_start() {
         let ran = crate::harness::Running::start(&mut command, None).end();
         assert!(ran.code != 0 && ran.err.contains(words), "{text}: {ran:?}");
     }
+    // Settings that others can change.
+    std::fs::write(&config, "").unwrap();
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let mut command = cluster.command();
+    command.env("GPOOL_CONFIG", &config).args(["up", "--foreground", "--devices", "none"]);
+    let ran = crate::harness::Running::start(&mut command, None).end();
+    assert!(ran.code != 0 && ran.err.contains("can change the settings"), "{ran:?}");
 }

@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use crate::harness::{Cluster, until, until_so};
+use crate::harness::{Cluster, until, until_so, write_private};
 use crate::http::Http;
 
 /// A cluster that has not started, with these settings.
@@ -109,7 +109,7 @@ fn a_certificate_that_can_not_be_read_is_tried_again_and_a_missing_one_is_refuse
     assert!(ran.code == 1 && ran.err.contains(&chain_shown), "{ran:?}");
     // As while another program writes them.
     std::fs::write(&chain, "").unwrap();
-    std::fs::write(&key, "").unwrap();
+    write_private(&key, "");
     cluster.up();
     alarm_says(&cluster, "network", &chain_shown);
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
