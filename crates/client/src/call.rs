@@ -27,7 +27,7 @@ const PAUSE_IF_TOO_MUCH: Duration = Duration::from_secs(1);
 /// Longest URI that the library accepts; no server accepts one.
 const ADDRESS_MAX: usize = 60_000;
 /// Largest answer that is read into memory.
-const ANSWER_MAX: u64 = 1 << 30;
+const ANSWER_MAX: u64 = 256 << 20;
 
 /// A client of one server.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! A server on the network: its address, its token, and the certificates that prove it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -131,12 +131,7 @@ impl Address {
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_read_timeout(Some(SILENCE))?;
         while tls.is_handshaking() {
-            tls.complete_io(&mut stream).map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                    io::Error::other(Silence { pid: None, cause: Cause::Remote })
-                }
-                _ => error,
-            })?;
+            tls.complete_io(&mut stream).map_err(silent)?;
         }
         Ok((tls, stream))
     }
@@ -166,12 +161,20 @@ impl Remote {
         self.address.handshake(self.trust.config()?)
     }
 
-    /// Checks that the server proves itself, without sending the token.
+    /// Checks that the server proves itself and answers, without sending the token.
     ///
     /// # Errors
     /// The certificate is not trusted, or the system's error.
     pub fn check(&self) -> io::Result<()> {
-        self.connect().map(drop)
+        let (mut tls, mut stream) = self.connect()?;
+        let mut tls = rustls::Stream::new(&mut tls, &mut stream);
+        let host = self.address.authority();
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        tls.write_all(request.as_bytes()).map_err(silent)?;
+        match tls.read(&mut [0]).map_err(silent)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The error if no connection can be made.
@@ -189,6 +192,16 @@ impl Remote {
             }
             _ => Error::NoRemote { server, why: error.to_string() },
         }
+    }
+}
+
+/// A time limit that has passed, as the silence of the server.
+fn silent(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::other(Silence { pid: None, cause: Cause::Remote })
+        }
+        _ => error,
     }
 }
 
