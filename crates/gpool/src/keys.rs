@@ -47,7 +47,7 @@ pub const KEYS: &[Key] = &[
     usual(
         "user_changes_per_hour",
         "\"32M\"",
-        "Maximum size of what the changes of one user store in an hour.",
+        "Maximum size of what changes and new jobs of one user store in an hour.",
     ),
     usual("user_jobs_max", "1000000", "Maximum number of jobs of one user that have not ended."),
     usual(

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
+use gpool_model::escape::repeated;
 use gpool_store::{allocate, is_no_space};
 use gpool_wire::{AuditEntry, Time};
 
@@ -42,11 +43,12 @@ const PRIORITY: u8 = 10 * 8 + 6;
 /// What an entry is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Changes with the rights of an administrator, and sign-ins.
+    /// Changes with the rights of an administrator.
     Admin,
     /// Requests that were refused for lack of rights.
     Denials,
-    /// Changes that users make to their own tokens, subscriptions and the like.
+    /// Sign-ins, and changes that users make to their own tokens, subscriptions, projects and the
+    /// like.
     Cluster,
     /// Changes of jobs by users.
     Jobs,
@@ -140,6 +142,8 @@ struct Last {
     id: u64,
     /// The hash of the last one of each kind, by the order of [`Kind::ALL`].
     chains: [String; Kind::ALL.len()],
+    /// Whether the disk had no space for a file to grow.
+    is_full: bool,
 }
 
 /// The log of one server.
@@ -174,6 +178,10 @@ impl Audit {
                     *chain = entry.chain.unwrap_or_default();
                 }
             }
+            // Each has its space from the beginning: its first entry may come when the disk is full.
+            let path = numbered(&folder, *kind, 0);
+            let file = append(&path).with_context(|| format!("can't open {}", path.display()))?;
+            last.is_full |= !has_grown(&file, file.metadata()?.len());
         }
         let socket = |log: &Path| {
             let socket = UnixDatagram::unbound()?;
@@ -211,12 +219,12 @@ impl Audit {
             file.set_len(length)?;
             return Err(error);
         }
-        let n_steps = |length: u64| length.div_ceil(AHEAD / 2);
-        if n_steps(length + line.len() as u64) > n_steps(length) {
-            // On a full disk there is none, and the last one is used up.
-            let _ = allocate(&file, length + line.len() as u64 + AHEAD);
-        }
         *before = chain;
+        let n_steps = |length: u64| length.div_ceil(AHEAD / 2);
+        let after = length + line.len() as u64;
+        if last.is_full || n_steps(after) > n_steps(length) {
+            last.is_full = !has_grown(&file, after);
+        }
         last.id += 1;
         self.send(&line);
         drop(last);
@@ -224,6 +232,12 @@ impl Audit {
             file.sync_data()?;
         }
         Ok(line.len() as u64)
+    }
+
+    /// Whether the disk had no space for a file to grow. Entries use up what is allocated then.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.last().is_full
     }
 
     /// Sends a line to the system's log. It may be away or full: the file has the entry.
@@ -267,7 +281,10 @@ fn within_size(mut entry: AuditEntry) -> io::Result<AuditEntry> {
             3 => cut(&mut entry.request),
             2 => cut(&mut entry.after),
             1 => cut(&mut entry.before),
-            _ => entry.objects.truncate(16),
+            _ => {
+                entry.objects.truncate(16);
+                entry.objects.iter_mut().for_each(|object| *object = repeated(object));
+            }
         }
     }
     Ok(entry)
@@ -296,6 +313,11 @@ fn chain_after(before: &str, entry: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before.as_bytes()).update(entry);
     hasher.finalize().to_hex().to_string()
+}
+
+/// Allocates space behind the end of a file; false if there is none.
+fn has_grown(file: &File, length: u64) -> bool {
+    !allocate(file, length + AHEAD).is_err_and(|error| is_no_space(&error))
 }
 
 fn append(path: &Path) -> io::Result<File> {

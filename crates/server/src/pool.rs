@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -41,6 +41,9 @@ impl Source {
 /// Number of users with request counts; above it, users without recent requests are dropped.
 const RATES: usize = 1024;
 
+/// The longest wait.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
 /// How many requests each user or address sends.
 #[derive(Clone)]
 pub struct Rates<K = u32> {
@@ -52,40 +55,70 @@ pub struct Rates<K = u32> {
     until: Arc<Mutex<HashMap<K, Instant>>>,
 }
 
-impl Rates {
-    /// The permitted requests per second of each user, over two seconds.
+impl<K: Copy + Eq + Hash> Rates<K> {
+    /// The permitted requests per second, over two seconds.
     pub fn new(per_second: u32) -> Self {
         Self::every(Duration::from_secs(1) / per_second.max(1), Duration::from_secs(2))
     }
-}
 
-impl<K: Copy + Eq + Hash> Rates<K> {
     /// One request in each of these times; the requests of `burst` may come at once.
     pub fn every(every: Duration, burst: Duration) -> Self {
         Self { every, burst, until: Arc::default() }
     }
 
-    /// Whether one more request may come.
-    pub fn may_take(&self, by: K, now: Instant) -> bool {
-        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.get(&by).is_none_or(|until| until.saturating_duration_since(now) < self.burst)
-    }
-
-    /// Counts as many as this; the wait after it is `most` at most.
-    pub fn charge(&self, by: K, number: u64, most: Duration, now: Instant) {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
-        let more = Duration::from_nanos(each.saturating_mul(number));
+    /// Counts as many as this, or none of them; the error is how long to wait for as many.
+    pub fn take_many(&self, by: K, number: u64, now: Instant) -> Result<(), Duration> {
+        let mut until = self.locked(now);
         let before = until.get(&by).copied().unwrap_or(now).max(now);
-        until.insert(by, (before + more).min(now + self.burst + most));
+        let after = before + self.lasts(number);
+        let wait = after.saturating_duration_since(now).saturating_sub(self.burst);
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        until.insert(by, after);
+        Ok(())
     }
 
-    /// Counts a request; false if it is one too many.
-    pub fn take(&self, by: K, now: Instant) -> bool {
+    /// Counts one; returns how long until its turn.
+    pub fn turn(&self, by: K, now: Instant) -> Duration {
+        let mut until = self.locked(now);
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        until.insert(by, before + self.every);
+        before.duration_since(now).saturating_sub(self.burst)
+    }
+
+    /// Counts as many as this, although they may be too many.
+    pub fn charge(&self, by: K, number: u64, now: Instant) {
+        let mut until = self.locked(now);
+        let before = until.get(&by).copied().unwrap_or(now).max(now);
+        until.insert(by, before + self.lasts(number));
+    }
+
+    /// Takes a count back.
+    pub fn give_back(&self, by: K, number: u64) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = until.get_mut(&by) {
+            *until = until.checked_sub(self.lasts(number)).unwrap_or(*until);
+        }
+    }
+
+    /// How long as many last at the permitted rate; at most a year.
+    fn lasts(&self, number: u64) -> Duration {
+        let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(each.saturating_mul(number)).min(YEAR)
+    }
+
+    fn locked(&self, now: Instant) -> MutexGuard<'_, HashMap<K, Instant>> {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         if until.len() > RATES {
             until.retain(|_, until| *until > now);
         }
+        until
+    }
+
+    /// Counts a request; false if it is one too many.
+    pub fn take(&self, by: K, now: Instant) -> bool {
+        let mut until = self.locked(now);
         let before = until.get(&by).copied().unwrap_or(now).max(now);
         if before.duration_since(now) >= self.burst {
             return false;

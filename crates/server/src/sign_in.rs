@@ -402,7 +402,7 @@ impl SignIns {
     }
 
     fn write(&self, entry: AuditEntry) {
-        if let Err(error) = self.audit.add(Kind::Admin, entry) {
+        if let Err(error) = self.audit.add(Kind::Cluster, entry) {
             tracing::error!(%error, "can't write the audit log");
         }
     }

@@ -156,12 +156,12 @@ impl Blobs {
     }
 
     /// Stores the bytes of a name durably and pins the blob until [`Self::unpin`]. Bytes that are
-    /// already stored are not written again.
+    /// already stored are not written again. Returns how much more of the disk is used.
     ///
     /// # Errors
     /// If the bytes can't be written, or the user would have more than `most` bytes; then nothing
     /// is stored.
-    pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<(), BlobError> {
+    pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<u64, BlobError> {
         let path = self.files.path(id);
         let mut known = self.known();
         let is_known = known.pin(id);
@@ -189,7 +189,7 @@ impl Blobs {
         if stored.is_err() {
             self.unpin([id], if is_known { PinEnd::Unknown } else { PinEnd::Refused });
         }
-        stored
+        stored.map(|()| if is_known { 0 } else { on_disk(bytes.len() as u64) })
     }
 
     fn write(&self, id: &BlobId, path: &Path, bytes: &[u8]) -> Result<(), BlobError> {

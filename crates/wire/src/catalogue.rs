@@ -238,11 +238,11 @@ catalogue! {
          a user together, to save memory and time. Let a job wait for an array (`--after ARRAY`) \
          instead of many jobs, or for intermediate jobs that each wait for some of them. \
          job_dependencies_max and user_dependencies_max in gpool.toml set the limits.";
-    TOO_MUCH_CHANGED = 523, EXIT_CONFLICT, 429, "you have changed too much",
-        "The server stores each change. It limits the bytes that the changes of one user store in \
-         an hour, so that a loop does not fill the disk. What ends jobs, tokens or sessions is \
-         never refused. Wait, change less, or submit many jobs as an array. \
-         user_changes_per_hour in gpool.toml sets the limit.";
+    TOO_MUCH_CHANGED = 523, EXIT_CONFLICT, 429, "too many changes and new jobs",
+        "The server stores each change, and each run of a job: also those of elements and retries. \
+         It limits the bytes that one user stores in an hour, so that a loop does not fill the \
+         disk. What ends jobs, tokens or sessions is never refused. Wait, or let fewer jobs do the \
+         same work. user_changes_per_hour in gpool.toml sets the limit.";
     NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \

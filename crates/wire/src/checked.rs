@@ -72,6 +72,12 @@ impl CheckedJob {
         setup.into_iter().chain([self.into_new_job(context, script)]).collect()
     }
 
+    /// How often it may run: its elements, their retries, and its setup job.
+    #[must_use]
+    pub fn n_runs(&self) -> u64 {
+        self.job.n_runs().saturating_add(u64::from(self.has_setup()))
+    }
+
     /// Whether the job has a setup job.
     #[must_use]
     pub fn has_setup(&self) -> bool {

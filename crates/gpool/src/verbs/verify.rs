@@ -13,7 +13,7 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
 use gpool_server::inspect::contradictions;
-use gpool_server::{BrokenAudit, verify_audit};
+use gpool_server::verify_audit;
 use gpool_store::{Reader, Report};
 use serde_json::json;
 
@@ -46,11 +46,7 @@ fn check(path: &Path) -> Result<(Report, Vec<String>)> {
     let (_, broken) = verify_audit(folder).map_err(|error| {
         Failure::new(errors::STORE_FAULT, format!("can't read the audit log: {error}"))
     })?;
-    let shown = |it: &BrokenAudit| {
-        let BrokenAudit { file, line } = it;
-        format!("audit/{file}:{line}: this entry was changed, or one before it was removed")
-    };
-    findings.extend(broken.iter().map(shown));
+    findings.extend(broken.iter().map(ToString::to_string));
     Ok((report, findings))
 }
 

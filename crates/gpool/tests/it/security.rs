@@ -15,7 +15,12 @@ fn each_line_of_the_page_on_security_has_a_test() {
     for row in rows {
         let name = row.trim_end_matches(" |").rsplit('`').nth(1).unwrap_or_default();
         let (module, test) = name.split_once("::").unwrap_or_else(|| panic!("no test in {row}"));
-        let folders = ["crates/gpool/tests/e2e", "crates/gpool/tests/it", "crates/server/tests/it"];
+        let folders = [
+            "crates/gpool/tests/e2e",
+            "crates/gpool/tests/it",
+            "crates/server/tests/it",
+            "crates/control/tests/it",
+        ];
         let texts = folders.map(|folder| {
             fs::read_to_string(Path::new(ROOT).join(folder).join(format!("{module}.rs")))
         });

@@ -215,6 +215,15 @@ impl JobRequest {
         self.gpus.size().checked_mul(n_tasks).unwrap_or(MilliGpu::MAX)
     }
 
+    /// Returns how many runs of a task it may come to: with all elements and all retries.
+    #[must_use]
+    pub fn n_runs(&self) -> u64 {
+        let n_elements = self.array.as_ref().map_or(1, |array| u64::from(array.indexes.len()));
+        let n_retries = self.life.retry.as_ref().map_or(0, |retry| u64::from(retry.most));
+        let n_tasks = u64::from(self.gang.n_tasks());
+        n_elements.saturating_mul(n_tasks).saturating_mul(1 + n_retries)
+    }
+
     /// Returns the number of its dependencies, met or not.
     #[must_use]
     pub fn n_dependencies(&self) -> u64 {

@@ -1,5 +1,7 @@
-//! Checks the hashes of the log.
+//! Checks the hashes and the numbers of the log.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -8,45 +10,79 @@ use gpool_wire::AuditEntry;
 
 use super::{FILES_MAX, FOLDER, Kind, chain_after, files};
 
-/// A line that does not follow the one before it.
+/// A fault of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
-    /// The name of the file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
+pub enum Broken {
+    /// A line that does not follow the one before it.
+    Line {
+        /// The name of the file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// Entries with these numbers, and those between them, are in no file.
+    Missing {
+        /// The first one.
+        from: u64,
+        /// The last one.
+        to: u64,
+    },
 }
 
-/// Checks the log of a state folder; returns the number of entries and the faults. Entries of
-/// versions that made no hashes are only counted.
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { file, line } => write!(
+                f,
+                "{FOLDER}/{file}:{line}: this entry was changed, or one before it was removed"
+            ),
+            Self::Missing { from, to } => write!(
+                f,
+                "{FOLDER}: entries {from} to {to} were removed, or lost in a power failure"
+            ),
+        }
+    }
+}
+
+/// Checks the log of a state folder; returns the number of entries and the faults. That the last
+/// entries of all were removed shows only in a copy: the system's log, or `gpool audit --follow`.
 ///
 /// # Errors
 /// A file can't be read.
 pub fn verify(state_dir: &Path) -> io::Result<(u64, Vec<Broken>)> {
-    let (mut n_entries, mut broken) = (0, Vec::new());
+    let (mut ids, mut broken) = (BTreeSet::new(), Vec::new());
+    // Entries before it may be in files that were removed for their age.
+    let mut oldest = 1;
     for kind in Kind::ALL {
         let files = files(&state_dir.join(FOLDER), kind);
+        let has_all = files.len() < FILES_MAX;
         // If older files were removed, the first hash is taken as it is.
-        let mut before = (files.len() < FILES_MAX).then(String::new);
+        let mut before = has_all.then(String::new);
         for path in files.iter().rev() {
             let text = fs::read(path)?;
             for (ix, line) in text.split(|byte| *byte == b'\n').enumerate() {
                 let Ok(entry) = serde_json::from_slice::<AuditEntry>(line) else { continue };
-                n_entries += 1;
-                let is_next = match (&before, &entry.chain) {
-                    (None, _) => true,
-                    (Some(before), Some(chain)) => follows(before, line, chain),
-                    (Some(before), None) => before.is_empty(),
-                };
-                if !is_next {
-                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    broken.push(Broken { file, line: ix + 1 });
+                if !has_all && before.is_none() {
+                    oldest = oldest.max(entry.id);
                 }
-                before = entry.chain.or(before);
+                ids.insert(entry.id);
+                let chain = entry.chain.unwrap_or_default();
+                if before.as_ref().is_some_and(|before| !follows(before, line, &chain)) {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    broken.push(Broken::Line { file, line: ix + 1 });
+                }
+                before = Some(chain);
             }
         }
     }
-    Ok((n_entries, broken))
+    let mut next = oldest;
+    for id in ids.range(oldest..) {
+        if *id > next {
+            broken.push(Broken::Missing { from: next, to: id - 1 });
+        }
+        next = id + 1;
+    }
+    Ok((ids.len() as u64, broken))
 }
 
 /// Whether a line with this hash follows the hash before it.

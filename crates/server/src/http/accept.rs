@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -33,7 +33,7 @@ use super::{Api, router};
 use crate::feed::Feed;
 use crate::handle::CoreHandle;
 use crate::listeners::Opening;
-use crate::pool::Source;
+use crate::pool::{Rates, Source};
 use crate::tls::Tls;
 use crate::web::{Sessions, Web};
 
@@ -42,6 +42,10 @@ use crate::web::{Sessions, Web};
 const HEADERS_BUFFERED: usize = 64 * 1024;
 /// The most connections of the browsers of one user on the loopback address, three quarters of all.
 const BROWSERS_MAX: u32 = 384;
+/// From one user, so many new connections on the Unix socket may come at once, then one in this
+/// time; more of them wait.
+const ARRIVALS_AT_ONCE: u32 = 500;
+const ARRIVAL: Duration = Duration::from_millis(2);
 /// How long requests that are being answered are waited for at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Time limit for a refused client to read the refusal.
@@ -117,6 +121,7 @@ pub(crate) async fn serve_as(
         classes,
         patience,
         connections_max,
+        arrivals: Rates::every(ARRIVAL, ARRIVAL * ARRIVALS_AT_ONCE),
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -213,6 +218,8 @@ pub(super) struct Server {
     pub classes: Classes,
     patience: Patience,
     connections_max: u32,
+    /// New connections on the Unix socket.
+    arrivals: Rates<Source>,
     n_open: Mutex<HashMap<Source, u32>>,
 }
 
@@ -231,10 +238,14 @@ impl Server {
         let Some(seat) = Seat::take(&self, Source::User(peer.uid)).map(Seated::new) else {
             return refuse(&connection, &self.too_many_connections()).await;
         };
+        let source = Source::User(peer.uid);
+        tokio::time::sleep(self.arrivals.turn(source, Instant::now())).await;
         // The system's name service may take its time.
+        let place = self.classes.enter_lookup(source).await;
         let identify = self.identify.clone();
         let found = move || identify(peer);
         let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
+        drop(place);
         let asks = Asks(Arc::new(asker));
         let with_asker = MapRequestLayer::new(move |request: hyper::Request<_>| {
             let mut request = request.map(Body::new);

@@ -17,6 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::Api;
 use super::asker::{Asker, Asks};
+use super::changes::Portion;
 use super::extract::{ApiError, JsonBytes, Segment, job_id, pairs};
 use super::submit::unexpected;
 
@@ -40,11 +41,17 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
         let one = move |State(api): State<Api>,
                         Asks(asker): Asks,
                         Segment(id): Segment,
+                        portion: Portion,
                         request: Request| async move {
-            on_one(row, &api, &asker, &id, request).await
+            let verb = verb_of_one(row, &api, request).await?;
+            carry_out(&api, &asker, &portion, vec![job_id(&id)?], verb).await
         };
-        let many = move |State(api): State<Api>, Asks(asker): Asks, body: JsonBytes| async move {
-            on_many(row, &api, &asker, &body.0).await
+        let many = move |State(api): State<Api>,
+                         Asks(asker): Asks,
+                         portion: Portion,
+                         JsonBytes(body): JsonBytes| async move {
+            let (jobs, verb) = row.read(&body)?;
+            carry_out(&api, &asker, &portion, selected(&jobs)?, verb).await
         };
         let mut schemas = Vec::new();
         row.schemas(&mut schemas);
@@ -65,10 +72,11 @@ fn paths(path: &str, operation: OperationBuilder) -> Paths {
     paths
 }
 
-async fn on_one(row: &VerbRow, api: &Api, asker: &Asker, id: &str, request: Request) -> Changed {
-    let verb = match row.params.as_ref().map(|params| &params.one) {
-        None => row.verb,
-        Some(One::Query { read, .. }) => read(pairs(request.uri())?)?,
+/// The verb of a request whose path names the job.
+async fn verb_of_one(row: &VerbRow, api: &Api, request: Request) -> Result<JobVerb, ApiError> {
+    match row.params.as_ref().map(|params| &params.one) {
+        None => Ok(row.verb),
+        Some(One::Query { read, .. }) => Ok(read(pairs(request.uri())?)?),
         Some(One::Body) => {
             let JsonBytes(body) = JsonBytes::from_request(request, api).await?;
             let (jobs, verb) = row.read(&body)?;
@@ -76,20 +84,24 @@ async fn on_one(row: &VerbRow, api: &Api, asker: &Asker, id: &str, request: Requ
                 let why = "the path already names the job; leave the list out".to_owned();
                 return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
             }
-            verb
+            Ok(verb)
         }
-    };
-    carry_out(api, asker, vec![job_id(id)?], verb).await
+    }
 }
 
-async fn on_many(row: &VerbRow, api: &Api, asker: &Asker, body: &[u8]) -> Changed {
-    let (jobs, verb) = row.read(body)?;
-    carry_out(api, asker, selected(&jobs)?, verb).await
-}
-
-async fn carry_out(api: &Api, asker: &Asker, jobs: Vec<JobId>, verb: JobVerb) -> Changed {
+async fn carry_out(
+    api: &Api,
+    asker: &Asker,
+    portion: &Portion,
+    jobs: Vec<JobId>,
+    verb: JobVerb,
+) -> Changed {
+    let begins_runs = matches!(verb, JobVerb::Requeue { .. });
     match api.handle.command(asker.caller.clone(), Command::OnJobs { jobs, verb }).await? {
         Reply::Jobs(jobs) => {
+            if begins_runs {
+                portion.add_runs(jobs.len() as u64);
+            }
             let changed = jobs.into_iter();
             let changed = changed.map(|(id, state)| JobChanged { id: id.to_string(), state });
             Ok(Json(List::new(changed.collect())))

@@ -13,6 +13,7 @@ use axum::http::request::Parts;
 use gpool_model::{Caller, Owner};
 use gpool_wire::Scope;
 
+use super::pages::NOBODY;
 use super::way::{Origin, Way};
 use crate::pool::Source;
 
@@ -78,7 +79,7 @@ impl Asker {
     /// By what its work is limited: its user, or its address if that is not known.
     pub fn source(&self) -> Source {
         match self.way.origin {
-            Origin::Network(from) if self.way.token.is_none() => Source::of(from),
+            Origin::Network(from) if self.caller.owner.uid == NOBODY => Source::of(from),
             _ => Source::User(self.caller.owner.uid),
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use gpool_model::Refusal;
-use gpool_wire::{API_PREFIX, AuditEntry, List, Time};
+use gpool_wire::{API_PREFIX, AuditEntry, List, Problem, Time};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -24,13 +24,16 @@ use utoipa::IntoParams;
 use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::changes::{Changes, Denials, Stored};
+use super::changes::{Changes, Denials};
 use super::extract::{ApiError, Params};
 use super::guard::row_of;
 use super::routes::{ROUTES, Role, Route};
+use super::submit::{is_repeated, key_name};
 use crate::audit::{Audit, Kind, Page, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
+use crate::handle::CoreHandle;
+use crate::pool::{Rates, Source};
 
 /// Most bytes of a request that are stored.
 const REQUEST_MAX: usize = 64 * 1024;
@@ -66,9 +69,9 @@ pub(crate) fn without_entry(answer: impl IntoResponse) -> Response {
     response
 }
 
-/// The answer of a handler that changed something, unless it `is_dry_run`.
-pub(crate) fn entered(answer: impl IntoResponse, is_dry_run: bool) -> Response {
-    match is_dry_run {
+/// The answer of a handler that changed something, unless it `is_unchanged`.
+pub(crate) fn entered(answer: impl IntoResponse, is_unchanged: bool) -> Response {
+    match is_unchanged {
         true => without_entry(answer),
         false => answer.into_response(),
     }
@@ -76,10 +79,13 @@ pub(crate) fn entered(answer: impl IntoResponse, is_dry_run: bool) -> Response {
 
 /// The log, and the API for reading objects before and after a change.
 pub(crate) struct Scribe {
+    pub handle: CoreHandle,
     pub audit: Arc<Audit>,
     pub api: Router,
     pub changes: Changes,
     pub denials: Denials,
+    /// Entries on a full disk.
+    pub when_full: Rates<Source>,
 }
 
 /// Which entries to list.
@@ -182,6 +188,26 @@ pub(crate) async fn record(
     let Some(row) = row.filter(|row| row.method != "GET") else {
         return next.run(request).await;
     };
+    let length = HttpBody::size_hint(request.body()).exact();
+    if row.is_counted && !scribe.may_write(&asker) {
+        let why =
+            "the disk is full, and the space of the audit log is for what ends jobs".to_owned();
+        return ApiError::from(Refusal::StorageFull { why }).into_response();
+    }
+    let is_repeated = match key_name(request.headers()) {
+        Ok(key) if row.is_of_new_jobs() => is_repeated(&scribe.handle, &asker, key).await,
+        // The handler refuses a bad one.
+        Ok(_) | Err(_) => Ok(false),
+    };
+    let portion = match is_repeated {
+        Ok(true) => Ok(scribe.changes.repeat(&asker).await),
+        Ok(false) => scribe.changes.begin(&asker, row, length).await,
+        Err(refusal) => Err(Problem::from(refusal)),
+    };
+    let portion = match portion {
+        Ok(portion) => portion,
+        Err(refused) => return ApiError::from(refused).into_response(),
+    };
     let in_path = object_in(row, &parameters);
     // Streams only use a job; of other verbs the answer has the state.
     let is_looked_at = matches!(row.method, "PATCH" | "DELETE") && row.role != Role::Everybody;
@@ -194,7 +220,9 @@ pub(crate) async fn record(
     let kind = kind(row, asker.caller.admin);
     let is_of_jobs = matches!(kind, Kind::Jobs | Kind::AdminJobs);
     let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
-    let response = next.run(with_copy(request, body.clone(), most)).await;
+    let mut request = with_copy(request, body.clone(), most);
+    request.extensions_mut().insert(portion.clone());
+    let response = next.run(request).await;
     let is_done = response.status().is_success() || response.status().as_u16() == 101;
     if !is_done || response.extensions().get::<NoEntry>().is_some() {
         return response;
@@ -218,9 +246,7 @@ pub(crate) async fn record(
     entry.request = document.filter(|_| before.is_none() || after.is_none());
     (entry.before, entry.after) = (before, after);
     let entry = scribe.write(kind, entry).await;
-    let size = axum::body::HttpBody::size_hint(response.body()).exact();
-    let stored = Stored { request: body.n_bytes, answer: size.unwrap_or_default(), entry };
-    scribe.changes.charge(&asker, row, stored, &answer);
+    portion.settle(body.n_bytes, entry);
     response
 }
 
@@ -239,16 +265,23 @@ fn object_in(row: &Route, parameters: &Parameters) -> Option<String> {
 /// The files for entries of a route.
 fn kind(row: &Route, is_admin: bool) -> Kind {
     let is_of_jobs = row.path.starts_with("/api/v1/jobs");
-    match row.role {
-        _ if is_of_jobs && is_admin => Kind::AdminJobs,
-        _ if is_of_jobs => Kind::Jobs,
-        Role::Admin | Role::ProjectAdmin | Role::AdminOfProject => Kind::Admin,
-        Role::Everybody | Role::Owner if is_admin => Kind::Admin,
-        Role::Everybody | Role::Owner => Kind::Cluster,
+    match (is_of_jobs, is_admin) {
+        (true, true) => Kind::AdminJobs,
+        (true, false) => Kind::Jobs,
+        (false, true) => Kind::Admin,
+        (false, false) => Kind::Cluster,
     }
 }
 
 impl Scribe {
+    /// Whether an entry may be written for a change that ends nothing. On a full disk each user has
+    /// only a few, so that there is space for those of others.
+    fn may_write(&self, asker: &Asker) -> bool {
+        asker.caller.admin
+            || !self.audit.is_full()
+            || self.when_full.take(asker.source(), Instant::now())
+    }
+
     /// Reads an object as the caller sees it, if there is a route for it.
     async fn look(&self, asker: &Arc<Asker>, target: Option<&str>) -> Option<Value> {
         let mut request = Request::get(target?).body(Body::empty()).ok()?;
@@ -393,7 +426,6 @@ fn with_copy(request: Request, copy: Arc<Mutex<RequestBody>>, most: usize) -> Re
 
 /// Reads a small answer, and returns it unchanged.
 async fn heard(response: Response) -> (Response, Value) {
-    use axum::body::HttpBody as _;
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     if size.is_none_or(|size| size > ANSWER_MAX) {
         return (response, Value::Null);

@@ -14,8 +14,8 @@ use gpool_model::job::BlobId;
 use gpool_model::{Command, NewJob, Refusal, Reply};
 use gpool_wire::create::BulkDefaults;
 use gpool_wire::{
-    BODY_BYTES_MAX, BULK_BYTES_MAX, BULK_JOBS_MAX, BulkAnswer, Document, Forecast, JobCreate, List,
-    Problem, json,
+    BODY_BYTES_MAX, BULK_BYTES_MAX, BULK_JOBS_MAX, BulkAnswer, CheckedJob, Document, Forecast,
+    JobCreate, List, Problem, json,
 };
 use http_body_util::BodyExt;
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ use utoipa::ToSchema;
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::audit::without_entry;
+use super::changes::Portion;
 use super::context::{self, Files};
 use super::extract::{ApiError, Params, check_type, lost, too_slow};
 use super::submit::{self, DryRun};
@@ -73,12 +74,13 @@ pub(crate) async fn create(
     Asks(asker): Asks,
     Params(DryRun { dry_run }): Params<DryRun>,
     headers: HeaderMap,
+    portion: Portion,
     body: Body,
 ) -> Result<Response, ApiError> {
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
     let key_name = submit::key_name(&headers)?;
     let store = (!dry_run).then(|| Files::new(api.handle.clone(), asker.caller.owner.uid));
-    let lines = Lines::new(store, asker.clone());
+    let lines = Lines::new(store, asker.clone(), portion);
     let (lines, digest) = read(body, lines, api.patience.body).await?;
     let Lines { store, jobs, numbers, .. } = lines;
     let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
@@ -142,6 +144,7 @@ async fn read(
         if n_bytes >= enough {
             (deadline, enough) = (Instant::now() + patience, n_bytes + PROGRESS);
         }
+        lines.portion.take(bytes.len() as u64)?;
         lines.gathered.extend_from_slice(&bytes);
         if lines.gathered.len() >= GATHER {
             lines = lines.work(false).await?;
@@ -163,6 +166,7 @@ pub(crate) struct Lines {
     /// Where environments and scripts are stored; `None` where jobs are only asked about.
     store: Option<Files>,
     asker: Arc<Asker>,
+    portion: Portion,
     /// Bytes that came and are no whole line yet.
     pub(crate) gathered: Vec<u8>,
     hasher: blake3::Hasher,
@@ -177,10 +181,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn new(store: Option<Files>, asker: Arc<Asker>) -> Self {
+    pub(crate) fn new(store: Option<Files>, asker: Arc<Asker>, portion: Portion) -> Self {
         Self {
             store,
             asker,
+            portion,
             gathered: Vec::new(),
             hasher: blake3::Hasher::new(),
             n_lines: 0,
@@ -210,6 +215,10 @@ impl Lines {
             return Err(self.too_long());
         }
         self.hasher.update(&bytes);
+        if self.portion.is_of_repetition() {
+            // Its answer depends on the bytes alone.
+            return Ok(());
+        }
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.n_lines += 1;
             let line = line.trim_ascii();
@@ -243,25 +252,37 @@ impl Lines {
             return Err(Refusal::TooLarge { what: "the submission".to_owned(), most }.into());
         }
         let job: JobCreate = json::read(line)?;
-        let new = self.checked(job)?;
+        let new = self.checked(job, line.len() as u64)?;
         self.jobs.push(new);
         self.numbers.push(self.n_lines);
         Ok(())
     }
 
-    fn checked(&mut self, mut job: JobCreate) -> Result<NewJob, Refusal> {
+    /// The job of a line of this length.
+    fn checked(&mut self, mut job: JobCreate, length: u64) -> Result<NewJob, Problem> {
         let has_own = !job.environment.is_empty() || job.environment_bytes.is_some();
         if let Some(defaults) = &self.defaults {
             job.fill_from(defaults);
         }
         let handle = self.store.as_ref().map(Files::handle);
-        let mut checked = submit::checked(&job, &self.asker, handle)?;
+        let checked = submit::checked(&job, &self.asker, handle)?;
         if checked.has_setup() {
             let why =
                 "a bulk submission can't have setups; submit the setup first, and name it in after"
                     .to_owned();
-            return Err(Refusal::Invalid { field: "setup".to_owned(), why });
+            return Err(Refusal::Invalid { field: "setup".to_owned(), why }.into());
         }
+        // Before the job takes memory.
+        self.portion.take_runs(checked.n_runs())?;
+        let new = self.stored(checked, has_own)?;
+        if let Some(files) = &mut self.store {
+            self.portion.correct(length, files.take_sizes());
+        }
+        Ok(new)
+    }
+
+    /// Stores the files of a job; `has_own` is whether its line has an environment.
+    fn stored(&mut self, mut checked: CheckedJob, has_own: bool) -> Result<NewJob, Refusal> {
         let Some(files) = &mut self.store else { return Ok(context::one_not_stored(checked)) };
         context::store_values(files, &mut checked)?;
         let script = match &checked.script {

@@ -2,87 +2,191 @@
 //! disk.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use gpool_model::Bytes;
-use gpool_wire::{Problem, catalogue};
-use serde_json::Value;
+use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue};
 
 use super::asker::Asker;
-use super::routes::Route;
-use crate::pool::Rates;
-use crate::pool::Source;
+use super::context::Sizes;
+use super::routes::{BULK, Route};
+use crate::pool::{Place, Pool, Rates, Source};
 
-/// What a user may change at once, as bytes: in changes, and in new jobs.
-const AT_ONCE: (u64, u64) = (16 << 20, 48 << 20);
-/// What each new job and each change is counted as beside its values.
+/// What each change is counted as beside its values.
 const EACH: u64 = 1 << 10;
-/// The longest wait after a change that is larger than all this: a bulk submission.
-const WAIT_MAX: Duration = Duration::from_secs(3600);
-/// From one source, refused requests have an entry each up to this number at once, then one in this
-/// time.
-const DENIED: (u32, Duration) = (20, Duration::from_secs(60));
-
-/// The bytes of a change.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stored {
-    pub request: u64,
-    pub answer: u64,
-    /// Of its entry in the audit log.
-    pub entry: u64,
-}
+/// What each run of a job is counted as: the folder of the job and that of the run, its claim, and
+/// its records, in blocks of 4 KiB.
+const RUN: u64 = 14 << 10;
+/// From one source, refused requests, and changes on a full disk, have an entry each up to this
+/// number at once, then one in this time.
+const FEW: (u32, Duration) = (20, Duration::from_secs(60));
+/// The most repeated requests at once, of all users and of one: each may have a large body.
+const REPETITIONS_MAX: (usize, usize) = (8, 1);
+/// A change that is never refused waits this long once its user has changed too much.
+const SLOW: Duration = Duration::from_secs(2);
 
 /// The bytes that users store by their changes. Administrators have no limit.
 #[derive(Clone)]
 pub(crate) struct Changes {
     per_hour: Bytes,
-    changes: Rates,
-    new_jobs: Rates,
+    rates: Rates<Source>,
+    /// Places for requests that were answered before: they are not counted.
+    repetitions: Pool,
 }
 
 impl Changes {
-    /// The bytes of one user in an hour, beside [`AT_ONCE`].
+    /// The bytes of one user in an hour; at once, twice as many.
     pub fn new(per_hour: Bytes) -> Self {
         let each_byte = Duration::from_secs(3600).as_nanos() / u128::from(per_hour.get().max(1));
         let each_byte = u64::try_from(each_byte.max(1)).unwrap_or(u64::MAX);
-        let rates = |at_once: u64| {
-            let burst = Duration::from_nanos(each_byte.saturating_mul(at_once));
-            Rates::every(Duration::from_nanos(each_byte), burst)
-        };
-        Self { per_hour, changes: rates(AT_ONCE.0), new_jobs: rates(AT_ONCE.1) }
+        let burst = Duration::from_nanos(each_byte.saturating_mul(per_hour.get() * 2));
+        let rates = Rates::every(Duration::from_nanos(each_byte), burst);
+        Self { per_hour, rates, repetitions: Pool::new(REPETITIONS_MAX.0, REPETITIONS_MAX.1) }
     }
 
-    fn of(&self, row: &Route) -> &Rates {
-        let is_new = matches!(row.path, "/api/v1/jobs" | "/api/v1/jobs/bulk");
-        if is_new { &self.new_jobs } else { &self.changes }
-    }
-
-    /// Refuses a change of a user that has changed too much.
-    pub fn check(&self, asker: &Asker, row: &Route) -> Result<(), Problem> {
-        if !row.is_counted || asker.caller.admin {
-            return Ok(());
+    /// Begins to count a change of a user; `length` is that of its body, if it is known.
+    ///
+    /// # Errors
+    /// The user has changed too much.
+    pub async fn begin(
+        &self,
+        asker: &Asker,
+        row: &Route,
+        length: Option<u64>,
+    ) -> Result<Portion, Problem> {
+        let user = (!asker.caller.admin).then(|| (self.clone(), asker.source()));
+        // A bulk submission counts its body as it comes.
+        let is_whole = row.is_counted && row.path != BULK;
+        let body = if is_whole { length.unwrap_or(BODY_BYTES_MAX as u64) } else { 0 };
+        let portion = Portion::new(user, body, None);
+        match portion.take(EACH.saturating_add(body)) {
+            Err(refused) if row.is_counted => return Err(refused),
+            Err(_) => tokio::time::sleep(SLOW).await,
+            Ok(()) => {}
         }
-        match self.of(row).may_take(asker.caller.owner.uid, Instant::now()) {
-            true => Ok(()),
-            false => {
-                let what = format!("you have changed more than {} in an hour", self.per_hour);
-                Err(Problem::new(catalogue::TOO_MUCH_CHANGED, what))
-            }
-        }
+        Ok(portion)
     }
 
-    /// Counts the bytes and the new jobs of a change.
-    pub fn charge(&self, asker: &Asker, row: &Route, stored: Stored, answer: &Value) {
-        let n_jobs = answer["n_jobs"].as_u64().unwrap_or(1);
-        let values = match row.path {
-            // Environments and scripts are files, with a limit of their own.
-            "/api/v1/jobs" => stored.answer,
-            _ => stored.request,
+    /// Begins a submission that was answered before: it stores nothing.
+    pub async fn repeat(&self, asker: &Asker) -> Portion {
+        let place = self.repetitions.enter(asker.source()).await;
+        Portion::new(None, 0, Some(place))
+    }
+
+    fn refusal(&self, n_bytes: u64, wait: Duration) -> Problem {
+        let most = Bytes::new(self.per_hour.get().saturating_mul(2));
+        let [counted, run] = [n_bytes, RUN].map(Bytes::new);
+        let what =
+            format!("your changes and new jobs would store more than {} in an hour", self.per_hour);
+        let why = format!(
+            "the request counts as {counted} or more, each run of a new job as {run}; the most at \
+             once is {most}"
+        );
+        let now_what = match n_bytes > most.get() {
+            true => "split it".to_owned(),
+            false => format!("wait {} min", wait.as_secs().div_ceil(60)),
         };
-        let n_bytes = values.saturating_add(stored.entry);
-        let n_bytes = n_bytes.saturating_add(EACH.saturating_mul(n_jobs));
-        self.of(row).charge(asker.caller.owner.uid, n_bytes, WAIT_MAX, Instant::now());
+        Problem::new(catalogue::TOO_MUCH_CHANGED, what)
+            .because(why)
+            .try_this(now_what)
+            .try_this("an admin can raise user_changes_per_hour in gpool.toml")
+    }
+}
+
+/// What one request takes of the budget of its user. What it does not store goes back.
+#[derive(Clone)]
+pub(crate) struct Portion(Arc<Taken>);
+
+struct Taken {
+    /// The budgets and the user; `None` without a limit.
+    user: Option<(Changes, Source)>,
+    /// The length that was taken for the body.
+    body: u64,
+    /// All that was taken.
+    n_bytes: AtomicU64,
+    /// The place of a submission that was answered before.
+    place: Option<Place>,
+}
+
+impl Portion {
+    /// A portion without a limit.
+    pub fn unlimited() -> Self {
+        Self::new(None, 0, None)
+    }
+
+    fn new(user: Option<(Changes, Source)>, body: u64, place: Option<Place>) -> Self {
+        Self(Arc::new(Taken { user, body, n_bytes: AtomicU64::new(0), place }))
+    }
+
+    /// Whether the same submission was answered before.
+    pub fn is_of_repetition(&self) -> bool {
+        self.0.place.is_some()
+    }
+
+    /// Takes more bytes.
+    ///
+    /// # Errors
+    /// The user has changed too much.
+    pub fn take(&self, n_bytes: u64) -> Result<(), Problem> {
+        if let Some((changes, user)) = &self.0.user {
+            let taken = changes.rates.take_many(*user, n_bytes, Instant::now());
+            let before = self.0.n_bytes.load(Ordering::Relaxed);
+            taken.map_err(|wait| changes.refusal(before + n_bytes, wait))?;
+        }
+        self.0.n_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes the bytes of new runs of jobs.
+    ///
+    /// # Errors
+    /// The user has changed too much.
+    pub fn take_runs(&self, n_runs: u64) -> Result<(), Problem> {
+        self.take(n_runs.saturating_mul(RUN))
+    }
+
+    /// Counts runs of jobs that have been ordered already.
+    pub fn add_runs(&self, n_runs: u64) {
+        self.correct(0, Sizes { files: 0, new: n_runs.saturating_mul(RUN) });
+    }
+
+    /// Corrects what was taken for a part of the body: of its files only the new ones count.
+    pub fn correct(&self, part: u64, files: Sizes) {
+        let Some((changes, user)) = &self.0.user else { return };
+        let less = files.files.min(part);
+        changes.rates.give_back(*user, less);
+        changes.rates.charge(*user, files.new, Instant::now());
+        self.0.n_bytes.fetch_add(files.new, Ordering::Relaxed);
+        self.0.n_bytes.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    /// Counts what was stored: the body of the request and its entry in the audit log.
+    pub fn settle(&self, body: u64, entry: u64) {
+        self.0.n_bytes.store(0, Ordering::Relaxed);
+        let Some((changes, user)) = &self.0.user else { return };
+        changes.rates.give_back(*user, self.0.body.saturating_sub(body));
+        changes.rates.charge(*user, entry, Instant::now());
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if let Some((changes, user)) = &self.user {
+            changes.rates.give_back(*user, *self.n_bytes.get_mut());
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Portion {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_else(Self::unlimited))
     }
 }
 
@@ -94,10 +198,15 @@ pub(crate) struct Denials {
     n_more: Arc<Mutex<HashMap<Source, u64>>>,
 }
 
+/// A limit on entries of the audit log that could be many.
+pub(crate) fn few() -> Rates<Source> {
+    let (at_once, every) = FEW;
+    Rates::every(every, every * at_once)
+}
+
 impl Default for Denials {
     fn default() -> Self {
-        let (at_once, every) = DENIED;
-        Self { entries: Rates::every(every, every * at_once), n_more: Arc::default() }
+        Self { entries: few(), n_more: Arc::default() }
     }
 }
 

@@ -20,12 +20,23 @@ pub(crate) struct Files {
     /// The user that stores the files.
     uid: u32,
     pinned: HashSet<gpool_store::BlobId>,
+    /// Since it was last read.
+    sizes: Sizes,
     is_sent: bool,
+}
+
+/// The bytes of files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// Of all files of the request.
+    pub files: u64,
+    /// On the disk, of files that were not stored before.
+    pub new: u64,
 }
 
 impl Files {
     pub fn new(handle: CoreHandle, uid: u32) -> Self {
-        Self { handle, uid, pinned: HashSet::new(), is_sent: false }
+        Self { handle, uid, pinned: HashSet::new(), sizes: Sizes::default(), is_sent: false }
     }
 
     /// Pins files that are already stored; `None` if one is missing.
@@ -33,11 +44,16 @@ impl Files {
         let ids = blobs.iter().map(|blob| blob.0.parse().ok());
         let pinned = ids.collect::<Option<HashSet<_>>>()?;
         handle.blobs().pin(&pinned).ok()?;
-        Some(Self { handle, uid, pinned, is_sent: false })
+        Some(Self { handle, uid, pinned, sizes: Sizes::default(), is_sent: false })
     }
 
     pub fn handle(&self) -> &CoreHandle {
         &self.handle
+    }
+
+    /// Returns the bytes of the files since the last call.
+    pub fn take_sizes(&mut self) -> Sizes {
+        std::mem::take(&mut self.sizes)
     }
 
     /// Stores bytes. Waits for the disk, unless the same bytes are already stored.
@@ -45,11 +61,13 @@ impl Files {
         let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
         let id = blobs.name(self.uid, bytes);
         let name = BlobId(Arc::from(id.as_str()));
+        self.sizes.files += bytes.len() as u64;
         if self.pinned.contains(&id) {
             return Ok(name);
         }
         match blobs.put(&id, bytes, most.get()) {
-            Ok(()) => {
+            Ok(n_new) => {
+                self.sizes.new += n_new;
                 self.pinned.insert(id);
                 Ok(name)
             }

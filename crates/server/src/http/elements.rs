@@ -22,6 +22,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::asker::{Asker, Asks};
+use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
@@ -301,22 +302,26 @@ pub(crate) async fn retry(
     Asks(asker): Asks,
     Segment(id): Segment,
     Params(params): Params<RetryParams>,
+    portion: Portion,
     headers: HeaderMap,
 ) -> Result<Json<Document<Retried>>, ApiError> {
     let id = job_id(&id)?;
     let digest = || blake3::hash(format!("retry {id} {}", params.hold).as_bytes());
     let key = key_name(&headers)?.map(|name| key(name, digest()));
     let lives = move |view: &View<'_>| {
-        let array = view.world.array(id.number)?.job.array.as_ref()?;
+        let row = view.world.array(id.number)?;
+        let array = row.job.array.as_ref()?;
         let all = u64::from(array.n_ended() - array.n_ended_as(Outcome::Succeeded));
-        Some(if id.element.is_some() { 1 } else { all })
+        let n_elements = if id.element.is_some() { 1 } else { all };
+        Some((n_elements, n_elements * u64::from(row.spec.gang.n_tasks())))
     };
-    if let Some(n) = api.handle.query(lives).await? {
+    if let Some((n, n_runs)) = api.handle.query(lives).await? {
         if params.hold {
             let why =
                 format!("name the whole array {}: its elements run again together", id.number);
             return Err(Refusal::Invalid { field: "hold".to_owned(), why }.into());
         }
+        portion.take_runs(n_runs)?;
         let command = Command::Retry { jobs: vec![id] };
         api.handle.command(asker.caller.clone(), command).await?;
         let retried = Retried { id: id.to_string(), n_elements: Some(n), is_new: false };
@@ -335,6 +340,7 @@ pub(crate) async fn retry(
         Refusal::Invalid { field: "id".to_owned(), why }
     })?;
     new.standing.hold = params.hold;
+    portion.take_runs(new.n_runs())?;
     let n_elements = new.array.as_ref().map(|array| u64::from(array.indexes.len()));
     let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
     let command = Command::Submit {

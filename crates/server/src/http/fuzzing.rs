@@ -10,6 +10,7 @@ use gpool_wire::{AllowDevices, Problem, Selection, json};
 
 use super::asker::{Asker, parse_limits};
 use super::bulk::Lines;
+use super::changes::Portion;
 use super::extract::{ApiError, check_type, job_id, params};
 use super::listing::{self, ListParams};
 use super::logs::{LogParams, since_of};
@@ -103,7 +104,8 @@ pub fn devices(body: &[u8]) -> Result<Option<Vec<String>>, Problem> {
 pub fn bulk(parts: &[&[u8]]) -> Result<Vec<(u64, NewJob)>, Problem> {
     let owner = Owner { uid: 1000, gid: 1000, user: Arc::from("ana") };
     let caller = Caller::new(owner, false);
-    let mut lines = Lines::new(None, Arc::new(Asker::new(caller, "/home/ana".to_owned(), None)));
+    let asker = Asker::new(caller, "/home/ana".to_owned(), None);
+    let mut lines = Lines::new(None, Arc::new(asker), Portion::unlimited());
     for part in parts {
         lines.gathered.extend_from_slice(part);
         lines.take(false).map_err(problem)?;

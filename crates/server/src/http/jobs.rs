@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use gpool_control::forecast::{Length, Pace};
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Allocation, Command, Job, JobId, JobSpec, Millis, Node, Phase, Reason, Refusal, Slot, Timestamp,
+    Allocation, Command, Job, JobId, JobRequest, JobSpec, Millis, Node, Phase, Reason, Refusal,
+    Slot, Timestamp,
 };
 use gpool_wire::array::Elements;
 use gpool_wire::live_usage::LiveUsage;
@@ -21,6 +22,7 @@ use gpool_wire::{Document, Hint, JobPatch, List, LogFiles, Problem, Time};
 use gpool_world::JobRow;
 
 use super::asker::{Asker, Asks};
+use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
 use super::listing::{self, ListParams};
@@ -262,6 +264,7 @@ pub(crate) async fn edit(
     Asks(asker): Asks,
     Segment(id): Segment,
     headers: HeaderMap,
+    portion: Portion,
     JsonBody(patch): JsonBody<JobPatch>,
 ) -> Result<Response, ApiError> {
     let job = job_id(&id)?;
@@ -278,14 +281,22 @@ pub(crate) async fn edit(
         }
     };
     let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
+    let of_files = portion.clone();
     let store = move || -> Result<_, Refusal> {
         let script = script.map(|script| files.put(&script.bytes)).transpose()?;
         let context = context.map(|old| files.put_changed(&old, &environment)).transpose()?;
+        of_files.correct(0, files.take_sizes());
         Ok((files, script, context))
     };
     let (files, script, context) = tokio::task::spawn_blocking(store).await.map_err(internal)??;
     let patch = checked.into_patch(script, context);
     api.handle.check_notify(&asker.caller, &patch.to.standing.notify)?;
+    if patch.to.life.retry.is_some() {
+        // All of them may come from now on.
+        let spec = find(&api, job).await?.spec;
+        let again = JobRequest { life: patch.to.life.clone(), ..spec.request.clone() };
+        portion.take_runs(again.n_runs())?;
+    }
     let command = Command::Edit { job, version, patch, ends: Vec::new() };
     files.command(asker.caller.clone(), command).await?;
     answer(&api, &asker, job).await

@@ -72,7 +72,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -86,7 +86,7 @@ use accept::Patience;
 pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
 
-use crate::pool::Rates;
+use crate::pool::{Rates, Source};
 use audit::Scribe;
 use changes::{Changes, Denials};
 use classes::Classes;
@@ -103,8 +103,7 @@ pub(crate) struct ApiParts {
     /// The user that runs the server.
     user: Arc<str>,
     patience: Patience,
-    rates: Rates,
-    changes: Changes,
+    rates: Rates<Source>,
     classes: Classes,
     /// Becomes true when streams must end, because the server stops.
     end: watch::Receiver<bool>,
@@ -128,19 +127,8 @@ impl Api {
     ) -> Self {
         let feed = Arc::clone(&handle.shared.feed);
         let rates = Rates::new(handle.limits().requests);
-        let changes = Changes::new(handle.limits().changes);
         let meters = Meters::default();
-        Self(Arc::new(ApiParts {
-            handle,
-            feed,
-            meters,
-            user,
-            patience,
-            rates,
-            changes,
-            classes,
-            end,
-        }))
+        Self(Arc::new(ApiParts { handle, feed, meters, user, patience, rates, classes, end }))
     }
 }
 
@@ -252,12 +240,14 @@ pub fn openapi_json() -> String {
 fn router(api: Api) -> Router {
     let (router, _) = documented().split_for_parts();
     let audit = api.handle.shared.audit.clone();
-    let (changes, denials) = (api.changes.clone(), Denials::default());
+    let changes = Changes::new(api.handle.limits().changes);
     let inner = router.clone().with_state(api.clone());
-    let scribe = Arc::new(Scribe { audit, api: inner, changes, denials });
+    let (denials, when_full) = (Denials::default(), changes::few());
+    let handle = api.handle.clone();
+    let scribe = Arc::new(Scribe { handle, audit, api: inner, changes, denials, when_full });
     router
         .route_layer(from_fn_with_state(scribe.clone(), audit::record))
-        .route_layer(from_fn_with_state(api.clone(), guard::permit))
+        .route_layer(from_fn(guard::permit))
         .route_layer(from_fn_with_state(scribe, audit::record_refusal))
         .fallback(extract::no_such_route)
         .method_not_allowed_fallback(extract::no_such_method)

@@ -210,6 +210,8 @@ impl Caller {
         let host = hosts.next().and_then(|host| host.to_str().ok());
         // With two, a proxy before this server could have looked at the other one.
         let host = host.filter(|_| hosts.next().is_none());
+        // A target with another host: a proxy could look at that one.
+        let host = host.filter(|host| request.uri().authority().is_none_or(|it| it == *host));
         if !host.is_some_and(|host| self.served.is_for(host)) {
             return (StatusCode::MISDIRECTED_REQUEST, "This server has another name.\n")
                 .into_response();

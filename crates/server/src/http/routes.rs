@@ -7,6 +7,9 @@ use std::sync::LazyLock;
 use gpool_model::JobVerb;
 use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
 
+/// The path of bulk submissions.
+pub(super) const BULK: &str = "/api/v1/jobs/bulk";
+
 /// The users that may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -46,8 +49,16 @@ pub struct Route {
     pub least: Least,
     /// The task, for the refusal of a caller that is not an admin; empty for other roles.
     pub task: &'static str,
-    /// Whether it counts for the budget of changes of its user. What ends something does not.
+    /// Whether it is refused once its user has changed too much. What ends something is not.
     pub is_counted: bool,
+}
+
+impl Route {
+    /// Whether it submits jobs.
+    #[must_use]
+    pub fn is_of_new_jobs(&self) -> bool {
+        self.method == "POST" && ["/api/v1/jobs", BULK].contains(&self.path)
+    }
 }
 
 const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
@@ -70,7 +81,7 @@ const fn needs(least: Least, route: Route) -> Route {
     Route { least, ..route }
 }
 
-/// The same route outside the budget of changes.
+/// The same route, never refused for the budget of changes.
 const fn uncounted(route: Route) -> Route {
     Route { is_counted: false, ..route }
 }
@@ -81,11 +92,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let of_verb = |before: &str, verb: &VerbRow| {
         let path = format!("{API_PREFIX}/jobs/{before}{}", verb.verb.name());
         let row = route("POST", path.leak(), Role::Owner);
-        if matches!(verb.verb, JobVerb::Cancel | JobVerb::Signal { .. }) {
-            uncounted(row)
-        } else {
-            row
-        }
+        if matches!(verb.verb, JobVerb::Cancel) { uncounted(row) } else { row }
     };
     let of_verbs = VERBS.iter().flat_map(|verb| [of_verb("", verb), of_verb("{id}/", verb)]);
     FIXED.iter().copied().chain(of_verbs).collect()
@@ -124,9 +131,9 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/waste", Role::Everybody),
     route("GET", "/api/v1/forecast", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/logs", Role::Owner),
-    uncounted(route("POST", "/api/v1/jobs/{id}/attach", Role::Owner)),
-    uncounted(route("POST", "/api/v1/jobs/{id}/exec", Role::Owner)),
-    uncounted(route("POST", "/api/v1/jobs/{id}/forward", Role::Owner)),
+    route("POST", "/api/v1/jobs/{id}/attach", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/exec", Role::Owner),
+    route("POST", "/api/v1/jobs/{id}/forward", Role::Owner),
     route("GET", "/api/v1/gpus", Role::Everybody),
     admin("POST", "/api/v1/gpus/allow", "choose the GPUs for new jobs"),
     admin("POST", "/api/v1/mig", "list or change MIG instances"),

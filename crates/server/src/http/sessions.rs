@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use gpool_model::Refusal;
 use gpool_model::refusal::Permitted;
 use gpool_wire::{Document, EndedSessions};
@@ -10,6 +11,7 @@ use utoipa::IntoParams;
 
 use super::Api;
 use super::asker::Asks;
+use super::audit::entered;
 use super::extract::{ApiError, Params};
 use super::tokens::is_own;
 use crate::clock::now;
@@ -33,7 +35,7 @@ pub(crate) async fn end(
     State(api): State<Api>,
     Asks(asker): Asks,
     Params(query): Params<SessionsQuery>,
-) -> Result<Json<Document<EndedSessions>>, ApiError> {
+) -> Result<Response, ApiError> {
     if query.all && !asker.caller.admin {
         let (what, by) = ("end the sessions of all users".to_owned(), Permitted::Admin);
         return Err(Refusal::NotPermitted { what, by }.into());
@@ -44,5 +46,5 @@ pub(crate) async fn end(
     let tokens = shared.access.tokens(now()).into_iter();
     let own = tokens.filter(|row| !query.all && is_own(&asker, row));
     n_sessions += own.map(|row| shared.sessions.end_of_token(&row.id)).sum::<usize>();
-    Ok(Json(Document::new(EndedSessions { n_sessions })))
+    Ok(entered(Json(Document::new(EndedSessions { n_sessions })), n_sessions == 0))
 }

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use gpool_control::forecast::{self, Length, Part};
 use gpool_model::command::RequestKey;
+use gpool_model::record::IdempotencyRecord;
 use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
 use gpool_wire::{
     CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, Problem, json,
@@ -16,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::asker::{Asker, Asks};
 use super::audit::without_entry;
+use super::changes::Portion;
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::way::Origin;
@@ -83,11 +85,13 @@ pub(crate) async fn create(
     Asks(asker): Asks,
     Params(DryRun { dry_run }): Params<DryRun>,
     headers: HeaderMap,
+    portion: Portion,
     JsonBytes(body): JsonBytes,
 ) -> Result<Response, ApiError> {
     let key = key_name(&headers)?.map(|name| key(name, blake3::hash(&body)));
     let job: JobCreate = json::read(&body)?;
     let checked = checked(&job, &asker, Some(&api.handle))?;
+    portion.take_runs(checked.n_runs())?;
     if dry_run {
         return forecast(&api, &asker, checked).await;
     }
@@ -96,6 +100,7 @@ pub(crate) async fn create(
         let asker = asker.clone();
         let store = move || {
             let jobs = context::store(&mut files, checked, asker.limits());
+            portion.correct(body.len() as u64, files.take_sizes());
             jobs.map(|jobs| (files, jobs))
         };
         tokio::task::spawn_blocking(store).await.map_err(internal)??
@@ -245,6 +250,17 @@ pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let why = || format!("it is 1 to {KEY_MAX} printable ASCII characters, new for each request");
     let refusal = || Refusal::Invalid { field: "Idempotency-Key".to_owned(), why: why() };
     key.map(Some).ok_or_else(refusal)
+}
+
+/// Whether the caller has sent a request with this key before: it is answered, and changes nothing.
+pub(crate) async fn is_repeated(
+    handle: &CoreHandle,
+    asker: &Asker,
+    key: Option<&str>,
+) -> Result<bool, Refusal> {
+    let Some(key) = key else { return Ok(false) };
+    let key = IdempotencyRecord::key_of(asker.caller.owner.uid, key);
+    handle.query(move |view| view.world.request(&key).is_some()).await
 }
 
 /// Returns a key with the digest of its request.

@@ -147,6 +147,7 @@ fn headers_that_could_be_read_two_ways_are_refused() {
         ("content-type: text/plain\r\n", 400, "GP0101"),
         ("idempotency-key: a\r\nidempotency-key: b\r\n", 400, "GP0101"),
         ("last-event-id: 1-1\r\nlast-event-id: 1-2\r\n", 400, "GP0101"),
+        ("authorization: Bearer a\r\nauthorization: Bearer b\r\n", 400, "GP0101"),
         ("if-match: \"1\"\r\nif-match: \"2\"\r\n", 400, "GP0101"),
         ("content-encoding: gzip\r\n", 415, "GP0113"),
         ("content-encoding: identity, br\r\n", 415, "GP0113"),

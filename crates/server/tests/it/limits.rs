@@ -11,7 +11,7 @@ use gpool_model::job::JobState;
 use gpool_wire::event::EventKind;
 use gpool_wire::{Event, JobCreate};
 
-use crate::rig::{ANA, BO, Rig, me, raw, request};
+use crate::rig::{ANA, BO, OWNER, Rig, me, raw, request};
 use gpool_server::Limits;
 use gpool_server::http::testing::Patience;
 
@@ -63,6 +63,51 @@ fn one_user_may_have_so_many_jobs_and_others_as_many() {
     ana.cancel(&[first]).unwrap();
     ana.submit(&held, None).unwrap();
     assert_eq!(code(&ana.submit(&held, None).unwrap_err()), "GP0505");
+}
+
+/// Each run of a job counts, also of elements and retries, and each new file.
+#[test]
+fn new_jobs_count_for_all_that_they_may_store() {
+    let changes = gpool_model::Bytes::from_mib(1);
+    let mut rig = Rig::with(Limits { changes, ..Limits::default() });
+    let (ana, bo, olga) = (rig.client(ANA), rig.client(BO), rig.client(OWNER));
+    let held = JobCreate { hold: true, ..job("sleep") };
+    let many = |n: usize| "{\"command\":[\"sleep\"],\"hold\":true}\n".repeat(n);
+    let array = JobCreate { array: Some("0-199".to_owned()), ..held.clone() };
+    let retry = serde_json::from_value(serde_json::json!({"most": 200})).unwrap();
+    let retries = JobCreate { retry: Some(retry), ..held.clone() };
+    for refused in [
+        ana.submit(&array, None).unwrap_err(),
+        ana.submit(&retries, None).unwrap_err(),
+        ana.submit_many(&mut many(200).as_bytes(), None).unwrap_err(),
+    ] {
+        assert_eq!(code(&refused), "GP0523", "{refused}");
+        assert!(refused.to_string().contains("more than 1 MiB in an hour"), "{refused}");
+    }
+    let refused = ana.submit(&array, None).unwrap_err().problem();
+    assert_eq!(refused.tries[0], "split it");
+    // What was refused, or only a question, takes nothing.
+    for _ in 0..3 {
+        ana.forecast_many(&mut many(100).as_bytes()).unwrap();
+    }
+    let made = ana.submit_many(&mut many(140).as_bytes(), Some("k")).unwrap();
+    assert_eq!(made.n_jobs, 140);
+    let refused = ana.submit_many(&mut many(10).as_bytes(), None).unwrap_err();
+    assert!(code(&refused) == "GP0523" && refused.problem().tries[0].starts_with("wait "));
+    // The answer to an earlier request is no change.
+    assert!(ana.submit_many(&mut many(140).as_bytes(), Some("k")).unwrap().repeated);
+    // The same file counts once.
+    let script = |letter: &str| {
+        let text = format!("#!/bin/sh\n#{}\n", letter.repeat(700 << 10));
+        let script = serde_json::json!({"name": "x.sh", "text": text});
+        let script = Some(serde_json::from_value(script).unwrap());
+        JobCreate { script, command: Vec::new(), ..held.clone() }
+    };
+    for letter in ["a", "a", "a", "a", "b"] {
+        bo.submit(&script(letter), None).unwrap();
+    }
+    assert_eq!(code(&bo.submit(&script("c"), None).unwrap_err()), "GP0523");
+    olga.submit_many(&mut many(300).as_bytes(), None).unwrap();
 }
 
 #[test]
@@ -165,7 +210,8 @@ fn a_body_that_trickles_is_given_up() {
 
 #[test]
 fn a_watcher_that_does_not_read_is_let_go_and_goes_on_later() {
-    let mut rig = Rig::new();
+    let changes = gpool_model::Bytes::from_gib(1);
+    let mut rig = Rig::with(Limits { changes, ..Limits::default() });
     let client = rig.client(ANA);
     let slow = rig.patient_socket(ANA, SHORT);
     let mut stream = UnixStream::connect(&slow).unwrap();
