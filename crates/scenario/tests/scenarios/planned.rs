@@ -1,6 +1,6 @@
 //! Planned starts of jobs that must wait, and the jobs that may start before them.
 
-use gpool_scenario::{answer, reasons};
+use gpool_scenario::{Cluster, Situation, answer, reasons};
 use insta::assert_snapshot;
 
 /// No GPU is free: when does my job start, and where?
@@ -399,4 +399,24 @@ fn the_reason_names_the_job_that_it_would_delay() {
     free would_delay job 2
         ahead_in_order 1 ahead, last job 2
     ");
+}
+
+// `c` gets no planned start while `a` has a place to borrow; `b` takes that place. Which job has
+// the planned start decides where `d` may start, so the cycle is repeated.
+#[test]
+fn a_start_is_planned_once_the_place_that_it_left_free_is_taken() {
+    let text = "
+        policy  order priority,age  strategy random
+        node lab1  2 x h100  cpus 4
+        project red   gpus 0.5
+        project blue  gpus 1.5  limit-of a100 0.5
+        job  q  2    pending  project blue  id 2
+        job  a  1    pending  cpus 3  project red  preemptible  priority 1
+        job  b  0.1  pending  cpus 3  project red  limit 1h
+        job  c  0.1  pending  cpus 3  project red
+        job  d  1    pending  project red  preemptible
+    ";
+    let mut cluster = Cluster::of(&Situation::parse(text).unwrap());
+    cluster.cycles();
+    assert_eq!(cluster.cycle().decisions, []);
 }

@@ -148,8 +148,9 @@ struct Cycle<'a, 'w> {
     cursor: ArrayCursor,
     users: Users,
     waiting: PendingReport,
-    /// Whether the next cycle can decide more: a started job may be evicted, or projects changed
-    /// their order while a planned start holds capacity.
+    /// Whether the next cycle can decide more: a started job may be evicted, projects changed their
+    /// order while a planned start holds capacity, or a job got no planned start for the sake of an
+    /// earlier one.
     is_unsettled: bool,
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
@@ -344,6 +345,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
             });
         // A planned start must not hold the place of an earlier job of the project.
         let is_behind = !self.is_lending && !request.open.is_empty() && queue.has_borrower(leaf);
+        // A start may still take that place: then the next cycle plans this job's start.
+        self.is_unsettled |= is_behind;
         match waits {
             Some(reason) if !may_borrow && !is_behind => {
                 // The other jobs of the shape do not fit either, or may not start.
