@@ -136,6 +136,11 @@ impl Record {
         self.halted.is_some_and(|(_, is_paused)| is_paused)
     }
 
+    /// Whether its memory is not on its devices, or not for certain: it may come to others.
+    pub fn is_off(&self) -> bool {
+        self.is_paused() || self.is_detached
+    }
+
     /// The generation of the last order that was noted.
     pub fn generation(&self) -> Generation {
         let changed = self.changed.as_ref().map(|(generation, _)| *generation);

@@ -25,6 +25,9 @@ pub enum Presence {
     Returning,
     /// It is being restored, because the server resumed it.
     Resuming,
+    /// A new agent found it paused or between devices, and its shepherd may still read an order of
+    /// an earlier agent: it may come to other devices.
+    Unsettled,
 }
 
 impl Presence {
@@ -67,7 +70,7 @@ impl Presence {
 pub struct Reserved {
     /// Whether memory is reserved for a task that is being restored.
     pub is_frozen: bool,
-    /// By tenant, whether it is away, or comes back and has no room yet.
+    /// By tenant, whether it is away, may come to other devices, or comes back and has no room yet.
     withheld: Vec<bool>,
 }
 
@@ -79,7 +82,8 @@ pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserv
     let used = present.map(|(tenant, _)| tenant.used);
     let mut used = used.fold(Bytes::ZERO, Bytes::saturating_add);
     let mut is_frozen = false;
-    let mut withheld: Vec<bool> = tenants.iter().map(|(_, presence)| presence.is_away()).collect();
+    let mut withheld: Vec<bool> =
+        tenants.iter().map(|(_, it)| it.is_away() || *it == Presence::Unsettled).collect();
     let mut returning: Vec<usize> = (0..tenants.len()).collect();
     returning.retain(|ix| tenants[*ix].1.comes_back());
     returning.sort_by_key(|ix| tenants[*ix].0.granted < tenants[*ix].0.used);
@@ -129,7 +133,11 @@ pub fn can_return(
     let counts = |(id, tenant, presence): &(TaskId, Tenant, Presence)| match presence {
         Presence::Paused => false,
         Presence::Away => turn(*id, tenant) < own,
-        Presence::Here | Presence::Leaving | Presence::Returning | Presence::Resuming => true,
+        Presence::Here
+        | Presence::Leaving
+        | Presence::Returning
+        | Presence::Resuming
+        | Presence::Unsettled => true,
     };
     let taken = others.filter(counts).map(|(_, tenant, _)| tenant.used.max(tenant.request));
     taken.fold(needed, Bytes::saturating_add) <= usable

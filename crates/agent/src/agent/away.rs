@@ -34,6 +34,13 @@ impl Keeper {
         self.settle_all();
     }
 
+    /// Notes that a shepherd has no orders of earlier agents left. It says next what its task does.
+    pub(super) fn connected(&mut self, task: TaskId) {
+        if self.tasks.get(&task).is_some_and(|kept| kept.presence == Presence::Unsettled) {
+            self.note(task, Presence::Here);
+        }
+    }
+
     /// Notes that the server has paused a task.
     pub(super) fn settled(&mut self, task: TaskId) {
         if let Some(kept) = self.tasks.get_mut(&task) {

@@ -72,7 +72,7 @@ impl Shares {
             }
             Presence::Paused => self.stalled(task, None),
             // The shepherd says what the restore waits for, and only once.
-            Presence::Leaving | Presence::Returning | Presence::Resuming => {}
+            Presence::Leaving | Presence::Returning | Presence::Resuming | Presence::Unsettled => {}
         }
         self.say(Message::At(task, presence));
     }
@@ -169,8 +169,21 @@ impl Shares {
         Ok(Kept::new(ledger, asks, devices, sharer))
     }
 
-    /// Opens the ledger of a task that an earlier agent started, if it has one.
-    pub(super) fn adopt(&self, task: TaskId, seats: &Seats, started_at: Option<Timestamp>) {
+    /// Takes back the grants of a task that an earlier agent may have sent to other devices.
+    pub(super) fn withhold(&self, task: TaskId) {
+        let Ok(ledger) = Ledger::open(&self.layout.ledger(task)) else { return };
+        (0..ledger.shares().len()).for_each(|place| ledger.grant(place, 0));
+    }
+
+    /// Opens the ledger of a task that an earlier agent started, if it has one. If the task
+    /// `is_off`, it gets no memory before its shepherd has connected.
+    pub(super) fn adopt(
+        &self,
+        task: TaskId,
+        seats: &Seats,
+        started_at: Option<Timestamp>,
+        is_off: bool,
+    ) {
         let shares = seats.slots.iter().filter(|slot| matches!(slot.part, SlotPart::Share { .. }));
         let slots: Vec<&Slot> = shares.collect();
         let folder = self.layout.ledger(task);
@@ -184,6 +197,9 @@ impl Shares {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
             let mut kept = Kept::new(ledger, asks, devices, seats.sharer.as_ref());
             kept.since = started_at.unwrap_or(kept.since);
+            if is_off {
+                kept.presence = Presence::Unsettled;
+            }
             self.say(Message::Keep(task, Box::new(kept)));
             // The earlier agent may have ended before it changed the size.
             self.resize(task, slots.iter().map(|slot| slot.part).collect());
@@ -193,6 +209,11 @@ impl Shares {
     /// Begins to divide memory: the ledgers of all tasks of earlier agents are open.
     pub(super) fn adopted(&self) {
         self.say(Message::Adopted);
+    }
+
+    /// Notes that the shepherd of a task has carried out the orders of earlier agents.
+    pub(super) fn connected(&self, task: TaskId) {
+        self.say(Message::Connected(task));
     }
 
     /// Changes the size of a task's shares, by slot.

@@ -47,7 +47,12 @@ impl Runner {
 
     /// Finds out the state of a task that was claimed.
     pub(super) fn adopt(&mut self, task: TaskId, generation: Generation) {
-        let adopted = adopt(&self.parts.layout, task);
+        let mut adopted = adopt(&self.parts.layout, task);
+        if matches!(&adopted, Ok(Adopted::Alive { record, .. }) if record.is_off()) {
+            // A restore that began before this is in the claim; a later one waits for its grant.
+            self.parts.shares.withhold(task);
+            adopted = adopt(&self.parts.layout, task);
+        }
         let mut place = Place::default();
         if let Ok(Adopted::Alive { record, .. } | Adopted::Leaving { record }) = &adopted {
             // A living shepherd may still read orders of an earlier agent.
@@ -60,7 +65,7 @@ impl Runner {
                 let watched = self.shepherds.adopt(task, claimant.shepherd, shepherd);
                 let seats = claimant.seats();
                 let started_at = record.started.map(|(_, at)| at);
-                self.parts.shares.adopt(task, &seats, started_at);
+                self.parts.shares.adopt(task, &seats, started_at, record.is_off());
                 let idle_after = claimant.idle_after;
                 let given = Given { task, seats, idle_after, is_stuck: false };
                 self.parts.devices.owned(claimant.shepherd, given);
@@ -116,6 +121,7 @@ impl Runner {
         }
         let place = Place::of(&record, true);
         self.note_place(task, &place.seats.devices(), &place.seats.booked);
+        self.parts.shares.connected(task);
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }

@@ -1,8 +1,8 @@
 //! Tasks that were paused for their loans, and when they come back.
 
 use gpool_model::id::{Attempt, JobId, TaskId};
-use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::loans::Tenant;
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_node::loans::{Tenant, decide};
 use gpool_node::presence::{Presence, can_return, reserve};
 
 /// A task of a device with 8 GiB. While it is away it uses nothing there.
@@ -80,6 +80,20 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
     assert_eq!(reserved(&[9, 3], [false; 2]), (true, vec![2, 3]));
     assert_eq!(reserved(&[9, 8], [false; 2]), (false, vec![2, 2]));
     assert_eq!(reserved(&[6, 3], [false, true]), (true, vec![2, 3]), "its restore may have begun");
+}
+
+/// A restore on another device must not begin with what was granted on this one.
+#[test]
+fn a_task_that_may_be_sent_elsewhere_keeps_its_memory_and_gets_no_grant() {
+    let mut all = [task(1, 2, 6).1, task(2, 4, 1).1];
+    let presences = [Presence::Unsettled, Presence::Here];
+    let reserved =
+        reserve(Bytes::from_gib(8), &mut all.iter_mut().zip(presences).collect::<Vec<_>>());
+    let mut plan = decide(Bytes::from_gib(8), Millis::from_secs(60), &all, Timestamp::ZERO);
+    reserved.apply(&mut plan, all.iter());
+    let granted: Vec<u64> = plan.iter().map(|it| it.grant.bytes.get() >> 30).collect();
+    assert_eq!(granted, [0, 2]);
+    assert!(!reserved.is_frozen, "the other one may use what is free");
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl Sim {
         let tasks: Vec<TaskId> = self.machines[m].claims.keys().copied().collect();
         for task in tasks {
             self.adopt_and_tell(m, task);
+            self.find_unsettled(m, task);
             self.keep_ledger(m, task);
             if !self.machines[m].can_move && !self.machines[m].pauses {
                 self.connect_task(m, task);

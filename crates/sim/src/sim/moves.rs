@@ -56,6 +56,7 @@ impl Sim {
             return;
         };
         claim.link = Some(agent.number);
+        agent.presence.retain(|of, it| *of != task || *it != Presence::Unsettled);
         if !machine.can_move && !machine.pauses {
             return;
         }

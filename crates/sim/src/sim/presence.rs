@@ -37,6 +37,18 @@ impl Sim {
         self.lend(m);
     }
 
+    /// A new agent finds a task that may be on its way to other devices.
+    pub(crate) fn find_unsettled(&mut self, m: usize, task: TaskId) {
+        let machine = &mut self.machines[m];
+        let (Some(agent), Some(claim)) = (machine.agent.as_mut(), machine.claims.get(&task)) else {
+            return;
+        };
+        let is_off = claim.is_detached || claim.is_paused();
+        if machine.lends && is_off && claim.link != Some(agent.number) {
+            agent.presence.insert(task, Presence::Unsettled);
+        }
+    }
+
     /// An agent pauses a task that keeps a called loan.
     pub(crate) fn vacate(&mut self, m: usize, task: TaskId) {
         let is_awaited = self.bug != Some(Bug::LeavingNotAwaited);
