@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use prometheus_client::metrics::counter::Counter;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
@@ -42,6 +42,8 @@ use crate::web::{Sessions, Web};
 const HEADERS_BUFFERED: usize = 64 * 1024;
 /// The most connections of the browsers of one user on the loopback address, three quarters of all.
 const BROWSERS_MAX: u32 = 384;
+/// The most connections that are refused at once.
+const REFUSALS_MAX: usize = 64;
 /// From one user, so many new connections on the Unix socket may come at once, then one in this
 /// time; more of them wait.
 const ARRIVALS_AT_ONCE: u32 = 500;
@@ -122,6 +124,7 @@ pub(crate) async fn serve_as(
         patience,
         connections_max,
         arrivals: Rates::every(ARRIVAL, ARRIVAL * ARRIVALS_AT_ONCE),
+        refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
@@ -147,9 +150,16 @@ pub(crate) async fn serve_as(
         tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(server.clone().connection(stream, end.clone()));
-                }
+                // Without a task for those above a limit: they may come faster than tasks end.
+                Ok((stream, _)) => match server.arrival(stream) {
+                    Arrival::Seated(arrived) => {
+                        connections.spawn(server.clone().connection(arrived, end.clone()));
+                    }
+                    Arrival::TooMany(stream, place) => {
+                        connections.spawn(server.clone().turn_away(stream, place));
+                    }
+                    Arrival::Closed => {}
+                },
                 Err(error) => {
                     tracing::warn!(%error, "can't accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -209,6 +219,22 @@ impl ListenerParts {
     }
 }
 
+/// A new connection on the Unix socket.
+enum Arrival {
+    Seated(Arrived),
+    /// Above the limit of its user.
+    TooMany(UnixStream, OwnedSemaphorePermit),
+    /// Closed already.
+    Closed,
+}
+
+/// A connection with its seat.
+struct Arrived {
+    stream: UnixStream,
+    peer: Peer,
+    seat: Seat,
+}
+
 /// The parts that all connections share.
 pub(super) struct Server {
     identify: Identify,
@@ -220,6 +246,8 @@ pub(super) struct Server {
     connections_max: u32,
     /// New connections on the Unix socket.
     arrivals: Rates<Source>,
+    /// Places for refusals of connections. Above them, connections are closed without an answer.
+    refusals: Arc<Semaphore>,
     n_open: Mutex<HashMap<Source, u32>>,
 }
 
@@ -230,14 +258,32 @@ impl Server {
         Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
     }
 
-    async fn connection(self: Arc<Self>, stream: UnixStream, end: watch::Receiver<bool>) {
-        let Ok(peer) = stream.peer_cred() else { return };
-        let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-        let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
-        let connection = Connection::new(stream);
-        let Some(seat) = Seat::take(&self, Source::User(peer.uid)).map(Seated::new) else {
-            return refuse(&connection, &self.too_many_connections()).await;
-        };
+    /// Finds the user of a new connection, and takes a seat for it.
+    fn arrival(self: &Arc<Self>, stream: UnixStream) -> Arrival {
+        let Ok(peer) = stream.peer_cred() else { return Arrival::Closed };
+        if let Some(seat) = Seat::take(self, Source::User(peer.uid())) {
+            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+            let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
+            return Arrival::Seated(Arrived { stream, peer, seat });
+        }
+        match self.refusals.clone().try_acquire_owned() {
+            Ok(place) => Arrival::TooMany(stream, place),
+            Err(_) => {
+                self.closed.inc();
+                Arrival::Closed
+            }
+        }
+    }
+
+    /// Refuses a connection above the limit of its user.
+    async fn turn_away(self: Arc<Self>, stream: UnixStream, place: OwnedSemaphorePermit) {
+        refuse(&Connection::new(stream), &self.too_many_connections()).await;
+        drop(place);
+    }
+
+    async fn connection(self: Arc<Self>, arrived: Arrived, end: watch::Receiver<bool>) {
+        let Arrived { stream, peer, seat } = arrived;
+        let (connection, seat) = (Connection::new(stream), Seated::new(seat));
         let source = Source::User(peer.uid);
         tokio::time::sleep(self.arrivals.turn(source, Instant::now())).await;
         // The system's name service may take its time.

@@ -12,7 +12,8 @@ use crate::pool::{Active, Place, Places, Pool, Source};
 /// The places for each class. A thread may wait for each place, and there are 512.
 const CHANGES: Places = places(160, 64, 4);
 const READS: Places = places(96, 16, 4);
-const PAGES: Places = places(96, 32, 4);
+/// Files of pages are cheap to ask for, so a flood of them has many answers.
+const PAGES: Places = Places { rest: Duration::from_millis(5), ..places(96, 32, 4) };
 const SIGN_INS: Places = places(32, 4, 2);
 const HEALTH: Places = places(16, 4, 2);
 /// The document of the API is large, and to send it to many clients fills the processors.
