@@ -361,7 +361,7 @@ fn bad(key: &str, what: &str) -> Failure {
 
 /// The secret in a file, without the end of its line. Only its user and group may read it.
 fn secret(key: &str, path: &Path) -> Result<String> {
-    if std::fs::metadata(path).is_ok_and(|about| about.mode() & 0o007 != 0) {
+    if std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.mode() & 0o007 != 0) {
         let path = path.display();
         let what = format!("{key}: every user of this machine can read {path}");
         return Err(Failure::new(errors::BAD_CONFIG, what).tip(format!("chmod 600 {path}")));
@@ -378,7 +378,8 @@ fn check_owner(path: &Path) -> Result<()> {
     let own = rustix::process::geteuid().as_raw();
     let by_sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let is_own = [Some(0), Some(own), by_sudo].contains(&Some(about.uid()));
-    if is_own && about.mode() & 0o002 == 0 {
+    // Not /dev/null, which stands for no settings.
+    if !about.is_file() || is_own && about.mode() & 0o002 == 0 {
         return Ok(());
     }
     let path = path.display();
