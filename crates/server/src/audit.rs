@@ -178,7 +178,7 @@ impl Audit {
                     *chain = entry.chain.unwrap_or_default();
                 }
             }
-            // Each has its space from the beginning: its first entry may come when the disk is full.
+            // Each has its space from the beginning: its first entry may come on a full disk.
             let path = numbered(&folder, *kind, 0);
             let file = append(&path).with_context(|| format!("can't open {}", path.display()))?;
             last.is_full |= !has_grown(&file, file.metadata()?.len());

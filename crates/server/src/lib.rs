@@ -73,7 +73,7 @@ pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Rela
 pub use run::run;
 pub use sign_in::{ProviderConfig, SameNames};
 
-pub use audit::verify as verify_audit;
+pub use audit::{Broken as BrokenAudit, verify as verify_audit};
 pub use tls::{NetworkConfig, SiteFiles};
 pub use view::View;
 pub use web::WebAddress;

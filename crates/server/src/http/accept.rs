@@ -150,16 +150,7 @@ pub(crate) async fn serve_as(
         tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
-                // Without a task for those above a limit: they may come faster than tasks end.
-                Ok((stream, _)) => match server.arrival(stream) {
-                    Arrival::Seated(arrived) => {
-                        connections.spawn(server.clone().connection(arrived, end.clone()));
-                    }
-                    Arrival::TooMany(stream, place) => {
-                        connections.spawn(server.clone().turn_away(stream, place));
-                    }
-                    Arrival::Closed => {}
-                },
+                Ok((stream, _)) => server.take(stream, &mut connections, &end),
                 Err(error) => {
                     tracing::warn!(%error, "can't accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -272,6 +263,25 @@ impl Server {
                 self.closed.inc();
                 Arrival::Closed
             }
+        }
+    }
+
+    /// Begins to answer or to refuse a new connection. One above a limit has no task unless there
+    /// is a place for it: they may come faster than tasks end.
+    fn take(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        connections: &mut JoinSet<()>,
+        end: &watch::Receiver<bool>,
+    ) {
+        match self.arrival(stream) {
+            Arrival::Seated(arrived) => {
+                connections.spawn(self.clone().connection(arrived, end.clone()));
+            }
+            Arrival::TooMany(stream, place) => {
+                connections.spawn(self.clone().turn_away(stream, place));
+            }
+            Arrival::Closed => {}
         }
     }
 

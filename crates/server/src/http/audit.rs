@@ -9,7 +9,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -24,7 +24,7 @@ use utoipa::IntoParams;
 use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::changes::{Changes, Denials};
+use super::changes::{Changes, Denials, Portion};
 use super::extract::{ApiError, Params};
 use super::guard::row_of;
 use super::routes::{ROUTES, Role, Route};
@@ -189,22 +189,7 @@ pub(crate) async fn record(
         return next.run(request).await;
     };
     let length = HttpBody::size_hint(request.body()).exact();
-    if row.is_counted && !scribe.may_write(&asker) {
-        let why =
-            "the disk is full, and the space of the audit log is for what ends jobs".to_owned();
-        return ApiError::from(Refusal::StorageFull { why }).into_response();
-    }
-    let is_repeated = match key_name(request.headers()) {
-        Ok(key) if row.is_of_new_jobs() => is_repeated(&scribe.handle, &asker, key).await,
-        // The handler refuses a bad one.
-        Ok(_) | Err(_) => Ok(false),
-    };
-    let portion = match is_repeated {
-        Ok(true) => Ok(scribe.changes.repeat(&asker).await),
-        Ok(false) => scribe.changes.begin(&asker, row, length).await,
-        Err(refusal) => Err(Problem::from(refusal)),
-    };
-    let portion = match portion {
+    let portion = match scribe.portion(&asker, row, request.headers(), length).await {
         Ok(portion) => portion,
         Err(refused) => return ApiError::from(refused).into_response(),
     };
@@ -274,6 +259,26 @@ fn kind(row: &Route, is_admin: bool) -> Kind {
 }
 
 impl Scribe {
+    /// What a change takes of the budget of its user.
+    async fn portion(
+        &self,
+        asker: &Asker,
+        row: &Route,
+        headers: &HeaderMap,
+        length: Option<u64>,
+    ) -> Result<Portion, Problem> {
+        if row.is_counted && !self.may_write(asker) {
+            let why = "the space of the audit log is for what ends jobs".to_owned();
+            return Err(Refusal::StorageFull { why }.into());
+        }
+        // The handler refuses a bad key.
+        let key = key_name(headers).ok().flatten().filter(|_| row.is_of_new_jobs());
+        if is_repeated(&self.handle, asker, key).await? {
+            return Ok(self.changes.repeat(asker).await);
+        }
+        self.changes.begin(asker, row, length).await
+    }
+
     /// Whether an entry may be written for a change that ends nothing. On a full disk each user has
     /// only a few, so that there is space for those of others.
     fn may_write(&self, asker: &Asker) -> bool {

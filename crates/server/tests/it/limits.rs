@@ -86,7 +86,7 @@ fn new_jobs_count_for_all_that_they_may_store() {
     }
     let refused = ana.submit(&array, None).unwrap_err().problem();
     assert_eq!(refused.tries[0], "split it");
-    // What was refused, or only a question, takes nothing.
+    // A refused request takes nothing, nor does a question.
     for _ in 0..3 {
         ana.forecast_many(&mut many(100).as_bytes()).unwrap();
     }

@@ -59,7 +59,7 @@ impl Rig {
         rig
     }
 
-    /// Waits until the agent has said what its node is.
+    /// Waits until the agent has described its node.
     fn until_connected(&self) {
         self.until("the node is connected", || {
             let name = NodeName::new(NODE);

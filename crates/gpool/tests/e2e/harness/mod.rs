@@ -4,6 +4,7 @@
 mod gate;
 mod processes;
 mod program;
+mod system;
 mod tty;
 
 use std::ffi::OsStr;
@@ -22,6 +23,7 @@ pub use gate::Gate;
 use processes::within;
 pub use processes::{kill_9, processes_of};
 pub use program::program;
+pub use system::{is_root, skip, write_private};
 pub use tty::Tty;
 
 /// Longer than any operation takes on a machine that is busy with other tests.
@@ -45,23 +47,6 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Waits until a condition is true.
 pub fn until_so(what: &str, mut look: impl FnMut() -> bool) {
     until(what, || look().then_some(()));
-}
-
-/// Prints that a test is skipped; the output shows it although the test passes.
-pub fn skip(why: &str) {
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Not by `eprintln`, since the output of passing tests is captured.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
-}
-
-/// Writes a file that only its user can read.
-pub fn write_private(path: &Path, text: &str) {
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
-}
-
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// The result of a command.
