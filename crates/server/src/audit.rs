@@ -234,7 +234,7 @@ impl Audit {
         Ok(line.len() as u64)
     }
 
-    /// Whether the disk had no space for a file to grow. Entries use up what is allocated then.
+    /// Whether a file could not grow because the disk is full. New entries use the reserve then.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.last().is_full

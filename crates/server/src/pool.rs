@@ -66,7 +66,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         Self { every, burst, until: Arc::default() }
     }
 
-    /// Counts as many as this, or none of them; the error is how long to wait for as many.
+    /// Counts this number of requests, or none of them; the error is the time until they may come.
     pub fn take_many(&self, by: K, number: u64, now: Instant) -> Result<(), Duration> {
         let mut until = self.locked(now);
         let before = until.get(&by).copied().unwrap_or(now).max(now);
@@ -79,7 +79,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         Ok(())
     }
 
-    /// Counts one; returns how long until its turn.
+    /// Counts a request; returns the time until its turn.
     pub fn turn(&self, by: K, now: Instant) -> Duration {
         let mut until = self.locked(now);
         let before = until.get(&by).copied().unwrap_or(now).max(now);
@@ -87,14 +87,14 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         before.duration_since(now).saturating_sub(self.burst)
     }
 
-    /// Counts as many as this, although they may be too many.
+    /// Counts this number of requests, even if they are too many.
     pub fn charge(&self, by: K, number: u64, now: Instant) {
         let mut until = self.locked(now);
         let before = until.get(&by).copied().unwrap_or(now).max(now);
         until.insert(by, before + self.lasts(number));
     }
 
-    /// Takes a count back.
+    /// Removes this number of requests from the count.
     pub fn give_back(&self, by: K, number: u64) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = until.get_mut(&by) {
@@ -102,7 +102,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         }
     }
 
-    /// How long as many last at the permitted rate; at most a year.
+    /// The time for this number at the permitted rate; at most a year.
     fn lasts(&self, number: u64) -> Duration {
         let each = u64::try_from(self.every.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(each.saturating_mul(number)).min(YEAR)
@@ -118,13 +118,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
 
     /// Counts a request; false if it is one too many.
     pub fn take(&self, by: K, now: Instant) -> bool {
-        let mut until = self.locked(now);
-        let before = until.get(&by).copied().unwrap_or(now).max(now);
-        if before.duration_since(now) >= self.burst {
-            return false;
-        }
-        until.insert(by, before + self.every);
-        true
+        self.take_many(by, 1, now).is_ok()
     }
 }
 

@@ -161,7 +161,7 @@ impl Blobs {
     /// # Errors
     /// If the bytes can't be written, or the user would have more than `most` bytes; then nothing
     /// is stored.
-    pub fn put(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<u64, BlobError> {
+    pub fn store(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<u64, BlobError> {
         let path = self.files.path(id);
         let mut known = self.known();
         let is_known = known.pin(id);

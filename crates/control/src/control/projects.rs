@@ -21,7 +21,7 @@ const DEFAULT: &str = "default";
 impl Control {
     /// The largest number of projects, so that a cycle stays cheap.
     const PROJECTS_MAX: usize = 10_000;
-    /// The largest number below one project without a parent to which its admins can add.
+    /// The largest number of projects that admins of a project can have below its top project.
     const PROJECTS_BELOW_MAX: usize = 200;
     /// The largest number of models and pools that the quotas of all projects name.
     const PARTS_MAX: usize = 48;
@@ -292,8 +292,8 @@ fn check_role(
     }
 }
 
-/// A caller without cluster admin rights can add projects only below one that has few: each costs
-/// time in every cycle, for all users.
+/// Limits the projects that a caller without cluster admin rights adds: each costs time in every
+/// cycle, for all users.
 fn check_number(before: &Projects, after: &Projects, most: usize) -> Result<(), Refusal> {
     let count = |projects: &Projects| {
         let mut numbers = BTreeMap::<ProjectName, usize>::new();

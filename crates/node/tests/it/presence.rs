@@ -82,7 +82,7 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
     assert_eq!(reserved(&[6, 3], [false, true]), (true, vec![2, 3]), "its restore may have begun");
 }
 
-/// A restore on another device must not begin with what was granted on this one.
+/// A restore on another device must not use the grant of this device.
 #[test]
 fn a_task_that_may_be_sent_elsewhere_keeps_its_memory_and_gets_no_grant() {
     let mut all = [task(1, 2, 6).1, task(2, 4, 1).1];

@@ -44,8 +44,8 @@ const HEADERS_BUFFERED: usize = 64 * 1024;
 const BROWSERS_MAX: u32 = 384;
 /// The most connections that are refused at once.
 const REFUSALS_MAX: usize = 64;
-/// From one user, so many new connections on the Unix socket may come at once, then one in this
-/// time; more of them wait.
+/// The limit on new connections of one user on the Unix socket: a number at once, then one in each
+/// of these times. More of them wait.
 const ARRIVALS_AT_ONCE: u32 = 500;
 const ARRIVAL: Duration = Duration::from_millis(2);
 /// How long requests that are being answered are waited for at the end.
@@ -266,8 +266,8 @@ impl Server {
         }
     }
 
-    /// Begins to answer or to refuse a new connection. One above a limit has no task unless there
-    /// is a place for it: they may come faster than tasks end.
+    /// Begins to answer or to refuse a new connection. Connections may come faster than tasks end,
+    /// so the number of tasks for refusals is limited.
     fn take(
         self: &Arc<Self>,
         stream: UnixStream,

@@ -72,7 +72,7 @@ fn paths(path: &str, operation: OperationBuilder) -> Paths {
     paths
 }
 
-/// The verb of a request whose path names the job.
+/// Reads the verb of a request with the job in its path.
 async fn verb_of_one(row: &VerbRow, api: &Api, request: Request) -> Result<JobVerb, ApiError> {
     match row.params.as_ref().map(|params| &params.one) {
         None => Ok(row.verb),

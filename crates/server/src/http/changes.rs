@@ -17,10 +17,9 @@ use super::context::Sizes;
 use super::routes::{BULK, Route};
 use crate::pool::{Place, Pool, Rates, Source};
 
-/// What each change is counted as beside its values.
+/// The bytes for each change, beside its body.
 const EACH: u64 = 1 << 10;
-/// What each run of a job is counted as: the folder of the job and that of the run, its claim, and
-/// its records, in blocks of 4 KiB.
+/// The bytes for each run of a job: two folders, a claim and records, in blocks of 4 KiB.
 const RUN: u64 = 14 << 10;
 /// From one source, refused requests, and changes on a full disk, have an entry each up to this
 /// number at once, then one in this time.
@@ -98,11 +97,11 @@ impl Changes {
     }
 }
 
-/// What one request takes of the budget of its user. What it does not store goes back.
+/// The bytes that one request takes from the budget of its user. Unused bytes go back.
 #[derive(Clone)]
-pub(crate) struct Portion(Arc<Taken>);
+pub(crate) struct Portion(Arc<Deduction>);
 
-struct Taken {
+struct Deduction {
     /// The budgets and the user; `None` without a limit.
     user: Option<(Changes, Source)>,
     /// The length that was taken for the body.
@@ -120,7 +119,7 @@ impl Portion {
     }
 
     fn new(user: Option<(Changes, Source)>, body: u64, place: Option<Place>) -> Self {
-        Self(Arc::new(Taken { user, body, n_bytes: AtomicU64::new(0), place }))
+        Self(Arc::new(Deduction { user, body, n_bytes: AtomicU64::new(0), place }))
     }
 
     /// Whether the same submission was answered before.
@@ -155,7 +154,7 @@ impl Portion {
         self.correct(0, Sizes { files: 0, new: n_runs.saturating_mul(RUN) });
     }
 
-    /// Corrects what was taken for a part of the body: of its files only the new ones count.
+    /// Replaces the bytes of files in a part of the body by those of new files.
     pub fn correct(&self, part: u64, files: Sizes) {
         let Some((changes, user)) = &self.0.user else { return };
         let less = files.files.min(part);
@@ -165,7 +164,7 @@ impl Portion {
         self.0.n_bytes.fetch_sub(less, Ordering::Relaxed);
     }
 
-    /// Counts what was stored: the body of the request and its entry in the audit log.
+    /// Ends the request: its body has this length, and its audit entry this one.
     pub fn settle(&self, body: u64, entry: u64) {
         self.0.n_bytes.store(0, Ordering::Relaxed);
         let Some((changes, user)) = &self.0.user else { return };
@@ -174,7 +173,7 @@ impl Portion {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Deduction {
     fn drop(&mut self) {
         if let Some((changes, user)) = &self.user {
             changes.rates.give_back(*user, *self.n_bytes.get_mut());

@@ -65,7 +65,7 @@ impl Files {
         if self.pinned.contains(&id) {
             return Ok(name);
         }
-        match blobs.put(&id, bytes, most.get()) {
+        match blobs.store(&id, bytes, most.get()) {
             Ok(n_new) => {
                 self.sizes.new += n_new;
                 self.pinned.insert(id);

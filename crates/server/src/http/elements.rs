@@ -27,7 +27,7 @@ use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::Found;
 use super::page::{self, Making, Piece, Room};
-use super::submit::{key, key_name, unexpected};
+use super::submit::{is_repeated, key, key_name, unexpected};
 use super::{Api, listing};
 use crate::elements;
 use crate::fault::internal;
@@ -340,7 +340,9 @@ pub(crate) async fn retry(
         Refusal::Invalid { field: "id".to_owned(), why }
     })?;
     new.standing.hold = params.hold;
-    portion.take_runs(new.n_runs())?;
+    if !is_repeated(&api.handle, &asker, key.as_ref().map(|key| &*key.name)).await? {
+        portion.take_runs(new.n_runs())?;
+    }
     let n_elements = new.array.as_ref().map(|array| u64::from(array.indexes.len()));
     let caller = gpool_model::Caller::new(ended.spec.owner.clone(), asker.caller.admin);
     let command = Command::Submit {

@@ -62,7 +62,7 @@ fn a_restored_store_has_everything_and_a_higher_term() {
     let (state, mut truth) = State::with_commits(50);
     let blobs = Blobs::open(&state.dir).unwrap();
     let script = blobs.name(1000, b"#!/bin/sh\n");
-    blobs.put(&script, b"#!/bin/sh\n", u64::MAX).unwrap();
+    blobs.store(&script, b"#!/bin/sh\n", u64::MAX).unwrap();
     let to = state.dir.with_file_name("backup");
     assert_eq!(backup(&state.dir, &to, &[]).unwrap().n_blobs, 1);
     assert_eq!(verify(&to).unwrap().n_blobs, 1);

@@ -28,7 +28,7 @@ fn file_of(state: &State, id: &BlobId) -> PathBuf {
 /// Stores bytes of a user as an accepted submission does.
 fn put(blobs: &Blobs, owner: u32, bytes: &[u8]) -> BlobId {
     let id = blobs.name(owner, bytes);
-    blobs.put(&id, bytes, NO_LIMIT).unwrap();
+    blobs.store(&id, bytes, NO_LIMIT).unwrap();
     blobs.unpin([&id], PinEnd::Used);
     id
 }
@@ -84,8 +84,8 @@ fn a_state_folder_that_was_removed_is_not_made_again() {
     let id = put(&blobs, ANA, b"before");
     fs::remove_dir_all(&state.dir).unwrap();
     let other = blobs.name(ANA, b"after");
-    assert!(blobs.put(&other, b"after", NO_LIMIT).is_err());
-    assert!(blobs.put(&id, b"before", NO_LIMIT).is_err());
+    assert!(blobs.store(&other, b"after", NO_LIMIT).is_err());
+    assert!(blobs.store(&id, b"before", NO_LIMIT).is_err());
     assert!(!state.dir.exists());
 }
 
@@ -106,7 +106,7 @@ fn a_user_has_a_limit_in_blocks_of_the_disk() {
     let most = 3 * 4096;
     let put_within = |blobs: &Blobs, owner: u32, bytes: &[u8]| {
         let id = blobs.name(owner, bytes);
-        let done = blobs.put(&id, bytes, most);
+        let done = blobs.store(&id, bytes, most);
         let end = if done.is_ok() { PinEnd::Used } else { PinEnd::Refused };
         blobs.unpin(done.is_ok().then_some(&id), end);
         done
@@ -137,17 +137,17 @@ fn a_refused_request_leaves_nothing_unless_another_needs_it() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let id = blobs.name(ANA, b"refused");
-    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.store(&id, b"refused", 4096).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(!file_of(&state, &id).exists());
     // Its bytes are free again, also after a failed write.
-    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.store(&id, b"refused", 4096).unwrap();
     // A second request with the same bytes is on its way, and is accepted.
-    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.store(&id, b"refused", 4096).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id));
     blobs.unpin([&id], PinEnd::Used);
-    blobs.put(&id, b"refused", 4096).unwrap();
+    blobs.store(&id, b"refused", 4096).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id), "a job has it");
 }
@@ -157,11 +157,11 @@ fn a_blob_of_an_unanswered_request_survives_its_refused_repetition() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let id = blobs.name(ANA, b"environment");
-    blobs.put(&id, b"environment", NO_LIMIT).unwrap();
+    blobs.store(&id, b"environment", NO_LIMIT).unwrap();
     // The connection is lost; the server still carries out the command.
     blobs.unpin([&id], PinEnd::Unknown);
     // The client repeats the request under the same key and gets the existing job.
-    blobs.put(&id, b"environment", NO_LIMIT).unwrap();
+    blobs.store(&id, b"environment", NO_LIMIT).unwrap();
     blobs.unpin([&id], PinEnd::Refused);
     assert!(blobs.has(&id), "the job of the first request needs it");
 }
@@ -179,12 +179,12 @@ fn a_refused_request_does_not_remove_what_another_is_storing() {
         // Other tests of this process pass here too.
         if thread::current().id() == here && is_first.swap(false, Ordering::Relaxed) {
             let (blobs, id) = &other;
-            blobs.put(id, b"stored twice", NO_LIMIT).unwrap();
+            blobs.store(id, b"stored twice", NO_LIMIT).unwrap();
             blobs.unpin([id], PinEnd::Refused);
         }
     })
     .unwrap();
-    blobs.put(&id, b"stored twice", NO_LIMIT).unwrap();
+    blobs.store(&id, b"stored twice", NO_LIMIT).unwrap();
     assert!(blobs.has(&id));
     blobs.unpin([&id], PinEnd::Refused);
     assert!(!blobs.has(&id));
@@ -235,13 +235,13 @@ fn a_blob_that_no_commit_named_is_removed_after_an_hour() {
     let state = State::new();
     let blobs = Blobs::open(&state.dir).unwrap();
     let id = blobs.name(ANA, b"orphan");
-    blobs.put(&id, b"orphan", NO_LIMIT).unwrap();
+    blobs.store(&id, b"orphan", NO_LIMIT).unwrap();
     blobs.unpin([&id], PinEnd::Unknown);
     assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 0);
     make_older(&file_of(&state, &id), 2 * HOUR);
     assert_eq!(blobs.sweep(&HashSet::new(), 7 * DAY).unwrap().n_removed, 1);
     // After a crash it looks like the blob of an ended job, and is removed like one.
-    blobs.put(&id, b"orphan", NO_LIMIT).unwrap();
+    blobs.store(&id, b"orphan", NO_LIMIT).unwrap();
     drop(blobs);
     let blobs = Blobs::open(&state.dir).unwrap();
     make_older(&file_of(&state, &id), 8 * DAY);
@@ -270,7 +270,7 @@ fn many_threads_put_the_same() {
     assert_eq!(blobs.get(ids.iter().next().unwrap()).unwrap(), b"same");
     // It is counted once.
     let other = blobs.name(ANA, b"other");
-    blobs.put(&other, b"other", 2 * 4096).unwrap();
+    blobs.store(&other, b"other", 2 * 4096).unwrap();
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
     };
     assert_eq!(refused, CommitError::StorageFull);
     let id = blobs.name(1000, big.as_bytes());
-    let put = || blobs.put(&id, big.as_bytes(), u64::MAX);
+    let put = || blobs.store(&id, big.as_bytes(), u64::MAX);
     assert!(matches!(put(), Err(BlobError::StorageFull { .. })));
 
     // Reading still works: with the reader, and by loading again.
