@@ -241,8 +241,8 @@ catalogue! {
     TOO_MUCH_CHANGED = 523, EXIT_CONFLICT, 429, "too many changes and new jobs",
         "The server stores each change, and each run of a job: also those of elements and retries. \
          It limits the bytes that one user stores in an hour, so that a loop does not fill the \
-         disk. Cancelling jobs and ending tokens or sessions is never refused. Wait, or submit fewer \
-         jobs. user_changes_per_hour in gpool.toml sets the limit.";
+         disk. Cancelling jobs and ending tokens or sessions is never refused. Wait, or submit \
+         fewer jobs. user_changes_per_hour in gpool.toml sets the limit.";
     NOT_SIGNED_IN = 531, EXIT_NOT_PERMITTED, 401, "sign in first",
         "Over the network each request needs a token that is valid: it was not revoked, has not \
          expired, and its user still exists. `gpool token create` on the machine of the server \

@@ -213,8 +213,8 @@ impl Sessions {
         sessions.get(&session.0).is_some_and(|grant| grant.until > now)
     }
 
-    /// The user of a session, if the browser belongs to the same user as at the start of the session.
-    /// Another user of this machine may have got the cookie.
+    /// The user of a session, if the browser belongs to the same user as at the start of the
+    /// session. Another user of this machine may have got the cookie.
     pub fn user(&self, (label, uid): At<'_>, secret: &str, now: Instant) -> Option<SignedIn> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let grant = sessions.get(&key(label, secret)).filter(|grant| grant.until > now)?;
