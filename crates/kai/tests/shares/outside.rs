@@ -158,6 +158,7 @@ fn ledger(queues: &[Value]) -> (Tree, Ledger) {
                 limit: amount(&it["limit"]),
                 share: amount(&it["fair_share"]),
                 held: thousandths(&it["allocated"]),
+                planned: 0,
                 held_for_good: thousandths(&it["allocated_non_preemptible"]),
             };
             ledger.set(tree.row(ix), kind, account);

@@ -334,6 +334,29 @@ fn a_job_is_preempted_to_borrow_what_no_other_project_is_owed() {
     ");
 }
 
+/// A planned start will put a department over its guarantee: does its borrower leave before that?
+#[test]
+fn a_planned_start_does_not_make_earlier_work_of_its_department_a_loan() {
+    assert_snapshot!(answer("
+        node lab1  1 x a100
+        node lab2  2 x a100
+        node lab3  1 x h100
+        project dept
+        project ann   in dept  gpus 2
+        project bob   in dept  gpus 0
+        project red   gpus 1
+        project blue  gpus 0  weight 2
+        job  b  1       running lab1[0] 2h            project bob  preemptible
+        job  r  1       running lab2[0] 1h  limit 2h  project red
+        job  a  2       pending                       project ann
+        job  c  a100:1  pending                       project blue  preemptible
+    "), @r"
+    plan  a lab2[0,1] in 3610s by limit
+    wait  a gpus_not_free_together need 2 free 1 on lab2
+    wait  c would_delay job 3
+    ");
+}
+
 /// A victim frees two GPUs for a job that needs one: are more jobs evicted for my next job?
 #[test]
 fn the_surplus_of_an_eviction_goes_to_the_next_job_at_once() {

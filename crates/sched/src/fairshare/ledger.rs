@@ -19,8 +19,11 @@ pub struct Account {
     pub limit: Amount,
     /// Its share in this cycle.
     pub share: Amount,
-    /// Its usage.
+    /// Its usage, with its planned starts.
     pub held: u64,
+    /// The part of `held` for planned starts, which hold nothing yet: what it may have counts them,
+    /// what it may lose does not.
+    pub planned: u64,
     /// The usage by jobs that can't be evicted.
     pub held_for_good: u64,
 }
@@ -33,6 +36,7 @@ impl Account {
         limit: Amount::UNLIMITED,
         share: Amount::NOTHING,
         held: 0,
+        planned: 0,
         held_for_good: 0,
     };
 
@@ -119,6 +123,15 @@ impl Ledger {
     /// Adds usage, by kind, to a leaf and all projects above it.
     pub fn add(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
         self.change(tree, leaf, amounts, preemptible, |held, amount| held + amount);
+    }
+
+    /// Adds the usage of a planned start.
+    pub fn plan(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
+        self.add(tree, leaf, amounts, preemptible);
+        for row in tree.upwards(leaf) {
+            let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
+            accounts.iter_mut().zip(amounts).for_each(|(it, amount)| it.planned += amount);
+        }
     }
 
     /// Removes usage: undoes [`add`](Self::add).

@@ -160,6 +160,11 @@ impl Usage<'_> {
         }
     }
 
+    /// The usage without planned starts.
+    fn present(&self, row: Row, kind: usize) -> u64 {
+        self.held(row, kind) - self.ledger.account(row, kind).planned
+    }
+
     /// Changes the usage of a job's project, and of all above it.
     fn change(&mut self, job: &Victim<'_>, kinds: u64, with: impl Fn(u64, u64) -> u64) {
         for row in self.tree.upwards(job.project) {
@@ -182,7 +187,7 @@ impl Usage<'_> {
             account.guaranteed.allows(self.held(ours, kind) + amount)
         });
         let exceeds = |row: Row, kind: usize| {
-            let (account, held) = (self.ledger.account(row, kind), self.held(row, kind));
+            let (account, held) = (self.ledger.account(row, kind), self.present(row, kind));
             !account.own().allows(held) || (entitled && !account.guaranteed.allows(held))
         };
         judged(reclaimer).any(|(kind, _)| {
@@ -225,7 +230,7 @@ impl Usage<'_> {
             (Some(our_share), Some(0)) => our_share > 0,
             (Some(our_share), Some(their_share)) => {
                 let ours = Ratio::new(u128::from(would), u128::from(our_share));
-                let held = u128::from(self.held(other, kind));
+                let held = u128::from(self.present(other, kind));
                 let theirs = Ratio::new(held, u128::from(their_share));
                 // A zero share has no ratio: any usage of it is the most saturated.
                 ours.is_some_and(|ours| Some(ours) < theirs)

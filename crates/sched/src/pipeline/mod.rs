@@ -378,7 +378,10 @@ impl<'a, 'w> Cycle<'a, 'w> {
         self.scope.n_planned += 1;
         holds.into_iter().for_each(|(node_pos, hold)| self.cluster.holds.add(node_pos, hold));
         // Other jobs of its user and project must not take its quota.
-        self.charge(shape, request.charged, &charge);
+        self.users.started(self.world(), self.scope.policy, shape);
+        if let (Some(projects), Some(row)) = (&mut self.cluster.projects, request.charged) {
+            projects.ledger.plan(&projects.tree, row, &charge, shape.preemptible);
+        }
         self.scope.plans_always(head)
     }
 
@@ -414,21 +417,14 @@ impl<'a, 'w> Cycle<'a, 'w> {
     /// Counts a job that starts.
     fn count_start(&mut self, head: &Head, charged: Option<Row>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
-        self.charge(shape, charged, charge);
+        self.users.started(self.world(), self.scope.policy, shape);
         if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
+            projects.ledger.add(&projects.tree, row, charge, shape.preemptible);
             projects.take_slots(row, &shape.fit);
         }
         let is_held = self.cluster.shared().is_some() && !self.plan.planned.is_empty();
         self.is_unsettled |= shape.preemptible || is_held;
         self.waiting.started(head.shape_ix);
-    }
-
-    /// Counts a start, or a planned start, for a user and a project.
-    fn charge(&mut self, shape: &Shape, charged: Option<Row>, charge: &Amounts) {
-        self.users.started(self.world(), self.scope.policy, shape);
-        if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
-            projects.ledger.add(&projects.tree, row, charge, shape.preemptible);
-        }
     }
 
     fn world(&self) -> &'a World {
