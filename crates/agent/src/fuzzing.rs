@@ -14,6 +14,8 @@ pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
         changed,
         halted,
         is_detached,
+        // The claimant has the devices.
+        comes: _,
         is_restored,
         is_swept,
         killed,

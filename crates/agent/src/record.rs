@@ -120,6 +120,8 @@ pub struct Record {
     pub halted: Option<(Generation, bool)>,
     /// Whether it left its devices, to go to others.
     pub is_detached: bool,
+    /// Whether it was sent to devices, and its memory was not restored there since.
+    pub comes: bool,
     /// Whether GPU memory of the task was ever restored.
     pub is_restored: bool,
     /// Whether the claimant was killed, and all processes that it left have ended.
@@ -138,7 +140,7 @@ impl Record {
 
     /// Whether its memory is not on its devices, or not for certain: it may come to others.
     pub fn is_off(&self) -> bool {
-        self.is_paused() || self.is_detached
+        self.is_paused() || self.is_detached || self.comes
     }
 
     /// The generation of the last order that was noted.
@@ -157,13 +159,15 @@ impl Record {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
                     let (started, changed, halted, ended) = (None, None, None, None);
-                    let (is_detached, is_restored, is_swept) = (false, false, false);
+                    let (is_detached, comes) = (false, false);
+                    let (is_restored, is_swept) = (false, false);
                     record = Some(Self {
                         claimant,
                         started,
                         changed,
                         halted,
                         is_detached,
+                        comes,
                         is_restored,
                         is_swept,
                         killed: None,
@@ -176,12 +180,12 @@ impl Record {
                     record.changed = Some((generation, terms));
                 }
                 (Line::Halted { generation, is_paused, is_restored }, Some(record)) => {
-                    record.halted = Some((generation, is_paused));
+                    (record.halted, record.comes) = (Some((generation, is_paused)), false);
                     record.is_restored |= is_restored;
                 }
                 (Line::Detached, Some(record)) => record.is_detached = true,
                 (Line::Attached { devices, booked }, Some(record)) => {
-                    record.is_detached = false;
+                    (record.is_detached, record.comes) = (false, true);
                     let mut seats = record.claimant.seats();
                     seats.come_to(&devices, &booked);
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);

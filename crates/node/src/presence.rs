@@ -25,8 +25,8 @@ pub enum Presence {
     Returning,
     /// It is being restored, because the server resumed it.
     Resuming,
-    /// A new agent found it paused or between devices, and its shepherd may still read an order of
-    /// an earlier agent: it may come to other devices.
+    /// A new agent found it off its devices, and its shepherd has not said yet what becomes of it:
+    /// it may come to other devices, by an order of an earlier agent.
     Unsettled,
 }
 

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hasher};
 
 use gpool_model::{Record, Seq};
 
+use crate::claim::Claim;
 use crate::happening::{Happening, Kind};
-use crate::machine::Claim;
 use crate::sim::Sim;
 
 /// The events that each node has to go through sooner or later.

@@ -35,6 +35,7 @@
 
 mod broken;
 mod bug;
+mod claim;
 mod explore;
 mod generate;
 mod happening;

@@ -34,10 +34,14 @@ impl Keeper {
         self.settle_all();
     }
 
-    /// Notes that a shepherd has no orders of earlier agents left. It says next what its task does.
-    pub(super) fn connected(&mut self, task: TaskId) {
-        if self.tasks.get(&task).is_some_and(|kept| kept.presence == Presence::Unsettled) {
-            self.note(task, Presence::Here);
+    /// Notes that a shepherd has no orders of earlier agents left. If the memory of its task is off
+    /// its devices, it says next what becomes of it; a grant before that could restore it without
+    /// room.
+    pub(super) fn connected(&mut self, task: TaskId, is_off: bool) {
+        match self.tasks.get(&task).map(|kept| kept.presence) {
+            Some(Presence::Unsettled) if !is_off => self.note(task, Presence::Here),
+            Some(Presence::Here) if is_off => self.note(task, Presence::Unsettled),
+            _ => {}
         }
     }
 
@@ -53,7 +57,7 @@ impl Keeper {
     /// to resume it, and a new agent does not know of that order.
     pub(super) fn waits(&mut self, task: TaskId) {
         let presence = self.tasks.get(&task).map(|kept| kept.presence);
-        if matches!(presence, Some(Presence::Here | Presence::Paused)) {
+        if matches!(presence, Some(Presence::Here | Presence::Paused | Presence::Unsettled)) {
             self.note(task, Presence::Resuming);
         }
     }

@@ -216,14 +216,14 @@ impl Runner {
                         return self.opened(pid, task, line, opened);
                     }
                 };
-                let task = caller.task;
+                let (task, is_off) = (caller.task, caller.is_off);
                 // A shepherd of an earlier agent that had not claimed its task when this agent
                 // started.
                 if self.shepherds.get_mut(task).is_none() {
                     self.adopt(task, Generation::default());
                 }
                 if self.shepherds.connect(caller) {
-                    self.settled(task);
+                    self.settled(task, is_off);
                     self.hear(task);
                 }
             }

@@ -176,7 +176,7 @@ impl Shares {
     }
 
     /// Opens the ledger of a task that an earlier agent started, if it has one. If the task
-    /// `is_off`, it gets no memory before its shepherd has connected.
+    /// `is_off`, it gets no memory before its shepherd has said what becomes of it.
     pub(super) fn adopt(
         &self,
         task: TaskId,
@@ -211,9 +211,10 @@ impl Shares {
         self.say(Message::Adopted);
     }
 
-    /// Notes that the shepherd of a task has carried out the orders of earlier agents.
-    pub(super) fn connected(&self, task: TaskId) {
-        self.say(Message::Connected(task));
+    /// Notes that the shepherd of a task has read the orders of earlier agents, and whether the
+    /// task's memory is off its devices.
+    pub(super) fn connected(&self, task: TaskId, is_off: bool) {
+        self.say(Message::Connected(task, is_off));
     }
 
     /// Changes the size of a task's shares, by slot.

@@ -95,6 +95,8 @@ pub struct OpenedStream {
 /// A process that has introduced itself as a task's shepherd.
 pub(super) struct Caller {
     pub task: TaskId,
+    /// Whether the task's memory is not on its devices, or is being restored.
+    pub is_off: bool,
     /// Its process ID, as the kernel reports it.
     pid: u32,
     line: Line,
@@ -319,9 +321,9 @@ impl Shepherds {
         let pid = socket_peercred(&line.socket).ok()?.pid.as_raw_nonzero().get();
         let pid = u32::try_from(pid).ok()?;
         match hello? {
-            FromShepherd::Hello { task } => {
+            FromShepherd::Hello { task, is_off } => {
                 line.input = rest;
-                Some(Introduced::Shepherd(Caller { task, pid, line }))
+                Some(Introduced::Shepherd(Caller { task, is_off, pid, line }))
             }
             FromShepherd::Line { task, line: number, not_opened } => {
                 self.watch.remove(&line.socket);
@@ -336,7 +338,7 @@ impl Shepherds {
     /// Gives a caller's connection to its task if the caller is that task's shepherd. Otherwise the
     /// connection is closed, and the caller tries again later.
     pub(super) fn connect(&mut self, caller: Caller) -> bool {
-        let Caller { task, pid, mut line } = caller;
+        let Caller { task, pid, mut line, .. } = caller;
         let Some(shepherd) = self.living.get_mut(&task).filter(|it| it.pid == pid) else {
             return false;
         };

@@ -109,8 +109,9 @@ impl Runner {
     }
 
     /// Reads the claim of a task again: its shepherd has connected, and so has carried out all
-    /// orders that it read before.
-    pub(super) fn settled(&mut self, task: TaskId) {
+    /// orders that it read before, or begun to. It says whether the task's memory is off its
+    /// devices.
+    pub(super) fn settled(&mut self, task: TaskId, is_off: bool) {
         let claim = Found::open(&self.parts.layout, task).and_then(|found| match found {
             Some(found) => found.read(),
             None => Ok(None),
@@ -121,7 +122,7 @@ impl Runner {
         }
         let place = Place::of(&record, true);
         self.note_place(task, &place.seats.devices(), &place.seats.booked);
-        self.parts.shares.connected(task);
+        self.parts.shares.connected(task, is_off);
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }

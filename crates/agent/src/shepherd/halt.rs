@@ -62,6 +62,13 @@ pub(super) struct Halt {
     kills_group: bool,
 }
 
+impl Halt {
+    /// Whether the memory of the task is not on its devices, or not all of it.
+    pub(super) fn is_off(&self) -> bool {
+        self.is_paused
+    }
+}
+
 impl Shepherd {
     /// Pauses all processes and reports it once it is noted in the claim, or reports that pausing
     /// failed. A repeated order gets the same report again.

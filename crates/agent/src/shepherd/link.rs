@@ -44,7 +44,7 @@ enum State {
 pub(super) enum Heard {
     /// Messages, perhaps none.
     Messages(Vec<ToShepherd>),
-    /// It is up again: the shepherd must repeat its state.
+    /// It is up again: the shepherd must introduce itself and repeat its state.
     UpAgain,
     /// It is down.
     Down,
@@ -133,8 +133,7 @@ impl Link {
             Ok(socket) => {
                 self.state = State::Up(socket);
                 self.input.clear();
-                self.say(&FromShepherd::Hello { task: self.task });
-                if self.is_up() { Heard::UpAgain } else { Heard::Down }
+                Heard::UpAgain
             }
             Err(_) => Heard::Down,
         }

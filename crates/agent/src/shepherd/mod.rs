@@ -449,6 +449,8 @@ impl Shepherd {
     }
 
     fn say_all(&mut self) {
+        let (task, is_off) = (self.task(), self.halt.is_off());
+        self.link.say(&FromShepherd::Hello { task, is_off });
         if let Some((pid, at)) = self.started {
             self.link.say(&FromShepherd::Started { pid, at });
         }

@@ -9,7 +9,8 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::machine::{Claim, Machine, Told};
+use crate::claim::Claim;
+use crate::machine::{Machine, Told};
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -56,7 +57,6 @@ impl Sim {
             return;
         };
         claim.link = Some(agent.number);
-        agent.presence.retain(|of, it| *of != task || *it != Presence::Unsettled);
         if !machine.can_move && !machine.pauses {
             return;
         }
@@ -64,6 +64,7 @@ impl Sim {
         if claim.ended.is_none() {
             let found = found(task, claim, true, self.bug);
             self.agent_input(m, found);
+            self.introduce(m, task);
             self.say_halt(m, task);
         }
     }
@@ -290,7 +291,7 @@ fn unfreed(machine: &Machine, world: Option<&World>) -> Option<String> {
     // One that was paused for its loans on its way to devices, or before it resumed there, returns
     // when its agent looks next.
     let is_on_its_way =
-        |claim: &Claim| claim.by_node && (claim.comes_to.is_some() || claim.is_resuming);
+        |claim: &Claim| claim.by_node && (claim.comes_to.is_some() || claim.resumption.is_some());
     let comes_back = |claim: &Claim| claim.comes_back() || is_on_its_way(claim);
     if machine.claims.values().any(|claim| claim.is_alive() && comes_back(claim)) {
         return None;

@@ -13,7 +13,8 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::machine::{Claim, Machine, Told};
+use crate::claim::{Claim, Resumption};
+use crate::machine::{Machine, Told};
 use crate::sim::moves::is_under_way;
 use crate::sim::projects::{preset, without_quotas};
 use crate::sim::{Sim, picked};
@@ -37,15 +38,25 @@ impl Sim {
         self.lend(m);
     }
 
-    /// A new agent finds a task that may be on its way to other devices.
+    /// A new agent finds a task that is off its devices.
     pub(crate) fn find_unsettled(&mut self, m: usize, task: TaskId) {
         let machine = &mut self.machines[m];
         let (Some(agent), Some(claim)) = (machine.agent.as_mut(), machine.claims.get(&task)) else {
             return;
         };
-        let is_off = claim.is_detached || claim.is_paused();
-        if machine.lends && is_off && claim.link != Some(agent.number) {
+        if machine.lends && claim.is_off() && claim.link != Some(agent.number) {
             agent.presence.insert(task, Presence::Unsettled);
+        }
+    }
+
+    /// A shepherd that connects says whether its task is off its devices, and then more.
+    pub(crate) fn introduce(&mut self, m: usize, task: TaskId) {
+        let claim = &self.machines[m].claims[&task];
+        let is_off = claim.paused_at.is_some() || claim.comes_to.is_some() || claim.is_detached;
+        match self.presence(m, task) {
+            Presence::Unsettled if !is_off => self.note_presence(m, task, Presence::Here),
+            Presence::Here if is_off => self.note_presence(m, task, Presence::Unsettled),
+            _ => self.lend(m),
         }
     }
 
@@ -112,8 +123,9 @@ impl Sim {
                     // The same order was refused before.
                     return self.say_not_moved(m, task, generation);
                 }
+                let shown = claim.shown_halt().filter(|_| !claim.by_node);
+                claim.resumption = Some(Resumption { shown });
                 claim.halted = Some((generation, false));
-                claim.is_resuming = true;
                 let is_elsewhere = claim.is_detached || claim.seats.devices() != devices;
                 claim.comes_to = is_elsewhere.then_some(devices);
                 claim.rebooked = booked;
@@ -147,7 +159,7 @@ impl Sim {
         }
         if fails && claim.is_restoring {
             // The order waits until the memory is back.
-            claim.is_resuming = false;
+            claim.resumption = None;
             self.come_back(m, task);
         }
         let claim = &self.machines[m].claims[&task];
@@ -174,7 +186,7 @@ impl Sim {
             claim.home = claim.seats.devices();
         }
         claim.paused_at = claim.paused_at.or(Some(now));
-        (claim.comes_to, claim.is_resuming) = (None, false);
+        (claim.comes_to, claim.resumption) = (None, None);
         claim.rebooked.clear();
         self.machines[m].wait_anew(now);
         self.watch_place(m, task);
@@ -241,7 +253,8 @@ impl Sim {
     fn say_waits(&mut self, m: usize, task: TaskId) {
         let claim = &self.machines[m].claims[&task];
         let waits = claim.comes_back() && !claim.is_restoring;
-        if waits && matches!(self.presence(m, task), Presence::Here | Presence::Paused) {
+        let presence = self.presence(m, task);
+        if waits && matches!(presence, Presence::Here | Presence::Paused | Presence::Unsettled) {
             self.note_presence(m, task, Presence::Resuming);
         }
     }
@@ -261,7 +274,7 @@ impl Sim {
             self.totals.shares_remapped += u64::from(claim.seats.sharer.is_some());
         }
         let is_moved = claim.seats.devices() != devices;
-        let is_attached = claim.is_detached && !claim.is_resuming;
+        let is_attached = claim.is_detached && claim.resumption.is_none();
         let stays = match was_paused {
             true => bug == Some(Bug::ResumedOnOldDevices),
             false => bug == Some(Bug::AttachIgnored),
@@ -276,7 +289,7 @@ impl Sim {
         if let Some(since) = claim.paused_at.take() {
             claim.limit_at = claim.limit_at.map(|at| at + now.saturating_sub(since));
         }
-        let is_resumed = std::mem::take(&mut claim.is_resuming);
+        let is_resumed = claim.resumption.take().is_some();
         self.totals.moves += u64::from(is_moved && is_attached);
         self.totals.resumes += u64::from(was_paused);
         self.machines[m].wait_anew(now);
@@ -295,7 +308,7 @@ impl Sim {
     fn not_moved(&mut self, m: usize, task: TaskId, generation: Generation) {
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd acts");
         claim.halted = Some((generation, true));
-        claim.is_resuming = false;
+        claim.resumption = None;
         let devices = claim.home.clone();
         claim.put(devices.clone());
         claim.seats.booked.clone_from(&devices);
