@@ -33,7 +33,7 @@ mod start_job;
 
 use std::collections::BTreeSet;
 
-use gpool_model::{Decision, JobId, Plan, Policy, PoolName, Reason, Shape};
+use gpool_model::{Decision, JobId, Plan, Policy, PoolName, Reason};
 use gpool_world::{Head, JobRow, ShapeIx, Snapshot, World};
 
 use self::array_cursor::ArrayCursor;

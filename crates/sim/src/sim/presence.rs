@@ -53,7 +53,11 @@ impl Sim {
     pub(crate) fn introduce(&mut self, m: usize, task: TaskId) {
         let claim = &self.machines[m].claims[&task];
         let is_off = claim.paused_at.is_some() || claim.comes_to.is_some() || claim.is_detached;
-        match self.presence(m, task) {
+        let (now, before) = (self.now, self.presence(m, task));
+        if before == Presence::Unsettled {
+            self.machines[m].wait_anew(now);
+        }
+        match before {
             Presence::Unsettled if !is_off => self.note_presence(m, task, Presence::Here),
             Presence::Here if is_off => self.note_presence(m, task, Presence::Unsettled),
             _ => self.lend(m),
@@ -419,18 +423,27 @@ impl Machine {
         self.claims.iter().filter(|(_, claim)| claim.ended.is_none()).all(is_noted)
     }
 
-    /// Whether memory of a task is on its way to a device or away from it: programs wait for that.
+    /// Whether memory of a task is on its way to a device or away from it, or its agent has not
+    /// heard where it goes: programs wait for that.
     pub(crate) fn is_pausing(&self) -> bool {
-        let is_under_way =
-            |claim: &Claim| claim.is_alive() && (claim.comes_back() || !claim.told.is_empty());
-        self.claims.values().any(is_under_way)
+        let is_under_way = |(task, claim): (&TaskId, &Claim)| {
+            let has_news = !claim.told.is_empty() || self.is_unsettled(*task);
+            claim.is_alive() && (claim.comes_back() || has_news)
+        };
+        self.claims.iter().any(is_under_way)
             || self.agent.as_ref().is_some_and(|agent| !agent.unsaid.is_empty())
+    }
+
+    /// Whether its agent has not heard what becomes of a task that is off its devices.
+    fn is_unsettled(&self, task: TaskId) -> bool {
+        let presence = self.agent.as_ref().and_then(|agent| agent.presence.get(&task));
+        presence == Some(&Presence::Unsettled)
     }
 
     /// A task ends. If its memory was on its way to a device or away from it, that is over.
     pub(crate) fn end_pause(&mut self, task: TaskId, now: u64) {
         let claim = &self.claims[&task];
-        if claim.comes_back() || !claim.told.is_empty() {
+        if claim.comes_back() || !claim.told.is_empty() || self.is_unsettled(task) {
             self.wait_anew(now);
         }
     }
