@@ -111,13 +111,17 @@ impl World {
         self.waits(spec, job, now).next().is_some()
     }
 
-    /// Takes the jobs with a moment that has come since the last call.
+    /// Takes the jobs with a moment that has come since the last call, in the order of their IDs. A
+    /// call that changes nothing is not in the journal, so the order must not depend on it: a replay
+    /// takes the moments of several calls at once.
     pub fn take_due(&mut self, now: Timestamp) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((at, job)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, job));
             due.push(job);
         }
+        due.sort_unstable();
+        due.dedup();
         due
     }
 
