@@ -316,7 +316,8 @@ impl Scribe {
         let (response, answer) = heard(response).await;
         let refused = answer["code"].as_str().map(str::to_owned);
         let n_more = Some(n_more).filter(|n_more| *n_more > 0);
-        let objects = in_path.into_iter().collect();
+        let collection = || collection_of(row.path).map(str::to_owned);
+        let objects = in_path.or_else(collection).into_iter().collect();
         let entry = AuditEntry { objects, refused, n_more, ..entry(asker, row) };
         self.write(Kind::Denials, entry).await;
         response

@@ -252,6 +252,7 @@ fn refusals_are_in_it_and_one_user_can_not_fill_it_with_them() {
     let n_of_bo = by("bo").len();
     assert!((20..=22).contains(&n_of_bo), "{n_of_bo}");
     let of_ana = by("ana");
+    assert_eq!(of_ana[0].objects, ["nodes"], "none that she may not change is named");
     let of_ana: Vec<_> =
         of_ana.iter().map(|it| (it.action.as_str(), it.refused.as_deref().unwrap())).collect();
     let script = ("GET /jobs/{id}/script", "GP0501");

@@ -110,6 +110,32 @@ fn new_jobs_count_for_all_that_they_may_store() {
     olga.submit_many(&mut many(300).as_bytes(), None).unwrap();
 }
 
+/// A retry that is sent again with its key is no change.
+#[test]
+fn a_repeated_retry_counts_once() {
+    let mut rig =
+        Rig::with(Limits { changes: gpool_model::Bytes::from_mib(1), ..Limits::default() });
+    let (socket, ana) = (rig.socket(ANA), rig.client(ANA));
+    let made = ana.submit(&JobCreate { hold: true, ..job("sleep") }, None).unwrap();
+    ana.cancel(std::slice::from_ref(&made.id)).unwrap();
+    let again = |key: &str| {
+        let retry = request("POST", &format!("/api/v1/jobs/{}/retry?hold=true", made.id), "");
+        let (line, rest) = retry.split_once("\r\n").unwrap();
+        raw(&socket, &format!("{line}\r\nidempotency-key: {key}\r\n{rest}"))
+    };
+    for _ in 0..100 {
+        let (status, _, body) = again("k");
+        assert_eq!(status, 200, "{body}");
+    }
+    let n_held = ana.jobs(&gpool_client::JobsQuery::default()).unwrap().items.len();
+    assert_eq!(n_held, 1);
+    let refused = (0..100).map(|n| again(&format!("k{n}"))).find(|(status, ..)| *status != 200);
+    assert!(
+        refused.is_some_and(|(_, _, body)| body.contains("GP0523")),
+        "each is a job of its own"
+    );
+}
+
 #[test]
 fn too_many_requests_are_answered_so_and_the_client_waits() {
     let mut rig = Rig::with(Limits { requests: 5, ..Limits::default() });

@@ -282,6 +282,11 @@ fn requests_by_another_host_name_are_refused() {
             assert!(matches!(net.raw(&request).0, 400 | 421), "{host:?} {path}");
         }
     }
+    let port = net.port;
+    for (target, status) in [("evil.example", 421), ("127.0.0.1:1", 421), ("ana@127.0.0.1", 421)] {
+        assert_eq!(net.ask(&format!("GET http://{target}/wall"), "", "").0, status, "{target}");
+    }
+    assert_eq!(net.ask(&format!("GET http://127.0.0.1:{port}/wall"), "", "").0, 200);
     assert_eq!(net.ask("GET /wall", "", "").0, 200);
 }
 
