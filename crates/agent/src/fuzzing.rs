@@ -14,8 +14,7 @@ pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
         changed,
         halted,
         is_detached,
-        // The claimant has the devices.
-        comes: _,
+        is_away,
         is_restored,
         is_swept,
         killed,
@@ -23,8 +22,12 @@ pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
     } = Record::read(bytes)?;
     let started = started.map(|(pid, at)| Line::Started { pid, at });
     let changed = changed.map(|(generation, terms)| Line::Changed { generation, terms });
-    let halted =
-        halted.map(|(generation, is_paused)| Line::Halted { generation, is_paused, is_restored });
+    let halted = halted.map(|(generation, is_paused)| Line::Halted {
+        generation,
+        is_paused,
+        is_away,
+        is_restored,
+    });
     let detached = is_detached.then_some(Line::Detached);
     let swept = is_swept.then_some(Line::Swept);
     let killed = killed.map(|by| Line::Killed { by });

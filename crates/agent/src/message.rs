@@ -250,10 +250,10 @@ pub(crate) enum FromShepherd {
     Hello {
         /// The shepherd's task.
         task: TaskId,
-        /// Whether the task's memory is not on its devices, or is being restored. A later message
-        /// says what becomes of it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        is_off: bool,
+        /// Whether the task's memory is off its devices, or still being restored. A later message
+        /// says what becomes of it. None from shepherds that do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        is_off: Option<bool>,
     },
     /// The only message on a requested stream; the bytes after it are the stream's.
     Line {

@@ -78,6 +78,9 @@ pub(crate) enum Line {
     Halted {
         generation: Generation,
         is_paused: bool,
+        /// Whether the node keeps the task off its devices, or brings it back.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_away: bool,
         /// Whether GPU memory of the task was ever restored.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_restored: bool,
@@ -120,8 +123,8 @@ pub struct Record {
     pub halted: Option<(Generation, bool)>,
     /// Whether it left its devices, to go to others.
     pub is_detached: bool,
-    /// Whether it was sent to devices, and its memory was not restored there since.
-    pub comes: bool,
+    /// Whether the node kept it off its devices last, or brought it back.
+    pub is_away: bool,
     /// Whether GPU memory of the task was ever restored.
     pub is_restored: bool,
     /// Whether the claimant was killed, and all processes that it left have ended.
@@ -138,9 +141,9 @@ impl Record {
         self.halted.is_some_and(|(_, is_paused)| is_paused)
     }
 
-    /// Whether its memory is not on its devices, or not for certain: it may come to others.
+    /// Whether its memory is off its devices, or still being restored.
     pub fn is_off(&self) -> bool {
-        self.is_paused() || self.is_detached || self.comes
+        self.is_paused() || self.is_detached || self.is_away
     }
 
     /// The generation of the last order that was noted.
@@ -159,7 +162,7 @@ impl Record {
             match (line, &mut record) {
                 (Line::Claimed(claimant), None) => {
                     let (started, changed, halted, ended) = (None, None, None, None);
-                    let (is_detached, comes) = (false, false);
+                    let (is_detached, is_away) = (false, false);
                     let (is_restored, is_swept) = (false, false);
                     record = Some(Self {
                         claimant,
@@ -167,7 +170,7 @@ impl Record {
                         changed,
                         halted,
                         is_detached,
-                        comes,
+                        is_away,
                         is_restored,
                         is_swept,
                         killed: None,
@@ -179,13 +182,14 @@ impl Record {
                     terms.resize(&mut record.claimant.slots);
                     record.changed = Some((generation, terms));
                 }
-                (Line::Halted { generation, is_paused, is_restored }, Some(record)) => {
-                    (record.halted, record.comes) = (Some((generation, is_paused)), false);
+                (Line::Halted { generation, is_paused, is_away, is_restored }, Some(record)) => {
+                    record.halted = Some((generation, is_paused));
+                    record.is_away = is_away;
                     record.is_restored |= is_restored;
                 }
                 (Line::Detached, Some(record)) => record.is_detached = true,
                 (Line::Attached { devices, booked }, Some(record)) => {
-                    (record.is_detached, record.comes) = (false, true);
+                    record.is_detached = false;
                     let mut seats = record.claimant.seats();
                     seats.come_to(&devices, &booked);
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
@@ -312,13 +316,8 @@ impl Claim {
 
     /// Notes that the task's processes were paused or resumed, and whether GPU memory of the task
     /// was ever restored.
-    pub fn halted(
-        &mut self,
-        generation: Generation,
-        is_paused: bool,
-        is_restored: bool,
-    ) -> io::Result<()> {
-        self.append(&Line::Halted { generation, is_paused, is_restored })
+    pub(crate) fn halted(&mut self, line: &Line) -> io::Result<()> {
+        self.append(line)
     }
 
     /// Notes that the task left its devices.

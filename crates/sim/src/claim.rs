@@ -150,10 +150,9 @@ impl Claim {
         limit.into_iter().chain(self.deadline_at).min()
     }
 
-    /// Whether it is not on its devices, or not for certain, as the claim shows it to a new agent.
+    /// Whether its memory is off its devices, or still being restored, as with a real driver.
     pub fn is_off(&self) -> bool {
-        let is_paused = self.shown_halt().is_some_and(|(_, is_paused)| is_paused);
-        is_paused || self.is_detached || (self.comes_to.is_some() && !self.is_restoring)
+        self.paused_at.is_some() || self.is_detached || self.comes_to.is_some()
     }
 
     /// The last order to pause or resume as the claim shows it: a shepherd notes an order to resume

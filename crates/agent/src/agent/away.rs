@@ -35,8 +35,8 @@ impl Keeper {
     }
 
     /// Notes that a shepherd has no orders of earlier agents left. If the memory of its task is off
-    /// its devices, it says next what becomes of it; a grant before that could restore it without
-    /// room.
+    /// its devices, it says next what becomes of it. The task gets no grant before that: it would
+    /// be restored without room.
     pub(super) fn connected(&mut self, task: TaskId, is_off: bool) {
         match self.tasks.get(&task).map(|kept| kept.presence) {
             Some(Presence::Unsettled) if !is_off => self.note(task, Presence::Here),

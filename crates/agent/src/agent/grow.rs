@@ -31,9 +31,12 @@ pub(super) enum Message {
     Keep(TaskId, Box<Kept>),
     /// The ledgers of all tasks of earlier agents are open.
     Adopted,
-    /// The shepherd of the task has read the orders of earlier agents, and the task's memory is off
-    /// its devices (`true`) or on them.
-    Connected(TaskId, bool),
+    /// The shepherd of the task has connected.
+    Connected {
+        task: TaskId,
+        /// Whether the task's memory is off its devices.
+        is_off: bool,
+    },
     /// The shares of the task have these sizes now, by slot.
     Resize(TaskId, Vec<SlotPart>),
     /// The task comes to these devices, by slot.
@@ -180,7 +183,7 @@ impl Keeper {
                         self.is_complete = true;
                         self.settle_all();
                     }
-                    Ok(Message::Connected(task, is_off)) => self.connected(task, is_off),
+                    Ok(Message::Connected { task, is_off }) => self.connected(task, is_off),
                     Ok(Message::Resize(task, parts)) => self.resize(task, &parts),
                     Ok(Message::Moved(task, devices)) => self.moved(task, devices),
                     Ok(Message::End(task)) => self.forget(task),

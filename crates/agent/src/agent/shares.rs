@@ -214,7 +214,7 @@ impl Shares {
     /// Notes that the shepherd of a task has read the orders of earlier agents, and whether the
     /// task's memory is off its devices.
     pub(super) fn connected(&self, task: TaskId, is_off: bool) {
-        self.say(Message::Connected(task, is_off));
+        self.say(Message::Connected { task, is_off });
     }
 
     /// Changes the size of a task's shares, by slot.

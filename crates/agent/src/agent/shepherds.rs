@@ -95,8 +95,8 @@ pub struct OpenedStream {
 /// A process that has introduced itself as a task's shepherd.
 pub(super) struct Caller {
     pub task: TaskId,
-    /// Whether the task's memory is not on its devices, or is being restored.
-    pub is_off: bool,
+    /// Whether the task's memory is off its devices, or still being restored, if it says that.
+    pub is_off: Option<bool>,
     /// Its process ID, as the kernel reports it.
     pid: u32,
     line: Line,

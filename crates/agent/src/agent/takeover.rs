@@ -108,10 +108,9 @@ impl Runner {
         self.found(TaskReport { task, generation, is }, place);
     }
 
-    /// Reads the claim of a task again: its shepherd has connected, and so has carried out all
-    /// orders that it read before, or begun to. It says whether the task's memory is off its
-    /// devices.
-    pub(super) fn settled(&mut self, task: TaskId, is_off: bool) {
+    /// Reads the claim of a task again: its shepherd has connected, and has no orders of earlier
+    /// agents left to read. With `is_off` it says whether the task's memory is off its devices.
+    pub(super) fn settled(&mut self, task: TaskId, is_off: Option<bool>) {
         let claim = Found::open(&self.parts.layout, task).and_then(|found| match found {
             Some(found) => found.read(),
             None => Ok(None),
@@ -122,7 +121,7 @@ impl Runner {
         }
         let place = Place::of(&record, true);
         self.note_place(task, &place.seats.devices(), &place.seats.booked);
-        self.parts.shares.connected(task, is_off);
+        self.parts.shares.connected(task, is_off.unwrap_or_else(|| record.is_off()));
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }

@@ -11,6 +11,7 @@ use super::yielding::Yielding;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 use crate::nursery::leftovers::kill_child;
+use crate::record::Line;
 
 mod moving;
 
@@ -63,7 +64,7 @@ pub(super) struct Halt {
 }
 
 impl Halt {
-    /// Whether the memory of the task is not on its devices, or not all of it.
+    /// Whether the task's memory is off its devices, or still being restored.
     pub(super) fn is_off(&self) -> bool {
         self.is_paused
     }
@@ -209,8 +210,14 @@ impl Shepherd {
     /// node.
     fn note_halt(&mut self, is_paused: bool) {
         let is_by_node = self.halt.by_node || self.halt.leaves || self.halt.comes;
-        let is_paused = is_paused && (self.halt.is_wanted || !is_by_node);
-        let _ = self.claim.halted(self.halt.generation, is_paused, self.halt.is_restored);
+        let is_for_server = self.halt.is_wanted || !is_by_node;
+        let halted = Line::Halted {
+            generation: self.halt.generation,
+            is_paused: is_paused && is_for_server,
+            is_away: is_paused && !is_for_server,
+            is_restored: self.halt.is_restored,
+        };
+        let _ = self.claim.halted(&halted);
     }
 
     /// Lets all processes go on, without a report. GPU memory that is in host memory stays there.
@@ -477,8 +484,9 @@ impl Shepherd {
     /// Asks every process to end. After a restore, only processes that handle the signal get it,
     /// since it would kill the others; if none does, the task is killed at once.
     pub(super) fn terminate(&mut self) {
-        let Some(tree) = &self.tree else { return };
-        if !self.is_fragile() {
+        let is_fragile = self.is_fragile();
+        let Some(tree) = &mut self.tree else { return };
+        if !is_fragile {
             return tree.terminate();
         }
         if !tree.terminate_those_that_can() {

@@ -44,7 +44,7 @@ enum State {
 pub(super) enum Heard {
     /// Messages, perhaps none.
     Messages(Vec<ToShepherd>),
-    /// It is up again: the shepherd must introduce itself and repeat its state.
+    /// It is up again: the shepherd must repeat its state.
     UpAgain,
     /// It is down.
     Down,
@@ -95,10 +95,10 @@ impl Link {
     }
 
     /// Reads the messages that have arrived.
-    pub(super) fn hear(&mut self) -> Heard {
+    pub(super) fn hear(&mut self, is_off: bool) -> Heard {
         let socket = match &self.state {
             State::Up(socket) => socket,
-            State::Down(_) => return self.try_again(),
+            State::Down(_) => return self.try_again(is_off),
         };
         let mut buffer = [0_u8; 4096];
         match rustix::net::recv(socket, &mut buffer[..], rustix::net::RecvFlags::DONTWAIT) {
@@ -120,8 +120,9 @@ impl Link {
         }
     }
 
-    /// Tries to connect to an agent now.
-    pub(super) fn try_again(&mut self) -> Heard {
+    /// Tries to connect to an agent now, and says in the first message whether the task's memory
+    /// `is_off` its devices.
+    pub(super) fn try_again(&mut self, is_off: bool) -> Heard {
         if let State::Down(Some(watch)) = &self.state {
             // The events are not used: the connection is tried in any case.
             let mut buffer = [0_u8; 1024];
@@ -133,7 +134,9 @@ impl Link {
             Ok(socket) => {
                 self.state = State::Up(socket);
                 self.input.clear();
-                Heard::UpAgain
+                let (task, is_off) = (self.task, Some(is_off));
+                self.say(&FromShepherd::Hello { task, is_off });
+                if self.is_up() { Heard::UpAgain } else { Heard::Down }
             }
             Err(_) => Heard::Down,
         }

@@ -278,7 +278,7 @@ impl Shepherd {
 
     fn wait_for_acknowledgement(&mut self, end: &TaskEnd, noted: bool) {
         loop {
-            if !self.link.is_up() && self.link.try_again() == Heard::UpAgain {
+            if !self.link.is_up() && self.link.try_again(false) == Heard::UpAgain {
                 self.link.say(&FromShepherd::Ended { end: end.clone() });
             }
             if !self.link.is_up() {
@@ -290,7 +290,7 @@ impl Shepherd {
             }
             let Some(fd) = self.link.fd() else { return };
             let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
-            if let Heard::Messages(messages) = self.link.hear()
+            if let Heard::Messages(messages) = self.link.hear(false)
                 && messages.contains(&ToShepherd::Acknowledge)
             {
                 return;
@@ -396,6 +396,7 @@ impl Shepherd {
         fail::fail_point!("shepherd-started");
         let at = now();
         self.started = Some((pid, at));
+        self.tree.iter_mut().for_each(Tree::note_started);
         // A full disk must not end a running job.
         let _ = self.claim.started(pid, at);
         fail::fail_point!("shepherd-start-noted");
@@ -405,7 +406,7 @@ impl Shepherd {
     }
 
     fn listen(&mut self) {
-        match self.link.hear() {
+        match self.link.hear(self.halt.is_off()) {
             Heard::Messages(messages) => {
                 for message in messages {
                     match message {
@@ -443,14 +444,12 @@ impl Shepherd {
     }
 
     fn try_link(&mut self) {
-        if self.link.try_again() == Heard::UpAgain {
+        if self.link.try_again(self.halt.is_off()) == Heard::UpAgain {
             self.say_all();
         }
     }
 
     fn say_all(&mut self) {
-        let (task, is_off) = (self.task(), self.halt.is_off());
-        self.link.say(&FromShepherd::Hello { task, is_off });
         if let Some((pid, at)) = self.started {
             self.link.say(&FromShepherd::Started { pid, at });
         }

@@ -140,6 +140,8 @@ impl Shepherd {
     /// gets that signal, and the job has the grace period to save its work.
     pub(super) fn begin_end(&mut self, why: Why, grace: Millis, signal: Option<i32>) {
         let kill_at = clock::boot_ms().saturating_add(grace.get());
+        // The program may be started already, and must not get a signal twice.
+        self.read_setup();
         match &mut self.ending {
             Some((_, earlier)) => {
                 *earlier = kill_at.min(*earlier);
@@ -152,8 +154,9 @@ impl Shepherd {
             None => {
                 self.ending = Some((why, kill_at));
                 self.is_saving = signal.is_some();
-                match (&self.tree, signal) {
-                    (Some(tree), Some(signal)) => tree.signal_group(signal),
+                let is_started = self.started.is_some();
+                match (&mut self.tree, signal) {
+                    (Some(tree), Some(signal)) => tree.signal_program(signal, is_started),
                     (Some(_), None) => self.terminate(),
                     (None, _) => {}
                 }

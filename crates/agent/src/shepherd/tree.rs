@@ -26,6 +26,8 @@ pub(super) struct Tree {
     main: Option<Pid>,
     /// A child that is no process of the task.
     pub aside: Option<u32>,
+    /// A signal to send once the program is started.
+    early_signal: Option<i32>,
 }
 
 /// The result of reaping a child.
@@ -43,7 +45,12 @@ pub(super) enum Reaped {
 
 impl Tree {
     pub(super) fn new(group: Option<Group>, main: u32) -> Self {
-        Self { group, main: i32::try_from(main).ok().and_then(Pid::from_raw), aside: None }
+        Self {
+            group,
+            main: i32::try_from(main).ok().and_then(Pid::from_raw),
+            aside: None,
+            early_signal: None,
+        }
     }
 
     /// Reaps one ended child.
@@ -104,6 +111,20 @@ impl Tree {
         }
     }
 
+    /// Sends a signal to the task's process group; if its program is not started yet, also once it
+    /// is: before that its process may have no group, or ignore the signal as its shepherd does.
+    pub(super) fn signal_program(&mut self, number: i32, is_started: bool) {
+        self.signal_group(number);
+        self.early_signal = (!is_started).then_some(number);
+    }
+
+    /// Notes that the program is started.
+    pub(super) fn note_started(&mut self) {
+        if let Some(number) = self.early_signal.take() {
+            self.signal_group(number);
+        }
+    }
+
     /// Sends a signal to the task's own process only.
     pub(super) fn signal_main(&self, number: i32) {
         if let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) {
@@ -146,7 +167,8 @@ impl Tree {
     }
 
     /// Asks every process to end, stopped ones too.
-    pub(super) fn terminate(&self) {
+    pub(super) fn terminate(&mut self) {
+        self.early_signal = None;
         self.signal_all(Signal::TERM);
         self.signal_all(Signal::CONT);
     }

@@ -51,8 +51,7 @@ impl Sim {
 
     /// A shepherd that connects says whether its task is off its devices, and then more.
     pub(crate) fn introduce(&mut self, m: usize, task: TaskId) {
-        let claim = &self.machines[m].claims[&task];
-        let is_off = claim.paused_at.is_some() || claim.comes_to.is_some() || claim.is_detached;
+        let is_off = self.machines[m].claims[&task].is_off();
         let (now, before) = (self.now, self.presence(m, task));
         if before == Presence::Unsettled {
             self.machines[m].wait_anew(now);
