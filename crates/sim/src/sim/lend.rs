@@ -120,9 +120,7 @@ impl Sim {
     pub(crate) fn surge(&mut self, m: usize, pick: u64) {
         let machine = &mut self.machines[m];
         let Some((task, place)) = picked(&machine.growing(), pick) else { return };
-        if let Some(memory) = machine.memory_mut(task, place) {
-            memory.surges = true;
-        }
+        machine.memory_mut(task, place).into_iter().for_each(|memory| memory.surges = true);
     }
 
     /// An agent looks at the memory while tasks wait or loans are called.
