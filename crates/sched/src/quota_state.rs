@@ -165,19 +165,19 @@ impl Projects {
         sum
     }
 
-    /// How far a project is over its own quota, if it is.
+    /// How far a project is over its own quota without its planned starts, if it is.
     pub fn over_own(&self, row: Row) -> Option<Ratio> {
         let accounts = self.ledger.accounts(row);
-        let is_over = accounts.iter().any(|account| !account.own().allows(account.held));
-        is_over.then(|| self.saturation(row, 1))
+        let is_over = accounts.iter().any(|account| !account.own().allows(account.present()));
+        is_over.then(|| self.saturation(row, Account::present, 1))
     }
 
     /// The dominant share of a project: its usage in proportion to its own quota, multiplied, of
     /// the kind where that is largest.
-    fn saturation(&self, row: Row, times: u64) -> Ratio {
+    fn saturation(&self, row: Row, usage: fn(&Account) -> u64, times: u64) -> Ratio {
         let of = |(account, total): (&Account, &u64)| {
             let own = account.own().finite().unwrap_or(*total).saturating_mul(times);
-            let held = u128::from(account.held);
+            let held = u128::from(usage(account));
             // Without quota it is above all ratios of 64-bit numbers.
             Ratio::new(held, u128::from(own)).unwrap_or(Ratio::whole(held << 64))
         };
@@ -221,7 +221,8 @@ impl Projects {
         let accounts = self.ledger.accounts(row).iter().zip(&self.kinds).filter(counts);
         let beyond_guarantee = accounts.map(|(it, _)| it).any(is_used_up);
         let is_escalated_user = is_escalated && self.is_user[row.ix()];
-        let saturation = self.saturation(row, if is_escalated_user { ESCALATED_TIMES } else { 1 });
+        let times = if is_escalated_user { ESCALATED_TIMES } else { 1 };
+        let saturation = self.saturation(row, |account| account.held, times);
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
         let plain = if self.is_user[row.ix()] { self.plain[row.ix()] } else { 0 };

@@ -21,8 +21,8 @@ pub struct Account {
     pub share: Amount,
     /// Its usage, with its planned starts.
     pub held: u64,
-    /// The part of `held` for planned starts, which hold nothing yet: what it may have counts them,
-    /// what it may lose does not.
+    /// The part of `held` for planned starts, which hold nothing yet. Limits and shares count them,
+    /// reclaim does not.
     pub planned: u64,
     /// The usage by jobs that can't be evicted.
     pub held_for_good: u64,
@@ -39,6 +39,12 @@ impl Account {
         planned: 0,
         held_for_good: 0,
     };
+
+    /// Its usage without planned starts.
+    #[must_use]
+    pub fn present(&self) -> u64 {
+        self.held.saturating_sub(self.planned)
+    }
 
     /// The most that jobs may use that can't be evicted.
     #[must_use]

@@ -162,7 +162,7 @@ impl Usage<'_> {
 
     /// The usage without planned starts.
     fn present(&self, row: Row, kind: usize) -> u64 {
-        self.held(row, kind) - self.ledger.account(row, kind).planned
+        self.held(row, kind).saturating_sub(self.ledger.account(row, kind).planned)
     }
 
     /// Changes the usage of a job's project, and of all above it.
