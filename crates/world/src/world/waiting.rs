@@ -111,9 +111,9 @@ impl World {
         self.waits(spec, job, now).next().is_some()
     }
 
-    /// Takes the jobs with a moment that has come since the last call, in the order of their IDs. A
-    /// call that changes nothing is not in the journal, so the order must not depend on it: a replay
-    /// takes the moments of several calls at once.
+    /// Takes the jobs with a moment that has come since the last call: each once, in the order of
+    /// their IDs. The order must not depend on the number of calls: one that changes nothing is not
+    /// in the journal, so a replay takes the moments of several calls at once.
     pub fn take_due(&mut self, now: Timestamp) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((at, job)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
