@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{BlobError, Committer, Options, Store};
 use gpool_world::World;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::Signal;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -320,9 +321,24 @@ async fn serve(
     Ok(())
 }
 
+/// Whether a server listens on a socket, also one that takes no connections any more.
+fn is_served(path: &Path) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let connected = SocketAddrUnix::new(path).and_then(|address| {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &address)
+    });
+    matches!(connected, Ok(()) | Err(rustix::io::Errno::AGAIN))
+}
+
 /// Creates the socket. Fails if a server listens on it; replaces the socket of a killed server.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+    /// The most connections that wait in the kernel until the server takes them. A process that
+    /// finds the queue full waits in `connect`, or gets EAGAIN if it does not block. Processes that
+    /// connect without end fill any queue, and in a longer one other users wait behind more of them.
+    const BACKLOG: i32 = 128;
+
+    if is_served(path) {
         bail!(
             "another server answers on {}: stop it with `gpool down`, or choose another path with \
              --socket",
@@ -345,6 +361,8 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     }
     let listener =
         UnixListener::bind(path).with_context(|| format!("can't listen on {}", path.display()))?;
+    rustix::net::listen(&listener, BACKLOG)
+        .context("can't set the length of the socket's queue")?;
     // Every local user may connect: the socket's peer credentials identify the user.
     let mode = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(path, mode)
