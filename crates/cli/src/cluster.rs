@@ -2,6 +2,7 @@
 //! measurements.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,6 +29,8 @@ pub struct Setup {
     pub devices: String,
     /// Whether the devices come from a file that names the nodes.
     pub are_named: bool,
+    /// The address to listen on for clients over the network.
+    pub listen: Option<SocketAddr>,
 }
 
 /// A cluster with a private server. Dropping it ends the server and its jobs, and removes the
@@ -71,6 +74,7 @@ impl Cluster {
             .arg(self.folder().join("state"))
             .arg("--socket")
             .arg(&self.socket)
+            .args(self.setup.listen.map(|it| format!("--listen={it}")))
             // The settings of the machine do not apply here.
             .env("GPOOL_CONFIG", "/dev/null")
             // Ctrl-C must reach only this program, which then ends its server properly.

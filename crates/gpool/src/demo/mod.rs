@@ -41,7 +41,8 @@ pub fn run(options: &Options, screen: &Screen) -> Result {
         Failure::new(errors::DEMO_FAILED, format!("can't find this program: {error}"))
     })?;
     let are_named = DevicesArg::names_nodes(&devices.argument);
-    let cluster = Cluster::start(Setup { program, devices: devices.argument, are_named })?;
+    let (devices, listen) = (devices.argument, None);
+    let cluster = Cluster::start(Setup { program, devices, are_named, listen })?;
     screen.data(&format!(
         "state  {}\nsocket {}\n\n",
         cluster.folder().display(),

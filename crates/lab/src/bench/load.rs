@@ -96,8 +96,13 @@ impl Connection {
     /// # Errors
     /// The server does not answer.
     pub fn open(socket: &Path) -> std::io::Result<Self> {
-        let stream = BufReader::new(UnixStream::connect(socket)?);
-        Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
+        Ok(Self::over(UnixStream::connect(socket)?))
+    }
+
+    /// A connection over an open stream.
+    pub fn over(stream: UnixStream) -> Self {
+        let stream = BufReader::new(stream);
+        Self { stream, request: Vec::new(), answer: Vec::new() }
     }
 
     /// The socket, for another thread to close.

@@ -24,6 +24,7 @@ mod start;
 mod synthetic;
 mod viewers;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -197,10 +198,16 @@ pub fn text(part: Part, figures: &[Figure]) -> String {
 
 /// Starts a private cluster with these devices.
 fn cluster(devices: &str) -> Result<Cluster> {
+    cluster_on(devices, None)
+}
+
+/// Starts a private cluster with these devices that also listens on the network.
+fn cluster_on(devices: &str, listen: Option<SocketAddr>) -> Result<Cluster> {
     Cluster::start(Setup {
         program: gpool()?,
         devices: devices.to_owned(),
         are_named: DevicesArg::names_nodes(devices),
+        listen,
     })
 }
 
