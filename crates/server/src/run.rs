@@ -335,7 +335,7 @@ fn is_served(path: &Path) -> bool {
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     /// The most connections that wait in the kernel until the server takes them. A process that
     /// finds the queue full waits in `connect`, or gets EAGAIN if it does not block. Processes that
-    /// connect without end fill any queue, and in a longer one other users wait behind more of them.
+    /// connect without end fill any queue; in a longer one other users wait behind more of them.
     const BACKLOG: i32 = 128;
 
     if is_served(path) {

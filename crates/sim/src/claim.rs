@@ -4,10 +4,63 @@ use std::collections::VecDeque;
 
 use gpool_model::agent::{TaskEnd, TaskIs, TaskOrder, TaskReport, Terms};
 use gpool_model::device::Guest;
-use gpool_model::{DeviceUuid, Generation, TaskId, Timestamp};
+use gpool_model::{Bytes, DeviceUuid, Generation, TaskId, Timestamp};
 use gpool_node::converge::Seats;
 
-use crate::machine::{Memory, Told, Why};
+/// Why a program was ordered to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    Told,
+    Limit,
+    Deadline,
+    CalledBack,
+}
+
+/// What an agent tells a shepherd about its devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Leave the devices, to go to others.
+    Detach,
+    /// Come to these devices.
+    Attach(Vec<DeviceUuid>),
+    /// Pause; the flag lets the program run on, without its devices.
+    Pause(Generation, bool),
+    /// Go on, on these devices; the second ones are booked for it.
+    Resume(Generation, Vec<DeviceUuid>, Vec<DeviceUuid>),
+    /// Pause, because a loan was called.
+    Vacate,
+    /// That is over.
+    Return,
+}
+
+/// An allocation that waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// What the program would use with it.
+    pub total: Bytes,
+    /// Since when it waits, by true time.
+    pub since: u64,
+    /// Whether an agent has reported that it waits too long.
+    pub is_late: bool,
+}
+
+/// The memory of a task on one of its devices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Request and limit, as its agent has them.
+    pub request: Bytes,
+    pub limit: Bytes,
+    pub used: Bytes,
+    /// The limit up to which it does not ask.
+    pub granted: Bytes,
+    pub wish: Option<Wish>,
+    /// The rest that it may keep, if its loan is called back.
+    pub keep: Option<Bytes>,
+    /// Whether it will use all of its grant just before that is lowered.
+    pub surges: bool,
+    /// Whether the agent has divided the memory since the use changed.
+    pub is_seen: bool,
+}
 
 /// The claim of a task, with its shepherd and its program while they live.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,9 @@
 //! How often kinds of happenings are drawn in a situation: two that have to meet to show a fault
 //! would otherwise meet too rarely.
 
+use crate::claim::Told;
 use crate::happening::Kind;
-use crate::machine::{Machine, Told};
+use crate::machine::Machine;
 use crate::sim::Sim;
 
 /// How often a kind is drawn now. During a launch, a move or a call for a loan, kills of its agent

@@ -11,8 +11,8 @@ use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::Claim;
-use crate::machine::{Agent, Forked, Told, Why};
+use crate::claim::{Claim, Told, Why};
+use crate::machine::{Agent, Forked};
 use crate::network::{Said, Sent, set_term};
 use crate::nodes::{Answer, Question};
 use crate::sim::moves::found;

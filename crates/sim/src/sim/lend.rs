@@ -7,8 +7,8 @@ use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::Claim;
-use crate::machine::{Machine, Memory, Why, Wish};
+use crate::claim::{Claim, Memory, Why, Wish};
+use crate::machine::Machine;
 use crate::nodes::{Answer, DEADLINE, Question, divide};
 use crate::sim::{Sim, picked};
 

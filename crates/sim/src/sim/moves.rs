@@ -9,8 +9,8 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::Claim;
-use crate::machine::{Machine, Told};
+use crate::claim::{Claim, Told};
+use crate::machine::Machine;
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -308,9 +308,7 @@ fn unfreed(machine: &Machine, world: Option<&World>) -> Option<String> {
         return Some(format!("{task} left its devices on {name}, and nothing brings it back"));
     }
     // Without the server it may not have.
-    if is_noted.is_none() {
-        return None;
-    }
+    is_noted?;
     let waits = agent.converge.tasks().into_iter().find(|report| {
         matches!(report.is, TaskIs::Launching) && !machine.claims.contains_key(&report.task)
     })?;

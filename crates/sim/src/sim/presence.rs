@@ -13,8 +13,8 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::{Claim, Resumption};
-use crate::machine::{Machine, Told};
+use crate::claim::{Claim, Resumption, Told};
+use crate::machine::Machine;
 use crate::sim::moves::is_under_way;
 use crate::sim::projects::{preset, without_quotas};
 use crate::sim::{Sim, picked};

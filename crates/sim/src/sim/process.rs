@@ -8,8 +8,8 @@ use gpool_node::converge::Input;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::Claim;
-use crate::machine::{Run, Why};
+use crate::claim::{Claim, Why};
+use crate::machine::Run;
 use crate::sim::agent::not_run;
 use crate::sim::{Sim, picked};
 
