@@ -123,13 +123,13 @@ fn a_repeated_retry_counts_once() {
         let (line, rest) = retry.split_once("\r\n").unwrap();
         raw(&socket, &format!("{line}\r\nidempotency-key: {key}\r\n{rest}"))
     };
-    for _ in 0..100 {
+    for _ in 0..200 {
         let (status, _, body) = again("k");
         assert_eq!(status, 200, "{body}");
     }
     let n_held = ana.jobs(&gpool_client::JobsQuery::default()).unwrap().items.len();
     assert_eq!(n_held, 1);
-    let refused = (0..100).map(|n| again(&format!("k{n}"))).find(|(status, ..)| *status != 200);
+    let refused = (0..200).map(|n| again(&format!("k{n}"))).find(|(status, ..)| *status != 200);
     assert!(
         refused.is_some_and(|(_, _, body)| body.contains("GP0523")),
         "each is a job of its own"
