@@ -10,7 +10,7 @@ use gpool_node::converge::Seats;
 /// Why a program was ordered to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    Told,
+    StopOrder,
     Limit,
     Deadline,
     CalledBack,
@@ -18,7 +18,7 @@ pub(crate) enum Why {
 
 /// What an agent tells a shepherd about its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ShepherdOrder {
     /// Leave the devices, to go to others.
     Detach,
     /// Come to these devices.
@@ -104,8 +104,8 @@ pub(crate) struct Claim {
     pub is_fixed: bool,
     /// The agent that its shepherd has connected to last.
     pub link: Option<u32>,
-    /// The messages that its shepherd has yet to read.
-    pub told: VecDeque<Told>,
+    /// The orders that its shepherd has yet to read.
+    pub orders: VecDeque<ShepherdOrder>,
     /// Whether a move of it has failed.
     pub has_failed: bool,
     /// Its memory on each of its devices; empty on a machine that does not lend.
@@ -116,7 +116,7 @@ pub(crate) struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resumption {
     /// The order that the claim shows until the restore begins; none if that is the last one.
-    pub shown: Option<(Generation, bool)>,
+    pub earlier: Option<(Generation, bool)>,
 }
 
 impl Claim {
@@ -163,7 +163,7 @@ impl Claim {
     }
 
     /// It comes to these devices.
-    pub fn put(&mut self, devices: Vec<DeviceUuid>) {
+    pub fn move_to(&mut self, devices: Vec<DeviceUuid>) {
         self.is_detached = false;
         for (slot, device) in self.seats.slots.iter_mut().zip(devices) {
             slot.device = device;
@@ -192,7 +192,7 @@ impl Claim {
         }
     }
 
-    pub fn due(&self) -> Option<u64> {
+    pub fn next_end(&self) -> Option<u64> {
         let kill = self.ending.map(|(_, at)| at);
         kill.or(self.over_at().filter(|_| self.started.is_some()))
     }
@@ -214,7 +214,7 @@ impl Claim {
         let resumption = self.resumption.filter(|_| self.paused_at.is_some() && !self.by_node);
         match resumption {
             Some(_) if self.is_restoring => self.halted.map(|(generation, _)| (generation, true)),
-            Some(Resumption { shown: Some(shown) }) => Some(shown),
+            Some(Resumption { earlier: Some(earlier) }) => Some(earlier),
             _ => self.halted,
         }
     }

@@ -1,7 +1,7 @@
 //! How often kinds of happenings are drawn in a situation: two that have to meet to show a fault
 //! would otherwise meet too rarely.
 
-use crate::claim::Told;
+use crate::claim::ShepherdOrder;
 use crate::happening::Kind;
 use crate::machine::Machine;
 use crate::sim::Sim;
@@ -38,9 +38,10 @@ fn is_away(machine: &Machine) -> bool {
 
 fn is_about_to_move(machine: &Machine) -> bool {
     machine.claims.values().any(|claim| {
-        let is_elsewhere =
-            |told: &Told| matches!(told, Told::Resume(_, to, _) if *to != claim.home);
-        claim.paused_at.is_some() && claim.told.iter().any(is_elsewhere)
+        let is_elsewhere = |order: &ShepherdOrder| {
+            matches!(order, ShepherdOrder::Resume(_, to, _) if *to != claim.home)
+        };
+        claim.paused_at.is_some() && claim.orders.iter().any(is_elsewhere)
     })
 }
 

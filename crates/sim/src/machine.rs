@@ -14,7 +14,7 @@ use gpool_node::converge::{Converge, Seats};
 use gpool_node::loans::Called;
 use gpool_node::presence::Presence;
 
-use crate::claim::{Claim, Memory, Told};
+use crate::claim::{Claim, Memory, ShepherdOrder};
 use crate::swarm::NodeShape;
 
 /// How a device is.
@@ -51,7 +51,7 @@ pub(crate) struct Agent {
     /// Tasks with devices that are being checked.
     pub asked: BTreeMap<TaskId, (Box<TaskOrder>, Seats)>,
     /// Messages for shepherds of earlier agents that have not connected.
-    pub unsaid: BTreeMap<TaskId, Vec<Told>>,
+    pub unsaid: BTreeMap<TaskId, Vec<ShepherdOrder>>,
     /// When it was started, by true time.
     pub since: u64,
     /// The tasks with ledgers that it has opened.
@@ -216,7 +216,7 @@ impl Machine {
     /// Returns the tasks with shepherds that have something to read, or to complete.
     pub fn told(&self) -> Vec<TaskId> {
         let is_due = |task: TaskId, claim: &Claim| {
-            !claim.told.is_empty() || (claim.comes_back() && self.can_restore(task))
+            !claim.orders.is_empty() || (claim.comes_back() && self.can_restore(task))
         };
         let told = self.claims.iter().filter(|(task, it)| it.is_alive() && is_due(**task, it));
         told.map(|(task, _)| *task).collect()
@@ -291,6 +291,6 @@ impl Machine {
         let live = self.claims.values().filter(|claim| claim.ended.is_none() && claim.has_shepherd);
         let agent = self.agent.iter();
         let own = agent.flat_map(|agent| agent.announce_at.into_iter().chain(agent.lend_at));
-        live.filter_map(Claim::due).chain(own).min()
+        live.filter_map(Claim::next_end).chain(own).min()
     }
 }

@@ -11,7 +11,7 @@ use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::{Claim, Told, Why};
+use crate::claim::{Claim, ShepherdOrder, Why};
 use crate::machine::{Agent, Forked};
 use crate::network::{Said, Sent, set_term};
 use crate::nodes::{Answer, Question};
@@ -222,18 +222,18 @@ impl Sim {
                 seen.extend(self.change(m, task, generation, &terms));
             }
             Action::Pause { task, generation, runs_on } => {
-                self.tell(m, task, Told::Pause(generation, runs_on));
+                self.tell(m, task, ShepherdOrder::Pause(generation, runs_on));
             }
             Action::Resume { task, generation, devices, booked } => {
                 self.note_presence(m, task, Presence::Resuming);
-                self.tell(m, task, Told::Resume(generation, devices, booked));
+                self.tell(m, task, ShepherdOrder::Resume(generation, devices, booked));
             }
             Action::Stay { .. } => {}
             Action::Detach { task, .. } => {
                 if self.presence(m, task) == Presence::Here {
                     self.note_presence(m, task, Presence::Leaving);
                 }
-                self.tell(m, task, Told::Detach);
+                self.tell(m, task, ShepherdOrder::Detach);
                 if self.bug == Some(Bug::DetachNotAwaited) {
                     seen.push_back(Input::Detached { task, is_done: true });
                 }
@@ -242,7 +242,7 @@ impl Sim {
                 if self.presence(m, task) != Presence::Away {
                     self.note_presence(m, task, Presence::Returning);
                 }
-                self.tell(m, task, Told::Attach(devices));
+                self.tell(m, task, ShepherdOrder::Attach(devices));
             }
             Action::Signal { task, signal, .. } => {
                 let times = if self.bug == Some(Bug::SignalTwice) { 2 } else { 1 };
@@ -277,7 +277,7 @@ impl Sim {
                 forked.stop = Some(sooner);
             }
         }
-        self.begin_end(m, task, Why::Told, grace);
+        self.begin_end(m, task, Why::StopOrder, grace);
         if self.bug == Some(Bug::EndTooEarly) {
             let end = not_run(self.machines[m].clock(self.now));
             seen.push_back(Input::Ended { task, end: TaskEnd { stopped: true, ..end } });

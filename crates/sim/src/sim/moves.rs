@@ -9,24 +9,24 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::{Claim, Told};
+use crate::claim::{Claim, ShepherdOrder};
 use crate::machine::Machine;
 use crate::sim::{Sim, picked};
 
 impl Sim {
     /// An agent tells a shepherd something, now or once it connects.
-    pub(crate) fn tell(&mut self, m: usize, task: TaskId, told: Told) {
+    pub(crate) fn tell(&mut self, m: usize, task: TaskId, told: ShepherdOrder) {
         self.note(|| format!("    tell {task} {told:?}"));
         let is_lost = matches!(
             (self.bug, &told),
-            (Some(Bug::DetachLost), Told::Detach)
-                | (Some(Bug::AttachLost), Told::Attach(_))
-                | (Some(Bug::ReturnForgotten), Told::Return)
+            (Some(Bug::DetachLost), ShepherdOrder::Detach)
+                | (Some(Bug::AttachLost), ShepherdOrder::Attach(_))
+                | (Some(Bug::ReturnForgotten), ShepherdOrder::Return)
         );
         let machine = &mut self.machines[m];
         let Some(agent) = machine.agent.as_mut().filter(|_| !is_lost) else { return };
         match machine.claims.get_mut(&task).filter(|claim| claim.link == Some(agent.number)) {
-            Some(claim) => claim.told.push_back(told),
+            Some(claim) => claim.orders.push_back(told),
             None => agent.unsaid.entry(task).or_default().push(told),
         }
     }
@@ -48,7 +48,7 @@ impl Sim {
     /// On nodes that do not move tasks nothing depends on when that is.
     pub(crate) fn connect_task(&mut self, m: usize, task: TaskId) {
         // It finds the end of the earlier connection only after all messages there.
-        while self.machines[m].claims.get(&task).is_some_and(|claim| !claim.told.is_empty()) {
+        while self.machines[m].claims.get(&task).is_some_and(|claim| !claim.orders.is_empty()) {
             self.obey_told(m, task, false);
         }
         let machine = &mut self.machines[m];
@@ -60,7 +60,7 @@ impl Sim {
         if !machine.can_move && !machine.pauses {
             return;
         }
-        claim.told.extend(agent.unsaid.remove(&task).unwrap_or_default());
+        claim.orders.extend(agent.unsaid.remove(&task).unwrap_or_default());
         if claim.ended.is_none() {
             let found = found(task, claim, true, self.bug);
             self.agent_input(m, found);
@@ -78,7 +78,7 @@ impl Sim {
 
     fn obey_told(&mut self, m: usize, task: TaskId, fails: bool) {
         let Some(claim) = self.machines[m].claims.get_mut(&task) else { return };
-        let told = claim.told.pop_front();
+        let told = claim.orders.pop_front();
         if claim.ended.is_some() {
             return;
         }
@@ -86,7 +86,9 @@ impl Sim {
             self.restore(m, task);
         }
         match told {
-            Some(told @ (Told::Detach | Told::Attach(_))) => self.move_on(m, task, told, fails),
+            Some(told @ (ShepherdOrder::Detach | ShepherdOrder::Attach(_))) => {
+                self.move_on(m, task, told, fails)
+            }
             Some(told) => self.halt(m, task, told, fails),
             None => {}
         }
@@ -96,16 +98,16 @@ impl Sim {
     }
 
     /// A shepherd leaves its devices, or comes to others.
-    fn move_on(&mut self, m: usize, task: TaskId, told: Told, fails: bool) {
+    fn move_on(&mut self, m: usize, task: TaskId, told: ShepherdOrder, fails: bool) {
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         let answer = match told {
             // Only the devices that it left are certain to take it.
-            Told::Attach(devices) if fails && claim.seats.devices() != devices => {
+            ShepherdOrder::Attach(devices) if fails && claim.seats.devices() != devices => {
                 claim.has_failed = true;
                 self.note_presence(m, task, Presence::Paused);
                 Input::NotAttached { task, left: self.machines[m].claims[&task].seats.devices() }
             }
-            Told::Attach(devices) => {
+            ShepherdOrder::Attach(devices) => {
                 claim.comes_to = Some(devices);
                 return self.go_on(m, task);
             }
@@ -243,7 +245,7 @@ pub(crate) fn found(task: TaskId, claim: &Claim, is_settled: bool, bug: Option<B
 
 /// Whether nothing is on its way between a shepherd and the agent of this number.
 fn is_calm(claim: &Claim, agent: u32) -> bool {
-    claim.link == Some(agent) && claim.told.is_empty()
+    claim.link == Some(agent) && claim.orders.is_empty()
 }
 
 /// A task that is not where its agent has it.

@@ -13,7 +13,7 @@ use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
-use crate::claim::{Claim, Resumption, Told};
+use crate::claim::{Claim, Resumption, ShepherdOrder};
 use crate::machine::Machine;
 use crate::sim::moves::is_under_way;
 use crate::sim::projects::{preset, without_quotas};
@@ -70,7 +70,7 @@ impl Sim {
         if let Some(agent) = self.machines[m].agent.as_mut() {
             agent.presence.insert(task, presence);
         }
-        self.tell(m, task, Told::Vacate);
+        self.tell(m, task, ShepherdOrder::Vacate);
     }
 
     /// An agent brings tasks back that it paused for their loans, once they have room.
@@ -81,7 +81,7 @@ impl Sim {
         for task in away {
             if self.machines[m].has_room_for(task, self.bug) {
                 self.note_presence(m, task, Presence::Returning);
-                self.tell(m, task, Told::Return);
+                self.tell(m, task, ShepherdOrder::Return);
             }
         }
     }
@@ -101,10 +101,10 @@ impl Sim {
     }
 
     /// A shepherd reads that its task should be paused or go on.
-    pub(crate) fn halt(&mut self, m: usize, task: TaskId, told: Told, fails: bool) {
+    pub(crate) fn halt(&mut self, m: usize, task: TaskId, told: ShepherdOrder, fails: bool) {
         match told {
-            Told::Vacate => self.leave_for_node(m, task, fails),
-            Told::Return => {
+            ShepherdOrder::Vacate => self.leave_for_node(m, task, fails),
+            ShepherdOrder::Return => {
                 let cancels = self.bug == Some(Bug::ReturnCancelsPause);
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 claim.by_node = false;
@@ -113,10 +113,10 @@ impl Sim {
                 }
                 self.go_on(m, task);
             }
-            Told::Pause(generation, runs_on) => {
+            ShepherdOrder::Pause(generation, runs_on) => {
                 self.pause(m, task, (generation, runs_on), fails);
             }
-            Told::Resume(generation, devices, booked) => {
+            ShepherdOrder::Resume(generation, devices, booked) => {
                 let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
                 let (last, is_paused) = claim.halted.unwrap_or_default();
                 if generation < last {
@@ -126,15 +126,15 @@ impl Sim {
                     // The same order was refused before.
                     return self.say_not_moved(m, task, generation);
                 }
-                let shown = claim.shown_halt().filter(|_| !claim.by_node);
-                claim.resumption = Some(Resumption { shown });
+                let earlier = claim.shown_halt().filter(|_| !claim.by_node);
+                claim.resumption = Some(Resumption { earlier });
                 claim.halted = Some((generation, false));
                 let is_elsewhere = claim.is_detached || claim.seats.devices() != devices;
                 claim.comes_to = is_elsewhere.then_some(devices);
                 claim.rebooked = booked;
                 self.go_on(m, task);
             }
-            Told::Detach | Told::Attach(_) => {}
+            ShepherdOrder::Detach | ShepherdOrder::Attach(_) => {}
         }
     }
 
@@ -284,7 +284,7 @@ impl Sim {
         };
         match stays {
             true => claim.is_detached = false,
-            false => claim.put(devices),
+            false => claim.move_to(devices),
         }
         if !claim.rebooked.is_empty() {
             claim.seats.booked = std::mem::take(&mut claim.rebooked);
@@ -313,7 +313,7 @@ impl Sim {
         claim.halted = Some((generation, true));
         claim.resumption = None;
         let devices = claim.home.clone();
-        claim.put(devices.clone());
+        claim.move_to(devices.clone());
         claim.seats.booked.clone_from(&devices);
         claim.rebooked.clear();
         self.totals.moves_failed += 1;
@@ -426,7 +426,7 @@ impl Machine {
     /// heard where it goes: programs wait for that.
     pub(crate) fn is_pausing(&self) -> bool {
         let is_under_way = |(task, claim): (&TaskId, &Claim)| {
-            let has_news = !claim.told.is_empty() || self.is_unsettled(*task);
+            let has_news = !claim.orders.is_empty() || self.is_unsettled(*task);
             claim.is_alive() && (claim.comes_back() || has_news)
         };
         self.claims.iter().any(is_under_way)
@@ -442,7 +442,7 @@ impl Machine {
     /// A task ends. If its memory was on its way to a device or away from it, that is over.
     pub(crate) fn end_pause(&mut self, task: TaskId, now: u64) {
         let claim = &self.claims[&task];
-        if claim.comes_back() || !claim.told.is_empty() || self.is_unsettled(task) {
+        if claim.comes_back() || !claim.orders.is_empty() || self.is_unsettled(task) {
             self.wait_anew(now);
         }
     }

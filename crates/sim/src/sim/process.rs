@@ -40,7 +40,7 @@ impl Sim {
                 order: Some(forked.order),
                 seats: forked.seats,
                 has_shepherd: true,
-                ending: forked.stop.map(|grace| (Why::Told, self.now + grace.get())),
+                ending: forked.stop.map(|grace| (Why::StopOrder, self.now + grace.get())),
                 link: Some(forked.by).filter(|_| is_own),
                 ..Claim::default()
             };
@@ -145,7 +145,9 @@ impl Sim {
     pub(crate) fn machine_due(&mut self, m: usize) {
         let now = self.now;
         let is_due = |claim: &Claim| {
-            claim.has_shepherd && claim.ended.is_none() && claim.due().is_some_and(|at| at <= now)
+            claim.has_shepherd
+                && claim.ended.is_none()
+                && claim.next_end().is_some_and(|at| at <= now)
         };
         let claims = self.machines[m].claims.iter();
         let due: Vec<TaskId> =
@@ -185,9 +187,9 @@ impl Sim {
             Some(Why::Limit) => Some(EndCause::TimeLimit),
             Some(Why::Deadline) => Some(EndCause::Deadline),
             Some(Why::CalledBack) => Some(EndCause::LoanCalledBack),
-            Some(Why::Told) | None => None,
+            Some(Why::StopOrder) | None => None,
         };
-        let stopped = why == Some(Why::Told);
+        let stopped = why == Some(Why::StopOrder);
         let was_limited = matches!(why, Some(Why::Limit | Why::Deadline));
         self.watch_exit(task, clock, exit, was_limited);
         let end = TaskEnd { started_at, exit: Some(exit), cause, stopped, ..not_run(clock) };
