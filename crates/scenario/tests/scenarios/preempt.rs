@@ -177,6 +177,43 @@ fn shares_are_preempted_for_a_whole_gpu() {
     ");
 }
 
+/// Two shares need the room of two others on one device: does a later job take the memory that the
+/// second one needs?
+#[test]
+fn shares_of_one_device_are_preempted_for_several_jobs_at_once() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100  mem 64G
+        job  r     0.5  running lab1[0] 2h  preemptible  priority -5
+        job  s     0.5  running lab1[0] 2h  preemptible  priority -5
+        job  a     0.5  pending  mem 24G
+        job  b     0.5  pending  mem 24G
+        job  late  0    pending  mem 24G  priority -5
+    "), @"
+    evict s preempt for a
+    claim a lab1[0]
+    evict r preempt for b
+    claim b lab1[0]
+    wait  late cpu_or_mem_short memory need 24 GiB free 16 GiB on lab1
+    ");
+}
+
+/// One victim makes room for two shares.
+#[test]
+fn a_second_share_waits_for_what_the_victim_of_the_first_leaves() {
+    assert_snapshot!(answer("
+        node lab1  1 x h100
+        job  r  0.5  running lab1[0] 2h  preemptible  priority -5
+        job  s  0.5  running lab1[0] 2h  preemptible  priority -5
+        job  a  0.25  pending
+        job  b  0.25  pending
+    "), @"
+    evict s preempt for a
+    claim a lab1[0]
+    plan  b lab1[0] in 10s by limit
+    wait  b gpu_share_not_free need 0.25 of 1 free 0 on lab1 largest 0 B
+    ");
+}
+
 /// Is a job evicted although another one is already leaving?
 #[test]
 fn no_job_is_preempted_while_another_is_leaving() {

@@ -67,7 +67,7 @@ impl Solution {
 pub(crate) struct Evictions {
     /// The victims.
     pub gone: BTreeSet<JobId>,
-    /// Devices that a job of this cycle claims: node and position.
+    /// Devices that a job waits for, which books nothing on them: node and position.
     claimed: BTreeSet<(usize, usize)>,
     /// The parts of devices that the victims of this cycle give up, by position of the node.
     pub freed: BTreeMap<usize, Vec<DeviceUse>>,
@@ -89,17 +89,17 @@ impl Evictions {
         self.gone.contains(&job)
     }
 
-    /// Evicts the victims of a solution and claims its devices.
+    /// Evicts the victims of a solution. Its place is booked, so other jobs may get what these
+    /// victims give back beyond it.
     pub fn commit(&mut self, solution: Solution) -> Solution {
         self.gone.extend(solution.victims.iter().map(|it| it.job));
         for (node_pos, held) in solution.victims.iter().flat_map(|it| &it.held) {
             self.freed.entry(*node_pos).or_default().extend(&held.uses);
         }
-        solution.placed.iter().for_each(|placed| self.claim(placed));
         solution
     }
 
-    /// Claims devices, so that no later job gets them.
+    /// Claims devices that a job waits for, so that no later job gets them.
     pub fn claim(&mut self, placed: &Placed) {
         self.claimed.extend(placed.devices.iter().map(|ix| (placed.node_pos, *ix)));
     }
