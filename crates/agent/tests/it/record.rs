@@ -5,7 +5,7 @@
 use gpool_model::job::{ExitStatus, Usage};
 
 use gpool_agent::layout::Layout;
-use gpool_agent::testing::{Claim, Claimant, Found};
+use gpool_agent::testing::{Claim, Claimant, Found, Record};
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::{Bytes, MilliGpu, Slot, SlotPart, Timestamp};
@@ -131,4 +131,29 @@ fn a_claim_notes_the_devices_of_a_share_and_those_that_are_booked() {
     assert_eq!(seats(), (vec![other.clone()], vec![other.clone()]));
     claim.attached(std::slice::from_ref(&third), &[]).unwrap();
     assert_eq!(seats(), (vec![third], vec![other]));
+}
+
+/// A new agent counts no GPU memory on the devices of a task that is still being restored.
+#[test]
+fn a_claim_notes_that_the_node_keeps_a_task_off_its_devices() {
+    let (_dir, layout, task) = folder();
+    drop(Claim::take(&layout, claimant(task)).unwrap());
+    let claimed = std::fs::read_to_string(layout.claim(task)).unwrap();
+    let read = |lines: &[&str]| {
+        let lines = lines.iter().map(|line| gpool_agent::fuzzing::claim_line(line));
+        let text = claimed.clone() + &lines.collect::<String>();
+        let record = Record::read(text.as_bytes()).unwrap();
+        (record.generation(), record.is_paused(), record.is_off())
+    };
+    let left = r#"{"halted":{"generation":4,"is_paused":false,"is_away":true}}"#;
+    let back = r#"{"halted":{"generation":4,"is_paused":false}}"#;
+    let paused = r#"{"halted":{"generation":5,"is_paused":true}}"#;
+    assert_eq!(read(&[]), (Generation(3), false, false));
+    assert_eq!(read(&[left]), (Generation(4), false, true), "a pause by the node is no pause");
+    assert_eq!(read(&[left, back]), (Generation(4), false, false));
+    assert_eq!(read(&[left, paused]), (Generation(5), true, true));
+    let detached = r#""detached""#;
+    let attached = r#"{"attached":{"devices":["GPU-2"]}}"#;
+    assert!(read(&[detached]).2 && !read(&[detached, attached]).2);
+    assert_eq!(read(&[left, attached]), (Generation(4), false, true), "not restored yet");
 }

@@ -94,13 +94,16 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
         most_memory = most_memory.max(memory_of(cluster.server_pid()));
         Ok(measurement)
     };
-    let floods = floods(&cluster, listen)?;
+    let remote = remote(&cluster, listen)?;
+    let floods = floods(&cluster, listen, &remote)?;
     let step = floods.len().div_ceil(options.floods as usize).max(1);
     let all = floods.into_iter().step_by(step).map(|flood| beside(flood, n));
     let all = slowest_first(all.collect::<Result<_>>()?);
     let (n_floods, n_answers) = (all.len(), all.iter().map(|it| it.n_answers).sum());
     let slowest = all.into_iter().take(N_SLOWEST).map(|it| beside(it.flood, n * SECOND_PASS));
     let slowest = slowest_first(slowest.collect::<Result<_>>()?);
+    // A flood that had ended the token would leave only refusals to measure.
+    Client::remote(remote).status().map_err(Failure::from)?;
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let stored_mb = mb(stored(cluster.folder()).saturating_sub(stored_before));
     let minutes = began.elapsed().as_secs_f64() / 60.0;
@@ -184,11 +187,10 @@ fn stored(folder: &Path) -> u64 {
 
 /// Each route of the API with the example of its body, on the socket and over the network; pages
 /// without a sign-in; and connections.
-fn floods(cluster: &Cluster, listen: SocketAddr) -> Result<Vec<Flood>> {
+fn floods(cluster: &Cluster, listen: SocketAddr, remote: &Remote) -> Result<Vec<Flood>> {
     let socket = Way::Socket(cluster.socket().to_owned());
-    let network = remote(cluster, listen)?;
-    let of_token = format!("host: {listen}\r\nauthorization: Bearer {}\r\n", network.token);
-    let network = Way::Network(network);
+    let of_token = format!("host: {listen}\r\nauthorization: Bearer {}\r\n", remote.token);
+    let network = Way::Network(remote.clone());
     let status = cluster.client().status().map_err(Failure::from)?;
     let port = status.web.as_deref().and_then(|it| it.trim_end_matches('/').rsplit_once(':'));
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
