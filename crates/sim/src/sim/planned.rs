@@ -1,14 +1,14 @@
 //! The rules for planned starts: no job later in the queue order takes the capacity of a planned
 //! start, and it moves to a later time only for a documented reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::job::StopCause;
 use gpool_model::policy::ShareBetween;
 use gpool_model::record::RecordKind;
 use gpool_model::{
-    Commit, Decision, Effect, Job, JobId, JobSpec, Phase, PlannedStart, Policy, Record, RecordKey,
-    ResourceKind, Timestamp,
+    Commit, Decision, Effect, Job, JobId, JobSpec, Phase, PlannedStart, Policy, ProjectName,
+    Record, RecordKey, ResourceKind, TakenBack, Timestamp,
 };
 use gpool_sched::Workspace;
 use gpool_world::{JobRow, Snapshot, World};
@@ -152,9 +152,13 @@ impl<'a> Step<'a> {
             let snapshot = Snapshot { world, now: self.now };
             gpool_sched::plan(&snapshot, &policy, &mut Workspace::default())
         };
+        let reclaimed = self.reclaimed_from();
+        let is_loan =
+            |id: JobId| self.world.job(id).is_some_and(|row| reclaimed.contains(&row.spec.project));
         for is in plan(self.world).planned {
             let job = is.job;
             let after = self.started.iter().copied().filter(|id| self.is_after(*id, job));
+            let after = after.filter(|id| !is_loan(*id));
             let after: Vec<JobId> = after.collect();
             if after.is_empty() {
                 continue;
@@ -193,6 +197,23 @@ impl<'a> Step<'a> {
             let now = self.world.job(was.id).map_or(0, |row| memory(&row.job));
             memory(was) > now
         })
+    }
+
+    /// The projects that others reclaimed from in this step. A start that took such a project over
+    /// its share made the reclaim possible, so the step without the start is another one.
+    fn reclaimed_from(&self) -> BTreeSet<&ProjectName> {
+        let reclaimed = self.world.holding().filter(|row| {
+            let was_there = self.held_before.get(&row.job.id);
+            let was_leaving = was_there.is_none_or(|it| matches!(it.phase, Phase::Stopping { .. }));
+            let cause = match &row.job.phase {
+                Phase::Stopping { cause, .. } => Some(cause),
+                _ => None,
+            };
+            let is_reclaim =
+                matches!(cause, Some(StopCause::TakenBack { why: TakenBack::Reclaim, .. }));
+            is_reclaim && !was_leaving
+        });
+        reclaimed.map(|row| &row.spec.project).collect()
     }
 
     /// The jobs that left for these in this step, as they were before.
