@@ -8,7 +8,7 @@ use crate::Error;
 use crate::settings::Settings;
 
 /// A clock may differ by this many seconds from the provider's.
-const LEEWAY_S: u64 = 60;
+const LEEWAY_S: f64 = 60.0;
 /// The algorithms of signatures with a public key. A token without a signature, or with one by a
 /// shared secret, is not valid.
 const ALGORITHMS: [Algorithm; 9] = [
@@ -97,14 +97,27 @@ pub fn checked(
 ) -> Result<Map<String, Value>, Error> {
     let claims = signed(token, keys, expected)?;
     let wrong = |why: &str| Err(Error::Token { why: why.to_owned() });
-    let time = |name: &str| claims.get(name).and_then(Value::as_u64);
+    // RFC 7519, section 2: a number of seconds, which may have decimals.
+    let time = |name: &str| match claims.get(name) {
+        None => Ok(None),
+        Some(value) => match value.as_f64() {
+            Some(seconds) => Ok(Some(seconds)),
+            None => Err(Error::Token { why: format!("its {name} is no number") }),
+        },
+    };
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
-    let Expected { now, client_id, nonce, .. } = expected;
-    if time("exp").is_none_or(|at| at.saturating_add(LEEWAY_S) <= now) {
+    let Expected { issuer, client_id, nonce, now } = expected;
+    let now = now as f64;
+    let (expires, issued, begins) = (time("exp")?, time("iat")?, time("nbf")?);
+    if expires.is_none_or(|at| at + LEEWAY_S <= now) {
         return wrong("it has expired: compare the clocks of both machines");
     }
-    if [time("iat"), time("nbf")].into_iter().flatten().any(|at| at > now + LEEWAY_S) {
+    if [issued, begins].into_iter().flatten().any(|at| at > now + LEEWAY_S) {
         return wrong("it is not valid yet: compare the clocks of both machines");
+    }
+    // A list would be accepted for one of its elements.
+    if text("iss") != Some(issuer) {
+        return wrong("it was made by another provider");
     }
     if text("azp").is_some_and(|party| party != client_id) {
         return wrong("it was made for another program");
@@ -121,6 +134,10 @@ fn signed(token: &str, keys: &JwkSet, expected: Expected<'_>) -> Result<Map<Stri
     let header = decode_header(token).map_err(invalid)?;
     if !ALGORITHMS.contains(&header.alg) {
         return Err(Error::Token { why: format!("{:?} signatures are not accepted", header.alg) });
+    }
+    // RFC 7515, section 4.1.11: none of these extensions is known here.
+    if header.crit.is_some() {
+        return Err(Error::Token { why: "it needs an extension of signatures".to_owned() });
     }
     let mut validation = Validation::new(header.alg);
     validation.set_issuer(&[expected.issuer]);

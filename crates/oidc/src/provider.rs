@@ -15,6 +15,8 @@ pub struct Provider {
     pub(crate) settings: Settings,
     pub(crate) metadata: Metadata,
     keys: JwkSet,
+    /// Whether a token had a new key, so that the keys were fetched again.
+    has_new_keys: bool,
 }
 
 /// A successful answer of the token endpoint.
@@ -33,7 +35,13 @@ impl Provider {
         verifier::install();
         let metadata = Metadata::discover(&settings.issuer, fetch)?;
         let keys = fetch::json(fetch, &Request::get(&metadata.jwks_uri))?;
-        Ok(Self { settings, metadata, keys })
+        Ok(Self { settings, metadata, keys, has_new_keys: false })
+    }
+
+    /// Whether the keys were fetched again since it was asked last. Then an older copy may still
+    /// accept a key that the provider has removed.
+    pub fn take_new_keys(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_keys)
     }
 
     pub(crate) fn client(&self) -> Client<'_> {
@@ -66,6 +74,7 @@ impl Provider {
         if !identity::has_key(token, &self.keys)? {
             // Providers replace their keys from time to time.
             self.keys = fetch::json(fetch, &Request::get(&self.metadata.jwks_uri))?;
+            self.has_new_keys = true;
         }
         let expected = Expected {
             issuer: &self.metadata.issuer,

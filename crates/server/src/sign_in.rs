@@ -265,7 +265,9 @@ impl SignIns {
         let Some((attempt, _)) = attempt else { return Err(SignInError::Over) };
         let mut provider = self.provider(at)?;
         let fetch = |request: &Request| fetch(&self.agent, request);
-        let identity = provider.finish(&attempt, callback, &fetch, now().get() / 1000)?;
+        let identity = provider.finish(&attempt, callback, &fetch, now().get() / 1000);
+        self.store_keys(provider);
+        let identity = identity?;
         self.admit(identity, "browser", from)
     }
 
@@ -302,7 +304,9 @@ impl SignIns {
             device.code.clone()
         };
         let fetch = |request: &Request| fetch(&self.agent, request);
-        let polled = self.provider(at)?.poll_device(&code, &fetch, now().get() / 1000);
+        let mut provider = self.provider(at)?;
+        let polled = provider.poll_device(&code, &fetch, now().get() / 1000);
+        self.store_keys(provider);
         let mut devices = locked(&self.devices);
         let device = devices.get_mut(handle, at).ok_or(SignInError::Over)?;
         match polled {
@@ -337,6 +341,15 @@ impl SignIns {
         let provider = Provider::discover(self.config.settings.clone(), &fetch)?;
         *locked(&self.provider) = Some((provider.clone(), now + DESCRIBED));
         Ok(provider)
+    }
+
+    /// Keeps the keys of a copy of the provider that has fetched new ones.
+    fn store_keys(&self, mut provider: Provider) {
+        if provider.take_new_keys()
+            && let Some((stored, _)) = &mut *locked(&self.provider)
+        {
+            *stored = provider;
+        }
     }
 
     /// Stores a token for a user of the provider that signs in from here.

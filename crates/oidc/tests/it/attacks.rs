@@ -8,7 +8,7 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::provider::{
-    Fake, Key, NOW, REDIRECT, SECRETS, callback, claims, metadata, settings, unsigned,
+    Fake, ISSUER, Key, NOW, REDIRECT, SECRETS, callback, claims, metadata, settings, unsigned,
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn an_answer_of_another_sign_in_is_refused() {
 fn a_token_for_something_else_is_refused() {
     let key = Key::new("one");
     let fake = Fake::new(&key);
-    let changes: [(&str, Value); 11] = [
+    let changes: [(&str, Value); 15] = [
         ("aud", json!("another")),
         ("aud", json!(["another", "third"])),
         ("iss", json!("https://evil.example")),
@@ -49,7 +49,11 @@ fn a_token_for_something_else_is_refused() {
         ("nonce", Value::Null),
         ("exp", json!(NOW - 61)),
         ("exp", Value::Null),
+        ("iss", json!([ISSUER])),
         ("nbf", json!(NOW + 61)),
+        ("nbf", json!(NOW as f64 + 61.5)),
+        ("nbf", json!("tomorrow")),
+        ("iat", json!((NOW + 61).to_string())),
         ("iat", json!(NOW + 61)),
         ("sub", json!("")),
     ];
@@ -58,6 +62,7 @@ fn a_token_for_something_else_is_refused() {
         assert!(matches!(signed, Err(Error::Token { .. })), "{claim} {value}: {signed:?}");
     }
     assert!(fake.signs_in(&key, |claims| claims["exp"] = json!(NOW - 59)).is_ok());
+    assert!(fake.signs_in(&key, |claims| claims["exp"] = json!(NOW as f64 - 59.5)).is_ok());
     assert!(fake.signs_in(&key, |claims| claims["aud"] = json!(["gpool", "other"])).is_ok());
 }
 
@@ -85,6 +90,7 @@ fn a_token_without_a_good_signature_is_refused() {
         format!("{}.{signature}", unsigned(&json!({"alg": "ES256", "kid": "one"}), &forged)),
         key.sign(&json!({"alg": "RS256", "kid": "one"}), &claims),
         key.sign(&json!({"alg": "ES384", "kid": "one"}), &claims),
+        key.sign(&json!({"alg": "ES256", "kid": "one", "crit": ["b64"], "b64": false}), &claims),
         "not a token".to_owned(),
         String::new(),
     ];

@@ -107,7 +107,16 @@ fn a_replaced_key_is_fetched() {
     let refused = finish(&mut provider).unwrap_err();
     assert!(refused.to_string().contains("no such key"), "{refused}");
     fake.answers("/keys", 200, &json!({"keys": [old.jwk(), new.jwk()]}));
+    assert!(provider.take_new_keys());
     assert_eq!(finish(&mut provider).unwrap().name, "ana");
+    assert!(provider.take_new_keys() && !provider.take_new_keys());
+    // A key that the provider has removed since is gone with the next answer.
+    fake.answers("/keys", 200, &json!({"keys": [new.jwk()]}));
+    fake.gives(&Key::new("third").token(&claims(&attempt)));
+    finish(&mut provider).unwrap_err();
+    assert!(provider.take_new_keys());
+    fake.gives(&old.token(&claims(&attempt)));
+    assert!(finish(&mut provider).unwrap_err().to_string().contains("no such key"));
 }
 
 #[test]
