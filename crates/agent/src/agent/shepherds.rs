@@ -10,7 +10,8 @@ use std::path::Path;
 use gpool_model::attach::NotOpened;
 use gpool_model::id::TaskId;
 use gpool_sys::pidfd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
@@ -379,11 +380,19 @@ fn open_listener(state: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(state, flags, Mode::empty())?;
     let new = ".agent.sock.new";
-    let _ = rustix::fs::unlinkat(&folder, new, rustix::fs::AtFlags::empty());
+    let _ = unlinkat(&folder, new, AtFlags::empty());
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let path = format!("/proc/self/fd/{}/{new}", folder.as_raw_fd());
-    bind(&socket, &SocketAddrUnix::new(OsStr::new(&path))?)?;
+    let address = SocketAddrUnix::new(OsStr::new(&path))?;
+    match bind(&socket, &address) {
+        // A full disk may have no space for one more file: the earlier socket makes way.
+        Err(Errno::NOSPC | Errno::DQUOT) => {
+            let _ = unlinkat(&folder, Layout::SOCKET, AtFlags::empty());
+            bind(&socket, &address)?;
+        }
+        bound => bound?,
+    }
     // Shepherds run as the same user; no other user may connect.
     rustix::fs::chmod(&path, Mode::from_raw_mode(0o600))?;
     listen(&socket, 1024)?;
