@@ -142,6 +142,15 @@ impl TokenRow {
     }
 }
 
+/// What is stored about the rights of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The token.
+    pub token: TokenRow,
+    /// The system user that a rule names for its network user.
+    pub rule: Option<String>,
+}
+
 /// The file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
@@ -332,6 +341,17 @@ impl Access {
         let state = self.state();
         let mut rows = state.kept.tokens.iter();
         rows.find(|row| row.id == id && row.is_valid(now)).cloned()
+    }
+
+    /// What is stored about a valid token, and the system user that a rule names for it.
+    #[must_use]
+    pub fn standing(&self, id: &str, now: Timestamp) -> Option<Standing> {
+        let token = self.by_id(id, now)?;
+        let rule = match &token.subject {
+            Subject::Network(name) => self.user_of(name),
+            Subject::System { .. } => None,
+        };
+        Some(Standing { token, rule })
     }
 
     /// All valid tokens, the oldest first.

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::handle::CoreHandle;
 use crate::listeners::{Opening, Which};
 use crate::tls::{BadCertificate, NetworkConfig, Tls};
-use crate::web::{Web, WebAddress};
+use crate::web::{Loopback, Web, WebAddress};
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,16 +23,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn dashboard(
     handle: &CoreHandle,
     at: WebAddress,
-) -> anyhow::Result<Option<Opening<(Arc<Web>, TcpListener)>>> {
+) -> anyhow::Result<Option<Opening<(Arc<Web>, Loopback)>>> {
     let shared = handle.shared.clone();
-    let take = move |listener: TcpListener| {
+    let take = move |listener: Loopback| {
         let web = Arc::new(Web::new(listener.local_addr()?, shared.sessions.clone()));
         assert!(shared.web.set(web.clone()).is_ok(), "the dashboard is opened once");
         anyhow::Ok((web, listener))
     };
     match at {
         WebAddress::None => Ok(None),
-        WebAddress::Usual => Ok(match Web::usual().await {
+        WebAddress::Usual => Ok(match Loopback::usual().await {
             Some(listener) => Some(Box::pin(std::future::ready(take(listener)?))),
             None => None,
         }),
@@ -41,7 +41,7 @@ pub async fn dashboard(
             let take = Arc::new(take);
             let attempt = move || -> Opening<_> {
                 let take = take.clone();
-                Box::pin(async move { take(TcpListener::bind(at).await.with_context(what)?) })
+                Box::pin(async move { take(Loopback::bind(at).await.with_context(what)?) })
             };
             open(handle, Which::Dashboard, attempt).await.map(Some)
         }

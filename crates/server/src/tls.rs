@@ -228,6 +228,11 @@ impl Served {
     /// may be a name of a foreign site that DNS points at this machine.
     pub fn is_for(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
+        let port = host.strip_prefix(authority.host());
+        // A user before the host would be part of the addresses that answers name.
+        if port.is_none_or(|port| !port.is_empty() && authority.port_u16().is_none()) {
+            return false;
+        }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let parsed = self.chain.first().map(ParsedCertificate::try_from);
         match (parsed, ServerName::try_from(host)) {

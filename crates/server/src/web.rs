@@ -1,20 +1,17 @@
 //! Where the dashboard listens, and its signed-in users.
 
 pub mod connected;
+mod loopback;
 mod sessions;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
-
+pub use self::loopback::Loopback;
 use self::sessions::Link;
 pub use self::sessions::{At, NotRedeemed, SessionKey, Sessions, SignedIn};
-
-/// The address without another one in the settings.
-const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7478);
 
 /// Where the dashboard listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,8 +34,16 @@ impl FromStr for WebAddress {
             return Ok(Self::None);
         }
         match text.parse::<SocketAddr>() {
-            Ok(at) if at.ip().is_loopback() => Ok(Self::At(at)),
-            Ok(_) => Err("it must be a loopback address: 127.0.0.1:7478".to_owned()),
+            // The addresses that browsers take for names below `localhost`.
+            Ok(at)
+                if [Ipv4Addr::LOCALHOST.into(), IpAddr::from(Ipv6Addr::LOCALHOST)]
+                    .contains(&at.ip()) =>
+            {
+                Ok(Self::At(at))
+            }
+            Ok(_) => {
+                Err("it must be the loopback address 127.0.0.1 or [::1]: 127.0.0.1:7478".to_owned())
+            }
             Err(_) => Err("it must be an address with port, or none: 127.0.0.1:7478".to_owned()),
         }
     }
@@ -52,19 +57,6 @@ pub struct Web {
 }
 
 impl Web {
-    /// Listens on the usual address, or else on a free port. `None` if neither works: jobs do not
-    /// need a dashboard.
-    pub async fn usual() -> Option<TcpListener> {
-        let bound = match TcpListener::bind(USUAL).await {
-            Err(_) => TcpListener::bind(SocketAddr::new(USUAL.ip(), 0)).await,
-            bound => bound,
-        };
-        if let Err(error) = &bound {
-            tracing::warn!(%error, "there is no dashboard: can't listen on 127.0.0.1");
-        }
-        bound.ok()
-    }
-
     /// A dashboard at an address, with the sessions of its users.
     pub fn new(at: SocketAddr, sessions: Arc<Sessions>) -> Self {
         Self { at, sessions }
@@ -84,12 +76,6 @@ impl Web {
     /// The address of a host below `localhost`.
     pub fn url_of(&self, label: &str) -> String {
         format!("http://{label}.localhost:{}/", self.at.port())
-    }
-
-    /// The user ID of the process at the other end of a connection; `None` if it is not known.
-    /// Reads files.
-    pub fn user_at(&self, from: SocketAddr) -> Option<u32> {
-        connected::user(from, self.at)
     }
 
     /// The label below `localhost` in the host of a request; empty for the address itself. `None`

@@ -1,7 +1,7 @@
 //! `gpool forward`: forwards local ports to ports of a job.
 
-use std::io::Write as _;
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 
@@ -75,8 +75,7 @@ impl Forwarded {
     }
 
     /// Listens on the local port; by default the job's port, or any free one if it is taken.
-    fn listen(&self) -> Result<TcpListener> {
-        let at = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    fn listen(&self) -> Result<Vec<TcpListener>> {
         let bound = match self.local {
             Some(local) => at(local),
             None => at(self.to.port.unwrap_or(0)).or_else(|_| at(0)),
@@ -86,6 +85,18 @@ impl Forwarded {
             Failure::new(errors::PORT_TAKEN, format!("can't listen on port {local}: {error}"))
                 .tip(format!("0:{}    (any free port)", self.to.port.unwrap_or(0)))
         })
+    }
+}
+
+/// Listens on a port of `127.0.0.1`, and of `::1` where the machine has it: `localhost` is either,
+/// and another user's program must not answer there.
+fn at(port: u16) -> io::Result<Vec<TcpListener>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let port = listener.local_addr()?.port();
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, port)) {
+        Ok(other) => Ok(vec![listener, other]),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+        Err(_) => Ok(vec![listener]),
     }
 }
 
@@ -105,8 +116,8 @@ pub fn run(args: &ForwardArgs, session: &Session) -> Result {
         listeners.push((port.listen()?, port));
     }
     let mut locals = Vec::new();
-    for (listener, port) in listeners {
-        let local = listener.local_addr().map_or(0, |address| address.port());
+    for (listeners, port) in listeners {
+        let local = listeners[0].local_addr().map_or(0, |address| address.port());
         if port.local.is_none() && port.to.port.is_some_and(|it| it != local) {
             session.screen.note(&format!("note: port {} is taken here", port.to.port.unwrap_or(0)));
         }
@@ -117,7 +128,9 @@ pub fn run(args: &ForwardArgs, session: &Session) -> Result {
                 .screen
                 .data(&format!("http://127.0.0.1:{local}  job {id}, {}\n", port.name()))?;
         }
-        accept(listener, client.clone(), id.clone(), port.to);
+        for listener in listeners {
+            accept(listener, client.clone(), id.clone(), port.to.clone());
+        }
     }
     if session.global.json {
         session.screen.data(&json::list(&locals))?;
@@ -167,12 +180,12 @@ fn carry(mut here: TcpStream, there: UnixStream, early: &[u8]) {
         return;
     };
     let upwards = std::thread::spawn(move || {
-        let _ = std::io::copy(&mut from_here, &mut to_there);
+        let _ = io::copy(&mut from_here, &mut to_there);
         let _ = to_there.shutdown(Shutdown::Write);
     });
     let mut there = there;
     if here.write_all(early).is_ok() {
-        let _ = std::io::copy(&mut there, &mut here);
+        let _ = io::copy(&mut there, &mut here);
     }
     let _ = here.shutdown(Shutdown::Write);
     let _ = upwards.join();

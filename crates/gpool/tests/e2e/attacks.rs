@@ -106,6 +106,8 @@ fn two_host_names_are_refused() {
     // A proxy and a server could each look at another one.
     let more = format!("\r\nhost: evil.example:{port}\r\n\r\n");
     assert_eq!(ask_with(port, "GET /wall", "127.0.0.1", "", &more).0, 421);
+    let other = "GET http://evil.example/wall";
+    assert_eq!(ask_with(port, other, "127.0.0.1", "", "\r\n\r\n").0, 421);
     let mut socket = std::os::unix::net::UnixStream::connect(cluster.socket()).unwrap();
     let request = "GET /api/v1/me HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n";
     socket.write_all(request.as_bytes()).unwrap();

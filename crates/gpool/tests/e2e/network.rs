@@ -140,8 +140,8 @@ fn a_large_submission_and_its_refusal_both_arrive() {
     laptop.login(&["--fingerprint", shown.trim()]).ok();
     let line = "{\"command\":[\"true\"],\"directory\":\"/\",\"hold\":true}\n";
     let words = ["submit", "--cwd", "/", "--from-jsonl", "-"];
-    let many = Running::start(&mut laptop.command(&words), Some(line.repeat(4_000).into())).end();
-    assert_eq!(many.ok().lines().count(), 4_000);
+    let many = Running::start(&mut laptop.command(&words), Some(line.repeat(3_000).into())).end();
+    assert_eq!(many.ok().lines().count(), 3_000);
     let bad = format!("{{\"commnd\": []}}\n{}", line.repeat(50_000));
     let bad = Running::start(&mut laptop.command(&words), Some(bad.into())).end();
     bad.refused(2, &["GP0103", "line 1"]);

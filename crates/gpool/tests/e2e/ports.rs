@@ -71,6 +71,41 @@ fn the_server_starts_while_another_process_has_the_port_of_its_dashboard() {
     cluster.down(&[]);
 }
 
+/// A browser may take either address for a name below `localhost`, and another user's program on
+/// the other one would be of the same origin as the dashboard.
+#[test]
+fn the_dashboard_has_its_port_on_both_loopback_addresses() {
+    let (other, at) = taken();
+    drop(other);
+    let beside = SocketAddr::new("::1".parse().unwrap(), at.port());
+    let Ok(other) = TcpListener::bind(beside) else {
+        return eprintln!("skipped: there is no ::1");
+    };
+    let mut cluster = unstarted(&format!("web = \"{at}\""), &[]);
+    cluster.up();
+    let words = format!("browsers may take {beside} for it: Address already in use");
+    alarm_says(&cluster, "dashboard", &words);
+    cluster.gpool(["open", "--print"]).refused(1, &["Address already in use"]);
+    drop(other);
+    until_open(&cluster, "dashboard");
+    assert_eq!(TcpListener::bind(beside).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    let mut stream = std::net::TcpStream::connect(beside).unwrap();
+    let request =
+        format!("GET /wall HTTP/1.1\r\nhost: [::1]:{}\r\nconnection: close\r\n\r\n", at.port());
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let answer = std::io::read_to_string(stream).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    cluster.down(&[]);
+    // Without a setting it takes a port that is free on both.
+    let other = TcpListener::bind("[::1]:7478");
+    let mut usual = unstarted("", &[]);
+    usual.up();
+    let url = usual.client().status().unwrap().web.unwrap();
+    let port: u16 = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+    assert_ne!(port, 7478, "{other:?} or another server has it");
+    assert!(TcpListener::bind(("::1", port)).is_err());
+}
+
 #[test]
 fn the_server_starts_while_another_process_has_its_port_of_the_network() {
     let (other, at) = taken();

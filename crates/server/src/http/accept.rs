@@ -24,18 +24,19 @@ use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
+use super::changes::Changes;
 use super::classes::Classes;
 use super::connection::{Connection, Ends};
 use super::entrance::Entrance;
 use super::network::Network;
 use super::pages::Pages;
-use super::{Api, router};
+use super::{Api, evictions, router};
 use crate::feed::Feed;
 use crate::handle::CoreHandle;
 use crate::listeners::Opening;
 use crate::pool::{Rates, Source};
 use crate::tls::Tls;
-use crate::web::{Sessions, Web};
+use crate::web::{Loopback, Sessions, Web};
 
 /// Bytes of request headers after which the connection is closed. Smaller headers that are still
 /// too large get an answer with a problem; see [`super::guard`].
@@ -75,7 +76,7 @@ pub async fn serve(
 #[derive(Default)]
 pub struct Others {
     /// The dashboard on a loopback address.
-    pub web: Option<Opening<(Arc<Web>, TcpListener)>>,
+    pub web: Option<Opening<(Arc<Web>, Loopback)>>,
     /// The network, with its certificates.
     pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
@@ -115,11 +116,13 @@ pub(crate) async fn serve_as(
     let connections_max = handle.limits().connections;
     let shared = handle.shared.clone();
     let classes = Classes::default();
+    let changes = Changes::new(handle.limits().changes);
+    let charged = evictions::charge(handle.clone(), changes.clone());
     let api = Api::new(handle, user, patience, classes.clone(), end.clone());
     let server = Arc::new(Server {
         identify,
         closed: api.meters.closed_connections.clone(),
-        router: router(api),
+        router: router(api, changes),
         classes,
         patience,
         connections_max,
@@ -128,6 +131,13 @@ pub(crate) async fn serve_as(
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
+    let mut stop = end.clone();
+    connections.spawn(async move {
+        tokio::select! {
+            () = charged => {}
+            _ = stop.wait_for(|end| *end) => {}
+        }
+    });
     let (access, find_user) = (shared.access.clone(), shared.info.find_user);
     let sign_ins = shared.sign_ins.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
@@ -183,7 +193,7 @@ impl ListenerParts {
         Pages::new((web, is_remote), entrance, identify, (router, server), feed, end)
     }
 
-    async fn dashboard(self, opening: Opening<(Arc<Web>, TcpListener)>) {
+    async fn dashboard(self, opening: Opening<(Arc<Web>, Loopback)>) {
         if let Some((web, listener)) = self.opened(opening).await {
             self.pages(web, false).serve(listener).await;
         }

@@ -20,6 +20,7 @@ use super::asker::{Asker, Asks};
 use super::changes::Portion;
 use super::extract::{ApiError, JsonBytes, Segment, job_id, pairs};
 use super::submit::unexpected;
+use crate::view::View;
 
 type Changed = Result<Json<List<JobChanged>>, ApiError>;
 
@@ -96,18 +97,30 @@ async fn carry_out(
     jobs: Vec<JobId>,
     verb: JobVerb,
 ) -> Changed {
-    let begins_runs = matches!(verb, JobVerb::Requeue { .. });
+    if matches!(verb, JobVerb::Requeue { .. }) {
+        portion.take_runs(n_tasks(api, jobs.clone()).await?)?;
+    }
     match api.handle.command(asker.caller.clone(), Command::OnJobs { jobs, verb }).await? {
         Reply::Jobs(jobs) => {
-            if begins_runs {
-                portion.add_runs(jobs.len() as u64);
-            }
             let changed = jobs.into_iter();
             let changed = changed.map(|(id, state)| JobChanged { id: id.to_string(), state });
             Ok(Json(List::new(changed.collect())))
         }
         other => Err(unexpected(&other)),
     }
+}
+
+/// The number of tasks of jobs, and of elements of arrays, that hold something: each runs again.
+async fn n_tasks(api: &Api, jobs: Vec<JobId>) -> Result<u64, Refusal> {
+    let count = move |view: &View<'_>| {
+        let rows = jobs.iter().flat_map(|id| {
+            let is_whole = id.element.is_none();
+            let elements = is_whole.then(|| view.world.elements_holding(id.number));
+            view.world.job(*id).into_iter().chain(elements.into_iter().flatten())
+        });
+        rows.map(|row| row.job.phase.allocations().len() as u64).sum()
+    };
+    api.handle.query(count).await
 }
 
 pub(crate) fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {

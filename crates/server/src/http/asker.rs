@@ -76,6 +76,16 @@ impl Asker {
         Self { way, ..self }
     }
 
+    /// Whether it may do all that another one may.
+    pub fn has_rights_of(&self, other: &Self) -> bool {
+        let (own, its) = (&self.caller, &other.caller);
+        own.owner == its.owner
+            && own.admin >= its.admin
+            && own.groups.is_superset(&its.groups)
+            && self.way.scope >= other.way.scope
+            && self.way.is_mapped >= other.way.is_mapped
+    }
+
     /// By what its work is limited: its user, or its address if that is not known.
     pub fn source(&self) -> Source {
         match self.way.origin {

@@ -24,7 +24,7 @@ use utoipa::IntoParams;
 use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::changes::{Changes, Denials, Portion};
+use super::changes::{Changes, Denials, Portion, SlowEnds};
 use super::extract::{ApiError, Params};
 use super::guard::row_of;
 use super::routes::{ROUTES, Role, Route};
@@ -84,8 +84,9 @@ pub(crate) struct Scribe {
     pub api: Router,
     pub changes: Changes,
     pub denials: Denials,
-    /// Entries on a full disk.
+    /// Entries on a full disk, and changes there that end something.
     pub when_full: Rates<Source>,
+    pub ends_when_full: SlowEnds,
 }
 
 /// Which entries to list.
@@ -189,6 +190,10 @@ pub(crate) async fn record(
         return next.run(request).await;
     };
     let length = HttpBody::size_hint(request.body()).exact();
+    if !row.has_body && length != Some(0) {
+        let why = format!("{} {} reads none; leave it out", row.method, row.path);
+        return ApiError::from(Refusal::Invalid { field: "body".to_owned(), why }).into_response();
+    }
     let portion = match scribe.portion(&asker, row, request.headers(), length).await {
         Ok(portion) => portion,
         Err(refused) => return ApiError::from(refused).into_response(),
@@ -270,6 +275,9 @@ impl Scribe {
         if row.is_counted && !self.may_write(asker) {
             let why = "the space of the audit log is for what ends jobs".to_owned();
             return Err(Refusal::StorageFull { why }.into());
+        }
+        if !row.is_counted && !asker.caller.admin && self.audit.is_full() {
+            self.ends_when_full.next(asker.source()).await;
         }
         // The handler refuses a bad key.
         let key = key_name(headers).ok().flatten().filter(|_| row.is_of_new_jobs());

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use gpool_model::command::RequestKey;
 use gpool_model::job::BlobId;
 use gpool_model::{Command, NewJob, Refusal, Reply};
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use super::Api;
 use super::asker::{Asker, Asks};
-use super::audit::without_entry;
+use super::audit::{entered, without_entry};
 use super::changes::Portion;
 use super::context::{self, Files};
 use super::extract::{ApiError, Params, check_type, lost, too_slow};
@@ -94,7 +94,7 @@ pub(crate) async fn create(
         Reply::Submitted { first, n_jobs, repeated } => {
             let answer = BulkAnswer { first: first.to_string(), n_jobs, repeated };
             let status = if repeated { StatusCode::OK } else { StatusCode::CREATED };
-            Ok((status, Json(Document::new(answer))).into_response())
+            Ok(entered((status, Json(Document::new(answer))), repeated))
         }
         Reply::WouldSubmit { forecasts } => {
             let items = forecasts.iter().map(Forecast::from).collect();

@@ -19,8 +19,9 @@ use crate::pool::{Place, Pool, Rates, Source};
 
 /// The bytes for each change, beside its body.
 const EACH: u64 = 1 << 10;
-/// The bytes for each run of a job: two folders, a claim and records, in blocks of 4 KiB.
-const RUN: u64 = 14 << 10;
+/// The bytes for each run of a job: two folders, a claim, the order of its output, and records, in
+/// blocks of 4 KiB.
+const RUN: u64 = 20 << 10;
 /// From one source, refused requests, and changes on a full disk, have an entry each up to this
 /// number at once, then one in this time.
 const FEW: (u32, Duration) = (20, Duration::from_secs(60));
@@ -75,6 +76,11 @@ impl Changes {
     pub async fn repeat(&self, asker: &Asker) -> Portion {
         let place = self.repetitions.enter(asker.source()).await;
         Portion::new(None, 0, Some(place))
+    }
+
+    /// Counts runs of jobs that a user has caused already.
+    pub fn charge_runs(&self, uid: u32, n_runs: u64) {
+        self.rates.charge(Source::User(uid), n_runs.saturating_mul(RUN), Instant::now());
     }
 
     fn refusal(&self, n_bytes: u64, wait: Duration) -> Problem {
@@ -149,11 +155,6 @@ impl Portion {
         self.take(n_runs.saturating_mul(RUN))
     }
 
-    /// Counts runs of jobs that have been ordered already.
-    pub fn add_runs(&self, n_runs: u64) {
-        self.correct(0, Sizes { files: 0, new: n_runs.saturating_mul(RUN) });
-    }
-
     /// Replaces the bytes of files in a part of the body by those of new files.
     pub fn correct(&self, part: u64, files: Sizes) {
         let Some((changes, user)) = &self.0.user else { return };
@@ -195,6 +196,37 @@ pub(crate) struct Denials {
     entries: Rates<Source>,
     /// Refused requests without an entry since the last one.
     n_more: Arc<Mutex<HashMap<Source, u64>>>,
+}
+
+/// On a full disk, changes that end something: of one user this number at once and then one a
+/// minute without waiting.
+const ENDS: (u32, Duration) = (100, Duration::from_secs(60));
+/// The most others at once, of all users and of one.
+const SLOW_ENDS_MAX: (usize, usize) = (64, 1);
+
+/// Slows the changes of each user down that end something on a full disk: the reserve of space is
+/// for all users.
+pub(crate) struct SlowEnds {
+    rates: Rates<Source>,
+    places: Pool,
+}
+
+impl Default for SlowEnds {
+    fn default() -> Self {
+        let (at_once, each) = ENDS;
+        let places = Pool::new(SLOW_ENDS_MAX.0, SLOW_ENDS_MAX.1);
+        Self { rates: Rates::every(each, each * at_once), places }
+    }
+}
+
+impl SlowEnds {
+    /// Waits until a user may make the next one.
+    pub async fn next(&self, by: Source) {
+        if !self.rates.take(by, Instant::now()) {
+            let _place = self.places.enter(by).await;
+            tokio::time::sleep(SLOW).await;
+        }
+    }
 }
 
 /// A limit on entries of the audit log that could be many.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use gpool_model::array::{ArrayValues, ValuesRef};
 use gpool_model::job::{BlobId, JobState, Owner};
 use gpool_model::record::EndedJob;
@@ -22,6 +22,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::asker::{Asker, Asks};
+use super::audit::entered;
 use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id};
@@ -304,7 +305,7 @@ pub(crate) async fn retry(
     Params(params): Params<RetryParams>,
     portion: Portion,
     headers: HeaderMap,
-) -> Result<Json<Document<Retried>>, ApiError> {
+) -> Result<Response, ApiError> {
     let id = job_id(&id)?;
     let digest = || blake3::hash(format!("retry {id} {}", params.hold).as_bytes());
     let key = key_name(&headers)?.map(|name| key(name, digest()));
@@ -325,7 +326,7 @@ pub(crate) async fn retry(
         let command = Command::Retry { jobs: vec![id] };
         api.handle.command(asker.caller.clone(), command).await?;
         let retried = Retried { id: id.to_string(), n_elements: Some(n), is_new: false };
-        return Ok(Json(Document::new(retried)));
+        return Ok(Json(Document::new(retried)).into_response());
     }
     if let Some((state, owner)) = api.handle.query(move |view| state_of(view, id)).await? {
         check_owner(&asker, id, &owner)?;
@@ -353,9 +354,9 @@ pub(crate) async fn retry(
         dry_run: false,
     };
     match files.command(caller, command).await? {
-        Reply::Submitted { first, .. } => {
+        Reply::Submitted { first, repeated, .. } => {
             let retried = Retried { id: first.to_string(), n_elements, is_new: true };
-            Ok(Json(Document::new(retried)))
+            Ok(entered(Json(Document::new(retried)), repeated))
         }
         other => Err(unexpected(&other)),
     }

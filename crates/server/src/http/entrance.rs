@@ -1,7 +1,7 @@
 //! Identifies the user of a token. A sign-in at an identity provider ends with a token, too, with
 //! the same rights on a loopback address as over the network.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::asker::{Asker, Asks, Identify, Peer};
 use super::pages::NOBODY;
 use super::way::{Origin, Way};
-use crate::access::{Access, Subject, TokenRow};
+use crate::access::{Access, Standing, Subject, TokenRow};
 use crate::clock::now;
 use crate::handle::FindUser;
 use crate::pool::Rates;
@@ -26,6 +26,9 @@ const FAILURE: Duration = Duration::from_secs(6);
 
 /// Questions about sign-ins under way: several users of one address may ask every few seconds.
 const QUESTION: Duration = Duration::from_millis(500);
+
+/// How often the account of a long request is looked up again.
+const LOOKUP_AGAIN: Duration = Duration::from_secs(60);
 
 /// The most questions to the system's name service at once, and those for one source.
 const LOOKUPS_MAX: (usize, usize) = (64, 8);
@@ -63,11 +66,6 @@ impl Entrance {
     /// Changes when tokens were revoked.
     pub fn revocations(&self) -> watch::Receiver<u64> {
         self.access.revocations()
-    }
-
-    /// Whether a token is still valid.
-    pub fn is_valid(&self, id: &str) -> bool {
-        self.access.by_id(id, now()).is_some()
     }
 
     /// The user of a request by the token in its headers.
@@ -172,6 +170,41 @@ impl Entrance {
         let (origin, token) = (Origin::Network(from), Some(row.id.into()));
         let way = Way { origin, scope: row.scope, token, network_user, is_mapped };
         Some(Asks(Arc::new(asker.by(way))))
+    }
+}
+
+/// Checks that a long request still has the rights of its token.
+pub(crate) struct RightsCheck {
+    entrance: Arc<Entrance>,
+    /// What was stored about the token at the last check, and its time.
+    last: Option<(Standing, Instant)>,
+}
+
+impl RightsCheck {
+    pub fn new(entrance: Arc<Entrance>) -> Self {
+        Self { entrance, last: None }
+    }
+
+    /// Whether the token of a request still gives all rights that the request had. The account of
+    /// its user is looked up after changes of tokens and rules, and once in a while.
+    pub async fn holds(&mut self, asks: &Asks) -> bool {
+        let way = &asks.0.way;
+        let Some(token) = way.token.as_deref() else { return true };
+        let Some(standing) = self.entrance.access.standing(token, now()) else { return false };
+        let is_recent = self
+            .last
+            .as_ref()
+            .is_some_and(|(last, at)| *last == standing && at.elapsed() < LOOKUP_AGAIN);
+        if is_recent {
+            return true;
+        }
+        self.last = Some((standing, Instant::now()));
+        let from = match way.origin {
+            Origin::Network(from) => from,
+            Origin::Socket | Origin::Dashboard => Ipv4Addr::LOCALHOST.into(),
+        };
+        let found = self.entrance.by_id(token, from).await;
+        found.is_some_and(|found| found.0.has_rights_of(&asks.0))
     }
 }
 

@@ -21,6 +21,7 @@ mod dump;
 mod elements;
 mod entrance;
 mod events;
+mod evictions;
 mod extract;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -88,7 +89,7 @@ pub use asker::{Account, FindAccount};
 
 use crate::pool::{Rates, Source};
 use audit::Scribe;
-use changes::{Changes, Denials};
+use changes::{Changes, Denials, SlowEnds};
 use classes::Classes;
 use metrics::Meters;
 
@@ -237,14 +238,19 @@ pub fn openapi_json() -> String {
     text
 }
 
-fn router(api: Api) -> Router {
+fn router(api: Api, changes: Changes) -> Router {
     let (router, _) = documented().split_for_parts();
     let audit = api.handle.shared.audit.clone();
-    let changes = Changes::new(api.handle.limits().changes);
     let inner = router.clone().with_state(api.clone());
-    let (denials, when_full) = (Denials::default(), changes::few());
-    let handle = api.handle.clone();
-    let scribe = Arc::new(Scribe { handle, audit, api: inner, changes, denials, when_full });
+    let scribe = Arc::new(Scribe {
+        handle: api.handle.clone(),
+        audit,
+        api: inner,
+        changes,
+        denials: Denials::default(),
+        when_full: changes::few(),
+        ends_when_full: SlowEnds::default(),
+    });
     router
         .route_layer(from_fn_with_state(scribe.clone(), audit::record))
         .route_layer(from_fn(guard::permit))

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::http::header::{HOST, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse as _;
@@ -24,8 +24,9 @@ use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use super::accept::{ACCEPT_PAUSE, Seat, Seated, Server};
+use super::asker::Asks;
 use super::connection::Connection;
-use super::entrance::Entrance;
+use super::entrance::{Entrance, RightsCheck};
 use super::extract::ApiError;
 use super::pages::Pages;
 use crate::pool::Rates;
@@ -40,7 +41,7 @@ const CONNECTIONS_MAX: usize = 2048;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The kernel ends a connection after this time if its other end accepts nothing.
 const UNREAD: Duration = Duration::from_secs(60);
-/// How often the token of a connection is checked for its expiry.
+/// How often the rights of a connection are checked.
 const RECHECK: Duration = Duration::from_secs(5);
 /// The routes that a caller without a token uses to get one.
 const SIGN_IN: &str = "/login/device";
@@ -64,8 +65,8 @@ struct Caller {
     from: IpAddr,
     served: Served,
     seat: Seated,
-    /// The token of the last request.
-    token: Mutex<Option<Arc<str>>>,
+    /// The user of the request that is being answered.
+    asks: Mutex<Option<Asks>>,
 }
 
 impl Network {
@@ -135,7 +136,7 @@ impl Network {
             from,
             served,
             seat: Seated::new(seat),
-            token: Mutex::default(),
+            asks: Mutex::default(),
         });
         let asked = caller.clone();
         let service = service_fn(move |request| {
@@ -192,14 +193,19 @@ async fn both(
 }
 
 impl Caller {
-    /// Completes when the token of the connection was revoked or has expired: its streams end too.
+    /// Completes when the token of a request that is being answered was revoked, has expired or
+    /// gives fewer rights than before: a stream ends.
     async fn refused(&self) {
-        let mut revocations = self.network.entrance.revocations();
+        let entrance = &self.network.entrance;
+        let (mut revocations, mut check) =
+            (entrance.revocations(), RightsCheck::new(entrance.clone()));
         loop {
             // In both cases it is checked again.
             drop(tokio::time::timeout(RECHECK, revocations.changed()).await);
-            let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if token.is_some_and(|token| !self.network.entrance.is_valid(&token)) {
+            let asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(asks) = asks
+                && !check.holds(&asks).await
+            {
                 return;
             }
         }
@@ -232,12 +238,21 @@ impl Caller {
             Ok(asks) => asks,
             Err(problem) => return not_signed_in(problem),
         };
-        let token = asks.0.way.token.clone();
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+        self.answers(Some(asks.clone()));
         request.extensions_mut().insert(asks);
         request.extensions_mut().insert(self.seat.clone());
         let Ok(response) = self.network.router.clone().oneshot(request.map(Body::new)).await;
+        // A stream has no length, and bytes go on after an upgrade.
+        let is_short = response.body().size_hint().exact().is_some();
+        if is_short && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            self.answers(None);
+        }
         response
+    }
+
+    /// Notes the user of the request that is being answered.
+    fn answers(&self, asks: Option<Asks>) {
+        *self.asks.lock().unwrap_or_else(PoisonError::into_inner) = asks;
     }
 }
 

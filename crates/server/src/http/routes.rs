@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use gpool_model::JobVerb;
-use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow};
+use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow, verb::One};
 
 /// The path of bulk submissions.
 pub(super) const BULK: &str = "/api/v1/jobs/bulk";
@@ -51,6 +51,8 @@ pub struct Route {
     pub task: &'static str,
     /// Whether it is refused once its user has changed too much. What ends something is not.
     pub is_counted: bool,
+    /// Whether requests have a body. One that has none refuses it: nothing in it would count.
+    pub has_body: bool,
 }
 
 impl Route {
@@ -69,7 +71,8 @@ const fn route(method: &'static str, path: &'static str, role: Role) -> Route {
         (_, Role::Everybody | Role::Owner) => Scope::User,
     };
     let is_counted = !matches!(method.as_bytes(), b"GET" | b"DELETE");
-    Route { method, path, role, least: Least::Scope(least), task: "", is_counted }
+    let has_body = !matches!(method.as_bytes(), b"GET" | b"DELETE");
+    Route { method, path, role, least: Least::Scope(least), task: "", is_counted, has_body }
 }
 
 const fn admin(method: &'static str, path: &'static str, task: &'static str) -> Route {
@@ -79,6 +82,11 @@ const fn admin(method: &'static str, path: &'static str, task: &'static str) -> 
 /// The same route with another need over the network.
 const fn needs(least: Least, route: Route) -> Route {
     Route { least, ..route }
+}
+
+/// The same route, whose requests have no body.
+const fn bodiless(route: Route) -> Route {
+    Route { has_body: false, ..route }
 }
 
 /// The same route, never refused for the budget of changes.
@@ -91,7 +99,9 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     // Leaked once and used until the process ends.
     let of_verb = |before: &str, verb: &VerbRow| {
         let path = format!("{API_PREFIX}/jobs/{before}{}", verb.verb.name());
-        let row = route("POST", path.leak(), Role::Owner);
+        let of_one = verb.params.as_ref().is_some_and(|it| matches!(it.one, One::Body));
+        let has_body = before.is_empty() || of_one;
+        let row = Route { has_body, ..route("POST", path.leak(), Role::Owner) };
         if matches!(verb.verb, JobVerb::Cancel) { uncounted(row) } else { row }
     };
     let of_verbs = VERBS.iter().flat_map(|verb| [of_verb("", verb), of_verb("{id}/", verb)]);
@@ -116,7 +126,7 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/jobs/{id}", Role::Everybody),
     route("PATCH", "/api/v1/jobs/{id}", Role::Owner),
     route("GET", "/api/v1/jobs/{id}/elements", Role::Everybody),
-    route("POST", "/api/v1/jobs/{id}/retry", Role::Owner),
+    bodiless(route("POST", "/api/v1/jobs/{id}/retry", Role::Owner)),
     route("GET", "/api/v1/jobs/{id}/why", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/events", Role::Everybody),
     route("GET", "/api/v1/jobs/{id}/report", Role::Everybody),
@@ -175,8 +185,8 @@ const FIXED: &[Route] = &[
     route("GET", "/api/v1/audit", Role::Everybody),
     route("GET", "/api/v1/authority", Role::Everybody),
     route("GET", "/api/v1/me", Role::Everybody),
-    needs(Least::Anyone, route("POST", "/api/v1/login/device", Role::Everybody)),
-    needs(Least::Anyone, route("POST", "/api/v1/login/device/{handle}", Role::Everybody)),
+    needs(Least::Anyone, bodiless(route("POST", "/api/v1/login/device", Role::Everybody))),
+    needs(Least::Anyone, bodiless(route("POST", "/api/v1/login/device/{handle}", Role::Everybody))),
     route("GET", "/api/v1/tokens", Role::Everybody),
     // A stolen token must not create others.
     needs(Least::Local, route("POST", "/api/v1/tokens", Role::Everybody)),
@@ -194,7 +204,7 @@ const FIXED: &[Route] = &[
     admin("POST", "/api/v1/simulate", "simulate changes"),
     admin("GET", "/api/v1/dump", "read the server's state"),
     // The link is for a loopback address.
-    needs(Least::Local, route("POST", "/api/v1/logins", Role::Everybody)),
+    needs(Least::Local, bodiless(route("POST", "/api/v1/logins", Role::Everybody))),
     admin("POST", "/api/v1/shutdown", "stop this server"),
     needs(Least::Anyone, route("GET", "/healthz", Role::Everybody)),
     needs(Least::Anyone, route("GET", "/readyz", Role::Everybody)),

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::asker::{Asker, Asks};
-use super::audit::without_entry;
+use super::audit::{entered, without_entry};
 use super::changes::Portion;
 use super::context::{self, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
@@ -114,7 +114,7 @@ pub(crate) async fn create(
             let hints = hints(&api, id).await?;
             let mut answer = jobs::answer_with(&api, &asker, id, hints).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
-            Ok(answer)
+            Ok(entered(answer, repeated))
         }
         other => Err(unexpected(&other)),
     }

@@ -54,6 +54,7 @@ pub use crate::reads::{Reads, State, Work};
 pub use crate::run::{STOP_PATIENCE, within};
 pub use crate::sign_in::waiting::Waiting;
 pub use crate::tls::Authority;
+pub use crate::web::connected::users;
 
 /// The node of the server.
 pub const NODE: &str = "lab1";

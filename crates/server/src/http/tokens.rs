@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use gpool_model::escape::is_unprintable;
 use gpool_model::refusal::Permitted;
 use gpool_model::{Millis, Refusal, Timestamp, parse};
 use gpool_wire::{
@@ -273,8 +274,8 @@ fn expiry(
 }
 
 fn checked_name(field: &str, text: &str) -> Result<String, ApiError> {
-    if text.chars().count() > NAME_MAX || text.chars().any(char::is_control) {
-        let why = format!("it may have {NAME_MAX} characters, and no control characters");
+    if text.chars().count() > NAME_MAX || text.chars().any(is_unprintable) {
+        let why = format!("it may have {NAME_MAX} characters, no control or invisible characters");
         return Err(Refusal::Invalid { field: field.to_owned(), why }.into());
     }
     Ok(text.to_owned())

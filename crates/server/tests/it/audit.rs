@@ -374,3 +374,24 @@ fn a_change_of_the_policy_shows_only_the_settings_that_differ() {
     let after = json!({"escalate_after_s": 7200, "settings": {"escalate_after": "2h"}});
     assert_eq!((entry.before, entry.after), (Some(before), Some(after)));
 }
+
+/// Otherwise a loop of repetitions, which no budget counts, would push the entries of others out.
+#[test]
+fn a_repeated_request_has_no_entry() {
+    let mut rig = Rig::new();
+    let (socket, ana) = (rig.socket(ANA), rig.client(ANA));
+    let made = ana.submit(&JobCreate { hold: true, ..job("x") }, Some("one")).unwrap();
+    ana.cancel(std::slice::from_ref(&made.id)).unwrap();
+    let lines = r#"{"command": ["true"], "hold": true}"#;
+    let retry = request("POST", &format!("/api/v1/jobs/{}/retry?hold=true", made.id), "");
+    let retry = retry.replacen("\r\n", "\r\nidempotency-key: three\r\n", 1);
+    for _ in 0..3 {
+        ana.submit(&JobCreate { hold: true, ..job("x") }, Some("one")).unwrap();
+        ana.submit_many(&mut lines.as_bytes(), Some("two")).unwrap();
+        assert_eq!(raw(&socket, &retry).0, 200);
+    }
+    let entries = entries(&ana, None);
+    let actions: Vec<&str> = entries.iter().map(|it| it.action.as_str()).collect();
+    let first = ["POST /jobs/{id}/retry", "POST /jobs/bulk", "POST /jobs/cancel", "POST /jobs"];
+    assert_eq!(actions, first);
+}

@@ -90,12 +90,12 @@ fn new_jobs_count_for_all_that_they_may_store() {
     for _ in 0..3 {
         ana.forecast_many(&mut many(100).as_bytes()).unwrap();
     }
-    let made = ana.submit_many(&mut many(140).as_bytes(), Some("k")).unwrap();
-    assert_eq!(made.n_jobs, 140);
+    let made = ana.submit_many(&mut many(98).as_bytes(), Some("k")).unwrap();
+    assert_eq!(made.n_jobs, 98);
     let refused = ana.submit_many(&mut many(10).as_bytes(), None).unwrap_err();
     assert!(code(&refused) == "GP0523" && refused.problem().tries[0].starts_with("wait "));
     // The answer to an earlier request is no change.
-    assert!(ana.submit_many(&mut many(140).as_bytes(), Some("k")).unwrap().repeated);
+    assert!(ana.submit_many(&mut many(98).as_bytes(), Some("k")).unwrap().repeated);
     // The same file counts once.
     let script = |letter: &str| {
         let text = format!("#!/bin/sh\n#{}\n", letter.repeat(700 << 10));
@@ -108,6 +108,26 @@ fn new_jobs_count_for_all_that_they_may_store() {
     }
     assert_eq!(code(&bo.submit(&script("c"), None).unwrap_err()), "GP0523");
     olga.submit_many(&mut many(300).as_bytes(), None).unwrap();
+}
+
+/// Each task of a job that is queued again runs again.
+#[test]
+fn a_requeue_counts_for_each_task() {
+    let mut rig =
+        Rig::with(Limits { changes: gpool_model::Bytes::from_mib(1), ..Limits::default() });
+    let (socket, ana) = (rig.socket(ANA), rig.client(ANA));
+    let array = JobCreate { array: Some("0-29".to_owned()), ..job("sleep") };
+    let made = ana.submit(&array, None).unwrap();
+    let requeue = || {
+        rig.until("all run", || {
+            let found = ana.job(&made.id).unwrap();
+            found.array.is_some_and(|it| it.n_by_state.get("running") == Some(&30))
+        });
+        raw(&socket, &request("POST", &format!("/api/v1/jobs/{}/requeue", made.id), ""))
+    };
+    // 600 KiB each of 2 MiB: one run each would be refused after 60 requests.
+    let refused = (0..6).map(|_| requeue()).find(|(status, ..)| *status == 429);
+    assert!(refused.is_some_and(|(_, _, body)| body.contains("GP0523")));
 }
 
 /// A retry that is sent again with its key is no change.

@@ -14,6 +14,7 @@ mod asker;
 mod audit;
 mod case;
 mod cluster;
+mod connected;
 mod contract;
 mod cost;
 mod framing;

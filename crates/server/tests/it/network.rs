@@ -48,8 +48,8 @@ impl Network {
         Client::remote(Remote { address, token: token.to_owned(), trust })
     }
 
-    /// Sends a raw request; returns status, headers in lower case, and body.
-    pub fn raw(&self, request: &str) -> (u16, String, String) {
+    /// Sends a raw request.
+    fn send(&self, request: &str) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone().into()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -63,6 +63,12 @@ impl Network {
         let tcp = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let mut stream = StreamOwned::new(tls, tcp);
         stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    /// Sends a raw request; returns status, headers in lower case, and body.
+    pub fn raw(&self, request: &str) -> (u16, String, String) {
+        let mut stream = self.send(request);
         let mut answer = Vec::new();
         // The server may close without a farewell.
         drop(stream.read_to_end(&mut answer));
@@ -183,6 +189,34 @@ fn a_stream_ends_when_its_token_is_revoked() {
 }
 
 #[test]
+fn a_stream_ends_when_its_user_loses_rights() {
+    let mut net = Network::new();
+    let (_, secret) = net.token(OWNER, Scope::User, Some("ana@lab.org"));
+    let olga = net.rig.client(OWNER);
+    let rule = |user: Option<&str>| MapUser { user: user.map(str::to_owned) };
+    olga.map_user("ana@lab.org", &rule(Some("ana"))).unwrap();
+    let mut stream = net.send(&format!(
+        "GET /api/v1/events HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {secret}\r\n\r\n",
+        net.port
+    ));
+    let mut until = |end: &str| {
+        let (mut text, mut byte) = (String::new(), [0]);
+        while !text.ends_with(end) {
+            stream.read_exact(&mut byte).unwrap();
+            text.push(char::from(byte[0]));
+        }
+    };
+    until("\r\n\r\n");
+    // The rights of another user do not matter.
+    olga.map_user("eve@lab.org", &rule(Some("ana"))).unwrap();
+    olga.submit(&JobCreate { hold: true, ..job("true") }, None).unwrap();
+    until("job_state");
+    olga.map_user("ana@lab.org", &rule(None)).unwrap();
+    // It ends in one way or the other.
+    drop(stream.read_to_end(&mut Vec::new()));
+}
+
+#[test]
 fn many_wrong_tokens_are_slowed_down_and_a_right_one_is_not() {
     let mut net = Network::new();
     let (_, secret) = net.token(ANA, Scope::Viewer, None);
@@ -273,7 +307,15 @@ fn without_a_token_there_is_only_the_wall_and_how_to_sign_in() {
 fn requests_by_another_host_name_are_refused() {
     let mut net = Network::new();
     let (_, secret) = net.token(ANA, Scope::Viewer, None);
-    for host in ["evil.example", "127.0.0.1.evil.example", "localhost:1@evil", ""] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost:1@evil",
+        "evil.example@127.0.0.1",
+        "127.0.0.1:x",
+        "127.0.0.1:99999",
+        "",
+    ] {
         for path in ["/wall", "/api/v1/version"] {
             let request = format!(
                 "GET {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {secret}\r\n\

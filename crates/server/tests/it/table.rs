@@ -147,3 +147,29 @@ fn no_route_takes_an_unknown_name_in_its_query() {
     }
     assert_eq!(client.audit(&gpool_client::AuditQuery::default()).unwrap().items, []);
 }
+
+/// Nor is a flag in a body that no handler reads.
+#[test]
+fn a_route_that_reads_no_body_refuses_one() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let mut rig = Rig::new();
+    let (owner, client) = (rig.socket(OWNER), rig.client(OWNER));
+    for row in ROUTES.iter().filter(|row| row.method != "GET") {
+        let operation = &document["paths"][row.path][row.method.to_lowercase()];
+        assert_eq!(row.has_body, operation["requestBody"].is_object(), "{row:?}");
+        if row.has_body {
+            continue;
+        }
+        let path = row.path.replace("{id}", "1").replace("{name}", "lab1");
+        let whole = request(row.method, &path, r#"{"dry_run": true}"#);
+        let bare = request(row.method, &path, "");
+        let (head, _) = bare.split_once("\r\n\r\n").unwrap();
+        let chunked = format!("{head}\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+        for request in [whole, chunked] {
+            let (status, _, answer) = raw(&owner, &request);
+            assert_eq!(status, 400, "{row:?} {answer}");
+            assert!(answer.contains("GP0101") && answer.contains("leave it out"), "{answer}");
+        }
+    }
+    assert_eq!(client.audit(&gpool_client::AuditQuery::default()).unwrap().items, []);
+}

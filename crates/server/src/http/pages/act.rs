@@ -102,7 +102,7 @@ impl Pages {
             return Err(Box::new(problem));
         };
         let target = format!("/api/v1/jobs/{id}/retry");
-        let body = self.send(&visit.asks, &target, &serde_json::Map::new()).await?;
+        let body = self.send_bare(&visit.asks, &target).await?;
         let again: Option<Document<Retried>> = serde_json::from_slice(&body).ok();
         Ok(see(&again.map_or_else(|| "/queue".to_owned(), |it| format!("/jobs/{}", it.body.id))))
     }

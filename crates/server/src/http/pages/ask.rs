@@ -166,6 +166,13 @@ impl Pages {
         answer
     }
 
+    /// The same to a route that reads no body.
+    pub(super) async fn send_bare(&self, asks: &Asks, target: &str) -> Result<Bytes, Box<Problem>> {
+        let answer = self.call(asks, Request::post(target).body(Body::empty())).await;
+        self.answers.clear();
+        read(answer?).await
+    }
+
     /// Sends JSON to a part of the API that changes nothing.
     pub(super) async fn post_json(
         &self,

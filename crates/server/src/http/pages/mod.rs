@@ -26,6 +26,7 @@ use std::time::Instant;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap};
+use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::{Json, Router};
 use gpool_web::{Frame, Message};
@@ -210,7 +211,7 @@ impl Pages {
         B::Error: std::error::Error + Send + Sync + 'static,
     {
         let (head, body) = request.into_parts();
-        let Some(label) = self.label(&head.headers) else {
+        let Some(label) = self.label(&head) else {
             let text = "This server answers only by its own address.";
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };
@@ -296,11 +297,12 @@ impl Pages {
         }
     }
 
-    /// The label below `localhost` in a request's host. On the network the listener has checked the
-    /// host.
-    fn label<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        let mut hosts = headers.get_all(header::HOST).iter();
+    /// The label below `localhost` in a request's host, if its target names no other host. On the
+    /// network the listener has checked the host.
+    fn label<'h>(&self, head: &'h Parts) -> Option<&'h str> {
+        let mut hosts = head.headers.get_all(header::HOST).iter();
         let host = hosts.next()?.to_str().ok().filter(|_| hosts.next().is_none())?;
+        let host = Some(host).filter(|host| head.uri.authority().is_none_or(|it| it == *host))?;
         if self.is_remote { Some("") } else { self.web.label(host) }
     }
 }

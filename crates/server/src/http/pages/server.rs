@@ -10,12 +10,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::super::accept::Seat;
 use super::Pages;
 use crate::pool::Source;
+use crate::web::{Loopback, connected};
 
 /// Most connections of all browsers together.
 const CONNECTIONS_MAX: usize = 512;
@@ -36,7 +37,7 @@ async fn refuse(mut stream: TcpStream) {
 
 impl Pages {
     /// Serves the listener until the server ends.
-    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+    pub(crate) async fn serve(self: Arc<Self>, listener: Loopback) {
         let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut end = self.end.clone();
         loop {
@@ -67,8 +68,9 @@ impl Pages {
     async fn connection(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         // One user of the machine must not take the places of all others.
         let place = self.lookups.enter(Source::of(from.ip())).await;
-        let web = self.web.clone();
-        let uid = tokio::task::spawn_blocking(move || web.user_at(from)).await.ok().flatten();
+        let Ok(at) = stream.local_addr() else { return };
+        let find = move || connected::user(from, at);
+        let uid = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(place);
         let source = uid.map_or(Source::of(from.ip()), Source::Browsers);
         let Some(_seat) = Seat::take(&self.server, source) else { return refuse(stream).await };

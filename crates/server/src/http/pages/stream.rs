@@ -11,7 +11,8 @@ use gpool_wire::EventKind;
 use tokio::sync::watch;
 
 use super::super::accept::Seat;
-use super::super::entrance::Entrance;
+use super::super::asker::Asks;
+use super::super::entrance::RightsCheck;
 use super::{Page, Pages, Visit};
 use crate::feed::{After, Feed};
 use crate::pool::Source;
@@ -42,11 +43,11 @@ pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
         end: pages.end.clone(),
         place: pages.feed.place(),
         session: visit.session.clone(),
-        token: visit.asks.0.way.token.clone(),
+        asks: visit.asks.clone(),
         web: pages.web.clone(),
         endings: pages.web.sessions.endings(),
         revocations: pages.entrance.revocations(),
-        entrance: pages.entrance.clone(),
+        rights: RightsCheck::new(pages.entrance.clone()),
         _seat: seat,
         job,
     };
@@ -64,25 +65,24 @@ struct Watch {
     /// The last event that was looked at.
     place: u64,
     session: SessionKey,
-    /// The token of the session, if it has one.
-    token: Option<Arc<str>>,
+    /// The user of the session.
+    asks: Asks,
     web: Arc<Web>,
     /// Changes when sessions end.
     endings: watch::Receiver<u64>,
     /// Changes when tokens are revoked.
     revocations: watch::Receiver<u64>,
-    entrance: Arc<Entrance>,
+    rights: RightsCheck,
     /// Its place among the connections of its user.
     _seat: Option<Seat>,
     job: String,
 }
 
 impl Watch {
-    /// Whether the session and its token are valid.
-    fn is_valid(&self) -> bool {
-        let is_good = |token: &Arc<str>| self.entrance.is_valid(token);
+    /// Whether the session is open, and its user has the same rights.
+    async fn is_valid(&mut self) -> bool {
         let is_open = self.web.sessions.is_open(&self.session, Instant::now());
-        is_open && self.token.as_ref().is_none_or(is_good)
+        is_open && self.rights.holds(&self.asks).await
     }
 
     /// Waits; whether changes may follow. `None` at the end of the server or the session.
@@ -94,7 +94,7 @@ impl Watch {
             () = tokio::time::sleep(RECHECK) => false,
             _ = self.end.wait_for(|end| *end) => return None,
         };
-        self.is_valid().then_some(is_changed)
+        self.is_valid().await.then_some(is_changed)
     }
 
     /// Waits for a change; `None` when the server stops, or the session is over.
@@ -107,7 +107,7 @@ impl Watch {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = self.end.wait_for(|end| *end) => return None,
             }
-            if !self.is_valid() {
+            if !self.is_valid().await {
                 return None;
             }
             self.changes.mark_unchanged();

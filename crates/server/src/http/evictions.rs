@@ -1,0 +1,40 @@
+//! Counts evictions against the user whose job they make room for: each victim runs again later, and
+//! stores the files of a run.
+
+use gpool_model::Phase;
+use gpool_model::effect::Change;
+use gpool_model::job::{JobState, StopCause};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::changes::Changes;
+use crate::handle::CoreHandle;
+use crate::view::View;
+
+/// Counts until the server ends.
+pub(crate) async fn charge(handle: CoreHandle, changes: Changes) {
+    let mut notices = handle.notices();
+    loop {
+        let job = match notices.recv().await {
+            Ok(notice) => match notice.change {
+                Change::JobState { job, state: JobState::Stopping, .. } => job,
+                _ => continue,
+            },
+            // Those that were missed are not counted.
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let look = move |view: &View<'_>| {
+            let phase = &view.world.job(job)?.job.phase;
+            let Phase::Stopping { cause: StopCause::TakenBack { beneficiary, .. }, .. } = phase
+            else {
+                return None;
+            };
+            let owner = &view.world.row_for(*beneficiary)?.spec.owner;
+            Some((owner.uid, phase.allocations().len() as u64))
+        };
+        let Ok(found) = handle.query(look).await else { return };
+        if let Some((uid, n_runs)) = found {
+            changes.charge_runs(uid, n_runs);
+        }
+    }
+}
