@@ -4,7 +4,7 @@ mod objects;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use gpool_model::Refusal;
 use gpool_wire::{API_PREFIX, AuditEntry, List, Problem, Time};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Collected, Limited};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tower::ServiceExt as _;
@@ -41,6 +41,9 @@ const REQUEST_MAX: usize = 64 * 1024;
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// Most entries of one answer.
 const LIMIT_MAX: usize = 1000;
+/// The most bytes of an empty object as a body, and the time for them.
+const EMPTY_MAX: usize = 16;
+const EMPTY_PATIENCE: Duration = Duration::from_secs(10);
 /// Entries without another limit.
 const LIMIT: usize = 100;
 /// Fields of objects that change by themselves.
@@ -189,11 +192,11 @@ pub(crate) async fn record(
     let Some(row) = row.filter(|row| row.method != "GET") else {
         return next.run(request).await;
     };
+    let request = match without_body(row, request).await {
+        Ok(request) => request,
+        Err(refused) => return ApiError::from(refused).into_response(),
+    };
     let length = HttpBody::size_hint(request.body()).exact();
-    if !row.has_body && length != Some(0) {
-        let why = format!("{} {} reads none; leave it out", row.method, row.path);
-        return ApiError::from(Refusal::Invalid { field: "body".to_owned(), why }).into_response();
-    }
     let portion = match scribe.portion(&asker, row, request.headers(), length).await {
         Ok(portion) => portion,
         Err(refused) => return ApiError::from(refused).into_response(),
@@ -238,6 +241,24 @@ pub(crate) async fn record(
     let entry = scribe.write(kind, entry).await;
     portion.settle(body.n_bytes, entry);
     response
+}
+
+/// Checks that a request to a route that reads no body has none, or an empty object.
+async fn without_body(row: &Route, request: Request) -> Result<Request, Refusal> {
+    if row.has_body || HttpBody::size_hint(request.body()).exact() == Some(0) {
+        return Ok(request);
+    }
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, EMPTY_MAX).collect();
+    let read = tokio::time::timeout(EMPTY_PATIENCE, body).await;
+    let bytes = read.ok().and_then(Result::ok).map(Collected::to_bytes);
+    match bytes.as_deref().map(<[u8]>::trim_ascii) {
+        Some(b"" | b"{}") => Ok(Request::from_parts(head, Body::empty())),
+        _ => {
+            let why = format!("{} {} reads none; leave it out", row.method, row.path);
+            Err(Refusal::Invalid { field: "body".to_owned(), why })
+        }
+    }
 }
 
 /// The parts of a path that its route leaves open.
