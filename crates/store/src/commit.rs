@@ -4,13 +4,13 @@
 use gpool_model::{JobNumber, Revision, Seq, Term};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi, params};
 
-use crate::elements;
 use crate::error::CommitError;
 use crate::hash::{self, Checksum};
 use crate::head::{Head, signed};
 use crate::mark::Mark;
 use crate::open::Store;
 use crate::row::{ArchiveEntry, Commit, JournalEntry, RecordChange};
+use crate::{elements, spare};
 
 impl Store {
     /// Returns how many of `commits`, from the first, may follow the stored ones, and the error of
@@ -38,14 +38,24 @@ impl Store {
         // acknowledged.
         self.presence.check()?;
         let is_first = self.head.revision == Revision(0);
-        match self.write(commits) {
-            Ok(head) => self.head = head,
+        let mut written = self.write(commits);
+        // Once the log is full, no commit succeeds that would cause a checkpoint.
+        if matches!(written, Err(CommitError::StorageFull)) && self.fold_log() {
+            written = self.write(commits);
+        }
+        match written {
+            Ok((head, n_spare)) => {
+                self.head = head;
+                self.spare.note(n_spare);
+            }
             Err(error) => {
                 self.sound &= !matches!(error, CommitError::Corrupt(_));
                 return Err(error);
             }
         }
         if is_first {
+            // So that the database alone shows that something was committed: a database without its
+            // log and mark would otherwise pass as new.
             self.fold_log();
         }
         self.presence.check()?;
@@ -54,21 +64,32 @@ impl Store {
             tracing::warn!(path = %self.paths.mark.display(), %error, "can't write the mark");
         }
         fail::fail_point!("store-commit-marked");
-        self.reserve.fill();
+        // Attempts on a full disk may take long. The caller decides when to make one.
+        if self.reserve.is_whole() {
+            self.reserve.fill();
+            self.fill_spare();
+        }
         Ok(self.head.revision)
     }
 
-    /// Copies the log into the database, so that the database alone shows that something was
-    /// committed: a database without its log and mark would otherwise pass as new.
-    fn fold_log(&self) {
-        let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        if let Err(error) = folded {
-            tracing::warn!(path = %self.paths.database.display(), %error, "can't copy the log into \
-                                                                           the database");
+    /// Copies the log into the database. Returns whether nothing is missing there: then the next
+    /// commit uses the log from its beginning, unless somebody reads from the log.
+    pub(crate) fn fold_log(&self) -> bool {
+        let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+            Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
+        match folded {
+            Ok((n_frames, n_copied)) => n_frames == n_copied,
+            Err(error) => {
+                tracing::warn!(path = %self.paths.database.display(), %error, "can't copy the log \
+                                                                               into the database");
+                false
+            }
         }
     }
 
-    fn write(&mut self, commits: &[Commit]) -> Result<Head, CommitError> {
+    /// Returns the new head and the number of free pages.
+    fn write(&mut self, commits: &[Commit]) -> Result<(Head, u64), CommitError> {
         fail::fail_point!("store-commit-begin");
         let dir = self.paths.dir.clone();
         let sqlite = |error: rusqlite::Error| CommitError::sqlite(&error, &dir);
@@ -105,10 +126,11 @@ impl Store {
             head.revision = commit.revision;
         }
         head.write(&transaction).map_err(sqlite)?;
+        let n_spare = spare::count(&transaction).map_err(sqlite)?;
         fail::fail_point!("store-commit-written");
         transaction.commit().map_err(sqlite)?;
         fail::fail_point!("store-commit-durable");
-        Ok(head)
+        Ok((head, n_spare))
     }
 }
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::OpenError;
-use crate::file;
 use crate::head::Head;
 use crate::mark::Mark;
 use crate::schema::{APPLICATION_ID, SCHEMA, make_tables};
+use crate::{file, reserve, spare};
 
 /// The files of a store.
 pub struct Paths {
@@ -65,9 +65,11 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )
     .map_err(|error| OpenError::sqlite("make", path, &error))?;
-    // It is not published yet, so a crash loses nothing, and no journal file is left beside it.
+    // It is not published yet, so a crash loses nothing, and no journal file is left beside it. It
+    // is synced once, at the end.
     connection
         .pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))
+        .and_then(|()| connection.pragma_update(None, "synchronous", "OFF"))
         .map_err(|error| OpenError::sqlite("make", path, &error))?;
     Ok(connection)
 }
@@ -82,8 +84,10 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
         .and_then(|()| make_tables(&mut connection, &head))
+        .and_then(|()| spare::make(&mut connection, spare::goal(reserve::size_in(&paths.dir))))
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
+    spare::allocate_blocks(&temporary).map_err(|error| OpenError::io("make", &temporary, error))?;
     fail::fail_point!("store-create-made");
     // A crash between the two leaves a store at revision 0 without a mark; `open` repairs that.
     publish(&temporary, &paths.database)

@@ -124,7 +124,7 @@ pub fn is_read_only(path: &Path) -> bool {
 }
 
 /// Makes a file without a name in the folder of `path`.
-fn nameless(path: &Path) -> io::Result<OwnedFd> {
+pub fn nameless(path: &Path) -> io::Result<OwnedFd> {
     let dir = if path.is_dir() { path } else { parent(path) };
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, dir, flags, rustix::fs::Mode::RUSR)?)

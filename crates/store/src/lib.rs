@@ -32,6 +32,7 @@ mod reserve;
 mod restore;
 mod row;
 mod schema;
+mod spare;
 mod verify;
 
 pub use archive::ArchiveFilter;

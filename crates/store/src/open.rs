@@ -25,6 +25,7 @@ use crate::mark::{Mark, MarkFile};
 use crate::presence::Presence;
 use crate::reader::Reader;
 use crate::reserve::{Reserve, Room};
+use crate::spare::{self, Spare};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ pub struct Store {
     pub(crate) keep: Keep,
     pub(crate) presence: Presence,
     pub(crate) reserve: Reserve,
+    pub(crate) spare: Spare,
     // False after damage was found: from then on nothing is written, not even on close.
     pub(crate) sound: bool,
     // The last field, so that the lock is released after everything else.
@@ -80,9 +82,15 @@ impl Store {
             create::create(&paths)?;
         }
         check_file(&paths.database)?;
-        let connection = connect(&paths.database)?;
-        check_schema(&connection, &paths.database)?;
-        let (head, loaded) = load_all(&connection, &paths.database)?;
+        // On a full disk it changes nothing, and `Room` reports that.
+        let _ = spare::allocate_blocks(&paths.database);
+        let (connection, head, loaded) = match connect_and_load(&paths.database) {
+            // SQLite makes the index of the log anew, and another program may have taken its space.
+            Err(OpenError::StorageFull { .. }) if Reserve::release(&paths).is_ok() => {
+                connect_and_load(&paths.database)?
+            }
+            other => other?,
+        };
         fail::fail_point!("store-open-loaded");
         check_mark(&connection, &paths, &head)?;
         settle(&connection, &paths.database)?;
@@ -96,9 +104,20 @@ impl Store {
         let presence = Presence::of(&paths);
         let mut reserve = Reserve::of(&paths);
         reserve.fill();
-        let sound = true;
-        let store =
-            Self { paths, connection, head, mark, keep, presence, reserve, sound, _lock: lock };
+        let spare = Spare::of(&connection, reserve.size());
+        let mut store = Self {
+            paths,
+            connection,
+            head,
+            mark,
+            keep,
+            presence,
+            reserve,
+            spare,
+            sound: true,
+            _lock: lock,
+        };
+        store.fill_spare();
         Ok((store, loaded))
     }
 
@@ -133,6 +152,7 @@ impl Store {
     /// Makes the reserve of space complete again, if there is room.
     pub fn fill_reserve(&mut self) {
         self.reserve.fill();
+        self.fill_spare();
     }
 
     /// Drops the state in memory and loads it again, as after a failed commit.
@@ -192,6 +212,13 @@ fn connect(path: &Path) -> Result<Connection, OpenError> {
         Ok((connection, false)) => Ok(connection),
         Err(error) => Err(OpenError::sqlite("open", path, &error)),
     }
+}
+
+fn connect_and_load(path: &Path) -> Result<(Connection, Head, Loaded), OpenError> {
+    let connection = connect(path)?;
+    check_schema(&connection, path)?;
+    let (head, loaded) = load_all(&connection, path)?;
+    Ok((connection, head, loaded))
 }
 
 fn load_all(connection: &Connection, path: &Path) -> Result<(Head, Loaded), OpenError> {

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -65,6 +65,13 @@ impl Room {
     }
 }
 
+/// The size of the reserve in a folder.
+pub fn size_in(dir: &Path) -> u64 {
+    let found = rustix::fs::statvfs(dir);
+    let size = found.map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize));
+    (size / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX)
+}
+
 /// The reserve of an open store.
 pub struct Reserve {
     room: Room,
@@ -81,9 +88,7 @@ impl Reserve {
     /// The reserve of a store; not allocated yet.
     pub fn of(paths: &Paths) -> Self {
         let dir = paths.dir.clone();
-        let found = rustix::fs::statvfs(&dir);
-        let size = found.map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize));
-        let bytes = (size / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX);
+        let bytes = size_in(&dir);
         let room = Room { dir, fault: Arc::default(), is_low: Arc::default() };
         Self { room, path: paths.log.clone(), log: None, bytes, length: 0, end: 0 }
     }
@@ -116,6 +121,18 @@ impl Reserve {
         self.room.fault().is_none()
     }
 
+    /// Gives the space up for once, to open a store whose files need a little more: only a cut
+    /// frees it, even a cut to the same length.
+    pub fn release(paths: &Paths) -> io::Result<()> {
+        let log = File::options().write(true).open(&paths.log)?;
+        log.set_len(log.metadata()?.len())
+    }
+
+    /// The size of the whole reserve.
+    pub fn size(&self) -> u64 {
+        self.bytes
+    }
+
     fn extend(&mut self) -> io::Result<()> {
         if self.log.is_none() {
             match File::options().write(true).open(&self.path) {
@@ -134,10 +151,16 @@ impl Reserve {
         let least = length.saturating_add(self.bytes);
         if self.end < least {
             let with_slack = least.saturating_add(self.bytes / SLACK_PART);
-            self.end = match allocate(log, with_slack) {
-                Ok(()) => with_slack,
-                Err(_) => allocate(log, least).map(|()| least)?,
-            };
+            let mut extended = allocate(log, with_slack).map(|()| with_slack);
+            if extended.is_err() {
+                extended = allocate(log, least).map(|()| least);
+            }
+            // A part is better than nothing, and still a fault.
+            let half = length.saturating_add(self.bytes / 2);
+            if extended.is_err() && self.end <= length && allocate(log, half).is_ok() {
+                self.end = half;
+            }
+            self.end = extended?;
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 //! space the store continues without a restart.
 
 use std::fs;
+use std::path::Path;
 
 use gpool_model::Revision;
-use gpool_store::{BlobError, CommitError, Committer, OpenError, Options, Reader, Store};
+use gpool_store::{BlobError, CommitError, Committer, OpenError, Options, Reader, Store, verify};
 
-use crate::support::{Mount, Truth, change, commit, results};
+use crate::support::{Mount, State, Truth, change, commit, ended, entry, results};
 
 #[test]
 fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
@@ -120,10 +121,105 @@ fn small_commits_succeed_on_a_full_disk_and_ordinary_changes_are_refused() {
     assert_eq!(store.reader().unwrap().load().unwrap().revision.0, durable.revision);
 }
 
-/// Fills the rest of a file system.
-fn fill(path: &std::path::Path) {
-    let mut file = fs::File::create(path).unwrap();
+/// Fills the rest of a file system; a file that is there grows.
+fn fill(path: &Path) {
+    let mut file = fs::File::options().append(true).create(true).open(path).unwrap();
     while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+}
+
+/// Ends jobs on a full disk, one by one, until the store refuses one: at most `n_jobs`.
+fn ends_on_a_full_disk(mount: &Mount, n_jobs: u64) -> u64 {
+    let dir = mount.dir.join("state");
+    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let text = "x".repeat(700);
+    let jobs = (1..=n_jobs).map(|job| change("job", &job.to_string(), Some(&text))).collect();
+    store.commit(&[commit(1, jobs, vec![], vec![])]).unwrap();
+    let ballast = mount.dir.join("ballast");
+    for job in 1..=n_jobs {
+        // Other programs take each block that is freed. Delayed writes take theirs, too.
+        if job % 100 == 1 {
+            fill(&ballast);
+            fs::File::open(&ballast).unwrap().sync_all().unwrap();
+            fill(&ballast);
+        }
+        let records = vec![
+            change("job", &job.to_string(), None),
+            change("cluster", "", Some(&job.to_string())),
+        ];
+        let journal = vec![entry(job, &text[..300])];
+        let end = commit(job + 1, records, journal, vec![ended(job, &text)]);
+        if let Err(error) = store.commit(&[end]) {
+            assert_eq!(error, CommitError::StorageFull);
+            return job - 1;
+        }
+    }
+    drop(store);
+    fs::remove_file(&ballast).unwrap();
+    assert!(verify(&dir).unwrap().is_sound());
+    n_jobs
+}
+
+#[test]
+fn many_jobs_can_end_one_by_one_on_a_full_disk() {
+    // Without btrfs: there, each commit on a full disk takes a tenth of a second.
+    let mounts = [("tmpfs", Mount::tmpfs("128m")), ("ext4", Mount::ext4()), ("xfs", Mount::xfs())];
+    for (name, mount) in &mounts {
+        let Some(mount) = mount else { continue };
+        assert_eq!(ends_on_a_full_disk(mount, 2000), 2000, "{name}");
+    }
+}
+
+#[test]
+fn a_store_opens_on_a_full_disk_whose_last_blocks_another_program_took() {
+    let Some(mount) = Mount::tmpfs("128m") else { return };
+    let dir = mount.dir.join("state");
+    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let mut durable = Truth::default();
+    for _ in 0..20 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+    fill(&mount.dir.join("ballast"));
+    drop(store);
+    // SQLite cuts this file when it opens the store, and needs the space again.
+    fs::remove_file(dir.join("store.db-shm")).unwrap();
+    fill(&mount.dir.join("ballast"));
+    let (mut store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    assert_eq!(loaded.revision.0, durable.revision);
+    // The rest of the reserve is still there.
+    fill(&mount.dir.join("ballast"));
+    for _ in 0..40 {
+        store.commit(&[durable.next()]).unwrap();
+    }
+}
+
+#[test]
+fn a_store_without_spare_pages_gets_them() {
+    let state = State::new();
+    drop(state.open());
+    let n_free = || {
+        let file = state.dir.join("store.db");
+        let connection = rusqlite::Connection::open(file).unwrap();
+        connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let goal = n_free();
+    assert!(goal > 900, "{goal}");
+    rusqlite::Connection::open(state.dir.join("store.db"))
+        .unwrap()
+        .execute_batch("VACUUM")
+        .unwrap();
+    assert_eq!(n_free(), 0);
+    let (mut store, _) = state.open();
+    assert!(n_free() >= goal);
+    // They are made again while the store is in use.
+    let mut durable = Truth::default();
+    for _ in 0..20 {
+        let mut next = durable.next();
+        next.records.push(change("big", &durable.revision.to_string(), Some(&"x".repeat(200_000))));
+        store.commit(&[next]).unwrap();
+        assert!(n_free() >= goal / 2);
+    }
+    drop(store);
+    assert!(verify(&state.dir).unwrap().is_sound());
 }
 
 #[test]

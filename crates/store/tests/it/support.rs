@@ -215,13 +215,27 @@ impl Mount {
 
     /// Mounts an empty btrfs in a file, or prints why the test can't run.
     pub fn btrfs() -> Option<Self> {
+        Self::image("mkfs.btrfs", 256 << 20)
+    }
+
+    /// Mounts an empty ext4 in a file, or prints why the test can't run.
+    pub fn ext4() -> Option<Self> {
+        Self::image("mkfs.ext4", 128 << 20)
+    }
+
+    /// Mounts an empty xfs in a file, or prints why the test can't run.
+    pub fn xfs() -> Option<Self> {
+        Self::image("mkfs.xfs", 320 << 20)
+    }
+
+    fn image(maker: &str, n_bytes: u64) -> Option<Self> {
         let parent = tempfile::tempdir().unwrap();
         let (image, dir) = (parent.path().join("image"), parent.path().join("mount"));
-        fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+        fs::File::create(&image).unwrap().set_len(n_bytes).unwrap();
         fs::create_dir(&dir).unwrap();
-        let made = Command::new("mkfs.btrfs").arg("-q").arg(&image).output();
+        let made = Command::new(maker).arg("-q").arg(&image).output();
         if !made.as_ref().is_ok_and(|output| output.status.success()) {
-            eprintln!("SKIPPED: this case needs mkfs.btrfs: {made:?}");
+            eprintln!("SKIPPED: this case needs {maker}: {made:?}");
             return None;
         }
         let mounted = mount(&["-o", "loop", image.to_str().unwrap()], &dir);
