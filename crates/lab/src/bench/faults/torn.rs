@@ -1,5 +1,6 @@
-//! Flips bits in the last 64 KiB of the store's files, and truncates the write-ahead log. A damaged
-//! copy must be refused, or contain exactly the written data: the damage may be in an unused place.
+//! Flips bits in the last 64 KiB of the store's files that are not empty, and truncates the
+//! write-ahead log. A damaged copy must be refused, or contain exactly the written data: the damage
+//! may be in an unused place.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,8 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     ];
     let (n_flips, n_cuts) = (flips.n(), cuts.n());
     let did = format!(
-        "{n_flips} bits flipped in the last 64 KiB of database and log, the log cut {n_cuts} times"
+        "{n_flips} bits flipped in the last 64 KiB of data of database and log, the log cut {n_cuts} \
+         times"
     );
     Ok(Outcome::Done { did, figures })
 }
@@ -97,9 +99,13 @@ impl Good {
         }
     }
 
-    /// The offsets of the parts of the last 64 KiB.
+    /// The offsets of the last parts, 64 KiB in all, that are not empty: the database has spare pages.
     fn sectors(&self) -> impl Iterator<Item = usize> + use<> {
-        (self.bytes.len().saturating_sub(LAST)..self.bytes.len()).step_by(STEP)
+        let parts = self.bytes.chunks(STEP).enumerate();
+        let used = parts.filter(|(_, part)| part.iter().any(|byte| *byte != 0));
+        let used: Vec<usize> = used.map(|(n, _)| n * STEP).collect();
+        let n_before = used.len().saturating_sub(LAST / STEP);
+        used.into_iter().skip(n_before)
     }
 
     /// Opens a new copy as a server would, with other bytes in the file.
