@@ -31,6 +31,9 @@ impl Who {
 fn body_of(route: &Route, job: &str) -> Value {
     let last = route.path.rsplit('/').next().unwrap();
     let by_path = route.path.contains("{id}");
+    if !route.has_body {
+        return Value::Null;
+    }
     match (route.method, last) {
         ("PATCH", "subscription") => json!({"notify": ["digest@https://example.org/x"]}),
         ("PATCH", "policies") => json!({"device_strategy": "pack"}),
