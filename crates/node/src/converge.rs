@@ -381,6 +381,13 @@ impl Converge {
             };
         }
         let known = self.tasks.get(&task);
+        // The claim does not know of a newer order, which the shepherd has yet to read: it may be
+        // behind one to resume.
+        let is_ordered = known.filter(|known| generation < known.halt_generation);
+        let ordered = is_ordered.and_then(|known| match &known.state {
+            State::Running { halt: halt @ (Halt::Told | Halt::Going), .. } => Some(halt.clone()),
+            _ => None,
+        });
         let generation = known.map_or(generation, |known| known.generation.max(generation));
         let halt_generation = known.map(|known| known.halt_generation).unwrap_or_default();
         let stop = match known.map(|known| &known.state) {
@@ -389,13 +396,14 @@ impl Converge {
             Some(State::Launching { stop } | State::Running { stop, .. }) => *stop,
             Some(State::Refused { .. }) | None => None,
         };
+        let is_paused = matches!(is, TaskIs::Paused { .. });
         let state = match is {
             TaskIs::Launching => State::Launching { stop },
             TaskIs::Running { pid, started_at } => {
                 State::Running { pid, started_at, stop, halt: Halt::No }
             }
             TaskIs::Paused { pid, started_at } => {
-                State::Running { pid, started_at, stop, halt: Halt::Done }
+                State::Running { pid, started_at, stop, halt: ordered.unwrap_or(Halt::Done) }
             }
             TaskIs::NotMoved { pid, started_at, why, devices } => {
                 State::Running { pid, started_at, stop, halt: Halt::Stays(why, devices) }
@@ -410,6 +418,7 @@ impl Converge {
         };
         let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
         let found = match state {
+            State::Running { .. } if is_paused => Found::Paused,
             State::Running { halt: Halt::Done | Halt::Stays(..), .. } => Found::Paused,
             State::Running { .. } if is_detached => Found::Detached,
             State::Running { .. } => Found::Running,

@@ -251,9 +251,39 @@ fn a_task_that_an_earlier_agent_paused_may_run_before_its_shepherd_answers() {
     let pause = Order::Pause { term, task, generation, runs_on: false };
     let _ = converge.step(found(false));
     let pauses = Action::Pause { task, generation, runs_on: false };
-    assert_eq!(obey(&mut converge, pause.clone()), [pauses]);
-    let _ = converge.step(found(true));
-    let again = obey(&mut converge, pause);
+    assert_eq!(obey(&mut converge, pause.clone()), [pauses.clone()]);
+    // Nor does the claim know of orders that its shepherd has yet to read.
+    let again = converge.step(found(true));
+    assert!(matches!(reported(&again)[..], [TaskIs::Running { .. }]), "{again:?}");
+    assert_eq!(obey(&mut converge, pause), [pauses]);
+    let paused = converge.step(Input::Halted { task, generation, halting: Halting::Paused });
+    assert!(matches!(reported(&paused)[..], [TaskIs::Paused { .. }]), "{paused:?}");
+}
+
+/// A resume that is on its way would put the task on devices that another job has by then.
+#[test]
+fn a_claim_from_before_a_resume_does_not_answer_the_pause_after_it() {
+    let mut converge = Converge::default();
+    let (term, task) = (Term(1), task(1));
+    let found = |generation, is_settled| {
+        let is = TaskIs::Paused { pid: 7, started_at: Timestamp::ZERO };
+        let report = TaskReport { task, generation: Generation(generation), is };
+        Input::Found { report, seats: Seats::default(), is_detached: false, is_settled }
+    };
+    let halted =
+        |generation, halting| Input::Halted { task, generation: Generation(generation), halting };
+    let _ = converge.step(found(2, false));
+    let (generation, devices) = (Generation(3), Vec::new());
+    let _ = obey(&mut converge, Order::Resume { term, task, generation, devices });
+    let generation = Generation(4);
+    let _ = obey(&mut converge, Order::Pause { term, task, generation, runs_on: false });
+    let again = converge.step(found(2, true));
+    assert!(matches!(reported(&again)[..], [TaskIs::Running { .. }]), "{again:?}");
+    assert_eq!(converge.step(halted(3, Halting::Resumed)), []);
+    let paused = converge.step(halted(4, Halting::Paused));
+    assert!(matches!(reported(&paused)[..], [TaskIs::Paused { .. }]), "{paused:?}");
+    // One that the claim knows of is answered by it.
+    let again = converge.step(found(4, true));
     assert!(matches!(reported(&again)[..], [TaskIs::Paused { .. }]), "{again:?}");
 }
 
