@@ -88,6 +88,25 @@ impl Store {
         }
     }
 
+    /// Makes the spare pages complete again if few are left and there is room.
+    pub(crate) fn fill_spare(&mut self) {
+        if !self.spare.is_due(self.head.revision) || self.room().check().is_err() {
+            return;
+        }
+        // The log begins again, so that it hardly becomes longer than with commits alone.
+        self.fold_log();
+        let dir = &self.paths.dir;
+        match self.spare.make_in(&mut self.connection, dir) {
+            // The pages in the log get their blocks in the database.
+            Ok(()) => drop(self.fold_log()),
+            Err(error) => {
+                tracing::warn!(path = %dir.display(), %error, "can't make spare pages");
+                self.spare.rest(self.head.revision);
+            }
+        }
+        self.reserve.fill();
+    }
+
     /// Returns the new head and the number of free pages.
     fn write(&mut self, commits: &[Commit]) -> Result<(Head, u64), CommitError> {
         fail::fail_point!("store-commit-begin");

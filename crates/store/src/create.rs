@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::head::Head;
 use crate::mark::Mark;
 use crate::schema::{APPLICATION_ID, SCHEMA, make_tables};
-use crate::{file, reserve, spare};
+use crate::{file, spare};
 
 /// The files of a store.
 pub struct Paths {
@@ -84,7 +84,7 @@ pub fn create(paths: &Paths) -> Result<(), OpenError> {
     connection
         .pragma_update(None, "application_id", APPLICATION_ID)
         .and_then(|()| make_tables(&mut connection, &head))
-        .and_then(|()| spare::make(&mut connection, spare::goal(reserve::size_in(&paths.dir))))
+        .and_then(|()| spare::make(&mut connection, spare::goal(spare::log_reserve_in(&paths.dir))))
         .and_then(|()| connection.close().map_err(|(_, error)| error))
         .map_err(|error| OpenError::sqlite("make", &temporary, &error))?;
     spare::allocate_blocks(&temporary).map_err(|error| OpenError::io("make", &temporary, error))?;

@@ -7,22 +7,15 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::create::Paths;
 use crate::error::CommitError;
 use crate::file::{allocate, is_no_space};
+use crate::spare::log_reserve_in;
 
-/// The largest reserve. With the 1000 pages that SQLite keeps in the log, its index stays in the
-/// first 32 KiB, which exist from the start; a further part would need space of its own.
-/// Source: SQLite, "WAL-mode File Format", 4062 frames in the first part.
-const RESERVE_MAX: u64 = 12 << 20;
-/// The smallest reserve, on a small file system.
-const RESERVE_MIN: u64 = 256 << 10;
-/// A file system is this many times as large as the reserve, at least.
-const RESERVE_PART: u64 = 8;
 /// A new reserve is larger by this part, so that few commits have to extend it.
 const SLACK_PART: u64 = 16;
 /// Below this part of the file system, or [`FLOOR_MAX`], no ordinary change is accepted.
@@ -65,13 +58,6 @@ impl Room {
     }
 }
 
-/// The size of the reserve in a folder.
-pub fn size_in(dir: &Path) -> u64 {
-    let found = rustix::fs::statvfs(dir);
-    let size = found.map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize));
-    (size / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX)
-}
-
 /// The reserve of an open store.
 pub struct Reserve {
     room: Room,
@@ -88,7 +74,7 @@ impl Reserve {
     /// The reserve of a store; not allocated yet.
     pub fn of(paths: &Paths) -> Self {
         let dir = paths.dir.clone();
-        let bytes = size_in(&dir);
+        let bytes = log_reserve_in(&dir);
         let room = Room { dir, fault: Arc::default(), is_low: Arc::default() };
         Self { room, path: paths.log.clone(), log: None, bytes, length: 0, end: 0 }
     }

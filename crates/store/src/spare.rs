@@ -11,8 +11,15 @@ use rusqlite::{Connection, params};
 
 use crate::file::{allocate, nameless};
 use crate::head::{signed, unsigned};
-use crate::open::Store;
 
+/// The largest reserve. With the 1000 pages that SQLite keeps in the log, its index stays in the
+/// first 32 KiB, which exist from the start; a further part would need space of its own.
+/// Source: SQLite, "WAL-mode File Format", 4062 frames in the first part.
+const RESERVE_MAX: u64 = 12 << 20;
+/// The smallest reserve, on a small file system.
+const RESERVE_MIN: u64 = 256 << 10;
+/// A file system is this many times as large as the reserve, at least.
+const RESERVE_PART: u64 = 8;
 /// One page per this many bytes of the log's reserve. With the largest reserve there are 945: in
 /// the log, they need less than the 1000 pages that it has before SQLite copies it.
 const BYTES_PER_PAGE: u64 = 13 << 10;
@@ -37,10 +44,37 @@ impl Spare {
         Self { goal: goal(reserve), n_pages, rest_until: Revision(0) }
     }
 
+    /// Whether only half of them are left, and an attempt to make more may succeed.
+    pub fn is_due(&self, revision: Revision) -> bool {
+        self.n_pages < self.goal / 2 && revision >= self.rest_until
+    }
+
+    /// Makes them complete again. By trial, because the free space does not show quotas, and the
+    /// pages go through the log first: a failure must not use its reserve up.
+    pub fn make_in(&mut self, connection: &mut Connection, dir: &Path) -> io::Result<()> {
+        let room = self.goal.saturating_mul(2 * PAGE);
+        allocate(&File::from(nameless(dir)?), room)?;
+        make(connection, self.goal).map_err(io::Error::other)?;
+        self.n_pages = count(connection).map_err(io::Error::other)?;
+        Ok(())
+    }
+
+    /// Makes no further attempt for some time.
+    pub fn rest(&mut self, revision: Revision) {
+        self.rest_until = Revision(revision.0.saturating_add(REST));
+    }
+
     /// Takes note of the number of free pages after a commit.
     pub fn note(&mut self, n_pages: u64) {
         self.n_pages = n_pages;
     }
+}
+
+/// The size of the log's reserve in a folder.
+pub fn log_reserve_in(dir: &Path) -> u64 {
+    let found = rustix::fs::statvfs(dir);
+    let size = found.map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize));
+    (size / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX)
 }
 
 /// How many spare pages a store has, beside a log with a reserve of this size.
@@ -77,34 +111,4 @@ pub fn make(connection: &mut Connection, n_pages: u64) -> rusqlite::Result<()> {
 pub fn allocate_blocks(path: &Path) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     allocate(&file, file.metadata()?.len())
-}
-
-impl Store {
-    /// Makes the spare pages complete again if only half of them are left and there is room.
-    pub(crate) fn fill_spare(&mut self) {
-        let is_due = self.spare.n_pages < self.spare.goal / 2;
-        let may_try = self.head.revision >= self.spare.rest_until;
-        if !is_due || !may_try || self.room().check().is_err() {
-            return;
-        }
-        if let Err(error) = self.make_spare() {
-            tracing::warn!(path = %self.paths.dir.display(), %error, "can't make spare pages");
-            self.spare.rest_until = Revision(self.head.revision.0.saturating_add(REST));
-        }
-        self.reserve.fill();
-    }
-
-    fn make_spare(&mut self) -> io::Result<()> {
-        // By trial, because the free space does not show quotas, and the pages go through the log
-        // first: a failure must not use its reserve up.
-        let room = self.spare.goal.saturating_mul(2 * PAGE);
-        allocate(&File::from(nameless(&self.paths.dir)?), room)?;
-        // The log begins again, so that it hardly becomes longer than with commits alone.
-        self.fold_log();
-        make(&mut self.connection, self.spare.goal).map_err(io::Error::other)?;
-        self.spare.n_pages = count(&self.connection).map_err(io::Error::other)?;
-        // The pages in the log get their blocks in the database.
-        self.fold_log();
-        Ok(())
-    }
 }

@@ -117,7 +117,7 @@ pub(crate) async fn serve_as(
     let shared = handle.shared.clone();
     let classes = Classes::default();
     let changes = Changes::new(handle.limits().changes);
-    let charged = evictions::charge(handle.clone(), changes.clone());
+    let charged = evictions::charge(handle.clone(), changes.clone(), end.clone());
     let api = Api::new(handle, user, patience, classes.clone(), end.clone());
     let server = Arc::new(Server {
         identify,
@@ -131,13 +131,7 @@ pub(crate) async fn serve_as(
         n_open: Mutex::default(),
     });
     let mut connections = JoinSet::new();
-    let mut stop = end.clone();
-    connections.spawn(async move {
-        tokio::select! {
-            () = charged => {}
-            _ = stop.wait_for(|end| *end) => {}
-        }
-    });
+    connections.spawn(charged);
     let (access, find_user) = (shared.access.clone(), shared.info.find_user);
     let sign_ins = shared.sign_ins.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));

@@ -1,20 +1,25 @@
-//! Counts evictions against the user whose job they make room for: each victim runs again later, and
-//! stores the files of a run.
+//! Counts evictions against the user whose job they make room for: each victim runs again later,
+//! and stores the files of a run.
 
 use gpool_model::Phase;
 use gpool_model::effect::Change;
 use gpool_model::job::{JobState, StopCause};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 
 use super::changes::Changes;
 use crate::handle::CoreHandle;
 use crate::view::View;
 
 /// Counts until the server ends.
-pub(crate) async fn charge(handle: CoreHandle, changes: Changes) {
+pub(crate) async fn charge(handle: CoreHandle, changes: Changes, mut end: watch::Receiver<bool>) {
     let mut notices = handle.notices();
     loop {
-        let job = match notices.recv().await {
+        let notice = tokio::select! {
+            notice = notices.recv() => notice,
+            _ = end.wait_for(|end| *end) => return,
+        };
+        let job = match notice {
             Ok(notice) => match notice.change {
                 Change::JobState { job, state: JobState::Stopping, .. } => job,
                 _ => continue,

@@ -65,8 +65,8 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     ];
     let (n_flips, n_cuts) = (flips.n(), cuts.n());
     let did = format!(
-        "{n_flips} bits flipped in the last 64 KiB of data of database and log, the log cut {n_cuts} \
-         times"
+        "{n_flips} bits flipped in the last 64 KiB of data of database and log, the log cut \
+         {n_cuts} times"
     );
     Ok(Outcome::Done { did, figures })
 }
@@ -99,7 +99,8 @@ impl Good {
         }
     }
 
-    /// The offsets of the last parts, 64 KiB in all, that are not empty: the database has spare pages.
+    /// The offsets of the last parts, 64 KiB in all, that are not empty: the database has spare
+    /// pages.
     fn sectors(&self) -> impl Iterator<Item = usize> + use<> {
         let parts = self.bytes.chunks(STEP).enumerate();
         let used = parts.filter(|(_, part)| part.iter().any(|byte| *byte != 0));
