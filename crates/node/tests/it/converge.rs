@@ -251,7 +251,7 @@ fn a_task_that_an_earlier_agent_paused_may_run_before_its_shepherd_answers() {
     let pause = Order::Pause { term, task, generation, runs_on: false };
     let _ = converge.step(found(false));
     let pauses = Action::Pause { task, generation, runs_on: false };
-    assert_eq!(obey(&mut converge, pause.clone()), [pauses.clone()]);
+    assert_eq!(obey(&mut converge, pause.clone()), std::slice::from_ref(&pauses));
     // Nor does the claim know of orders that its shepherd has yet to read.
     let again = converge.step(found(true));
     assert!(matches!(reported(&again)[..], [TaskIs::Running { .. }]), "{again:?}");
