@@ -142,7 +142,7 @@ impl TokenRow {
     }
 }
 
-/// What is stored about the rights of a token.
+/// The stored facts that the rights of a token depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// The token.
@@ -343,7 +343,7 @@ impl Access {
         rows.find(|row| row.id == id && row.is_valid(now)).cloned()
     }
 
-    /// What is stored about a valid token, and the system user that a rule names for it.
+    /// Returns a valid token with the system user that a rule names for it.
     #[must_use]
     pub fn standing(&self, id: &str, now: Timestamp) -> Option<Standing> {
         let token = self.by_id(id, now)?;

@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// Copies the log into the database. Returns whether nothing is missing there: then the next
-    /// commit uses the log from its beginning, unless somebody reads from the log.
+    /// commit uses the log from its beginning, unless a reader still needs the log.
     pub(crate) fn fold_log(&self) -> bool {
         let folded = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))

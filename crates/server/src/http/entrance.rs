@@ -176,7 +176,7 @@ impl Entrance {
 /// Checks that a long request still has the rights of its token.
 pub(crate) struct RightsCheck {
     entrance: Arc<Entrance>,
-    /// What was stored about the token at the last check, and its time.
+    /// The facts about the token at the last check, and the time of that check.
     last: Option<(Standing, Instant)>,
 }
 

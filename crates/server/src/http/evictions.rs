@@ -1,5 +1,5 @@
-//! Counts evictions against the user whose job they make room for: each victim runs again later,
-//! and stores the files of a run.
+//! Charges evictions to the owner of the beneficiary: each victim runs again later, and stores the
+//! files of one more run.
 
 use gpool_model::Phase;
 use gpool_model::effect::Change;

@@ -51,7 +51,7 @@ pub struct Route {
     pub task: &'static str,
     /// Whether it is refused once its user has changed too much. What ends something is not.
     pub is_counted: bool,
-    /// Whether requests have a body. One that has none refuses it: nothing in it would count.
+    /// Whether the handler reads a body. Other routes refuse one, because they would ignore it.
     pub has_body: bool,
 }
 
@@ -84,7 +84,7 @@ const fn needs(least: Least, route: Route) -> Route {
     Route { least, ..route }
 }
 
-/// The same route, whose requests have no body.
+/// The same route for requests without a body.
 const fn bodiless(route: Route) -> Route {
     Route { has_body: false, ..route }
 }
