@@ -107,8 +107,8 @@ impl Reserve {
         self.room.fault().is_none()
     }
 
-    /// Gives the space up for once, to open a store whose files need a little more: only a cut
-    /// frees it, even a cut to the same length.
+    /// Frees the reserve, so that a store can be opened that needs a little more space. Only a cut
+    /// of the file frees it, even a cut to the same length.
     pub fn release(paths: &Paths) -> io::Result<()> {
         let log = File::options().write(true).open(&paths.log)?;
         log.set_len(log.metadata()?.len())

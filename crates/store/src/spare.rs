@@ -1,6 +1,6 @@
-//! Spare pages: free pages of the database whose blocks on the disk exist. On a full disk, new rows
-//! take them. Without them no checkpoint would succeed there: the log would never be used again
-//! from its beginning, and grow until its reserve ends.
+//! Spare pages: free pages of the database with allocated blocks on the disk. On a full disk, new
+//! rows take them. Without them no checkpoint would succeed there, so the log would grow until its
+//! reserve ends.
 
 use std::fs::File;
 use std::io;
