@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use gpool_model::{Decision, JobId, Placement, Plan};
-use gpool_sched::{Explainer, Workspace};
+use gpool_sched::Explainer;
 use gpool_verify::Violation;
 use gpool_world::{Snapshot, World};
 
@@ -14,21 +14,27 @@ use crate::situation::Situation;
 use crate::stream::Cluster;
 
 /// The plan for a scenario, one line for each decision and each wait, after a check of all
-/// invariants.
+/// invariants. A cycle that ends at a resume is carried out, and the lines of the next one follow.
 ///
 /// # Panics
 /// If the scenario is not valid or contradicts itself, or the plan breaks an invariant; the message
 /// has the whole case.
 #[must_use]
 pub fn answer(scenario: &str) -> String {
-    let cluster = cluster(scenario);
-    let snapshot = cluster.snapshot();
-    let policy = snapshot.world.policy();
-    let plan = gpool_sched::plan(&snapshot, policy, &mut Workspace::default());
-    let text = plan_text(&snapshot, &plan);
-    none(&gpool_verify::verify_fully(&snapshot, policy, &plan), scenario, &text);
-    none(&gpool_verify::verify(&snapshot, policy, &plan), scenario, &text);
-    text
+    let mut cluster = cluster(scenario);
+    let mut text = String::new();
+    loop {
+        let plan = cluster.plan();
+        let (snapshot, is_cut) = (cluster.snapshot(), cluster.is_cut());
+        let policy = snapshot.world.policy();
+        text.push_str(&plan_text(&snapshot, &plan));
+        none(&gpool_verify::verify(&snapshot, policy, &plan), scenario, &text);
+        if !is_cut {
+            none(&gpool_verify::verify_fully(&snapshot, policy, &plan), scenario, &text);
+            return text;
+        }
+        cluster.cycle();
+    }
 }
 
 /// The reasons of jobs that still wait after the plan was carried out: the name of each job, then

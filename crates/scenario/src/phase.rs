@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::job::{Holder, StopCause};
+use gpool_model::pause::pause_memory;
 use gpool_model::{
-    Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Job, JobId, JobSpec, Millis,
+    Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Job, JobId, JobSpec, Millis, Node,
     PauseCause, Phase, ResourceKind, Resources, Slot, SlotPart, TaskId, parse,
 };
 
@@ -140,12 +141,7 @@ pub(crate) fn began(mut phase: Phase, ran: Millis, told: Millis) -> Phase {
 }
 
 /// Makes the allocations of a phase those of a job.
-pub(crate) fn held_by(
-    mut phase: Phase,
-    spec: &JobSpec,
-    attempt: Attempt,
-    nodes: &[gpool_model::Node],
-) -> Phase {
+pub(crate) fn held_by(mut phase: Phase, spec: &JobSpec, attempt: Attempt, nodes: &[Node]) -> Phase {
     let state = match &phase {
         Phase::Running { .. } => AllocationState::Running,
         Phase::Paused { .. } => {
@@ -157,6 +153,7 @@ pub(crate) fn held_by(
         _ => AllocationState::Placed,
     };
     let leaves = matches!(phase, Phase::Stopping { .. });
+    let is_halted = matches!(phase, Phase::Paused { .. });
     for (rank, allocation) in (0..).zip(phase.allocations_mut()) {
         allocation.task = TaskId { job: spec.id, attempt, rank };
         for slot in &mut allocation.slots {
@@ -174,11 +171,28 @@ pub(crate) fn held_by(
             AllocationState::Paused { .. } => spec.resources_paused(),
             _ => spec.resources(&allocation.slots),
         };
+        if is_halted || allocation.is_paused() {
+            book_memory(allocation, spec, nodes);
+        }
         if leaves && allocation.is_paused() {
             allocation.state = state.clone();
         }
     }
     phase
+}
+
+/// Books the host memory for the GPU memory of a task that pauses, is paused, or will resume.
+fn book_memory(allocation: &mut Allocation, spec: &JobSpec, nodes: &[Node]) {
+    let state = std::mem::replace(&mut allocation.state, AllocationState::Running);
+    let node = nodes.iter().find(|node| node.name == allocation.node);
+    let bytes = node.map_or(Bytes::ZERO, |node| pause_memory(node, spec, allocation));
+    allocation.resources.set(ResourceKind::PauseMemory, bytes.get());
+    allocation.state = match state {
+        AllocationState::Paused { home, kinds, .. } => {
+            AllocationState::Paused { host_bytes: bytes, home, kinds }
+        }
+        state => state,
+    };
 }
 
 /// The word for a phase: the state, or the scenario's own word for a part of it.

@@ -203,6 +203,22 @@ fn a_gang_is_paused_as_a_whole_or_not_at_all() {
     ");
 }
 
+/// My job needs host memory that a paused job gives back when it resumes: does it start at once?
+#[test]
+fn a_job_that_waited_for_host_memory_is_tried_again_after_a_resume() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  mem 128G  checkpoints
+        project red   gpus 1.5
+        project blue  gpus 0.25
+        job  x  1    running lab1[1] 1h  project red
+        job  r  0.5  paused lab1[0] 2h  project red
+        job  b  0.5  pending 3h  mem 100G  project blue  preemptible
+    "), @"
+    resume r lab1[0]
+    start b lab1[0]
+    ");
+}
+
 /// My job is paused and its GPU is free again: does it resume?
 #[test]
 fn a_paused_job_resumes_on_its_own_devices() {

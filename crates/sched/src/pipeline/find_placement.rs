@@ -59,6 +59,12 @@ impl Placing {
         self.failed[fit_ix].as_ref().is_some_and(|failed| failed.covers(length))
     }
 
+    /// Whether a job is known to find no place. That holds while the cycle gives capacity out, and
+    /// no longer once a job gives some back.
+    pub fn is_any_failed(&self) -> bool {
+        !self.failed_inside.is_empty() || self.failed.iter().any(Option::is_some)
+    }
+
     /// Returns where a job can start at once. `class` is the class of GPUs that it is limited to.
     ///
     /// # Errors

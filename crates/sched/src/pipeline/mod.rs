@@ -156,9 +156,10 @@ struct Cycle<'a, 'w> {
     is_lending: bool,
     /// Projects with a job within their share that waits for room.
     waiters: BTreeSet<Row>,
-    /// Whether a job resumed after the cycle planned a start in the future. The end of the resumed
-    /// job is known now, and the planned start may be earlier. So the next cycle decides on the
-    /// rest of the queue.
+    /// Whether a job resumed after the cycle planned a start in the future, or found no place for
+    /// another. The end of the resumed job is known now, and the planned start may be earlier; the
+    /// other job may fit into the host memory that the resumed one gives back. So the next cycle
+    /// decides on the rest of the queue.
     is_cut: bool,
 }
 
@@ -257,7 +258,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
     fn finish(self, world: &World) -> Plan {
         let Self { mut plan, cluster, waiting, workspace, is_unsettled, is_cut, .. } = self;
         let starts_only = plan.decisions.iter().all(|it| matches!(it, Decision::Start { .. }));
-        plan.waits = waiting.into_waits(world);
+        // After a resume, a job that had no place may have one.
+        plan.waits = if is_cut { Vec::new() } else { waiting.into_waits(world) };
         workspace.current_job = None;
         workspace.is_cut = is_cut;
         workspace.projects = cluster.projects;

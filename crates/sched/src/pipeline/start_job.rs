@@ -329,7 +329,7 @@ impl<'a> Cycle<'a, '_> {
         }
         if resumes {
             capacity.resume(snapshot.world, row);
-            self.is_cut = self.scope.has_looked_ahead();
+            self.is_cut = self.scope.has_looked_ahead() || self.workspace.placing.is_any_failed();
         }
     }
 
