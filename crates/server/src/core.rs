@@ -334,9 +334,9 @@ impl Core {
         for effect in self.control.step(now(), events) {
             match effect {
                 Effect::Commit(commit) => {
-                    if commit.records.len() > Self::LARGE_COMMIT {
-                        self.large_commit = Some(commit.revision);
-                    }
+                    self.shared.evictions.note(&commit, self.control.world());
+                    let is_large = commit.records.len() > Self::LARGE_COMMIT;
+                    self.large_commit = is_large.then_some(commit.revision).or(self.large_commit);
                     self.encoder.submit(commit);
                 }
                 Effect::Reply { request, reply } => {

@@ -23,6 +23,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;
 use crate::audit::Audit;
+use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub inputs: mpsc::Sender<Input>,
     pub notices: broadcast::Sender<Notice>,
+    /// Evictions, for the limits of their beneficiaries.
+    pub evictions: Evictions,
     /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
     pub blobs: Blobs,

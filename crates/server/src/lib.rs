@@ -18,6 +18,7 @@ pub mod dump;
 mod elements;
 mod encoder;
 mod environments;
+mod evictions;
 mod fault;
 mod feed;
 mod forecast;

@@ -22,6 +22,7 @@ use crate::audit::{Audit, SYSLOG};
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
+use crate::evictions::Evictions;
 use crate::fault::refused;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
@@ -123,6 +124,7 @@ fn share(
         limits: config.limits,
         inputs,
         notices: broadcast::Sender::new(NOTICES_MAX),
+        evictions: Evictions::new(),
         feed: Arc::new(Feed::new(now())),
         blobs: store.blobs()?,
         presence: store.presence(),

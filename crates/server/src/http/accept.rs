@@ -81,7 +81,7 @@ pub struct Others {
     pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
 
-/// How long the other end of a connection may take.
+/// How long the other end of a connection may take, and its account is taken for what it was.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// For the headers of a request; and between two requests.
@@ -90,6 +90,8 @@ pub struct Patience {
     pub body: Duration,
     /// For the client to read some of its answer.
     pub answer: Duration,
+    /// Until the account of the user of a long request is looked up again.
+    pub account: Duration,
 }
 
 impl Default for Patience {
@@ -98,6 +100,7 @@ impl Default for Patience {
             headers: Duration::from_secs(5),
             body: Duration::from_secs(30),
             answer: Duration::from_secs(60),
+            account: Duration::from_secs(60),
         }
     }
 }
@@ -134,7 +137,8 @@ pub(crate) async fn serve_as(
     connections.spawn(charged);
     let (access, find_user) = (shared.access.clone(), shared.info.find_user);
     let sign_ins = shared.sign_ins.clone();
-    let entrance = Arc::new(Entrance::new(access, sign_ins, server.identify.clone(), find_user));
+    let identify = server.identify.clone();
+    let entrance = Arc::new(Entrance::new(access, sign_ins, identify, find_user, patience.account));
     let beside = ListenerParts {
         server: server.clone(),
         entrance,

@@ -27,9 +27,6 @@ const FAILURE: Duration = Duration::from_secs(6);
 /// Questions about sign-ins under way: several users of one address may ask every few seconds.
 const QUESTION: Duration = Duration::from_millis(500);
 
-/// How often the account of a long request is looked up again.
-const LOOKUP_AGAIN: Duration = Duration::from_secs(60);
-
 /// The most questions to the system's name service at once, and those for one source.
 const LOOKUPS_MAX: (usize, usize) = (64, 8);
 
@@ -43,6 +40,8 @@ pub(crate) struct Entrance {
     questions: Rates<Source>,
     /// Places for questions to the system's name service.
     lookups: Pool,
+    /// Until the account of the user of a long request is looked up again.
+    account_age_most: Duration,
 }
 
 impl Entrance {
@@ -51,11 +50,21 @@ impl Entrance {
         sign_ins: Option<Arc<SignIns>>,
         identify: Identify,
         find_user: FindUser,
+        account_age_most: Duration,
     ) -> Self {
         let failures = Rates::every(FAILURE, FAILURE * 10);
         let questions = Rates::every(QUESTION, QUESTION * 60);
         let lookups = Pool::new(LOOKUPS_MAX.0, LOOKUPS_MAX.1);
-        Self { access, sign_ins, identify, find_user, failures, questions, lookups }
+        Self {
+            access,
+            sign_ins,
+            identify,
+            find_user,
+            failures,
+            questions,
+            lookups,
+            account_age_most,
+        }
     }
 
     /// Sign-ins at the identity provider, if there is one.
@@ -191,11 +200,10 @@ impl RightsCheck {
         let way = &asks.0.way;
         let Some(token) = way.token.as_deref() else { return true };
         let Some(standing) = self.entrance.access.standing(token, now()) else { return false };
-        let is_recent = self
-            .last
-            .as_ref()
-            .is_some_and(|(last, at)| *last == standing && at.elapsed() < LOOKUP_AGAIN);
-        if is_recent {
+        let age_most = self.entrance.account_age_most;
+        let is_recent =
+            |(last, at): &(Standing, Instant)| *last == standing && at.elapsed() < age_most;
+        if self.last.as_ref().is_some_and(is_recent) {
             return true;
         }
         self.last = Some((standing, Instant::now()));

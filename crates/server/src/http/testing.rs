@@ -20,6 +20,7 @@ use tokio::sync::{broadcast, watch};
 use super::accept::{Others, serve_as};
 use super::asker::{Asker, Peer};
 use crate::core::Core;
+use crate::evictions::Evictions;
 use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
@@ -106,6 +107,7 @@ impl Server {
             limits,
             inputs: inputs.clone(),
             notices: broadcast::Sender::new(4096),
+            evictions: Evictions::new(),
             feed: Arc::new(Feed::new(now())),
             blobs,
             presence,
@@ -195,7 +197,8 @@ impl Server {
     pub fn serve_network(
         &self,
         (local, network): (UnixListener, TcpListener),
-        user: fn(u32) -> (Caller, String),
+        user: impl Fn(u32) -> (Caller, String) + Send + Sync + 'static,
+        patience: Patience,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let identify = Arc::new(move |peer: Peer| {
@@ -210,7 +213,7 @@ impl Server {
         let others =
             Others { web: None, network: Some(Box::pin(std::future::ready((network, tls)))) };
         let handle = self.handle.clone();
-        serve_as(local, others, handle, identify, Patience::default(), shutdown)
+        serve_as(local, others, handle, identify, patience, shutdown)
     }
 
     /// Reads on behalf of a user.

@@ -20,6 +20,7 @@ pub const SHORT: Patience = Patience {
     headers: Duration::from_millis(300),
     body: Duration::from_millis(500),
     answer: Duration::from_millis(500),
+    account: Duration::from_millis(500),
 };
 
 fn job(program: &str) -> JobCreate {
@@ -128,6 +129,36 @@ fn a_requeue_counts_for_each_task() {
     // 600 KiB each of 2 MiB: one run each would be refused after 60 requests.
     let refused = (0..6).map(|_| requeue()).find(|(status, ..)| *status == 429);
     assert!(refused.is_some_and(|(_, _, body)| body.contains("GP0523")));
+}
+
+/// Each job that is evicted for another one runs again, at the expense of the other one's owner.
+#[test]
+fn evictions_count_for_the_owner_of_the_beneficiary() {
+    let mut rig =
+        Rig::with(Limits { changes: gpool_model::Bytes::from_mib(1), ..Limits::default() });
+    let (ana, bo) = (rig.client(ANA), rig.client(BO));
+    let array = JobCreate {
+        array: Some("0-19".to_owned()),
+        gpu_share: Some("0.1".to_owned()),
+        preemptible: Some(true),
+        priority: Some(-5),
+        ..job("sleep")
+    };
+    let victims = ana.submit(&array, None).unwrap();
+    let urgent = JobCreate { gpus: Some("2".to_owned()), ..job("sleep") };
+    let evict = || {
+        rig.until("all run", || {
+            let found = ana.job(&victims.id).unwrap();
+            found.array.is_some_and(|it| it.n_by_state.get("running") == Some(&20))
+        });
+        let made = bo.submit(&urgent, None)?;
+        rig.until("it has both devices", || bo.job(&made.id).unwrap().state == JobState::Running);
+        bo.cancel(std::slice::from_ref(&made.id))
+    };
+    // 400 KiB each of 2 MiB: the submissions alone would be 20 KiB each.
+    let refused = (0..8).find_map(|_| evict().err()).unwrap();
+    assert_eq!(code(&refused), "GP0523", "{refused}");
+    ana.submit(&JobCreate { hold: true, ..job("sleep") }, None).unwrap();
 }
 
 /// A retry that is sent again with its key is no change.

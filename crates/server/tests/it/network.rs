@@ -4,13 +4,16 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpool_client::remote::fingerprint;
 use gpool_client::{Address, Client, Error, LogQuery, Remote, Trust};
+use gpool_model::{Caller, Owner};
 use gpool_wire::{JobCreate, MapUser, Scope, TokenCreate};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use crate::limits::SHORT;
 use crate::rig::{ANA, OWNER, Rig, me, user_name};
 
 /// A server on the network, and how its authority proves it.
@@ -24,6 +27,10 @@ impl Network {
     pub fn new() -> Self {
         let mut rig = Rig::new();
         let port = rig.network();
+        Self::at(rig, port)
+    }
+
+    fn at(rig: Rig, port: u16) -> Self {
         let address = Address::read(&format!("127.0.0.1:{port}")).unwrap();
         let authority = address.certificates().unwrap().pop().unwrap();
         Self { rig, port, authority }
@@ -214,6 +221,41 @@ fn a_stream_ends_when_its_user_loses_rights() {
     olga.map_user("ana@lab.org", &rule(None)).unwrap();
     // It ends in one way or the other.
     drop(stream.read_to_end(&mut Vec::new()));
+}
+
+/// The accounts of users change outside the server: it looks again while a request lasts.
+#[test]
+fn a_stream_ends_when_the_account_of_its_user_changes() {
+    type Change = fn(&mut Caller);
+    let changes: [Change; 3] = [
+        |caller| caller.groups.clear(),
+        |caller| caller.admin = false,
+        |caller| caller.owner.user = Arc::from("another"),
+    ];
+    for change in changes {
+        let (mut rig, is_changed) = (Rig::new(), Arc::new(AtomicBool::new(false)));
+        let has_changed = is_changed.clone();
+        let port = rig.network_of(SHORT, move |uid| {
+            let owner = Owner { uid, gid: uid, user: Arc::from(user_name(uid)) };
+            let mut caller = Caller::new(owner, uid == OWNER);
+            caller.groups.insert(Arc::from("vision"));
+            if has_changed.load(Ordering::SeqCst) {
+                change(&mut caller);
+            }
+            caller
+        });
+        let mut net = Network::at(rig, port);
+        let (_, secret) = net.token(OWNER, Scope::Admin, None);
+        let mut stream = net.send(&format!(
+            "GET /api/v1/events HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\
+             authorization: Bearer {secret}\r\n\r\n"
+        ));
+        let mut first = [0];
+        stream.read_exact(&mut first).unwrap();
+        is_changed.store(true, Ordering::SeqCst);
+        // It ends in one way or the other.
+        drop(stream.read_to_end(&mut Vec::new()));
+    }
 }
 
 #[test]

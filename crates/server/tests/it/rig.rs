@@ -95,17 +95,26 @@ impl Rig {
 
     /// Listens on a loopback address as on the network; returns its port.
     pub fn network(&mut self) -> u16 {
+        self.network_of(Patience::default(), |uid| {
+            let owner = Owner { uid, gid: uid, user: Arc::from(user_name(uid)) };
+            Caller::new(owner, uid == OWNER)
+        })
+    }
+
+    /// The same with other accounts: the caller of each user.
+    pub fn network_of(
+        &mut self,
+        patience: Patience,
+        caller: impl Fn(u32) -> Caller + Send + Sync + 'static,
+    ) -> u16 {
         let path = self.folder.path().join("beside-the-network.sock");
         let _guard = self.runtime.enter();
         let local = UnixListener::bind(path).unwrap();
         let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let user = |uid: u32| {
-            let owner = Owner { uid, gid: uid, user: Arc::from(user_name(uid)) };
-            (Caller::new(owner, uid == OWNER), format!("/home/{}", user_name(uid)))
-        };
+        let user = move |uid: u32| (caller(uid), format!("/home/{}", user_name(uid)));
         let (end, ended) = oneshot::channel();
-        let serving = self.server.serve_network((local, listener), user, async {
+        let serving = self.server.serve_network((local, listener), user, patience, async {
             drop(ended.await);
         });
         let serving = self.runtime.spawn(serving);
