@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{
-    ArrayState, Attempt, JobId, JobNumber, JobSpec, Phase, Plan, Positions, Reason, Wait,
+    ArrayState, Attempt, DependencyKind, JobId, JobNumber, JobSpec, Phase, Plan, Positions, Reason,
+    Wait,
 };
 use gpool_world::{JobRow, Snapshot, World};
 
@@ -131,6 +132,9 @@ pub(crate) fn check_row(world: &World, row: &JobRow, found: &mut Vec<Violation>)
         }
         return;
     }
+    if has_counterpart(world, row) {
+        wrong("an element may start before its counterpart in another array has ended");
+    }
     match (&row.spec.array, &row.job.array) {
         (None, None) => {
             if matches!(row.job.phase, Phase::Underway { .. }) {
@@ -140,6 +144,19 @@ pub(crate) fn check_row(world: &World, row: &JobRow, found: &mut Vec<Violation>)
         (Some(_), Some(array)) => check_array(world, row, array, &mut wrong),
         _ => wrong("only one of its two records is that of an array"),
     }
+}
+
+/// Whether an element may start although its counterpart in another array has not ended.
+fn has_counterpart(world: &World, row: &JobRow) -> bool {
+    let mut each = row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each).peekable();
+    let (Some(_), Some(spec), Some(array)) = (each.peek(), &row.spec.array, &row.job.array) else {
+        return false;
+    };
+    let lives = |job: JobId| {
+        let mut elements = array.unstarted.iter().map(|position| spec.indexes.at(position));
+        elements.any(|element| world.is_live(JobId { element, ..job }))
+    };
+    each.any(|it| lives(it.job))
 }
 
 fn check_array(

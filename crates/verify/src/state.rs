@@ -396,7 +396,10 @@ fn check_queue(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
 fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     let mut expected = BTreeMap::<JobId, BTreeSet<JobId>>::new();
     for (id, row) in world.jobs() {
-        let is_waiting = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
+        let is_waiting = matches!(
+            row.job.phase,
+            Phase::Waiting { .. } | Phase::Held { .. } | Phase::Pending { .. }
+        );
         let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
         let awaits = |kind| is_waiting || (in_part && kind == DependencyKind::Each);
         let one = row.spec.life.after_one.iter().filter(|_| is_waiting);
@@ -408,8 +411,8 @@ fn check_dependents(world: &World, found: &mut Vec<Violation>) {
     for job in asked {
         let indexed: BTreeSet<JobId> = world.dependents(job).collect();
         if indexed != expected.remove(&job).unwrap_or_default() {
-            let about = format!("the jobs that wait for job {job}");
-            found.push(Violation::WrongIndexEntry { index: "waiting jobs", about });
+            let about = format!("the jobs that depend on job {job}");
+            found.push(Violation::WrongIndexEntry { index: "dependent jobs", about });
         }
     }
 }

@@ -466,7 +466,7 @@ impl World {
         ends::of_start(row, now, now, &self.past)
     }
 
-    /// Waiting and held jobs that wait for this job.
+    /// Jobs that have not started and depend on this job.
     pub fn dependents(&self, job: JobId) -> impl Iterator<Item = JobId> + '_ {
         self.dependents.get(&job).into_iter().flatten().copied()
     }

@@ -1,11 +1,15 @@
 //! Arrays: actions on all elements of an array, and the consequences of an element's end.
 
+use std::collections::BTreeSet;
+
 use gpool_model::array::ArrayEnds;
 use gpool_model::job::{DependencyKind, EndCause, JobState, StopCause};
 use gpool_model::{
     Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
     Positions, Refusal, Reply, Timestamp,
 };
+
+use gpool_world::JobRow;
 
 use crate::control::Control;
 use crate::control::settle::Gone;
@@ -86,8 +90,8 @@ impl Control {
     /// Makes the elements of a new array wait for their counterparts in other arrays. Counterparts
     /// that have ended decide at once.
     pub(crate) fn wait_for_alike(&mut self, number: JobNumber, ends: KnownEnds<'_>) {
+        self.wait_for_counterparts(number);
         let Some(row) = self.world.array(number) else { return };
-        let mut waiting = Positions::default();
         let mut unmet = Vec::<(JobNumber, Positions)>::new();
         for after in row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each) {
             let Some(other) = self.world.array(after.job.number) else {
@@ -96,17 +100,7 @@ impl Control {
                 continue;
             };
             let array = other.job.array.as_ref().expect("it is an array");
-            waiting.extend(&array.unstarted);
-            waiting.extend(&array.waiting);
-            let rows = self.world.elements(after.job.number).map(|row| row.job.id);
-            waiting.extend(&self.world.positions(&rows.collect::<Vec<_>>()));
             unmet.push((after.job.number, array.unsuccessful()));
-        }
-        if !waiting.is_empty() {
-            self.world.change_array(number, self.now, |array| {
-                array.unstarted.subtract(&waiting);
-                array.waiting.extend(&waiting);
-            });
         }
         for (other, positions) in unmet {
             let own = self.world.array(number).and_then(|row| row.job.array.as_ref());
@@ -119,6 +113,34 @@ impl Control {
                 self.end_elements(number, &positions, cause, self.now);
             }
         }
+    }
+
+    /// Makes unstarted elements of an array wait for their counterparts that have not ended.
+    fn wait_for_counterparts(&mut self, number: JobNumber) {
+        let Some(row) = self.world.array(number) else { return };
+        let Some(array) = &row.job.array else { return };
+        let ready = self.without_counterparts(row, &array.unstarted);
+        if ready.len() < array.unstarted.len() {
+            self.world.change_array(number, self.now, |array| {
+                let mut waiting = std::mem::replace(&mut array.unstarted, ready);
+                waiting.subtract(&array.unstarted);
+                array.waiting.extend(&waiting);
+            });
+        }
+    }
+
+    /// Those of an array's elements that wait for no counterpart in another array.
+    pub(crate) fn without_counterparts(&self, row: &JobRow, elements: &Positions) -> Positions {
+        let mut ready = elements.clone();
+        for after in row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each) {
+            let Some(other) = self.world.array(after.job.number) else { continue };
+            let array = other.job.array.as_ref().expect("it is an array");
+            ready.subtract(&array.unstarted);
+            ready.subtract(&array.waiting);
+            let rows = self.world.elements(after.job.number).map(|row| row.job.id);
+            ready.subtract(&self.world.positions(&rows.collect::<Vec<_>>()));
+        }
+        ready
     }
 
     /// Returns how the elements of an array ended that has left memory.
@@ -169,19 +191,35 @@ impl Control {
             let now = self.now;
             self.world.change_array(number, now, |array| array.retry(&positions));
             self.wait_again(JobId { number, element: None });
+            self.await_again(number, &positions);
         }
         Ok(self.states(jobs))
     }
 
     /// A retried element waits for the dependencies of its array, and for nothing else.
     fn wait_again(&mut self, id: JobId) {
-        let row = self.world.job(id).expect("an array that lives");
-        if matches!(row.job.phase, Phase::Pending { .. }) && self.awaits_others(row) {
+        self.wait_for_counterparts(id.number);
+        let Some(row) = self.world.job(id) else { return };
+        if let Phase::Pending { since } = row.job.phase
+            && self.awaits_others(row)
+        {
+            let waited = row.job.waited.saturating_add(self.now.since(since));
             let phase = Phase::Waiting { since: self.now };
-            let job = Job { phase, ..row.job.clone() };
+            let job = Job { phase, waited, ..row.job.clone() };
             self.put_job(job);
         }
         self.go_on(id);
+    }
+
+    /// Jobs that have not started wait again for retried elements.
+    fn await_again(&mut self, number: JobNumber, positions: &Positions) {
+        let is_retried =
+            |id: &JobId| self.world.positions(&[*id]).iter().any(|it| positions.contains(it));
+        let elements = self.world.awaited_elements(number).filter(is_retried);
+        let awaited = elements.chain([JobId { number, element: None }]);
+        let dependents: BTreeSet<JobId> =
+            awaited.flat_map(|id| self.world.dependents(id)).collect();
+        dependents.into_iter().for_each(|id| self.wait_again(id));
     }
 
     /// Elements can wait for their counterparts only in arrays with the same indexes.

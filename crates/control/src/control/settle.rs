@@ -50,7 +50,7 @@ impl Control {
     /// Updates a waiting job after a dependency has ended. A job that needed another end can never
     /// start: it ends, held or not.
     fn settle_one(&mut self, id: JobId, ended: JobId, gone: &Gone) {
-        let Some(row) = self.world.job(id) else { return };
+        let Some(row) = self.world.job(id).filter(|row| waits(row)) else { return };
         let (life, outcome) = (&row.spec.life, gone.outcome);
         let is_it = |it: &&Dependency| it.job == ended && it.kind != DependencyKind::Each;
         let mut never = row.spec.after.iter().filter(is_it).any(|it| !it.kind.is_met_by(outcome));
@@ -80,7 +80,7 @@ impl Control {
     /// Releases jobs that waited for another job to start.
     pub(crate) fn settle_start(&mut self, started: JobId) {
         for dependent in self.world.dependents(started).collect::<Vec<_>>() {
-            let Some(row) = self.world.job(dependent) else { continue };
+            let Some(row) = self.world.job(dependent).filter(|row| waits(row)) else { continue };
             let is_it = |it: &&Dependency| it.job == started && it.kind == DependencyKind::Start;
             let mut after = row.spec.after.iter().filter(is_it).peekable();
             if after.peek().is_none() {
@@ -111,8 +111,8 @@ impl Control {
 
     /// Makes a waiting job pending if nothing keeps it any more.
     pub(crate) fn go_on(&mut self, id: JobId) {
-        let waits = |row: &JobRow| matches!(row.job.phase, Phase::Waiting { .. });
-        if self.world.job(id).is_some_and(waits)
+        let is_waiting = |row: &JobRow| matches!(row.job.phase, Phase::Waiting { .. });
+        if self.world.job(id).is_some_and(is_waiting)
             && !self.world.has_open_dependency(id)
             && let Some(row) = self.world.job(id)
             && !self.awaits_others(row)
@@ -143,7 +143,10 @@ impl Control {
                 Some(array) => array.waiting.clone(),
                 None => self.world.positions(&[dependent]),
             };
-            let freed: Positions = positions.iter().filter(|at| own.contains(*at)).collect();
+            let mut freed: Positions = positions.iter().filter(|at| own.contains(*at)).collect();
+            if is_met && row.job.array.is_some() {
+                freed = self.without_counterparts(row, &freed);
+            }
             let Some(first) = freed.next_after(None) else { continue };
             let (is_array, at) = (row.job.array.is_some(), gone.at);
             let cause = EndCause::DependencyFailed { job: self.id_at(number, first) };
@@ -191,4 +194,9 @@ impl Control {
         };
         self.end(row.job.id, end);
     }
+}
+
+/// Whether a job waits or is held, so that the start or end of another one matters.
+fn waits(row: &JobRow) -> bool {
+    matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. })
 }

@@ -226,6 +226,55 @@ fn others_wait_for_all_of_it_for_one_element_or_for_their_like() {
 }
 
 #[test]
+fn an_element_waits_for_its_counterparts_in_all_other_arrays() {
+    let mut harness = Harness::new(4);
+    let arrays = [harness.add(array("0-1")), harness.add(array("0-1"))];
+    let after = arrays.map(|of| Dependency::new(of, DependencyKind::Each)).to_vec();
+    let id = harness.add(array("0-1").with(|it| it.after = Rare::from(after)));
+    for (of, index) in [(0, 0), (1, 1)].map(|(at, index)| (arrays[at], index)) {
+        harness.started(element(of, index));
+        harness.exited(element(of, index), 0);
+        assert_eq!(running(&harness, id), []);
+    }
+    harness.started(element(arrays[0], 1));
+    harness.exited(element(arrays[0], 1), 0);
+    assert_eq!(running(&harness, id), [1]);
+}
+
+/// What depends on an element that runs again, and has not started, waits again.
+#[test]
+fn a_retried_element_is_waited_for_again() {
+    let mut harness = Harness::new(1);
+    let blocker = harness.add(job("1"));
+    let first = harness.add(array("0-3"));
+    let one = element(first, 0);
+    let after = Rare::from(vec![Dependency::new(one, DependencyKind::End)]);
+    let of_one = harness.add(job("1").with(|it| it.after = after));
+    let of_each = harness.add(alike(first, "0-3"));
+    let awaits = |harness: &Harness, index| {
+        let array = harness.control.world().array(of_each.number).unwrap().job.array.clone();
+        array.unwrap().waiting.contains(index)
+    };
+    let retry = |harness: &mut Harness, jobs: Vec<JobId>| {
+        harness.command(&ana(), Command::Retry { jobs }).expect("it has ended");
+    };
+    let cancel = Command::on(vec![one], JobVerb::Cancel);
+    harness.command(&ana(), cancel).expect("it has not started");
+    assert_eq!(harness.state(of_one), JobState::Pending);
+    retry(&mut harness, vec![one]);
+    assert_eq!(harness.state(of_one), JobState::Waiting);
+    // Its counterpart has ended with it, and waits for it once it is retried too.
+    retry(&mut harness, vec![element(of_each, 0)]);
+    assert!(awaits(&harness, 0));
+    harness.started(blocker);
+    harness.exited(blocker, 0);
+    harness.started(one);
+    harness.exited(one, 0);
+    assert_ne!(harness.state(of_one), JobState::Waiting);
+    assert!(!awaits(&harness, 0));
+}
+
+#[test]
 fn elements_that_ended_decide_at_once_for_their_like_whether_their_array_lives_or_not() {
     for has_ended in [false, true] {
         let mut harness = Harness::new(4);

@@ -293,9 +293,11 @@ fn counts(row: &JobRow) -> impl Iterator<Item = (JobState, u64)> {
     counts.into_iter().filter(|(_, n)| *n > 0).map(|(state, n)| (state, u64::from(n)))
 }
 
-/// The dependencies that this row waits for.
+/// The dependencies of a row that has not started. Those that are met count too: an element that
+/// has ended may run again.
 fn awaited(row: &JobRow) -> impl Iterator<Item = &Dependency> {
-    let waits = matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. });
+    let waits =
+        matches!(row.job.phase, Phase::Waiting { .. } | Phase::Held { .. } | Phase::Pending { .. });
     let in_part = row.job.array.as_ref().is_some_and(|array| !array.waiting.is_empty());
     let each = move |after: &&Dependency| in_part && after.kind == DependencyKind::Each;
     let one = row.spec.life.after_one.iter().filter(move |_| waits);

@@ -16,7 +16,8 @@ use crate::world::World;
 pub(crate) struct Dependencies {
     /// How many dependencies each user's jobs name, met or not. Users without any are absent.
     pub n_by_user: BTreeMap<u32, u64>,
-    /// How many of a waiting job's first dependencies are known to be met: they stay met.
+    /// How many of a waiting job's first dependencies are known to be met. They stay met, unless an
+    /// element runs again.
     pub n_met: BTreeMap<JobId, usize>,
 }
 
