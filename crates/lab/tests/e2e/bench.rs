@@ -25,7 +25,8 @@ fn every_part_measures_and_leaves_nothing_behind() {
         ]
     );
     for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {
-        assert!(figure["value"].as_f64().is_some_and(|value| value >= 0.0), "{figure}");
+        // A difference of two times may be below zero.
+        assert!(figure["value"].as_f64().is_some_and(f64::is_finite), "{figure}");
         let goal = figure["goal"].as_object();
         assert_eq!(goal.is_some(), figure["reached"] != Value::Null, "{figure}");
     }

@@ -115,6 +115,8 @@ impl<'a> Step<'a> {
             (&job.project, job.owner.uid) == (&other.project, other.owner.uid)
                 && job.life.preemptible == other.life.preemptible
                 && (!self.names_gpus() || has_same_gpus())
+                // An exclusive job is charged for whole nodes.
+                && (job.is_exclusive() || !other.is_exclusive())
                 && more.0 >= less.0
                 && more.1 >= less.1
                 && more.2 >= less.2
