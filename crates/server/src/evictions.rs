@@ -1,5 +1,5 @@
-//! Evictions, counted for the owner of the beneficiary: each victim runs again later, and stores the
-//! files of one more run.
+//! Evictions, counted for the owner of the beneficiary: each victim runs again later, and stores
+//! the files of one more run.
 
 use std::collections::BTreeMap;
 
