@@ -43,7 +43,7 @@ impl Evictions {
             }
         }
         for (uid, n_runs) in n_runs_by_uid {
-            // Nobody listens before the first request can come.
+            // Without a listener there are no requests to charge.
             drop(self.0.send(Charge { uid, n_runs }));
         }
     }

@@ -8,7 +8,6 @@ use gpool_model::{
     Caller, Dependency, Generation, Job, JobId, JobNumber, JobPatch, NewJob, Outcome, Phase,
     Positions, Refusal, Reply, Timestamp,
 };
-
 use gpool_world::JobRow;
 
 use crate::control::Control;
@@ -129,7 +128,7 @@ impl Control {
         }
     }
 
-    /// Those of an array's elements that wait for no counterpart in another array.
+    /// Returns the elements without a live counterpart in another array.
     pub(crate) fn without_counterparts(&self, row: &JobRow, elements: &Positions) -> Positions {
         let mut ready = elements.clone();
         for after in row.spec.after.iter().filter(|it| it.kind == DependencyKind::Each) {
@@ -196,7 +195,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// A retried element waits for the dependencies of its array, and for nothing else.
+    /// A pending job, or what is left of an array, waits again if it depends on a job that lives.
     fn wait_again(&mut self, id: JobId) {
         self.wait_for_counterparts(id.number);
         let Some(row) = self.world.job(id) else { return };

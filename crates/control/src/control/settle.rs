@@ -143,12 +143,12 @@ impl Control {
                 Some(array) => array.waiting.clone(),
                 None => self.world.positions(&[dependent]),
             };
+            let (is_array, at) = (row.job.array.is_some(), gone.at);
             let mut freed: Positions = positions.iter().filter(|at| own.contains(*at)).collect();
-            if is_met && row.job.array.is_some() {
+            if is_met && is_array {
                 freed = self.without_counterparts(row, &freed);
             }
             let Some(first) = freed.next_after(None) else { continue };
-            let (is_array, at) = (row.job.array.is_some(), gone.at);
             let cause = EndCause::DependencyFailed { job: self.id_at(number, first) };
             match (is_met, is_array) {
                 (true, true) => {

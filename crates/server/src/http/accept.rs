@@ -81,7 +81,7 @@ pub struct Others {
     pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
 
-/// How long the other end of a connection may take, and its account is taken for what it was.
+/// The time limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// For the headers of a request; and between two requests.
