@@ -180,9 +180,9 @@ pub enum Reason {
         /// The planned start.
         planned_at: Timestamp,
     },
-    /// The most elements of its array that may run at once are running.
+    /// As many elements of its array as may run at once are running, or have a planned start.
     GroupParallelLimit {
-        /// The number of running elements.
+        /// The number of these elements.
         running: u32,
         /// The limit.
         most: u32,

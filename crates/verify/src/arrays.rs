@@ -43,6 +43,8 @@ pub(crate) fn left<'a>(
 pub(crate) struct Running {
     before: BTreeMap<JobNumber, u32>,
     after: BTreeMap<JobNumber, u32>,
+    /// Elements with a planned start: no others may take their places.
+    planned: BTreeMap<JobNumber, u32>,
 }
 
 impl Running {
@@ -59,7 +61,7 @@ impl Running {
             before.insert(*number, n_running);
             *n_started = n_started.saturating_add(n_running);
         }
-        Self { before, after }
+        Self { before, after, planned: BTreeMap::new() }
     }
 
     pub fn of(world: &World, plan: &Plan) -> Self {
@@ -72,12 +74,23 @@ impl Running {
         for id in started(plan).iter().filter(|id| id.element.is_some()) {
             *after.entry(id.number).or_default() += 1;
         }
-        Self { before, after }
+        let mut planned = BTreeMap::new();
+        for it in plan.planned.iter().filter(|it| it.job.element.is_some()) {
+            *planned.entry(it.job.number).or_default() += 1;
+        }
+        Self { before, after, planned }
     }
 
     /// Whether an array may start no more elements after the plan.
     pub fn is_full(&self, world: &World, number: JobNumber) -> bool {
-        most_of(world, number).is_some_and(|most| self.n_after(number) >= most)
+        let n_planned = self.planned.get(&number).copied().unwrap_or(0);
+        self.is_full_beside(world, number, n_planned)
+    }
+
+    /// Whether an array that has so many planned starts may start no more elements after the plan.
+    pub fn is_full_beside(&self, world: &World, number: JobNumber, n_planned: u32) -> bool {
+        let running = self.n_after(number).saturating_add(n_planned);
+        most_of(world, number).is_some_and(|most| running >= most)
     }
 
     fn n_after(&self, number: JobNumber) -> u32 {
@@ -106,10 +119,11 @@ impl Running {
         else {
             return false;
         };
-        let before = self.before.get(&number).copied().unwrap_or(0);
+        let of = |counts: &BTreeMap<JobNumber, u32>| counts.get(&number).copied().unwrap_or(0);
+        let last = self.n_after(number).saturating_add(of(&self.planned));
         most_of(world, number) == Some(*most)
             && running >= most
-            && (before..=self.n_after(number)).contains(running)
+            && (of(&self.before)..=last).contains(running)
     }
 }
 

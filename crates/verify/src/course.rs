@@ -185,6 +185,12 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// What a job kept while it was paused is free once it has ended.
+    pub fn end_kept(&mut self, job: JobId, until: Option<Timestamp>) {
+        let own = self.held.values_mut().flatten();
+        own.filter(|it| it.job == job && it.alone.is_none()).for_each(|it| it.when.until = until);
+    }
+
     /// Adds a placement of a job.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);

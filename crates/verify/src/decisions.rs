@@ -12,8 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::job::{is_parked, is_spread, n_tasks, places_of, taken_by};
 use crate::tally::{
-    BESIDE, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of,
-    pause_memory_of, take_memory, unusable,
+    BESIDE, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of, unusable,
 };
 use crate::users::{self, Users};
 use crate::violation::Violation;
@@ -272,9 +271,7 @@ fn check_placement(
     let is_own = |it: &&gpool_model::Allocation| it.task.rank == task.rank;
     let paused = row.job.phase.allocations().iter().find(is_own);
     if let Some(paused) = paused.filter(|_| is_parked(row) && !is_claim) {
-        take_memory(&mut node.booked, pause_memory_of(paused));
-        take_memory(&mut node.kept, pause_memory_of(paused));
-        node.memory_now = node.memory_now.saturating_sub(pause_memory_of(paused));
+        node.resume(paused);
     }
     for kind in BESIDE {
         // A claim waits for all jobs that leave.

@@ -89,7 +89,12 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
         .filter(|wait| matches!(wait.reason, Reason::QuotaProject { .. }))
         .map(|wait| &*wait.shape)
         .collect();
-    let before = State { tally: before, users, projects: least, quota_waits: quota_waits.clone() };
+    let before = State {
+        tally: before.most_free(plan),
+        users,
+        projects: least,
+        quota_waits: quota_waits.clone(),
+    };
     let after = State { tally: after, users: users_after, projects: most, quota_waits };
     order::check_passed_over(snapshot, policy, plan, &after, &mut found);
     planned::check_kept(snapshot, plan, &mut found);

@@ -82,6 +82,7 @@ fn add_started<'a>(
     course.take_back_for(snapshot, plan, job);
     let Some(row) = row_of(snapshot.world, job) else { return };
     if let Some(when) = started(snapshot, job) {
+        course.end_kept(job, when.until);
         placements.iter().for_each(|placement| course.add(placement, row, when));
     }
 }
@@ -181,7 +182,7 @@ fn expected(
         let is_open = left.contains(&row.job.id)
             && n_planned < most(own_policy)
             && unknown.len() < UNKNOWN_MAX
-            && !running.is_full(world, row.job.id.number)
+            && !running.is_full_beside(world, row.job.id.number, n_planned_of(&expected, row))
             && !users.is_capped(world, policy, row);
         let shape = shape_of(world, row);
         if !is_open || !reasons.get(&shape).is_some_and(|reason| waits_for_room(reason)) {
@@ -212,6 +213,13 @@ fn expected(
         }
     }
     expected
+}
+
+/// How many planned starts elements of a job's array have.
+fn n_planned_of(expected: &[(JobId, Timestamp)], row: &JobRow) -> u32 {
+    let number = row.job.id.number;
+    let own = expected.iter().filter(|(job, _)| job.number == number && job.element.is_some());
+    u32::try_from(own.count()).unwrap_or(u32::MAX)
 }
 
 /// The largest number of planned starts under a policy.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::plan::Fit;
 use gpool_model::{
-    Allocation, AllocationState, Bytes, Device, DeviceHealth, DeviceUuid, Drain, GpuRequest, JobId,
-    MilliCpu, Node, NodeFilter, NodeName, PoolName, ResourceKind, Resources, ShareWith, Sharer,
-    SlotPart, TaskId,
+    Allocation, AllocationState, Bytes, Decision, Device, DeviceHealth, DeviceUuid, Drain,
+    GpuRequest, JobId, MilliCpu, Node, NodeFilter, NodeName, Plan, PoolName, ResourceKind,
+    Resources, ShareWith, Sharer, SlotPart, TaskId,
 };
 use gpool_world::{JobRow, NodeRow, World};
 
@@ -100,9 +100,30 @@ impl<'a> Tally<'a> {
         }
         tally
     }
+
+    /// The most that is free at any time of a plan: what resumed jobs no longer need is free too.
+    pub fn most_free(mut self, plan: &Plan) -> Self {
+        for decision in &plan.decisions {
+            let Decision::Resume { job, after, .. } = decision else { continue };
+            for node in self.nodes.values_mut().filter(|_| after.is_empty()) {
+                let row = node.world.job(*job);
+                let all = row.into_iter().flat_map(|row| row.job.phase.allocations());
+                all.filter(|it| it.node == node.node.name).for_each(|it| node.resume(it));
+            }
+        }
+        self
+    }
 }
 
 impl NodeTally<'_> {
+    /// The GPU memory of a paused task leaves host memory.
+    pub fn resume(&mut self, paused: &Allocation) {
+        let bytes = pause_memory_of(paused);
+        take_memory(&mut self.booked, bytes);
+        take_memory(&mut self.kept, bytes);
+        self.memory_now = self.memory_now.saturating_sub(bytes);
+    }
+
     fn book(&mut self, allocation: &Allocation) {
         let is_pausing = allocation.state == AllocationState::Pausing;
         let is_releasing =

@@ -219,6 +219,20 @@ fn a_job_that_waited_for_host_memory_is_tried_again_after_a_resume() {
     ");
 }
 
+/// My job needs the host memory of a paused job that resumes: when does it start?
+#[test]
+fn a_planned_start_counts_on_what_a_resumed_job_kept() {
+    assert_snapshot!(answer("
+        node lab1  2 x h100  mem 128G  checkpoints
+        job  r  0.5  paused lab1[0] 2h  mem 40G  limit 3h
+        job  b  1    pending  mem 100G
+    "), @r"
+    resume r lab1[0]
+    plan  b lab1[0] in 10810s by limit
+    wait  b cpu_or_mem_short memory need 100 GiB free 88 GiB on lab1
+    ");
+}
+
 /// My job is paused and its GPU is free again: does it resume?
 #[test]
 fn a_paused_job_resumes_on_its_own_devices() {

@@ -15,6 +15,7 @@ use super::demand::Demand;
 use super::departures::{Departure, DeviceUse, Freed, Held};
 use super::fits::{Candidate, Departures};
 use super::holds::{Hold, Holds};
+use super::host_resources::HostResources;
 use super::placed::Placed;
 
 /// Expected departures. They are read only as far as they are needed, each once in a cycle.
@@ -172,6 +173,24 @@ impl<'a> Timeline<'a> {
         let end = ExpectedEnd { job, ..end };
         let held = held(capacity, job, shape, placed);
         self.decided.push(Departure { end, node_pos: placed.node_pos, held });
+    }
+
+    /// Adds the departure of what a paused job keeps on its nodes: it has that until it ends, if
+    /// this cycle starts it. If it `resumes` at once, the capacity already has the memory that held
+    /// its GPU memory.
+    pub fn start_paused(&mut self, capacity: &Capacity<'_>, row: &JobRow, resumes: bool) {
+        let Snapshot { world, now } = self.snapshot;
+        let Some(end) = world.expected_end_if_started(row, now) else { return };
+        let end = ExpectedEnd { job: row.job.id, ..end };
+        let departures = row.job.phase.allocations().iter().filter_map(|allocation| {
+            let node_pos = capacity.position(world, &allocation.node)?;
+            let mut held = Held { host: HostResources::booked(allocation), ..Held::default() };
+            if resumes {
+                held.host = held.host.less(HostResources::until_resumed(allocation));
+            }
+            Some(Departure { end, node_pos, held })
+        });
+        self.decided.extend(departures);
     }
 
     /// Changes the departure of a job that this cycle evicts.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpool_model::{Attempt, JobId, JobNumber, Reason};
 use gpool_world::{JobRow, World};
 
-/// The elements of each array that a plan has started.
+/// The elements of each array that a plan has started, or planned a start for.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayCursor {
     by_array: BTreeMap<JobNumber, Taken>,
@@ -19,6 +19,8 @@ struct Taken {
     /// Elements that the array's row started.
     n_of_array: u32,
     n_started: u32,
+    /// Elements with a planned start: they take a place in the array's limit.
+    n_planned: u32,
 }
 
 impl ArrayCursor {
@@ -30,8 +32,9 @@ impl ArrayCursor {
         }
         let row = world.array(job.number)?;
         let most = row.job.array.as_ref()?.max_parallel?;
-        let n_started = self.by_array.get(&job.number).map_or(0, |taken| taken.n_started);
-        let running = world.n_live_of(job.number).saturating_add(n_started);
+        let of_plan = |taken: &Taken| taken.n_started + taken.n_planned;
+        let n_of_plan = self.by_array.get(&job.number).map_or(0, of_plan);
+        let running = world.n_live_of(job.number).saturating_add(n_of_plan);
         (running >= most).then_some(Reason::GroupParallelLimit { running, most })
     }
 
@@ -59,6 +62,13 @@ impl ArrayCursor {
         taken.last = array.unstarted.next_after(taken.last);
         taken.n_of_array += 1;
         taken.n_of_array < array.unstarted.len()
+    }
+
+    /// Counts a planned start of a row: other elements must not take its place in the limit.
+    pub fn plan(&mut self, row: &JobRow) {
+        if row.job.id.element.is_some() || row.job.array.is_some() {
+            self.by_array.entry(row.job.id.number).or_default().n_planned += 1;
+        }
     }
 
     /// Number of jobs that a row stands for.

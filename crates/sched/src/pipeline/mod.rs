@@ -379,7 +379,9 @@ impl<'a, 'w> Cycle<'a, 'w> {
         self.plan.planned.push(start);
         self.scope.n_planned += 1;
         holds.into_iter().for_each(|(node_pos, hold)| self.cluster.holds.add(node_pos, hold));
-        // Other jobs of its user and project must not take its quota.
+        // Other jobs of its array, user and project must not take its part of their limits.
+        let row = self.row(head);
+        self.cursor.plan(row);
         self.users.started(self.world(), self.scope.policy, shape);
         if let (Some(projects), Some(row)) = (&mut self.cluster.projects, request.charged) {
             projects.ledger.plan(&projects.tree, row, &charge, shape.preemptible);

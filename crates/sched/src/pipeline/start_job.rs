@@ -327,6 +327,7 @@ impl<'a> Cycle<'a, '_> {
             capacity.book(job, placed, fit);
             timeline.start(capacity, job, row, shape, placed);
         }
+        timeline.start_paused(capacity, row, resumes);
         if resumes {
             capacity.resume(snapshot.world, row);
             self.is_cut = self.scope.has_looked_ahead() || self.workspace.placing.is_any_failed();

@@ -69,7 +69,10 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             (text, vec![("job", json!(job)), ("planned_at", json!(at))])
         }
         R::GroupParallelLimit { running, most } => (
-            format!("{running} of its elements run, and its limit is {most} at once"),
+            format!(
+                "{running} of its elements run or have a planned start, and its limit is {most} \
+                 at once"
+            ),
             vec![("running", json!(running)), ("most", json!(most))],
         ),
         R::WaitsForJob { job, kind } => (
