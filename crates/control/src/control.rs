@@ -181,6 +181,15 @@ impl Control {
         self.durable
     }
 
+    /// Returns the answer to a request of the last steps that waits for its commit.
+    #[must_use]
+    pub fn waiting_reply(&self, request: RequestId) -> Option<&Result<Reply, Refusal>> {
+        self.waiting.iter().rev().find_map(|(_, effect)| match effect {
+            Effect::Reply { request: of, reply } => (*of == request).then_some(reply),
+            _ => None,
+        })
+    }
+
     /// Returns the state beside the world as text, for tools that compare states. Equal worlds with
     /// equal texts behave the same.
     #[must_use]

@@ -132,7 +132,11 @@ fn ended_at(job: &Job) -> gpool_model::Timestamp {
     }
 }
 
-fn json(value: &impl serde::Serialize) -> Vec<u8> {
+/// The JSON of a record, or of a part of it.
+///
+/// # Panics
+/// Never: the model has string keys only, and no serializer of it fails.
+pub fn json(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("the model has string keys and no failing serializers")
 }
 

@@ -2,12 +2,13 @@
 //! alone reads the clock. If a commit fails, the core loads the durable state again and asks the
 //! agents for their inventories, so no report is lost.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use gpool_control::Control;
-use gpool_model::agent::{LoanIs, LoanReport, Order, Report, TaskIs, TaskReport};
+use gpool_model::agent::Order;
 use gpool_model::{
     Alert, Caller, Command, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId,
     Revision, Term,
@@ -16,7 +17,8 @@ use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
-use crate::alert::dump;
+use crate::alert::{dump, make_plans_wrong, warn_of};
+use crate::answers::Answers;
 use crate::case::Case;
 use crate::clock::now;
 use crate::encoder::Encoder;
@@ -27,7 +29,7 @@ use crate::inspect::world_of;
 use crate::post::Post;
 use crate::room;
 use crate::still::Stills;
-use crate::view::{Ask, Deliver, View};
+use crate::view::{Ask, LookAfter, View, query_of};
 
 /// Sends an order to the agent of a node.
 pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
@@ -38,6 +40,8 @@ type Answer = oneshot::Sender<Result<Reply, Refusal>>;
 /// A request that is not answered yet.
 struct Asking {
     reply: Answer,
+    /// What looks at the state right after the request.
+    look: Option<LookAfter>,
     /// The request, if it is tried once more after a failed commit.
     again: Option<Box<(Caller, Command)>>,
 }
@@ -55,10 +59,7 @@ pub(crate) struct Core {
     /// Requests to end something, tried once more after a failed commit.
     again: Vec<(Caller, Command, Answer)>,
     last_request: RequestId,
-    /// Queries that wait for a look at the state.
-    asked: Vec<Ask>,
-    /// Answers to queries, with the revision that must be durable first.
-    deliveries: VecDeque<(Revision, Deliver)>,
+    answers: Answers,
     stills: Stills,
     /// Until then nothing is tried, after a commit failed.
     paused: Option<(Instant, CommitError)>,
@@ -122,8 +123,7 @@ impl Core {
             replies: BTreeMap::new(),
             again: Vec::new(),
             last_request: RequestId(0),
-            asked: Vec::new(),
-            deliveries: VecDeque::new(),
+            answers: Answers::default(),
             stills: Stills::default(),
             paused: None,
             store_fault: None,
@@ -234,6 +234,7 @@ impl Core {
         let mut queries = Vec::new();
         let mut coming = BTreeMap::new();
         let mut stop = false;
+        let last_request = self.last_request;
         for input in batch {
             match input {
                 Input::Stop => stop = true,
@@ -256,8 +257,9 @@ impl Core {
                     warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
-                Input::Command { caller, command, reply } => {
-                    events.extend(self.requested(caller, command, reply, &mut coming));
+                Input::Command { caller, command, reply, look } => {
+                    let asking = Asking { reply, look, again: None };
+                    events.extend(self.requested(caller, command, asking, &mut coming));
                 }
             }
         }
@@ -266,6 +268,7 @@ impl Core {
                 events.push(Event::TimerFired);
             }
             self.step(events);
+            self.look_after(last_request);
         }
         self.answer(queries);
         stop
@@ -276,15 +279,15 @@ impl Core {
         &mut self,
         mut caller: Caller,
         command: Command,
-        reply: Answer,
+        mut asking: Asking,
         coming: &mut BTreeMap<u32, room::Coming>,
     ) -> Option<Event> {
         let is_an_end = command.is_an_end();
         if let Some((_, error)) = &self.paused {
             match is_an_end {
-                true => self.again.push((caller, command, reply)),
+                true => self.again.push((caller, command, asking.reply)),
                 // The caller may be gone.
-                false => drop(reply.send(Err(refusal_of(error)))),
+                false => drop(asking.reply.send(Err(refusal_of(error)))),
             }
             return None;
         }
@@ -294,12 +297,12 @@ impl Core {
         let refused = low.map_or(Ok(()), |error| Err(refusal_of(error)));
         let refused = refused.and_then(|()| room::check(world, limits, &caller, &command, coming));
         if let Err(refusal) = refused {
-            drop(reply.send(Err(refusal)));
+            drop(asking.reply.send(Err(refusal)));
             return None;
         }
         self.keep_named_groups(&mut caller);
-        let again = is_an_end.then(|| Box::new((caller.clone(), command.clone())));
-        Some(self.event_of(caller, command, Asking { reply, again }))
+        asking.again = is_an_end.then(|| Box::new((caller.clone(), command.clone())));
+        Some(self.event_of(caller, command, asking))
     }
 
     fn event_of(&mut self, caller: Caller, command: Command, asking: Asking) -> Event {
@@ -340,7 +343,11 @@ impl Core {
                     self.encoder.submit(commit);
                 }
                 Effect::Reply { request, reply } => {
-                    if let Some(to) = self.replies.remove(&request) {
+                    if let Some(mut to) = self.replies.remove(&request) {
+                        if let (Some(look), Ok(reply)) = (to.look.take(), &reply) {
+                            let reply = reply.clone();
+                            self.answers.ask([query_of(look, reply)]);
+                        }
                         // The caller may be gone.
                         fail::fail_point!("server-reply-before");
                         drop(to.reply.send(reply));
@@ -366,11 +373,7 @@ impl Core {
         }
         self.note_unexpected();
         let durable = self.control.durable();
-        while let Some((_, deliver)) =
-            self.deliveries.pop_front_if(|(revision, _)| *revision <= durable)
-        {
-            deliver(Ok(()));
-        }
+        self.answers.send_durable(durable);
         if self.large_commit.take_if(|revision| *revision <= durable).is_some() {
             // All answers have been sent by now.
             (self.give_back_memory)();
@@ -387,13 +390,23 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, queries: Vec<Ask>) {
-        self.watch.look(&mut self.store_fault);
-        self.asked.extend(queries);
-        if self.awaits_trial() {
-            return;
+    /// Lets the requests after `last` look at the state that their change has made. They wait for no
+    /// later commit.
+    fn look_after(&mut self, last: RequestId) {
+        let new = self.replies.range_mut((Bound::Excluded(last), Bound::Unbounded));
+        let looks: Vec<(RequestId, LookAfter)> =
+            new.filter_map(|(request, it)| Some((*request, it.look.take()?))).collect();
+        for (request, look) in looks {
+            if let Some(Ok(reply)) = self.control.waiting_reply(request) {
+                let deliver = look(&self.view(), reply);
+                let (revision, durable) = (self.control.revision(), self.control.durable());
+                self.answers.send(deliver, revision, durable);
+            }
         }
-        let view = View {
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
             world: self.control.world(),
             now: now(),
             planned: self.control.planned(),
@@ -401,19 +414,25 @@ impl Core {
             store_fault: self.store_fault.as_ref().or(self.low.as_ref()),
             is_stuck: self.store_fault.is_some(),
             reasons: None,
-        };
-        let revision = self.control.revision();
-        let answers: Vec<Deliver> =
-            std::mem::take(&mut self.asked).into_iter().map(|ask| ask(&view)).collect();
-        let old = self.stills.outdated(&view);
-        let still = self.stills.take(&view);
-        for deliver in answers.into_iter().chain(still) {
-            if revision <= self.control.durable() {
-                deliver(Ok(()));
-            } else {
-                self.deliveries.push_back((revision, deliver));
-            }
         }
+    }
+
+    fn answer(&mut self, queries: Vec<Ask>) {
+        self.watch.look(&mut self.store_fault);
+        self.answers.ask(queries);
+        if self.awaits_trial() {
+            return;
+        }
+        let (mut answers, mut stills) =
+            (std::mem::take(&mut self.answers), std::mem::take(&mut self.stills));
+        let view = self.view();
+        let (revision, durable) = (self.control.revision(), self.control.durable());
+        answers.look(&view, revision, durable);
+        let old = stills.outdated(&view);
+        if let Some(still) = stills.take(&view) {
+            answers.send(still, revision, durable);
+        }
+        (self.answers, self.stills) = (answers, stills);
         if let Some(old) = old {
             // To free it takes time as well.
             self.shared.reads.push(self.shared.info.uid, Box::new(move || drop(old)));
@@ -424,15 +443,13 @@ impl Core {
     /// the durable state.
     fn fail(&mut self, error: &CommitError) {
         tracing::error!(%error, "commit failed; reloading the last durable state");
-        for (_, Asking { reply, again }) in std::mem::take(&mut self.replies) {
+        for (_, Asking { reply, again, .. }) in std::mem::take(&mut self.replies) {
             match again {
                 Some(again) => self.again.push((again.0, again.1, reply)),
                 None => drop(reply.send(Err(refusal_of(error)))),
             }
         }
-        for (_, deliver) in std::mem::take(&mut self.deliveries) {
-            deliver(Err(refusal_of(error)));
-        }
+        self.answers.refuse(|| refusal_of(error));
         self.paused = Some((Instant::now() + Self::PAUSE, error.clone()));
         self.store_fault = Some(error.clone());
         self.is_low_told = None;
@@ -460,7 +477,7 @@ impl Core {
         self.paused = None;
         self.begin();
         let again = std::mem::take(&mut self.again).into_iter();
-        let asking = |reply| Asking { reply, again: None };
+        let asking = |reply| Asking { reply, look: None, again: None };
         again
             .map(|(caller, command, reply)| self.event_of(caller, command, asking(reply)))
             .collect()
@@ -476,25 +493,5 @@ impl Core {
             tracing::error!(%error, folder = %folder.display(), "can't write the dump of the \
                                                                  rejected plan");
         }
-    }
-}
-
-/// Where a test asks for it, every plan starts its first job twice.
-fn make_plans_wrong(control: &mut Control) {
-    let point = "server-plan-wrong";
-    // Without failpoints nothing else names them.
-    let _ = (&control, point);
-    fail::fail_point!(point, |_| {
-        control.distort_plans(|plan| plan.decisions.extend(plan.decisions.first().cloned()));
-    });
-}
-
-/// Logs a guarantee that was not met, or a restore that did not move GPU memory.
-fn warn_of(report: &Report) {
-    if let Report::Task(TaskReport { task, is: TaskIs::NotMoved { why, .. }, .. }) = report {
-        tracing::warn!(%task, why, "a job could not resume on another GPU");
-    }
-    if let Report::Loan(LoanReport { task, device, is: LoanIs::Late { bytes, waited } }) = report {
-        tracing::warn!(%task, %device, %bytes, %waited, "a job waits for memory of its request");
     }
 }

@@ -7,7 +7,7 @@ use gpool_store::CommitError;
 use tokio::sync::oneshot;
 
 use crate::still;
-use crate::view::Ask;
+use crate::view::{Ask, LookAfter};
 
 /// A message to the core.
 pub(crate) enum Input {
@@ -19,6 +19,8 @@ pub(crate) enum Input {
         command: Command,
         /// Receiver of the answer.
         reply: oneshot::Sender<Result<Reply, Refusal>>,
+        /// Looks at the state right after the change.
+        look: Option<LookAfter>,
     },
     /// A user reads the state.
     Query(Ask),

@@ -6,11 +6,13 @@
 
 mod access;
 mod alert;
+mod answers;
 mod audit;
 pub mod budgets;
 pub mod case;
 mod clock;
 pub mod codec;
+mod commands;
 mod config;
 mod core;
 pub mod digest;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use gpool_model::{JobId, PlannedStart, Refusal, Timestamp};
+use gpool_model::{JobId, PlannedStart, Refusal, Reply, Timestamp};
 use gpool_sched::{Explainer, ReasonsByShape};
 use gpool_store::CommitError;
 use gpool_world::{Snapshot, World};
@@ -50,3 +50,11 @@ pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
 /// Looks at the state and prepares an answer.
 pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
+
+/// Looks at the state right after a request, with its reply, and prepares an answer.
+pub(crate) type LookAfter = Box<dyn FnOnce(&View<'_>, &Reply) -> Deliver + Send>;
+
+/// A look after a request as a query, where the request changed nothing.
+pub(crate) fn query_of(look: LookAfter, reply: Reply) -> Ask {
+    Box::new(move |view| look(view, &reply))
+}

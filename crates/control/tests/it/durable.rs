@@ -22,9 +22,16 @@ fn a_submission_is_answered_and_started_only_when_durable() {
     let request = harness.ask(&ana(), submit("1"));
     assert!(!harness.replies.contains_key(&request), "answered before the commit");
     assert!(harness.orders.is_empty(), "started before the commit");
+    let other = harness.ask(&ana(), submit("1"));
+    let first_of = |harness: &Harness, request| match harness.control.waiting_reply(request) {
+        Some(Ok(Reply::Submitted { first, .. })) => Some(first.0),
+        _ => None,
+    };
+    assert_eq!([request, other].map(|it| first_of(&harness, it)), [Some(1), Some(2)]);
     harness.catch_up();
+    assert_eq!(first_of(&harness, request), None);
     assert!(matches!(harness.replies[&request], Ok(Reply::Submitted { n_jobs: 1, .. })));
-    assert!(matches!(harness.orders[..], [Order::Run(_)]));
+    assert!(matches!(harness.orders[..], [Order::Run(_), Order::Run(_)]));
 }
 
 #[test]

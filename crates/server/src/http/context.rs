@@ -12,6 +12,7 @@ use gpool_wire::CheckedJob;
 use super::asker::Limit;
 use crate::fault::{internal, refusal_of};
 use crate::handle::CoreHandle;
+use crate::view::View;
 
 /// Files that a request is about to name in a command. The server keeps them until the answer;
 /// after a refusal, it removes those that no job uses.
@@ -100,12 +101,22 @@ impl Files {
     }
 
     /// Sends the command that names the files.
-    pub async fn command(mut self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
+    pub async fn command(self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
+        Ok(self.command_and_look(caller, command, |_, _| ()).await?.0)
+    }
+
+    /// The same, with a look at the state right after it.
+    pub async fn command_and_look<T: Send + 'static>(
+        mut self,
+        caller: Caller,
+        command: Command,
+        look: impl FnOnce(&View<'_>, &Reply) -> T + Send + 'static,
+    ) -> Result<(Reply, Option<T>), Refusal> {
         // From here on a commit may name the files, even if the caller disconnects.
         self.is_sent = true;
-        let reply = self.handle.command(caller, command).await;
+        let reply = self.handle.command_and_look(caller, command, look).await;
         let end = match &reply {
-            Ok(Reply::Submitted { repeated: true, .. }) => PinEnd::Refused,
+            Ok((Reply::Submitted { repeated: true, .. }, _)) => PinEnd::Refused,
             Ok(_) => PinEnd::Used,
             // The commit may still succeed.
             Err(

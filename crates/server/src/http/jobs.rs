@@ -1,5 +1,6 @@
 //! Jobs: one by ID, lists, and edits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -14,6 +15,7 @@ use gpool_model::{
     Slot, Timestamp,
 };
 use gpool_wire::array::Elements;
+use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::show::Shown;
 use gpool_wire::time::seconds;
@@ -76,6 +78,20 @@ impl Found {
         Self::waiting(&JobRow { spec: ended.spec, job: ended.job }, (Vec::new(), 0))
     }
 
+    /// The same, with the last forecast of its start.
+    pub fn with_eta(self, api: &Api) -> Self {
+        Self { eta: api.handle.eta_of(&self.job), ..self }
+    }
+
+    /// Whether the job, or an element of it, may have run.
+    fn has_run(&self) -> bool {
+        let waits = matches!(
+            self.job.phase,
+            Phase::Waiting { .. } | Phase::Pending { .. } | Phase::Starting { .. }
+        );
+        !waits || !self.job.course.past.is_empty() || self.job.array.is_some()
+    }
+
     /// Returns the parts that the caller may see.
     pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
@@ -110,28 +126,29 @@ pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
     row.job.phase.allocations().iter().filter_map(told_of).collect()
 }
 
+/// A job, or an element of an array, that has not ended.
+pub(crate) fn living(view: &View<'_>, id: JobId) -> Option<Found> {
+    let row = view.world.row_for(id)?;
+    let explainer = view.explainer();
+    let own = (row.job.id != id).then(|| elements::alone(row, id));
+    let reasons = match &own {
+        Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => own,
+        _ => row,
+    };
+    let reasons = explainer.decisive(reasons, Reason::LISTED_MAX);
+    let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
+    let row = own.as_ref().unwrap_or(row);
+    let planned_at = view.planned_at(id);
+    let save_time_max = Some(view.world.save_time_max(&row.spec.project));
+    let found = Found::waiting(row, reasons);
+    let (nodes, expected_run) = (shared_nodes(view, row), expected_run(view, row));
+    Some(Found { planned_at, elements, nodes, expected_run, save_time_max, ..found })
+}
+
 /// A job, or an element of an array, living or ended.
 pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
-    let living = move |view: &View<'_>| {
-        let row = view.world.row_for(id)?;
-        let explainer = view.explainer();
-        let own = (row.job.id != id).then(|| elements::alone(row, id));
-        let reasons = match &own {
-            Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => own,
-            _ => row,
-        };
-        let reasons = explainer.decisive(reasons, Reason::LISTED_MAX);
-        let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
-        let row = own.as_ref().unwrap_or(row);
-        let planned_at = view.planned_at(id);
-        let save_time_max = Some(view.world.save_time_max(&row.spec.project));
-        let found = Found::waiting(row, reasons);
-        let (nodes, expected_run) = (shared_nodes(view, row), expected_run(view, row));
-        Some(Found { planned_at, elements, nodes, expected_run, save_time_max, ..found })
-    };
-    if let Some(found) = api.handle.query(living).await? {
-        let eta = api.handle.eta_of(&found.job);
-        return Ok(Found { eta, ..found });
+    if let Some(found) = api.handle.query(move |view| living(view, id)).await? {
+        return Ok(found.with_eta(api));
     }
     // The view is of durable state, so a job that is not live is in the archive.
     let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
@@ -140,33 +157,29 @@ pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
 
 /// One job as the answer to a request, with its version as the tag.
 pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Response, ApiError> {
-    answer_with(api, asker, id, Vec::new()).await
+    let found = find(api, id).await?;
+    answer_of(api, asker, found, Vec::new()).await
 }
 
-/// The same, with suggestions for the next request.
-pub(crate) async fn answer_with(
+/// The same of a job that was found, with suggestions for the next request.
+pub(crate) async fn answer_of(
     api: &Api,
     asker: &Asker,
-    id: JobId,
+    found: Found,
     hints: Vec<Hint>,
 ) -> Result<Response, ApiError> {
-    let found = find(api, id).await?;
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
     let kept_until = kept_until(&found.job.phase, api.handle.shared.keep_output);
     let retry = retry_until(api, &found).await?;
-    let logs = match asker.may_see(spec.owner.uid) {
-        true => Some(logs::paths(api, &found).await?).filter(|it| *it != LogFiles::default()),
-        false => None,
+    // Nothing else has these, and to look takes longer than the whole submission of a job.
+    let course = match found.has_run() {
+        true => Course::of(api, asker, &found).await?,
+        false => Course::default(),
     };
-    let cost = super::cost::of_job(api, asker.caller.owner.uid, &found).await?;
-    let live = live_usage(api, asker.caller.owner.uid, &found).await?;
-    let metrics = super::job_metrics::last(api, asker, &found).await?;
     let mut job = found.shown(asker, crate::clock::now());
-    job.metrics = metrics;
-    job.logs = logs;
-    job.live = live;
-    job.cost = cost;
+    (job.metrics, job.logs) = (course.metrics, course.logs);
+    (job.live, job.cost) = (course.live, course.cost);
     job.hints = hints;
     job.output_kept_until = kept_until.map(gpool_wire::Time);
     (job.can_retry, job.retry_until) = retry;
@@ -175,6 +188,29 @@ pub(crate) async fn answer_with(
         super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;
     }
     Ok(([(ETAG, tag)], Json(Document::new(job))).into_response())
+}
+
+/// What a job has had and left since it first ran.
+#[derive(Default)]
+struct Course {
+    metrics: BTreeMap<String, f64>,
+    logs: Option<LogFiles>,
+    live: Option<LiveUsage>,
+    cost: Vec<Cost>,
+}
+
+impl Course {
+    async fn of(api: &Api, asker: &Asker, found: &Found) -> Result<Self, Refusal> {
+        let uid = asker.caller.owner.uid;
+        let logs = match asker.may_see(found.spec.owner.uid) {
+            true => Some(logs::paths(api, found).await?).filter(|it| *it != LogFiles::default()),
+            false => None,
+        };
+        let cost = super::cost::of_job(api, uid, found).await?;
+        let live = live_usage(api, uid, found).await?;
+        let metrics = super::job_metrics::last(api, asker, found).await?;
+        Ok(Self { metrics, logs, live, cost })
+    }
 }
 
 /// What a running job has used so far.

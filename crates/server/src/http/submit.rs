@@ -107,27 +107,43 @@ pub(crate) async fn create(
     };
     let command =
         Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
-    match files.command(asker.caller.clone(), command).await.map_err(of_one)? {
-        Reply::Submitted { first, n_jobs, repeated } => {
-            // The setup job comes first.
-            let id = JobId::single(first.0 + n_jobs - 1);
-            let hints = hints(&api, id).await?;
-            let mut answer = jobs::answer_with(&api, &asker, id, hints).await?;
+    let look = |view: &View<'_>, reply: &Reply| {
+        let id = submitted(reply)?;
+        Some((jobs::living(view, id)?, hint(view, id)))
+    };
+    let (reply, seen) =
+        files.command_and_look(asker.caller.clone(), command, look).await.map_err(of_one)?;
+    match (submitted(&reply), reply) {
+        (Some(id), Reply::Submitted { repeated, .. }) => {
+            let mut answer = match seen.flatten() {
+                Some((found, hint)) => {
+                    let found = found.with_eta(&api);
+                    jobs::answer_of(&api, &asker, found, Vec::from_iter(hint)).await?
+                }
+                // A repeated request, and the job has ended.
+                None => jobs::answer(&api, &asker, id).await?,
+            };
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
             Ok(entered(answer, repeated))
         }
-        other => Err(unexpected(&other)),
+        (_, other) => Err(unexpected(&other)),
     }
 }
 
-/// Suggestions from earlier runs of jobs like this one.
-async fn hints(api: &Api, id: JobId) -> Result<Vec<Hint>, Refusal> {
-    let look = move |view: &View<'_>| {
-        let spec = &view.world.job(id)?.spec;
-        let enough = view.world.enough_memory(spec)?;
-        Some(Hint::of_earlier_runs(&spec.name, &enough))
-    };
-    Ok(api.handle.query(look).await?.into_iter().collect())
+/// The job of an answered submission.
+fn submitted(reply: &Reply) -> Option<JobId> {
+    match reply {
+        // The setup job comes first.
+        Reply::Submitted { first, n_jobs, .. } => Some(JobId::single(first.0 + n_jobs - 1)),
+        _ => None,
+    }
+}
+
+/// A suggestion from earlier runs of jobs like this one.
+fn hint(view: &View<'_>, id: JobId) -> Option<Hint> {
+    let spec = &view.world.job(id)?.spec;
+    let enough = view.world.enough_memory(spec)?;
+    Some(Hint::of_earlier_runs(&spec.name, &enough))
 }
 
 async fn forecast(api: &Api, asker: &Asker, checked: CheckedJob) -> Result<Response, ApiError> {
