@@ -3,6 +3,7 @@
 
 mod check;
 mod clients;
+mod compare;
 mod document;
 mod fuzz;
 mod kill;
@@ -27,6 +28,8 @@ usage: cargo xtask <command>
   check   Check format, lints, documentation, layering, shape, prose, tidiness
           and dependencies
   ci      Run check, fuzz and test: required before a change is merged
+  compare Compare the speed and memory of this tree with those of a commit
+          [COMMIT] [--only NAME,…] [--same]
   sim     Simulate with faults; `cargo xtask sim --help` lists its options
   clients Run large public clients of Slurm, each in a virtual environment
           [NAME]…
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         ["check"] => check().map(|failed| failed.is_empty()),
         ["ci"] => ci(),
         ["clients", names @ ..] => clients::run(names),
+        ["compare", rest @ ..] => compare::run(rest),
         ["sim", rest @ ..] => sim::run(rest),
         ["kill", rest @ ..] => kill::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

@@ -1,7 +1,6 @@
 //! The requirements of the tests beside cargo: a few programs, each with its Debian package; from
 //! Python's package index schemathesis, Playwright, aiosmtpd, clients of Slurm and Node; and an
-//! identity provider
-//! from npm. Installs missing ones where that is permitted, and starts none of their services;
+//! identity provider from npm. Installs missing ones where that is permitted, and starts none of their services;
 //! otherwise the messages name the packages.
 
 use std::collections::BTreeSet;
@@ -25,7 +24,7 @@ struct Program {
 
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
-/// copy-on-write file system.
+/// copy-on-write file system. valgrind counts instructions.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -35,6 +34,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "chromium", package: "chromium", can_be_absent: true },
     Program { name: "mkfs.btrfs", package: "btrfs-progs", can_be_absent: true },
     Program { name: "prometheus", package: "prometheus", can_be_absent: true },
+    Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 
 /// Packages of Python with pinned versions, and their folder below the root.

@@ -21,7 +21,7 @@ pub mod process;
 mod shares;
 mod stamp;
 mod start;
-mod synthetic;
+pub mod synthetic;
 mod viewers;
 
 use std::net::SocketAddr;

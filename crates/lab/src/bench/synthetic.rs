@@ -13,6 +13,8 @@ use gpool_model::{
     Millis, NewJob, NodeName, Policy, RequestId, Resources, TaskId, Timestamp,
 };
 
+use gpool_model::record::Record;
+
 use super::failed;
 
 /// Devices of each node.
@@ -161,6 +163,12 @@ impl Fleet {
             usage: Usage::default(),
             steps: gpool_model::Rare::default(),
         })
+    }
+
+    /// The records of the whole state.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.control.world().records()
     }
 
     /// The tasks with devices, by job.

@@ -8,6 +8,7 @@ mod fairness;
 mod faults;
 mod figure;
 mod history;
+mod instructions;
 mod load;
 mod pace;
 mod packing;
@@ -18,5 +19,8 @@ mod process;
 mod progress;
 mod rig;
 mod scale;
+#[allow(dead_code, reason = "the tests of gpool use the rest")]
+#[path = "../../../gpool/tests/it/things.rs"]
+mod things;
 mod watch_view;
 mod window;
