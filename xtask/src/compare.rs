@@ -15,13 +15,13 @@ use self::build::{Build, builds};
 use self::measurement::{MEASUREMENTS, Measurement};
 use crate::step::announce;
 
-/// The ratio from which on a figure is marked.
+/// A figure with a larger ratio is marked.
 const MARK: f64 = 1.10;
 
 /// What to compare.
 #[derive(Default)]
 struct Arguments {
-    /// A commit; without it, the commit from which this branch began.
+    /// A commit; without it, the last one that is also in `origin/main`.
     base: Option<String>,
     /// Names of measurements; all if empty.
     only: Vec<String>,

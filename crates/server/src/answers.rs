@@ -1,5 +1,5 @@
-//! Answers of the core to its readers: each is made from the state at one moment, and sent once that
-//! is durable.
+//! Answers of the core to its readers: each is made from the state at one moment, and sent once
+//! that state is durable.
 
 use std::collections::VecDeque;
 

@@ -390,8 +390,8 @@ impl Core {
         }
     }
 
-    /// Lets the requests after `last` look at the state that their change has made. They wait for no
-    /// later commit.
+    /// Lets the requests after `last` look at the state that their change has made, so that they
+    /// wait for no later commit.
     fn look_after(&mut self, last: RequestId) {
         let new = self.replies.range_mut((Bound::Excluded(last), Bound::Unbounded));
         let looks: Vec<(RequestId, LookAfter)> =

@@ -27,11 +27,6 @@ impl Build {
     pub fn shim(&self) -> PathBuf {
         self.folder.join(SHIM)
     }
-
-    /// Whether all programs are there.
-    fn is_complete(&self) -> bool {
-        [GPOOL, SHIM].iter().all(|it| self.folder.join(it).exists())
-    }
 }
 
 const GPOOL: &str = "gpool";
@@ -55,17 +50,22 @@ pub fn builds(base: Option<&str>, is_same: bool) -> anyhow::Result<(Build, Build
     let commit = commit(base)?;
     let base = Build { folder: folder.join(&commit) };
     eprintln!("base: {}", git(&["log", "-1", "--format=%h %cs %s", &commit])?);
-    if base.is_complete() {
+    if base.folder.exists() {
         return Ok((base, tree));
     }
+    // It gets its name once it is complete.
+    let part = Build { folder: folder.join("part") };
     let source = folder.join("source");
     let path = source.to_string_lossy().into_owned();
-    // Of a comparison that was interrupted.
+    // Of a comparison that was interrupted; its folder may be gone.
     let _ = git(&["worktree", "remove", "--force", &path]);
+    git(&["worktree", "prune"])?;
     git(&["worktree", "add", "--detach", &path, &commit])?;
-    let built = build(&source, &folder.join("target-of-base"), &base);
+    let built = build(&source, &folder.join("target-of-base"), &part);
     git(&["worktree", "remove", "--force", &path])?;
-    built.map(|()| (base, tree))
+    built?;
+    fs::rename(&part.folder, &base.folder).context("naming the build of the base")?;
+    Ok((base, tree))
 }
 
 /// Builds the programs of a source tree, in a target folder of its own: cargo takes a crate of
@@ -100,6 +100,9 @@ fn build(source: &Path, target: &Path, to: &Build) -> anyhow::Result<()> {
     step::announce(&format!("build of {}", source.display()));
     let mut cargo = command.spawn().context("starting cargo")?;
     let stdout = cargo.stdout.take().context("the output of cargo")?;
+    if to.folder.exists() {
+        fs::remove_dir_all(&to.folder)?;
+    }
     fs::create_dir_all(&to.folder)?;
     let copy = |from: &Utf8Path, name: &str| {
         fs::copy(from, to.folder.join(name)).with_context(|| format!("copying {from}"))

@@ -1,4 +1,4 @@
-//! What is measured: parts of `gpool bench`, and the CPU time of simulations.
+//! The measurements: parts of `gpool bench`, the CPU time of simulations, and calls of the shim.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ enum Kind {
     Shim,
 }
 
-/// All, in the order in which they run.
+/// All, in running order.
 pub const MEASUREMENTS: &[Measurement] = &[
     bench("start", 5, &["--starts", "60"]),
     bench("submit", 5, &["--submissions", "4000"]),

@@ -1,7 +1,6 @@
-//! The instructions of work that waits for nothing, as callgrind counts them: unlike a time, no load
-//! of the machine changes such a number. Each has a budget in `instructions.txt`, in the build of
-//! the tests. Who changes one on purpose says why in the commit, and writes the file with
-//! `GPOOL_BLESS=1`.
+//! The instructions of work that waits for nothing, as callgrind counts them: unlike a time, no
+//! load of the machine changes such a number. Each has a budget in `instructions.txt`, in the build
+//! of the tests. `GPOOL_BLESS=1` writes the file; the commit says why a number changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,7 +38,6 @@ fn fleet() -> Fleet {
 }
 
 #[test]
-#[ignore = "runs below callgrind"]
 fn cycle() {
     let mut fleet = fleet();
     let task = fleet.tasks()[0];
@@ -49,7 +47,6 @@ fn cycle() {
 }
 
 #[test]
-#[ignore = "runs below callgrind"]
 fn decode() {
     let records = fleet().records();
     let row = |record: &gpool_model::record::Record| Record {
@@ -63,7 +60,6 @@ fn decode() {
 }
 
 #[test]
-#[ignore = "runs below callgrind"]
 fn queue() {
     let jobs: Vec<_> = (0..200).map(|n| things::job(json!({ "id": n.to_string() }))).collect();
     let text = serde_json::to_string(&jobs).unwrap();
@@ -134,7 +130,7 @@ fn count(name: &str) -> u64 {
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.args(["--collect-atstart=no", "--toggle-collect=*instructions*counted*"]);
     command.arg(std::env::current_exe().unwrap());
-    command.args(["--exact", &format!("instructions::{name}"), "--ignored", "--test-threads=1"]);
+    command.args(["--exact", &format!("instructions::{name}"), "--test-threads=1"]);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find_map(|line| line.split_once("Collected :"));
