@@ -44,11 +44,11 @@ struct Ratios {
 /// An argument is unknown, a build fails, or a measurement of this tree.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let arguments = Arguments::read(arguments)?;
-    let chosen = arguments.chosen()?;
+    let measurements = arguments.measurements()?;
     let (base, tree) = builds(arguments.base.as_deref(), arguments.is_same)?;
     println!("{:44} {:>10} {:>10} {:>6}  spread", "", "base", "tree", "ratio");
     let mut n_marked = 0;
-    for measurement in chosen {
+    for measurement in measurements {
         announce(measurement.name);
         let ratios = pairs(measurement, &base, &tree)?;
         println!("{}", measurement.name);
@@ -118,7 +118,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    fn chosen(&self) -> anyhow::Result<Vec<&'static Measurement>> {
+    fn measurements(&self) -> anyhow::Result<Vec<&'static Measurement>> {
         let names = || MEASUREMENTS.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
         let find = |name: &String| {
             let found = MEASUREMENTS.iter().find(|it| it.name == name);

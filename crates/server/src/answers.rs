@@ -39,7 +39,7 @@ impl Answers {
         }
     }
 
-    /// Sends the answers whose state is durable.
+    /// Sends the answers up to the durable revision.
     pub fn send_durable(&mut self, durable: Revision) {
         while let Some((_, deliver)) =
             self.waiting.pop_front_if(|(revision, _)| *revision <= durable)
@@ -48,7 +48,7 @@ impl Answers {
         }
     }
 
-    /// Answers all that wait for a commit that failed.
+    /// Refuses all waiting answers, after a failed commit.
     pub fn refuse(&mut self, refusal: impl Fn() -> Refusal) {
         std::mem::take(&mut self.waiting).into_iter().for_each(|(_, it)| it(Err(refusal())));
     }

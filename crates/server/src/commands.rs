@@ -25,9 +25,8 @@ impl CoreHandle {
         self.send(caller, command, None).await
     }
 
-    /// Runs a command, and looks at the state that it has made; returns when both are durable. A
-    /// query after the command would also wait for the commit that is then under way. `None` if the
-    /// state was not looked at, as of a dry run.
+    /// Runs a command, and looks at the state right after it; returns when both are durable. A query
+    /// after the command would also wait for a later commit. A dry run has no look: `None`.
     ///
     /// # Errors
     /// If the command was refused. Then nothing changed.

@@ -87,7 +87,7 @@ impl Running {
         self.is_full_beside(world, number, n_planned)
     }
 
-    /// Whether an array that has so many planned starts may start no more elements after the plan.
+    /// The same if `n_planned` elements have a planned start.
     pub fn is_full_beside(&self, world: &World, number: JobNumber, n_planned: u32) -> bool {
         let running = self.n_after(number).saturating_add(n_planned);
         most_of(world, number).is_some_and(|most| running >= most)

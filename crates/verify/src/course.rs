@@ -16,7 +16,7 @@ use crate::arrays::row_of;
 use crate::job::{ran, taken_by, with_plain};
 use crate::projects::upwards;
 use crate::tally::{
-    BESIDE, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
+    HOST_KINDS, add, add_memory, booked, capacity, devices_on_node, has_all, has_at, is_at, is_of,
     may_share, on_node, pause_memory_of, take_memory, unusable,
 };
 
@@ -185,8 +185,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What a job kept while it was paused is free once it has ended.
-    pub fn end_kept(&mut self, job: JobId, until: Option<Timestamp>) {
+    /// The memory that a job kept while it was paused is free once it has ended.
+    pub fn free_paused_memory(&mut self, job: JobId, until: Option<Timestamp>) {
         let own = self.held.values_mut().flatten();
         own.filter(|it| it.job == job && it.alone.is_none()).for_each(|it| it.when.until = until);
     }
@@ -257,7 +257,7 @@ impl<'a> Course<'a> {
             sum.get(kind) > capacity(node, kind)
         };
         let moments = self.moments(&node.name, when);
-        BESIDE
+        HOST_KINDS
             .into_iter()
             .find(|kind| wanted.get(kind) > 0 && moments.iter().any(|at| is_short(kind, *at)))
     }

@@ -12,7 +12,8 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::job::{is_parked, is_spread, n_tasks, places_of, taken_by};
 use crate::tally::{
-    BESIDE, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of, unusable,
+    HOST_KINDS, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of,
+    unusable,
 };
 use crate::users::{self, Users};
 use crate::violation::Violation;
@@ -273,7 +274,7 @@ fn check_placement(
     if let Some(paused) = paused.filter(|_| is_parked(row) && !is_claim) {
         node.resume(paused);
     }
-    for kind in BESIDE {
+    for kind in HOST_KINDS {
         // A claim waits for all jobs that leave.
         let sum = if is_claim { &node.kept } else { &node.booked };
         let (capacity, booked) = (capacity(node.node, &kind), sum.get(&kind));

@@ -82,7 +82,7 @@ fn add_started<'a>(
     course.take_back_for(snapshot, plan, job);
     let Some(row) = row_of(snapshot.world, job) else { return };
     if let Some(when) = started(snapshot, job) {
-        course.end_kept(job, when.until);
+        course.free_paused_memory(job, when.until);
         placements.iter().for_each(|placement| course.add(placement, row, when));
     }
 }

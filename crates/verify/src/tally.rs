@@ -290,7 +290,7 @@ pub(crate) const STAYS: [ResourceKind; 3] =
     [ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
 
 /// The kinds of a node besides its devices.
-pub(crate) const BESIDE: [ResourceKind; 4] =
+pub(crate) const HOST_KINDS: [ResourceKind; 4] =
     [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks, ResourceKind::PlainTasks];
 
 /// How much a node has of a kind; a node without its own limit for a kind of task has all its

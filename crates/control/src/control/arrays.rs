@@ -195,7 +195,7 @@ impl Control {
         Ok(self.states(jobs))
     }
 
-    /// A pending job, or what is left of an array, waits again if it depends on a job that lives.
+    /// Makes a pending job, or the rest of an array, wait again if it depends on a live job.
     fn wait_again(&mut self, id: JobId) {
         self.wait_for_counterparts(id.number);
         let Some(row) = self.world.job(id) else { return };

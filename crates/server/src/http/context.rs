@@ -101,8 +101,12 @@ impl Files {
     }
 
     /// Sends the command that names the files.
-    pub async fn command(self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
-        Ok(self.command_and_look(caller, command, |_, _| ()).await?.0)
+    pub async fn command(mut self, caller: Caller, command: Command) -> Result<Reply, Refusal> {
+        // From here on a commit may name the files, even if the caller disconnects.
+        self.is_sent = true;
+        let reply = self.handle.command(caller, command).await;
+        self.unpin(end_of(reply.as_ref()));
+        reply
     }
 
     /// The same, with a look at the state right after it.
@@ -112,28 +116,31 @@ impl Files {
         command: Command,
         look: impl FnOnce(&View<'_>, &Reply) -> T + Send + 'static,
     ) -> Result<(Reply, Option<T>), Refusal> {
-        // From here on a commit may name the files, even if the caller disconnects.
         self.is_sent = true;
         let reply = self.handle.command_and_look(caller, command, look).await;
-        let end = match &reply {
-            Ok((Reply::Submitted { repeated: true, .. }, _)) => PinEnd::Refused,
-            Ok(_) => PinEnd::Used,
-            // The commit may still succeed.
-            Err(
-                Refusal::StorageFull { .. }
-                | Refusal::StateGone { .. }
-                | Refusal::Internal { .. }
-                | Refusal::ShuttingDown,
-            ) => PinEnd::Unknown,
-            Err(_) => PinEnd::Refused,
-        };
-        self.unpin(end);
+        self.unpin(end_of(reply.as_ref().map(|(reply, _)| reply)));
         reply
     }
 
     fn unpin(&mut self, end: PinEnd) {
         let pinned = std::mem::take(&mut self.pinned);
         self.handle.blobs().unpin(&pinned, end);
+    }
+}
+
+/// What becomes of the files of a command with that answer.
+fn end_of(reply: Result<&Reply, &Refusal>) -> PinEnd {
+    match reply {
+        Ok(Reply::Submitted { repeated: true, .. }) => PinEnd::Refused,
+        Ok(_) => PinEnd::Used,
+        // The commit may still succeed.
+        Err(
+            Refusal::StorageFull { .. }
+            | Refusal::StateGone { .. }
+            | Refusal::Internal { .. }
+            | Refusal::ShuttingDown,
+        ) => PinEnd::Unknown,
+        Err(_) => PinEnd::Refused,
     }
 }
 
