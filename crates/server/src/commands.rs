@@ -25,8 +25,8 @@ impl CoreHandle {
         self.send(caller, command, None).await
     }
 
-    /// Runs a command, and looks at the state right after it; returns when both are durable. A query
-    /// after the command would also wait for a later commit. A dry run has no look: `None`.
+    /// Runs a command, and looks at the state right after it; returns when both are durable. A
+    /// query after the command would also wait for a later commit. A dry run has no look: `None`.
     ///
     /// # Errors
     /// If the command was refused. Then nothing changed.
