@@ -72,7 +72,7 @@ pub fn builds(base: Option<&str>, is_same: bool) -> anyhow::Result<(Build, Build
 /// another tree that was built later for a fresh one. Optimization at link time would take longer
 /// than all measurements.
 fn build(source: &Path, target: &Path, to: &Build) -> anyhow::Result<()> {
-    let has_lab = source.join("crates/lab/Cargo.toml").exists();
+    let has = |path: &str| source.join("crates").join(path).exists();
     let mut command = step::cargo(&[
         "build",
         "--release",
@@ -80,17 +80,11 @@ fn build(source: &Path, target: &Path, to: &Build) -> anyhow::Result<()> {
         "--message-format",
         "json-render-diagnostics",
     ]);
-    command.args([
-        "--package",
-        GPOOL,
-        "--bin",
-        GPOOL,
-        "--package",
-        "gpool-shim",
-        "--bench",
-        "cost",
-    ]);
-    if has_lab {
+    command.args(["--package", GPOOL, "--bin", GPOOL]);
+    if has("shim/benches/cost.rs") {
+        command.args(["--package", "gpool-shim", "--bench", "cost"]);
+    }
+    if has("lab/Cargo.toml") {
         command.args(["--package", LAB, "--bin", LAB]);
     }
     command.current_dir(source).env("CARGO_TARGET_DIR", target);
