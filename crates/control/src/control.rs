@@ -181,11 +181,12 @@ impl Control {
         self.durable
     }
 
-    /// Returns the answer to a request of the last steps that waits for its commit.
-    #[must_use]
-    pub fn waiting_reply(&self, request: RequestId) -> Option<&Result<Reply, Refusal>> {
-        self.waiting.iter().rev().find_map(|(_, effect)| match effect {
-            Effect::Reply { request: of, reply } => (*of == request).then_some(reply),
+    /// The answers to requests that wait for their commit, the newest first.
+    pub fn waiting_replies(
+        &self,
+    ) -> impl Iterator<Item = (RequestId, &Result<Reply, Refusal>)> + use<'_> {
+        self.waiting.iter().rev().filter_map(|(_, effect)| match effect {
+            Effect::Reply { request, reply } => Some((*request, reply)),
             _ => None,
         })
     }

@@ -67,6 +67,11 @@ impl Fragmentation {
         }
     }
 
+    /// Whether nodes differ for a job: it takes one node, and any.
+    pub fn has_scores_for(fit: &Fit) -> bool {
+        fit.gang.nodes == 1 && fit.at.is_empty()
+    }
+
     /// Begins the comparison of nodes for a job; `None` if all nodes have the same score.
     pub fn look<'a>(
         &'a mut self,
@@ -75,7 +80,7 @@ impl Fragmentation {
         shape: &Shape,
     ) -> Option<Look<'a>> {
         let fit = &shape.fit;
-        if self.n_looks >= LOOKS_MAX || fit.gang.nodes > 1 || !fit.at.is_empty() {
+        if self.n_looks >= LOOKS_MAX || !Self::has_scores_for(fit) {
             return None;
         }
         self.learn(snapshot.world);

@@ -1,17 +1,16 @@
 //! Copies of the state for reads beside the core. Reads at the same time share one copy, and making
 //! copies takes a bounded part of the core's time.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpool_model::{PlannedStart, Refusal, Timestamp};
-use gpool_sched::ReasonsByShape;
 use gpool_store::CommitError;
 use gpool_world::World;
 use tokio::sync::oneshot;
 
 use crate::clock::now;
-use crate::view::{Deliver, View};
+use crate::view::{Deliver, Reasons, View};
 
 /// Pause before the next copy, in multiples of the time that the last one took: copies take at most
 /// a fifth of the core's time. A read that needs the newest change waits for this pause.
@@ -29,7 +28,7 @@ pub(crate) struct Still {
     n_alerts: u64,
     store_fault: Option<CommitError>,
     is_stuck: bool,
-    reasons: Arc<OnceLock<ReasonsByShape>>,
+    reasons: Arc<Reasons>,
 }
 
 impl Still {
@@ -42,7 +41,8 @@ impl Still {
             n_alerts: self.n_alerts,
             store_fault: self.store_fault.as_ref(),
             is_stuck: self.is_stuck,
-            reasons: Some(&self.reasons),
+            reasons: &self.reasons,
+            is_of_core: false,
         }
     }
 }

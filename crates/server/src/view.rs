@@ -7,6 +7,9 @@ use gpool_sched::{Explainer, ReasonsByShape};
 use gpool_store::CommitError;
 use gpool_world::{Snapshot, World};
 
+/// Why jobs wait, by shape: computed when the first job needs it.
+pub(crate) type Reasons = OnceLock<ReasonsByShape>;
+
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
     /// The state.
@@ -21,9 +24,10 @@ pub struct View<'a> {
     pub store_fault: Option<&'a CommitError>,
     /// Whether nothing at all can be stored; it is tried again every second.
     pub is_stuck: bool,
-    /// Why jobs wait, shared by all that look at the same state; `None` on the core's own thread,
-    /// where nothing is explained that takes long.
-    pub reasons: Option<&'a OnceLock<ReasonsByShape>>,
+    /// Why jobs wait, computed once for all that look at the same state.
+    pub reasons: &'a Reasons,
+    /// Whether it is on the core's own thread, where no explanation may take long.
+    pub is_of_core: bool,
 }
 
 impl<'a> View<'a> {
@@ -37,11 +41,8 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn explainer(&self) -> Explainer<'a> {
         let snapshot = Snapshot { world: self.world, now: self.now };
-        let explainer = Explainer::new(snapshot, self.world.policy());
-        match self.reasons {
-            Some(reasons) => explainer.sharing(reasons),
-            None => explainer.in_brief(),
-        }
+        let explainer = Explainer::new(snapshot, self.world.policy()).sharing(self.reasons);
+        if self.is_of_core { explainer.in_brief() } else { explainer }
     }
 }
 

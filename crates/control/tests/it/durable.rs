@@ -1,7 +1,7 @@
 //! No effect leaves before the state that it depends on is durable.
 
 use gpool_model::agent::{Order, TaskIs};
-use gpool_model::{Command, Reply};
+use gpool_model::{Command, Refusal, Reply, RequestId};
 
 use crate::harness::{Harness, ana, end, job};
 
@@ -15,6 +15,11 @@ fn submit(gpus: &str) -> Command {
     }
 }
 
+fn waiting_reply(harness: &Harness, request: RequestId) -> Option<&Result<Reply, Refusal>> {
+    let mut waiting = harness.control.waiting_replies();
+    waiting.find_map(|(of, reply)| (of == request).then_some(reply))
+}
+
 #[test]
 fn a_submission_is_answered_and_started_only_when_durable() {
     let mut harness = Harness::new(2);
@@ -23,7 +28,7 @@ fn a_submission_is_answered_and_started_only_when_durable() {
     assert!(!harness.replies.contains_key(&request), "answered before the commit");
     assert!(harness.orders.is_empty(), "started before the commit");
     let other = harness.ask(&ana(), submit("1"));
-    let first_of = |harness: &Harness, request| match harness.control.waiting_reply(request) {
+    let first_of = |harness: &Harness, request| match waiting_reply(harness, request) {
         Some(Ok(Reply::Submitted { first, .. })) => Some(first.0),
         _ => None,
     };

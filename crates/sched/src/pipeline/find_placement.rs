@@ -101,10 +101,23 @@ impl Placing {
     /// The same without the reason.
     pub fn find(&mut self, view: View<'_, '_>, demand: Demand<'_>) -> Option<Solution> {
         let View { snapshot, capacity, .. } = view;
+        // To score nodes takes longer than to find that none has room.
+        if Fragmentation::has_scores_for(demand.fit()) && !has_room(view, demand) {
+            return None;
+        }
         let mut look = self.fragmentation.look(&snapshot, capacity, demand.shape);
         let placed = find_placement(view, demand, look.as_mut())?;
         Some(Solution { placed, victims: Vec::new() })
     }
+}
+
+/// Whether a node has room for a job of one node now.
+fn has_room(view: View<'_, '_>, demand: Demand<'_>) -> bool {
+    let ranks = view.capacity.ranks(&demand.fit().gpus);
+    (0..ranks.n_ranks).any(|model| {
+        let search = Search { view, demand: demand.of_model(Some(model)), ranks: &ranks };
+        search.nodes().any(|node_pos| search.fits_on(node_pos, 1).is_some())
+    })
 }
 
 /// Returns where the tasks of a job of that shape would go if it were next in the queue, by rank.
