@@ -10,10 +10,10 @@ mod verify;
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use gpool_model::escape::repeated;
@@ -142,6 +142,8 @@ struct Last {
     id: u64,
     /// The hash of the last one of each kind, by the order of [`Kind::ALL`].
     chains: [String; Kind::ALL.len()],
+    /// The newest file of each kind, once an entry was written.
+    files: [Option<Arc<File>>; Kind::ALL.len()],
     /// Whether the disk had no space for a file to grow.
     is_full: bool,
 }
@@ -201,25 +203,44 @@ impl Audit {
     ///
     /// # Errors
     /// It can't be written.
-    pub fn add(&self, kind: Kind, mut entry: AuditEntry) -> io::Result<u64> {
+    pub fn add(&self, kind: Kind, entry: AuditEntry) -> io::Result<u64> {
+        self.add_all(vec![(kind, entry)]).pop().unwrap_or(Ok(0))
+    }
+
+    /// Adds entries, and waits for the disk once; returns the result of each.
+    pub fn add_all(&self, entries: Vec<(Kind, AuditEntry)>) -> Vec<io::Result<u64>> {
+        let kinds: Vec<Kind> = entries.iter().map(|(kind, _)| *kind).collect();
         let mut last = self.last();
-        entry.id = last.id + 1;
-        let before = &mut last.chains[kind as usize];
-        let (mut line, chain) = chained(before, &within_size(entry)?)?;
-        line.push(b'\n');
-        let path = self.folder.join(format!("{}.jsonl", kind.name()));
-        let mut file = append(&path)?;
-        let mut length = file.metadata()?.len();
-        if length + line.len() as u64 > FILE_MAX && self.begin_file(kind)? {
-            file = append(&path)?;
-            length = 0;
+        let mut written: Vec<io::Result<u64>> =
+            entries.into_iter().map(|(kind, entry)| self.write(&mut last, kind, entry)).collect();
+        let files = Kind::ALL.map(|kind| {
+            let is_new = kind.is_durable() && kinds.contains(&kind);
+            last.files[kind as usize].clone().filter(|_| is_new)
+        });
+        drop(last);
+        for (kind, file) in Kind::ALL.into_iter().zip(files) {
+            let Some(Err(error)) = file.map(|file| file.sync_data()) else { continue };
+            for (_, written) in kinds.iter().zip(&mut written).filter(|(of, _)| **of == kind) {
+                *written = Err(io::Error::new(error.kind(), error.to_string()));
+            }
         }
-        if let Err(error) = file.write_all(&line) {
+        written
+    }
+
+    fn write(&self, last: &mut Last, kind: Kind, mut entry: AuditEntry) -> io::Result<u64> {
+        entry.id = last.id + 1;
+        let (mut line, chain) = chained(&last.chains[kind as usize], within_size(entry)?);
+        line.push(b'\n');
+        let (mut file, mut length) = self.open_file(last, kind)?;
+        if length + line.len() as u64 > FILE_MAX && self.begin_file(kind)? {
+            (file, length) = self.open_file(last, kind)?;
+        }
+        if let Err(error) = (&*file).write_all(&line) {
             // A part of a line would spoil the next one.
             file.set_len(length)?;
             return Err(error);
         }
-        *before = chain;
+        last.chains[kind as usize] = chain;
         let n_steps = |length: u64| length.div_ceil(AHEAD / 2);
         let after = length + line.len() as u64;
         if last.is_full || n_steps(after) > n_steps(length) {
@@ -227,11 +248,24 @@ impl Audit {
         }
         last.id += 1;
         self.send(&line);
-        drop(last);
-        if kind.is_durable() {
-            file.sync_data()?;
-        }
         Ok(line.len() as u64)
+    }
+
+    /// Returns the file for the next entry, and its length. It is opened again if it was renamed or
+    /// removed.
+    fn open_file(&self, last: &mut Last, kind: Kind) -> io::Result<(Arc<File>, u64)> {
+        let path = numbered(&self.folder, kind, 0);
+        let file = &mut last.files[kind as usize];
+        if let Some(file) = file {
+            let (own, there) = (file.metadata()?, path.symlink_metadata());
+            if there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
+                return Ok((Arc::clone(file), own.len()));
+            }
+        }
+        let opened = Arc::new(append(&path)?);
+        *file = Some(Arc::clone(&opened));
+        let length = opened.metadata()?.len();
+        Ok((opened, length))
     }
 
     /// Whether a file could not grow because the disk is full. New entries use the reserve then.
@@ -271,10 +305,11 @@ impl Audit {
     }
 }
 
-/// An entry without the values that make it too long.
-fn within_size(mut entry: AuditEntry) -> io::Result<AuditEntry> {
+/// An entry as JSON, without the values that make it too long.
+fn within_size(mut entry: AuditEntry) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&entry)?;
     for part in [3, 2, 1, 0] {
-        if serde_json::to_vec(&entry)?.len() <= ENTRY_MAX {
+        if line.len() <= ENTRY_MAX {
             break;
         }
         match part {
@@ -286,8 +321,9 @@ fn within_size(mut entry: AuditEntry) -> io::Result<AuditEntry> {
                 entry.objects.iter_mut().for_each(|object| *object = repeated(object));
             }
         }
+        line = serde_json::to_vec(&entry)?;
     }
-    Ok(entry)
+    Ok(line)
 }
 
 /// Replaces a value by its length.
@@ -298,14 +334,13 @@ fn cut(value: &mut Option<serde_json::Value>) {
     }
 }
 
-/// An entry as a line with its hash, and the hash: over the one before it and the entry as JSON
+/// An entry's JSON as a line with its hash, and the hash: over the one before it and the JSON
 /// without a hash.
-fn chained(before: &str, entry: &AuditEntry) -> io::Result<(Vec<u8>, String)> {
-    let mut line = serde_json::to_vec(entry)?;
+fn chained(before: &str, mut line: Vec<u8>) -> (Vec<u8>, String) {
     let chain = chain_after(before, &line);
     line.pop();
     line.extend_from_slice(format!(",\"chain\":\"{chain}\"}}").as_bytes());
-    Ok((line, chain))
+    (line, chain)
 }
 
 /// The hash after an entry, from its JSON without one.

@@ -57,6 +57,4 @@ pub struct ServerConfig {
     pub find_user: FindUser,
     /// Finds the tasks that were started from the state directory.
     pub find_launched: FindLaunched,
-    /// Returns free memory to the system; called after large structures are freed.
-    pub give_back_memory: fn(),
 }

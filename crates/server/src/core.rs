@@ -11,7 +11,7 @@ use gpool_control::Control;
 use gpool_model::agent::Order;
 use gpool_model::{
     Alert, Caller, Command, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId,
-    Revision, Term,
+    Term,
 };
 use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
@@ -29,7 +29,7 @@ use crate::inspect::world_of;
 use crate::post::Post;
 use crate::room;
 use crate::still::Stills;
-use crate::view::{Ask, LookAfter, View, query_of};
+use crate::view::{Ask, LookAfter, Reasons, View, query_of};
 
 /// Sends an order to the agent of a node.
 pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
@@ -75,14 +75,9 @@ pub(crate) struct Core {
     n_alerts: u64,
     /// The newest term that the store has seen.
     fence: Term,
-    give_back_memory: fn(),
-    /// A commit of many records that is on its way: much is freed when it is durable.
-    large_commit: Option<Revision>,
 }
 
 impl Core {
-    /// Commits of more records than this are large.
-    const LARGE_COMMIT: usize = 10_000;
     /// More inputs than this are not taken into one step, so that the first is not kept waiting.
     const BATCH_MAX: usize = 1024;
     /// Job numbers that may have been given out between a backup and the loss of its original.
@@ -102,7 +97,6 @@ impl Core {
         post: Post,
         loaded: &Loaded,
         policy: Policy,
-        give_back_memory: fn(),
     ) -> anyhow::Result<Self> {
         let (presence, room) = (shared.presence.clone(), shared.room.clone());
         let mut control = match loaded.records.is_empty() {
@@ -133,8 +127,6 @@ impl Core {
             watch: Watch::new(presence, room),
             n_alerts: 0,
             fence: loaded.fence,
-            give_back_memory,
-            large_commit: None,
         })
     }
 
@@ -338,8 +330,6 @@ impl Core {
             match effect {
                 Effect::Commit(commit) => {
                     self.shared.evictions.note(&commit, self.control.world());
-                    let is_large = commit.records.len() > Self::LARGE_COMMIT;
-                    self.large_commit = is_large.then_some(commit.revision).or(self.large_commit);
                     self.encoder.submit(commit);
                 }
                 Effect::Reply { request, reply } => {
@@ -372,12 +362,7 @@ impl Core {
             }
         }
         self.note_unexpected();
-        let durable = self.control.durable();
-        self.answers.send_durable(durable);
-        if self.large_commit.take_if(|revision| *revision <= durable).is_some() {
-            // All answers have been sent by now.
-            (self.give_back_memory)();
-        }
+        self.answers.send_durable(self.control.durable());
     }
 
     /// Keeps which tasks were ended because they should not have been there; a state machine that
@@ -394,18 +379,21 @@ impl Core {
     /// wait for no later commit.
     fn look_after(&mut self, last: RequestId) {
         let new = self.replies.range_mut((Bound::Excluded(last), Bound::Unbounded));
-        let looks: Vec<(RequestId, LookAfter)> =
+        let mut looks: BTreeMap<RequestId, LookAfter> =
             new.filter_map(|(request, it)| Some((*request, it.look.take()?))).collect();
-        for (request, look) in looks {
-            if let Some(Ok(reply)) = self.control.waiting_reply(request) {
-                let deliver = look(&self.view(), reply);
-                let (revision, durable) = (self.control.revision(), self.control.durable());
-                self.answers.send(deliver, revision, durable);
+        let (revision, durable) = (self.control.revision(), self.control.durable());
+        let reasons = Reasons::new();
+        for (request, reply) in self.control.waiting_replies() {
+            if let (Some(look), Ok(reply)) = (looks.remove(&request), reply) {
+                self.answers.send(look(&self.view(&reasons), reply), revision, durable);
+            }
+            if looks.is_empty() {
+                break;
             }
         }
     }
 
-    fn view(&self) -> View<'_> {
+    fn view<'a>(&'a self, reasons: &'a Reasons) -> View<'a> {
         View {
             world: self.control.world(),
             now: now(),
@@ -413,7 +401,8 @@ impl Core {
             n_alerts: self.n_alerts,
             store_fault: self.store_fault.as_ref().or(self.low.as_ref()),
             is_stuck: self.store_fault.is_some(),
-            reasons: None,
+            reasons,
+            is_of_core: true,
         }
     }
 
@@ -425,7 +414,8 @@ impl Core {
         }
         let (mut answers, mut stills) =
             (std::mem::take(&mut self.answers), std::mem::take(&mut self.stills));
-        let view = self.view();
+        let reasons = Reasons::new();
+        let view = self.view(&reasons);
         let (revision, durable) = (self.control.revision(), self.control.durable());
         answers.look(&view, revision, durable);
         let old = stills.outdated(&view);

@@ -1,6 +1,8 @@
 //! Failures of the server itself: the refusals for callers, and the look at the store's files and
 //! their free space while nothing is committed.
 
+use std::time::{Duration, Instant};
+
 use gpool_model::Refusal;
 use gpool_store::{CommitError, Presence, Room};
 
@@ -8,11 +10,16 @@ use gpool_store::{CommitError, Presence, Room};
 pub(crate) struct Watch {
     presence: Presence,
     room: Room,
+    /// When the files were last looked at.
+    looked_at: Option<Instant>,
 }
 
 impl Watch {
+    /// Between two looks at the files. A commit looks at them by itself.
+    const PAUSE: Duration = Duration::from_millis(20);
+
     pub fn new(presence: Presence, room: Room) -> Self {
-        Self { presence, room }
+        Self { presence, room, looked_at: None }
     }
 
     /// Checks that the store has room for ordinary changes.
@@ -21,7 +28,11 @@ impl Watch {
     }
 
     /// Notes in `fault` that the files are gone, or that they are back.
-    pub fn look(&self, fault: &mut Option<CommitError>) {
+    pub fn look(&mut self, fault: &mut Option<CommitError>) {
+        if self.looked_at.is_some_and(|at| at.elapsed() < Self::PAUSE) {
+            return;
+        }
+        self.looked_at = Some(Instant::now());
         match self.presence.check() {
             Ok(()) => drop(fault.take_if(|fault| matches!(fault, CommitError::Replaced(_)))),
             Err(error) if fault.is_none() => {

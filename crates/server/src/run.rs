@@ -65,8 +65,8 @@ pub fn run(
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
     let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
     let post = Post::new(keys, &config.notify, usage, inputs.clone());
-    let (policy, give_back) = (Policy::of_new_server(), config.give_back_memory);
-    let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
+    let policy = Policy::of_new_server();
+    let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);
     let found = take_over(config, &mut core)?;
@@ -298,8 +298,6 @@ async fn serve(
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
     let budgets = tokio::spawn(crate::subscriptions::keep(handle.clone()));
     fail::fail_point!("server-start-listening");
-    // The memory of the loaded records is no longer needed.
-    (config.give_back_memory)();
     ready(handle.info());
     fail::fail_point!("server-start-ready");
     let asked = stop_asked(handle).await?;

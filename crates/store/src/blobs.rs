@@ -192,6 +192,13 @@ impl Blobs {
         stored.map(|()| if is_known { 0 } else { on_disk(bytes.len() as u64) })
     }
 
+    /// Whether the bytes of a name are stored, by what is known without a look at the disk. To store
+    /// them again then takes microseconds.
+    #[must_use]
+    pub fn is_known(&self, id: &BlobId) -> bool {
+        self.known().entries.contains_key(id)
+    }
+
     fn write(&self, id: &BlobId, path: &Path, bytes: &[u8]) -> Result<(), BlobError> {
         debug_assert!(check(&self.files.key, id, bytes).is_ok(), "the name is that of the bytes");
         let number = self.n_temporary.fetch_add(1, Ordering::Relaxed);

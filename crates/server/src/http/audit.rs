@@ -1,6 +1,7 @@
 //! Writes an audit entry for each change that a route makes, and lists the entries.
 
 mod objects;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +14,17 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use gpool_model::Refusal;
+use gpool_model::job::JobState;
+use gpool_model::{JobId, Refusal};
 use gpool_wire::{API_PREFIX, AuditEntry, List, Problem, Time};
 use http_body_util::{BodyExt as _, Collected, Limited};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 use utoipa::IntoParams;
 
 use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
+pub(crate) use self::writer::Writer;
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::changes::{Changes, Denials, Portion, SlowEnds};
@@ -65,6 +68,28 @@ const BY_THEMSELVES: &[&str] = &[
 #[derive(Debug, Clone, Copy)]
 struct NoEntry;
 
+/// What a handler changed, so that its answer need not be read for that.
+#[derive(Debug, Clone)]
+pub(crate) struct Changed {
+    /// By the names that users see.
+    objects: Vec<String>,
+    after: Value,
+}
+
+impl Changed {
+    /// A job, and its state after the change.
+    pub fn job(id: JobId, state: JobState) -> Self {
+        Self { objects: vec![format!("jobs/{id}")], after: json!({ "state": state }) }
+    }
+}
+
+/// The answer of a handler that changed this.
+pub(crate) fn changed(answer: impl IntoResponse, changed: Changed) -> Response {
+    let mut response = answer.into_response();
+    response.extensions_mut().insert(changed);
+    response
+}
+
 /// The answer of a handler that changed nothing, or that writes its own entry.
 pub(crate) fn without_entry(answer: impl IntoResponse) -> Response {
     let mut response = answer.into_response();
@@ -84,6 +109,7 @@ pub(crate) fn entered(answer: impl IntoResponse, is_unchanged: bool) -> Response
 pub(crate) struct Scribe {
     pub handle: CoreHandle,
     pub audit: Arc<Audit>,
+    pub writer: Arc<Writer>,
     pub api: Router,
     pub changes: Changes,
     pub denials: Denials,
@@ -215,14 +241,20 @@ pub(crate) async fn record(
     let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
     let mut request = with_copy(request, body.clone(), most);
     request.extensions_mut().insert(portion.clone());
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
     let is_done = response.status().is_success() || response.status().as_u16() == 101;
     if !is_done || response.extensions().get::<NoEntry>().is_some() {
         return response;
     }
+    if let Some(Changed { objects, after }) = response.extensions_mut().remove() {
+        let entry = AuditEntry { objects, after: Some(after), ..entry(&asker, row) };
+        let n_bytes = scribe.writer.write(kind, entry).await;
+        portion.settle(part_read(&body).n_bytes, n_bytes);
+        return response;
+    }
     let (response, answer) = heard(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
-    let body = std::mem::take(&mut *body.lock().unwrap_or_else(PoisonError::into_inner));
+    let body = part_read(&body);
     let document: Option<Value> = serde_json::from_slice(&body.start).ok();
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => differences(&before, &after),
@@ -238,8 +270,8 @@ pub(crate) async fn record(
     // The changed fields say more than the request.
     entry.request = document.filter(|_| before.is_none() || after.is_none());
     (entry.before, entry.after) = (before, after);
-    let entry = scribe.write(kind, entry).await;
-    portion.settle(body.n_bytes, entry);
+    let n_bytes = scribe.writer.write(kind, entry).await;
+    portion.settle(body.n_bytes, n_bytes);
     response
 }
 
@@ -348,23 +380,8 @@ impl Scribe {
         let collection = || collection_of(row.path).map(str::to_owned);
         let objects = in_path.or_else(collection).into_iter().collect();
         let entry = AuditEntry { objects, refused, n_more, ..entry(asker, row) };
-        self.write(Kind::Denials, entry).await;
+        self.writer.write(Kind::Denials, entry).await;
         response
-    }
-
-    /// Returns the length of the written entry.
-    async fn write(&self, kind: Kind, entry: AuditEntry) -> u64 {
-        let audit = self.audit.clone();
-        let written = tokio::task::spawn_blocking(move || audit.add(kind, entry)).await;
-        match written {
-            Ok(Ok(n_bytes)) => n_bytes,
-            Ok(Err(error)) => {
-                // The change is made and stored, so the caller gets the answer.
-                tracing::error!(%error, "can't write the audit log");
-                0
-            }
-            Err(_) => 0,
-        }
     }
 }
 
@@ -442,6 +459,11 @@ struct RequestBody {
     start: Vec<u8>,
     /// Its length.
     n_bytes: u64,
+}
+
+/// Takes what was copied of a request.
+fn part_read(copy: &Mutex<RequestBody>) -> RequestBody {
+    std::mem::take(&mut copy.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Takes a copy of the first bytes of a request, at most this number, while its handler reads it.

@@ -57,6 +57,12 @@ impl Files {
         std::mem::take(&mut self.sizes)
     }
 
+    /// Whether the same bytes are already stored.
+    fn is_known(&self, bytes: &[u8]) -> bool {
+        let blobs = self.handle.blobs();
+        blobs.is_known(&blobs.name(self.uid, bytes))
+    }
+
     /// Stores bytes. Waits for the disk, unless the same bytes are already stored.
     pub fn put(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
         let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
@@ -150,19 +156,39 @@ impl Drop for Files {
     }
 }
 
-/// Stores the context and script of a job; returns it after its setup job. Waits for the disk.
-pub(crate) fn store(
-    files: &mut Files,
-    mut checked: CheckedJob,
-    limits: &[Limit],
-) -> Result<Vec<NewJob>, Refusal> {
-    store_values(files, &mut checked)?;
-    let context = store_context(files, &checked.environment, checked.umask, limits)?;
-    let script = match &checked.script {
-        Some(script) => Some(files.put(&script.bytes)?),
-        None => None,
-    };
-    Ok(checked.into_new_jobs(context, script))
+/// What a job needs in files: its launch context, its script, and the values of array elements.
+pub(crate) struct Contents {
+    values: Option<Vec<u8>>,
+    context: Vec<u8>,
+    script: Option<Vec<u8>>,
+}
+
+impl Contents {
+    pub fn of(checked: &mut CheckedJob, limits: &[Limit]) -> Result<Self, Refusal> {
+        let values = checked.values.as_ref().map(serde_json::to_vec);
+        Ok(Self {
+            values: values.transpose().map_err(internal)?,
+            context: context_of(&checked.environment, checked.umask, limits).bytes(),
+            script: checked.script.take().map(|script| script.bytes),
+        })
+    }
+
+    /// Whether the same files are already stored, so that it takes no time to store them.
+    pub fn are_known(&self, files: &Files) -> bool {
+        let all = [Some(&self.context), self.values.as_ref(), self.script.as_ref()];
+        all.into_iter().flatten().all(|bytes| files.is_known(bytes))
+    }
+
+    /// Stores the files of a job; returns it after its setup job. Waits for the disk, unless they
+    /// are known.
+    pub fn store(self, files: &mut Files, mut checked: CheckedJob) -> Result<Vec<NewJob>, Refusal> {
+        if let Some(values) = &self.values {
+            checked.name_values(files.put(values)?);
+        }
+        let context = files.put(&self.context)?;
+        let script = self.script.map(|script| files.put(&script)).transpose()?;
+        Ok(checked.into_new_jobs(context, script))
+    }
 }
 
 /// Stores the parameter values of array elements.
@@ -181,9 +207,16 @@ pub(crate) fn store_context(
     umask: Option<u32>,
     limits: &[Limit],
 ) -> Result<BlobId, Refusal> {
+    files.put(&context_of(environment, umask, limits).bytes())
+}
+
+fn context_of(
+    environment: &BTreeMap<Vec<u8>, Vec<u8>>,
+    umask: Option<u32>,
+    limits: &[Limit],
+) -> LaunchContext {
     let entries = environment.iter().map(|(name, value)| (name.clone(), value.clone()));
-    let context = LaunchContext { environment: entries.collect(), limits: limits.to_vec(), umask };
-    files.put(&context.bytes())
+    LaunchContext { environment: entries.collect(), limits: limits.to_vec(), umask }
 }
 
 /// Returns a job for a dry run, without stored files, after its setup job.

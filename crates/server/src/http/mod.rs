@@ -244,6 +244,7 @@ fn router(api: Api, changes: Changes) -> Router {
     let inner = router.clone().with_state(api.clone());
     let scribe = Arc::new(Scribe {
         handle: api.handle.clone(),
+        writer: audit::Writer::new(audit.clone()),
         audit,
         api: inner,
         changes,

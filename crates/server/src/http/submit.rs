@@ -16,9 +16,9 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::asker::{Asker, Asks};
-use super::audit::{entered, without_entry};
+use super::audit::{Changed, changed, without_entry};
 use super::changes::Portion;
-use super::context::{self, Files};
+use super::context::{self, Contents, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
 use super::way::Origin;
 use super::{Api, jobs};
@@ -90,20 +90,22 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let key = key_name(&headers)?.map(|name| key(name, blake3::hash(&body)));
     let job: JobCreate = json::read(&body)?;
-    let checked = checked(&job, &asker, Some(&api.handle))?;
+    let mut checked = checked(&job, &asker, Some(&api.handle))?;
     portion.take_runs(checked.n_runs())?;
     if dry_run {
         return forecast(&api, &asker, checked).await;
     }
     let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
-    let (files, jobs) = {
-        let asker = asker.clone();
-        let store = move || {
-            let jobs = context::store(&mut files, checked, asker.limits());
-            portion.correct(body.len() as u64, files.take_sizes());
-            jobs.map(|jobs| (files, jobs))
-        };
-        tokio::task::spawn_blocking(store).await.map_err(internal)??
+    let contents = Contents::of(&mut checked, asker.limits())?;
+    let are_known = contents.are_known(&files);
+    let store = move || {
+        let jobs = contents.store(&mut files, checked);
+        portion.correct(body.len() as u64, files.take_sizes());
+        jobs.map(|jobs| (files, jobs))
+    };
+    let (files, jobs) = match are_known {
+        true => store()?,
+        false => tokio::task::spawn_blocking(store).await.map_err(internal)??,
     };
     let command =
         Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
@@ -115,16 +117,15 @@ pub(crate) async fn create(
         files.command_and_look(asker.caller.clone(), command, look).await.map_err(of_one)?;
     match (submitted(&reply), reply) {
         (Some(id), Reply::Submitted { repeated, .. }) => {
-            let mut answer = match seen.flatten() {
-                Some((found, hint)) => {
-                    let found = found.with_eta(&api);
-                    jobs::answer_of(&api, &asker, found, Vec::from_iter(hint)).await?
-                }
+            let (found, hint) = match seen.flatten() {
+                Some((found, hint)) => (found.with_eta(&api), hint),
                 // A repeated request, and the job has ended.
-                None => jobs::answer(&api, &asker, id).await?,
+                None => (jobs::find(&api, id).await?, None),
             };
+            let change = Changed::job(id, found.job.phase.state());
+            let mut answer = jobs::answer_of(&api, &asker, found, Vec::from_iter(hint)).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
-            Ok(entered(answer, repeated))
+            Ok(if repeated { without_entry(answer) } else { changed(answer, change) })
         }
         (_, other) => Err(unexpected(&other)),
     }

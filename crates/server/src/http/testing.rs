@@ -138,10 +138,9 @@ impl Server {
             reads: Reads::start()?,
             still: Mutex::default(),
         });
-        let (policy, give_back) = (Policy::fair(), || {});
         let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
         let post = Post::new(keys, &NotifySettings::default(), usage, inputs.clone());
-        let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy, give_back)?;
+        let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
         let (found, reports) = (Found::of(core.world(), &shared.info.state_dir), inputs.clone());
         core.set_agents(Box::new(move |node, order| {
             on_order(order, &|report| drop(reports.send(Input::Report(node.clone(), report))));
