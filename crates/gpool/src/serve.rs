@@ -63,7 +63,7 @@ pub fn serve(
     settings: &NodeSettings,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
-    gpool_sys::memory::share_arenas();
+    gpool_sys::memory::give_back_at_once();
     open_as_many_files_as_allowed();
     let start = |name: &NodeName, ports| {
         let node = nodes.iter().find(|node| node.name == *name).context("a node has no devices")?;

@@ -215,7 +215,6 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         find_account: crate::serve::find_account,
         find_user: crate::serve::find_user,
         find_launched: crate::serve::find_launched,
-        give_back_memory: gpool_sys::memory::give_back,
     };
     gpool_client::socket::check_length(&gpool_client::socket::liveness(&config.socket))?;
     refuse_few_files()?;
