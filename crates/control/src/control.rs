@@ -85,6 +85,9 @@ pub struct Control {
     /// Ends with consequences that are not settled yet.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
+    /// The number of plans, and of how many plans one is verified.
+    pub(crate) n_plans: u64,
+    pub(crate) verify_one_of: u64,
     /// Corrupts each plan before it is verified, for tests of the verification.
     pub(crate) distort: Option<fn(&mut Plan)>,
     /// Effects of the present step that wait for its commit.
@@ -143,6 +146,8 @@ impl Control {
             unsaid: Vec::new(),
             gone: Vec::new(),
             is_settling: false,
+            n_plans: 0,
+            verify_one_of: 1,
             distort: None,
             effects: Vec::new(),
             waiting: VecDeque::new(),

@@ -65,6 +65,9 @@ impl From<Nodes> for Layout {
     }
 }
 
+/// Plans of which one is verified.
+const VERIFY_ONE_OF: u64 = 16;
+
 /// A cluster without jobs.
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -85,7 +88,7 @@ impl Cluster {
 
     /// A cluster of these nodes and one project.
     pub(crate) fn of_nodes(nodes: BTreeMap<NodeName, Node>, policy: Policy) -> Self {
-        Self { control: Control::create(policy), nodes, began: EPOCH }
+        Self::with(Control::create(policy), nodes, EPOCH)
     }
 
     /// A recorded cluster: its policy, projects and nodes, without jobs.
@@ -99,7 +102,12 @@ impl Cluster {
         });
         let nodes = nodes.collect();
         let control = Control::new(World::load(Revision(0), records)?);
-        Ok(Self { control, nodes, began })
+        Ok(Self::with(control, nodes, began))
+    }
+
+    fn with(mut control: Control, nodes: BTreeMap<NodeName, Node>, began: Timestamp) -> Self {
+        control.verify_one_of(VERIFY_ONE_OF);
+        Self { control, nodes, began }
     }
 
     /// Carries out an admin's command before the first job.

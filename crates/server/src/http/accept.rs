@@ -303,7 +303,11 @@ impl Server {
         let Arrived { stream, peer, seat } = arrived;
         let (connection, seat) = (Connection::new(stream), Seated::new(seat));
         let source = Source::User(peer.uid);
-        tokio::time::sleep(self.arrivals.turn(source, Instant::now())).await;
+        let wait = self.arrivals.turn(source, Instant::now());
+        // The timer rounds up to a millisecond, which each command would wait.
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
         // The system's name service may take its time.
         let place = self.classes.enter_lookup(source).await;
         let identify = self.identify.clone();

@@ -87,7 +87,10 @@ impl Found {
     fn has_run(&self) -> bool {
         let waits = matches!(
             self.job.phase,
-            Phase::Waiting { .. } | Phase::Pending { .. } | Phase::Starting { .. }
+            Phase::Waiting { .. }
+                | Phase::Held { .. }
+                | Phase::Pending { .. }
+                | Phase::Starting { .. }
         );
         !waits || !self.job.course.past.is_empty() || self.job.array.is_some()
     }
