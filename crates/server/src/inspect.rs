@@ -2,14 +2,15 @@
 //! checks them against the invariants. Reads only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 
 use gpool_model::record::EndedJob;
 use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase};
-use gpool_store::{ArchiveFilter, Loaded, Reader};
+use gpool_store::{ArchiveFilter, Loaded, Reader, Record};
 use gpool_world::{Snapshot, World};
 
 use crate::clock::now;
-use crate::codec;
+use crate::codec::{self, DecodeError};
 
 /// Ended jobs that are read at once.
 const PAGE: u32 = 1000;
@@ -144,7 +145,26 @@ fn check_array(
 }
 
 pub(crate) fn world_of(loaded: &Loaded) -> Result<World, String> {
-    let records = loaded.records.iter().map(codec::decode).collect::<Result<Vec<_>, _>>();
-    let records = records.map_err(|error| error.to_string())?;
+    let records = decode_all(&loaded.records).map_err(|error| error.to_string())?;
     World::load(loaded.revision, records).map_err(|error| error.to_string())
+}
+
+/// Decodes records on all cores: with many jobs, that is most of the time of a start.
+fn decode_all(rows: &[Record]) -> Result<Vec<gpool_model::Record>, DecodeError> {
+    /// Fewer are not worth a thread.
+    const PART_LEAST: usize = 1000;
+    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let n_each = rows.len().div_ceil(n_cores).max(PART_LEAST);
+    let decode = |rows: &[Record]| rows.iter().map(codec::decode).collect::<Result<Vec<_>, _>>();
+    std::thread::scope(|scope| {
+        let mut parts = rows.chunks(n_each);
+        let first = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts.map(|rows| scope.spawn(move || decode(rows))).collect();
+        let mut all = decode(first)?;
+        all.reserve_exact(rows.len() - all.len());
+        for part in others {
+            all.extend(part.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
 }
