@@ -233,6 +233,10 @@ impl Audit {
         line.push(b'\n');
         let (mut file, mut length) = self.open_file(last, kind)?;
         if length + line.len() as u64 > FILE_MAX && self.begin_file(kind)? {
+            if kind.is_durable() {
+                // Earlier entries of the same call may be in it.
+                file.sync_data()?;
+            }
             (file, length) = self.open_file(last, kind)?;
         }
         if let Err(error) = (&*file).write_all(&line) {

@@ -192,8 +192,8 @@ impl Blobs {
         stored.map(|()| if is_known { 0 } else { on_disk(bytes.len() as u64) })
     }
 
-    /// Whether the bytes of a name are stored, by what is known without a look at the disk. To store
-    /// them again then takes microseconds.
+    /// Whether the bytes of a name are stored, as far as is known without a look at the disk. It
+    /// then takes microseconds to store them again.
     #[must_use]
     pub fn is_known(&self, id: &BlobId) -> bool {
         self.known().entries.contains_key(id)

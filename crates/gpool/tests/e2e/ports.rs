@@ -97,12 +97,13 @@ fn the_dashboard_has_its_port_on_both_loopback_addresses() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     cluster.down(&[]);
     // Without a setting it takes a port that is free on both.
-    let other = TcpListener::bind("[::1]:7478");
+    let usual_port = TcpListener::bind("[::1]:7478");
     let mut usual = unstarted("", &[]);
     usual.up();
     let url = usual.client().status().unwrap().web.unwrap();
     let port: u16 = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
-    assert_ne!(port, 7478, "{other:?} or another server has it");
+    // If another server had it, that one may have ended meanwhile.
+    assert!(usual_port.is_err() || port != 7478);
     assert!(TcpListener::bind(("::1", port)).is_err());
 }
 

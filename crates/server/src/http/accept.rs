@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
-use super::asker::{Accounts, Asks, FindAccount, Identify, Peer};
+use super::asker::{Accounts, Asker, Asks, FindAccount, Identify, Peer};
 use super::changes::Changes;
 use super::classes::Classes;
 use super::connection::{Connection, Ends};
@@ -67,8 +67,7 @@ pub async fn serve(
     find_account: FindAccount,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let (accounts, server_uid) = (Accounts::new(find_account), handle.info().uid);
-    let identify = Arc::new(move |peer| accounts.asker(peer, server_uid));
+    let identify = Arc::new(Accounts::new(find_account, handle.info().uid));
     serve_as(listener, others, handle, identify, Patience::default(), shutdown).await;
 }
 
@@ -109,13 +108,13 @@ pub(crate) async fn serve_as(
     listener: UnixListener,
     others: Others,
     handle: CoreHandle,
-    identify: Identify,
+    identify: Arc<dyn Identify>,
     patience: Patience,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (ending, end) = watch::channel(false);
     let itself = Peer { uid: handle.info().uid, gid: None, pid: None };
-    let user = identify(itself).caller.owner.user;
+    let user = identify.find(itself).caller.owner.user;
     let connections_max = handle.limits().connections;
     let shared = handle.shared.clone();
     let classes = Classes::default();
@@ -236,7 +235,7 @@ struct Arrived {
 
 /// The parts that all connections share.
 pub(super) struct Server {
-    identify: Identify,
+    identify: Arc<dyn Identify>,
     router: Router,
     /// Connections that were closed without an answer, above a limit.
     pub closed: Counter,
@@ -308,12 +307,7 @@ impl Server {
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        // The system's name service may take its time.
-        let place = self.classes.enter_lookup(source).await;
-        let identify = self.identify.clone();
-        let found = move || identify(peer);
-        let Ok(asker) = tokio::task::spawn_blocking(found).await else { return };
-        drop(place);
+        let Some(asker) = self.find(peer).await else { return };
         let asks = Asks(Arc::new(asker));
         let with_asker = MapRequestLayer::new(move |request: hyper::Request<_>| {
             let mut request = request.map(Body::new);
@@ -323,6 +317,17 @@ impl Server {
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
         self.answer(connection, TowerToHyperService::new(service), end).await;
+    }
+
+    /// Finds the user of a connection; `None` at shutdown. The system's name service may take its
+    /// time.
+    async fn find(&self, peer: Peer) -> Option<Asker> {
+        if let Some(asker) = self.identify.known(peer) {
+            return Some(asker);
+        }
+        let _place = self.classes.enter_lookup(Source::User(peer.uid)).await;
+        let identify = self.identify.clone();
+        tokio::task::spawn_blocking(move || identify.find(peer)).await.ok()
     }
 
     /// Answers the requests of a connection.

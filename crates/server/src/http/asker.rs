@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
@@ -45,7 +45,21 @@ pub(crate) struct Peer {
 }
 
 /// Identifies the user of a peer.
-pub(crate) type Identify = Arc<dyn Fn(Peer) -> Asker + Send + Sync>;
+pub(crate) trait Identify: Send + Sync {
+    /// Returns the user of a peer. The system's name service may take its time.
+    fn find(&self, peer: Peer) -> Asker;
+
+    /// Returns the user of a peer if it was found a short time ago.
+    fn known(&self, _: Peer) -> Option<Asker> {
+        None
+    }
+}
+
+impl<F: Fn(Peer) -> Asker + Send + Sync> Identify for F {
+    fn find(&self, peer: Peer) -> Asker {
+        self(peer)
+    }
+}
 
 /// A resource limit: kind by the kernel's number, soft, hard; `None` is unlimited.
 pub type Limit = (u32, Option<u64>, Option<u64>);
@@ -125,32 +139,32 @@ impl<S: Send + Sync> FromRequestParts<S> for Asks {
 /// Accounts by user ID, refreshed after some time.
 pub(crate) struct Accounts {
     find: FindAccount,
+    /// The server's user is an admin.
+    server_uid: u32,
     known: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
 }
 
 impl Accounts {
     const KEPT: Duration = Duration::from_secs(60);
 
-    pub fn new(find: FindAccount) -> Self {
-        Self { find, known: Mutex::new(HashMap::new()) }
+    pub fn new(find: FindAccount, server_uid: u32) -> Self {
+        Self { find, server_uid, known: Mutex::new(HashMap::new()) }
     }
 
-    pub fn find(&self, uid: u32) -> Option<Account> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, account)) = known().get(&uid)
-            && at.elapsed() < Self::KEPT
-        {
-            return account.clone();
-        }
-        let account = (self.find)(uid);
-        known().insert(uid, (Instant::now(), account.clone()));
-        account
+    fn accounts(&self) -> MutexGuard<'_, HashMap<u32, (Instant, Option<Account>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the user of a peer. A user without an account is named by the numeric ID.
-    pub fn asker(&self, peer: Peer, server_uid: u32) -> Asker {
+    /// The account of a user, if it was looked up a short time ago; `Some(None)` if there is none.
+    fn known_account(&self, uid: u32) -> Option<Option<Account>> {
+        let known = self.accounts();
+        let (at, account) = known.get(&uid)?;
+        (at.elapsed() < Self::KEPT).then(|| account.clone())
+    }
+
+    /// The user of a peer. A user without an account is named by the numeric ID.
+    fn asker(&self, peer: Peer, account: Option<Account>) -> Asker {
         let Peer { uid, gid, pid } = peer;
-        let account = self.find(uid);
         let is_person = account.as_ref().is_some_and(|account| account.is_person);
         let gid = gid.or(account.as_ref().map(|account| account.gid)).unwrap_or(uid);
         let (name, home, groups) = match account {
@@ -159,9 +173,24 @@ impl Accounts {
         };
         let home = if home.starts_with('/') { home } else { "/".to_owned() };
         let owner = Owner { uid, gid, user: Arc::from(name) };
-        let mut caller = Caller::new(owner, uid == 0 || uid == server_uid);
+        let mut caller = Caller::new(owner, uid == 0 || uid == self.server_uid);
         caller.groups = groups.into_iter().map(Arc::from).collect();
         Asker { is_person, ..Asker::new(caller, home, pid) }
+    }
+}
+
+impl Identify for Accounts {
+    fn find(&self, peer: Peer) -> Asker {
+        if let Some(asker) = self.known(peer) {
+            return asker;
+        }
+        let account = (self.find)(peer.uid);
+        self.accounts().insert(peer.uid, (Instant::now(), account.clone()));
+        self.asker(peer, account)
+    }
+
+    fn known(&self, peer: Peer) -> Option<Asker> {
+        Some(self.asker(peer, self.known_account(peer.uid)?))
     }
 }
 

@@ -70,13 +70,13 @@ struct NoEntry;
 
 /// What a handler changed, so that its answer need not be read for that.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
+pub(crate) struct KnownChange {
     /// By the names that users see.
     objects: Vec<String>,
     after: Value,
 }
 
-impl Changed {
+impl KnownChange {
     /// A job, and its state after the change.
     pub fn job(id: JobId, state: JobState) -> Self {
         Self { objects: vec![format!("jobs/{id}")], after: json!({ "state": state }) }
@@ -84,9 +84,9 @@ impl Changed {
 }
 
 /// The answer of a handler that changed this.
-pub(crate) fn changed(answer: impl IntoResponse, changed: Changed) -> Response {
+pub(crate) fn with_change(answer: impl IntoResponse, change: KnownChange) -> Response {
     let mut response = answer.into_response();
-    response.extensions_mut().insert(changed);
+    response.extensions_mut().insert(change);
     response
 }
 
@@ -246,7 +246,7 @@ pub(crate) async fn record(
     if !is_done || response.extensions().get::<NoEntry>().is_some() {
         return response;
     }
-    if let Some(Changed { objects, after }) = response.extensions_mut().remove() {
+    if let Some(KnownChange { objects, after }) = response.extensions_mut().remove() {
         let entry = AuditEntry { objects, after: Some(after), ..entry(&asker, row) };
         let n_bytes = scribe.writer.write(kind, entry).await;
         portion.settle(part_read(&body).n_bytes, n_bytes);

@@ -34,7 +34,7 @@ const LOOKUPS_MAX: (usize, usize) = (64, 8);
 pub(crate) struct Entrance {
     access: Arc<Access>,
     sign_ins: Option<Arc<SignIns>>,
-    identify: Identify,
+    identify: Arc<dyn Identify>,
     find_user: FindUser,
     failures: Rates<Source>,
     questions: Rates<Source>,
@@ -48,7 +48,7 @@ impl Entrance {
     pub fn new(
         access: Arc<Access>,
         sign_ins: Option<Arc<SignIns>>,
-        identify: Identify,
+        identify: Arc<dyn Identify>,
         find_user: FindUser,
         account_age_most: Duration,
     ) -> Self {
@@ -151,13 +151,13 @@ impl Entrance {
         let found = tokio::task::spawn_blocking(move || match row.subject {
             // A new account with the ID of a removed one is not the user of the token.
             Subject::System { uid, user } => {
-                let asker = identify(Peer { uid, gid: None, pid: None });
+                let asker = identify.find(Peer { uid, gid: None, pid: None });
                 (asker.caller.owner.user == user).then_some((asker, true))
             }
             Subject::Network(name) => {
                 let find = |user: String| {
                     let (uid, _) = find_user(&user)?;
-                    Some(identify(Peer { uid, gid: None, pid: None }))
+                    Some(identify.find(Peer { uid, gid: None, pid: None }))
                 };
                 // Only a rule leads to an admin: any user may be called root at a provider. An
                 // account of the system is no person's.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::asker::{Asker, Asks};
-use super::audit::{Changed, changed, without_entry};
+use super::audit::{KnownChange, with_change, without_entry};
 use super::changes::Portion;
 use super::context::{self, Contents, Files};
 use super::extract::{ApiError, JsonBytes, Params, header};
@@ -122,10 +122,10 @@ pub(crate) async fn create(
                 // A repeated request, and the job has ended.
                 None => (jobs::find(&api, id).await?, None),
             };
-            let change = Changed::job(id, found.job.phase.state());
+            let change = KnownChange::job(id, found.job.phase.state());
             let mut answer = jobs::answer_of(&api, &asker, found, Vec::from_iter(hint)).await?;
             *answer.status_mut() = if repeated { StatusCode::OK } else { StatusCode::CREATED };
-            Ok(if repeated { without_entry(answer) } else { changed(answer, change) })
+            Ok(if repeated { without_entry(answer) } else { with_change(answer, change) })
         }
         (_, other) => Err(unexpected(&other)),
     }

@@ -18,12 +18,12 @@ pub(crate) struct Writer {
 #[derive(Default)]
 struct Queue {
     /// In the order of their numbers.
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedEntry>,
     /// Whether a thread writes until none waits.
-    is_in_work: bool,
+    is_active: bool,
 }
 
-struct Waiting {
+struct QueuedEntry {
     kind: Kind,
     entry: AuditEntry,
     /// Gets the length of the written entry.
@@ -43,12 +43,12 @@ impl Writer {
     /// stored, so the caller gets its answer.
     pub async fn write(self: &Arc<Self>, kind: Kind, entry: AuditEntry) -> u64 {
         let (reply, written) = oneshot::channel();
-        let was_in_work = {
+        let was_active = {
             let mut queue = self.queue();
-            queue.waiting.push(Waiting { kind, entry, reply });
-            std::mem::replace(&mut queue.is_in_work, true)
+            queue.waiting.push(QueuedEntry { kind, entry, reply });
+            std::mem::replace(&mut queue.is_active, true)
         };
-        if !was_in_work {
+        if !was_active {
             let writer = Arc::clone(self);
             tokio::task::spawn_blocking(move || writer.work());
         }
@@ -73,10 +73,10 @@ impl Writer {
     }
 
     /// Takes all that wait; with none, the work is over.
-    fn next(&self) -> Option<Vec<Waiting>> {
+    fn next(&self) -> Option<Vec<QueuedEntry>> {
         let mut queue = self.queue();
         let all = std::mem::take(&mut queue.waiting);
-        queue.is_in_work = !all.is_empty();
-        queue.is_in_work.then_some(all)
+        queue.is_active = !all.is_empty();
+        queue.is_active.then_some(all)
     }
 }

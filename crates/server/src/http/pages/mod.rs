@@ -87,7 +87,7 @@ pub(crate) struct Pages {
     is_remote: bool,
     /// Admits the users of tokens.
     entrance: Arc<Entrance>,
-    identify: Identify,
+    identify: Arc<dyn Identify>,
     api: Router,
     server: Arc<Server>,
     nobody: Asks,
@@ -175,7 +175,7 @@ impl Pages {
     pub fn new(
         (web, is_remote): (Arc<Web>, bool),
         entrance: Arc<Entrance>,
-        identify: Identify,
+        identify: Arc<dyn Identify>,
         (api, server): (Router, Arc<Server>),
         feed: Arc<Feed>,
         end: watch::Receiver<bool>,

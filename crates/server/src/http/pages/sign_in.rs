@@ -145,7 +145,7 @@ impl Pages {
             SignedIn::User { uid, gid } => {
                 let peer = Peer { uid, gid: Some(gid), pid: None };
                 let identify = self.identify.clone();
-                let found = tokio::task::spawn_blocking(move || identify(peer)).await.ok()?;
+                let found = tokio::task::spawn_blocking(move || identify.find(peer)).await.ok()?;
                 Asks(Arc::new(found.by(Way::local(Origin::Dashboard))))
             }
         };
