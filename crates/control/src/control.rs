@@ -85,7 +85,7 @@ pub struct Control {
     /// Ends with consequences that are not settled yet.
     pub(crate) gone: Vec<Gone>,
     pub(crate) is_settling: bool,
-    /// The number of plans, and of how many plans one is verified.
+    /// The number of plans so far; each multiple of `verify_one_of` is verified.
     pub(crate) n_plans: u64,
     pub(crate) verify_one_of: u64,
     /// Corrupts each plan before it is verified, for tests of the verification.

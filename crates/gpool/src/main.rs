@@ -9,14 +9,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     #[cfg(feature = "failpoints")]
     gpool::failpoint::arm();
-    // The server decides otherwise.
-    gpool_sys::memory::never_give_back();
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
         Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),
         Some(gpool_checkpoint::ARGUMENT) => {
             gpool_checkpoint::main(words.get(2).and_then(|word| word.to_str())).into()
         }
-        _ => gpool::entry::main(words).into(),
+        _ => {
+            // The server decides otherwise.
+            gpool_sys::memory::never_give_back();
+            gpool::entry::main(words).into()
+        }
     }
 }

@@ -260,9 +260,10 @@ impl Core {
                 events.push(Event::TimerFired);
             }
             self.step(events);
-            self.look_after(last_request);
         }
-        self.answer(queries);
+        let reasons = Reasons::new();
+        self.look_after(last_request, &reasons);
+        self.answer(queries, &reasons);
         stop
     }
 
@@ -377,15 +378,14 @@ impl Core {
 
     /// Lets the requests after `last` look at the state that their change has made, so that they
     /// wait for no later commit.
-    fn look_after(&mut self, last: RequestId) {
+    fn look_after(&mut self, last: RequestId, reasons: &Reasons) {
         let new = self.replies.range_mut((Bound::Excluded(last), Bound::Unbounded));
         let mut looks: BTreeMap<RequestId, LookAfter> =
             new.filter_map(|(request, it)| Some((*request, it.look.take()?))).collect();
         let (revision, durable) = (self.control.revision(), self.control.durable());
-        let reasons = Reasons::new();
         for (request, reply) in self.control.waiting_replies() {
             if let (Some(look), Ok(reply)) = (looks.remove(&request), reply) {
-                self.answers.send(look(&self.view(&reasons), reply), revision, durable);
+                self.answers.send(look(&self.view(reasons), reply), revision, durable);
             }
             if looks.is_empty() {
                 break;
@@ -406,7 +406,7 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, queries: Vec<Ask>) {
+    fn answer(&mut self, queries: Vec<Ask>, reasons: &Reasons) {
         self.watch.look(&mut self.store_fault);
         self.answers.ask(queries);
         if self.awaits_trial() {
@@ -414,8 +414,7 @@ impl Core {
         }
         let (mut answers, mut stills) =
             (std::mem::take(&mut self.answers), std::mem::take(&mut self.stills));
-        let reasons = Reasons::new();
-        let view = self.view(&reasons);
+        let view = self.view(reasons);
         let (revision, durable) = (self.control.revision(), self.control.durable());
         answers.look(&view, revision, durable);
         let old = stills.outdated(&view);

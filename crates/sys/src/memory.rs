@@ -11,7 +11,8 @@ pub fn give_back_at_once() {
     set(PURGE_DELAY, 0);
 }
 
-/// Keeps freed memory until the process ends, which is soon. Call it before starting any thread.
+/// Keeps freed memory until the process ends: for commands, which end soon and otherwise give back
+/// each block on the way. Call it before starting any thread.
 pub fn never_give_back() {
     set(PURGE_DELAY, -1);
 }

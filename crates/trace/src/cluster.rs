@@ -65,7 +65,7 @@ impl From<Nodes> for Layout {
     }
 }
 
-/// Plans of which one is verified.
+/// One plan in this number is verified.
 const VERIFY_ONE_OF: u64 = 16;
 
 /// A cluster without jobs.

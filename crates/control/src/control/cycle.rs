@@ -112,8 +112,7 @@ impl Control {
         [JobState::Pending, JobState::Paused].iter().any(|state| n_by_state.contains_key(state))
     }
 
-    /// Verifies only one of this many plans from now on. For simulations, which have no jobs that a
-    /// wrong plan could hurt.
+    /// Verifies one plan in `n_plans` from now on: in a simulation, a wrong plan does no harm.
     pub fn verify_one_of(&mut self, n_plans: u64) {
         self.verify_one_of = n_plans.max(1);
     }

@@ -322,7 +322,7 @@ impl Server {
     /// Finds the user of a connection; `None` at shutdown. The system's name service may take its
     /// time.
     async fn find(&self, peer: Peer) -> Option<Asker> {
-        if let Some(asker) = self.identify.known(peer) {
+        if let Some(asker) = self.identify.recent(peer) {
             return Some(asker);
         }
         let _place = self.classes.enter_lookup(Source::User(peer.uid)).await;

@@ -49,8 +49,8 @@ pub(crate) trait Identify: Send + Sync {
     /// Returns the user of a peer. The system's name service may take its time.
     fn find(&self, peer: Peer) -> Asker;
 
-    /// Returns the user of a peer if it was found a short time ago.
-    fn known(&self, _: Peer) -> Option<Asker> {
+    /// Returns the user of a peer if it was looked up a short time ago.
+    fn recent(&self, _: Peer) -> Option<Asker> {
         None
     }
 }
@@ -141,24 +141,25 @@ pub(crate) struct Accounts {
     find: FindAccount,
     /// The server's user is an admin.
     server_uid: u32,
-    known: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
+    /// By user ID: when it was looked up, and the account if there is one.
+    accounts: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
 }
 
 impl Accounts {
     const KEPT: Duration = Duration::from_secs(60);
 
     pub fn new(find: FindAccount, server_uid: u32) -> Self {
-        Self { find, server_uid, known: Mutex::new(HashMap::new()) }
+        Self { find, server_uid, accounts: Mutex::new(HashMap::new()) }
     }
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<u32, (Instant, Option<Account>)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The account of a user, if it was looked up a short time ago; `Some(None)` if there is none.
-    fn known_account(&self, uid: u32) -> Option<Option<Account>> {
-        let known = self.accounts();
-        let (at, account) = known.get(&uid)?;
+    fn recent_account(&self, uid: u32) -> Option<Option<Account>> {
+        let accounts = self.accounts();
+        let (at, account) = accounts.get(&uid)?;
         (at.elapsed() < Self::KEPT).then(|| account.clone())
     }
 
@@ -181,7 +182,7 @@ impl Accounts {
 
 impl Identify for Accounts {
     fn find(&self, peer: Peer) -> Asker {
-        if let Some(asker) = self.known(peer) {
+        if let Some(asker) = self.recent(peer) {
             return asker;
         }
         let account = (self.find)(peer.uid);
@@ -189,8 +190,8 @@ impl Identify for Accounts {
         self.asker(peer, account)
     }
 
-    fn known(&self, peer: Peer) -> Option<Asker> {
-        Some(self.asker(peer, self.known_account(peer.uid)?))
+    fn recent(&self, peer: Peer) -> Option<Asker> {
+        Some(self.asker(peer, self.recent_account(peer.uid)?))
     }
 }
 

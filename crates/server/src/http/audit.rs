@@ -68,7 +68,7 @@ const BY_THEMSELVES: &[&str] = &[
 #[derive(Debug, Clone, Copy)]
 struct NoEntry;
 
-/// What a handler changed, so that its answer need not be read for that.
+/// A change that its handler describes. Otherwise the objects are read from the answer.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownChange {
     /// By the names that users see.
@@ -249,12 +249,12 @@ pub(crate) async fn record(
     if let Some(KnownChange { objects, after }) = response.extensions_mut().remove() {
         let entry = AuditEntry { objects, after: Some(after), ..entry(&asker, row) };
         let n_bytes = scribe.writer.write(kind, entry).await;
-        portion.settle(part_read(&body).n_bytes, n_bytes);
+        portion.settle(take_copy(&body).n_bytes, n_bytes);
         return response;
     }
     let (response, answer) = heard(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
-    let body = part_read(&body);
+    let body = take_copy(&body);
     let document: Option<Value> = serde_json::from_slice(&body.start).ok();
     let (before, after) = match (before, after) {
         (Some(before), Some(after)) => differences(&before, &after),
@@ -461,8 +461,8 @@ struct RequestBody {
     n_bytes: u64,
 }
 
-/// Takes what was copied of a request.
-fn part_read(copy: &Mutex<RequestBody>) -> RequestBody {
+/// Takes the copied part of a request.
+fn take_copy(copy: &Mutex<RequestBody>) -> RequestBody {
     std::mem::take(&mut copy.lock().unwrap_or_else(PoisonError::into_inner))
 }
 

@@ -57,16 +57,14 @@ impl Files {
         std::mem::take(&mut self.sizes)
     }
 
-    /// Whether the same bytes are already stored.
-    fn is_known(&self, bytes: &[u8]) -> bool {
-        let blobs = self.handle.blobs();
-        blobs.is_known(&blobs.name(self.uid, bytes))
-    }
-
     /// Stores bytes. Waits for the disk, unless the same bytes are already stored.
     pub fn put(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
+        let id = self.handle.blobs().name(self.uid, bytes);
+        self.put_as(id, bytes)
+    }
+
+    fn put_as(&mut self, id: gpool_store::BlobId, bytes: &[u8]) -> Result<BlobId, Refusal> {
         let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
-        let id = blobs.name(self.uid, bytes);
         let name = BlobId(Arc::from(id.as_str()));
         self.sizes.files += bytes.len() as u64;
         if self.pinned.contains(&id) {
@@ -156,37 +154,46 @@ impl Drop for Files {
     }
 }
 
-/// What a job needs in files: its launch context, its script, and the values of array elements.
+/// The files of a job: its launch context, its script, and the values of array elements.
 pub(crate) struct Contents {
-    values: Option<Vec<u8>>,
-    context: Vec<u8>,
-    script: Option<Vec<u8>>,
+    values: Option<Content>,
+    context: Content,
+    script: Option<Content>,
+}
+
+/// A file before it is stored.
+struct Content {
+    id: gpool_store::BlobId,
+    bytes: Vec<u8>,
 }
 
 impl Contents {
-    pub fn of(checked: &mut CheckedJob, limits: &[Limit]) -> Result<Self, Refusal> {
+    pub fn of(checked: &mut CheckedJob, limits: &[Limit], files: &Files) -> Result<Self, Refusal> {
+        let content =
+            |bytes: Vec<u8>| Content { id: files.handle.blobs().name(files.uid, &bytes), bytes };
         let values = checked.values.as_ref().map(serde_json::to_vec);
         Ok(Self {
-            values: values.transpose().map_err(internal)?,
-            context: context_of(&checked.environment, checked.umask, limits).bytes(),
-            script: checked.script.take().map(|script| script.bytes),
+            values: values.transpose().map_err(internal)?.map(content),
+            context: content(context_of(&checked.environment, checked.umask, limits).bytes()),
+            script: checked.script.take().map(|script| content(script.bytes)),
         })
     }
 
-    /// Whether the same files are already stored, so that it takes no time to store them.
+    /// Whether the same files are already stored, so that it takes microseconds to store them.
     pub fn are_known(&self, files: &Files) -> bool {
         let all = [Some(&self.context), self.values.as_ref(), self.script.as_ref()];
-        all.into_iter().flatten().all(|bytes| files.is_known(bytes))
+        all.into_iter().flatten().all(|content| files.handle.blobs().is_known(&content.id))
     }
 
     /// Stores the files of a job; returns it after its setup job. Waits for the disk, unless they
     /// are known.
     pub fn store(self, files: &mut Files, mut checked: CheckedJob) -> Result<Vec<NewJob>, Refusal> {
-        if let Some(values) = &self.values {
-            checked.name_values(files.put(values)?);
+        let mut put = |it: Content| files.put_as(it.id, &it.bytes);
+        if let Some(values) = self.values {
+            checked.name_values(put(values)?);
         }
-        let context = files.put(&self.context)?;
-        let script = self.script.map(|script| files.put(&script)).transpose()?;
+        let context = put(self.context)?;
+        let script = self.script.map(put).transpose()?;
         Ok(checked.into_new_jobs(context, script))
     }
 }

@@ -96,7 +96,7 @@ pub(crate) async fn create(
         return forecast(&api, &asker, checked).await;
     }
     let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
-    let contents = Contents::of(&mut checked, asker.limits())?;
+    let contents = Contents::of(&mut checked, asker.limits(), &files)?;
     let are_known = contents.are_known(&files);
     let store = move || {
         let jobs = contents.store(&mut files, checked);

@@ -135,6 +135,25 @@ fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
 }
 
 #[test]
+fn entries_that_are_written_together_go_on_in_a_new_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path(), None).unwrap();
+    let n_entries = FILE_MAX / 7_000 + 2;
+    let kind = |n| if n % 100 == 0 { Kind::Jobs } else { Kind::Admin };
+    let all = (0..n_entries).map(|n| (kind(n), entry(&format!("nodes/{n}")))).collect();
+    assert!(audit.add_all(all).iter().all(Result::is_ok));
+    let path = |name: &str| folder.path().join(AUDIT_FOLDER).join(name);
+    assert!(path("admin.1.jsonl").exists() && !path("jobs.1.jsonl").exists());
+    assert_eq!(verify(folder.path()).unwrap(), (n_entries, vec![]));
+    // Another program may take the open file away.
+    std::fs::rename(path("jobs.jsonl"), path("taken")).unwrap();
+    audit.add(Kind::Jobs, entry("jobs/7")).unwrap();
+    let text = std::fs::read_to_string(path("jobs.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 1);
+    assert!(text.contains("jobs/7"), "{text}");
+}
+
+#[test]
 fn a_change_has_an_entry_although_its_client_has_gone() {
     let mut rig = Rig::new();
     let (socket, ana) = (rig.socket(ANA), rig.client(ANA));

@@ -28,10 +28,9 @@ fn held_job() -> NewJob {
     }
 }
 
-/// The commit of a server that has started and taken one job.
-fn first_commit(job: NewJob) -> Commit {
+/// The commit of a server that has started and taken these jobs.
+fn first_commit(jobs: Vec<NewJob>) -> Commit {
     let owner = Owner { uid: 0, gid: 0, user: Arc::from("root") };
-    let jobs = vec![job];
     let events = [
         Event::ServerStarted { term: Term(1), n_skipped_jobs: 0 },
         Event::Requested {
@@ -59,7 +58,7 @@ fn records_that_agree_are_found_to_and_half_a_job_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("state");
     let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
-    let commit = first_commit(held_job());
+    let commit = first_commit(vec![held_job()]);
     let (fence, next) = (commit.fence, commit.revision.next());
     store.commit(&[commit]).expect("room");
     let reader = store.reader().expect("a reader");
@@ -70,6 +69,26 @@ fn records_that_agree_are_found_to_and_half_a_job_is_not() {
         Commit { fence, revision: next, records: vec![gone], journal, archive, elements: vec![] };
     store.commit(&[half]).expect("room");
     assert_eq!(inspect::contradictions(&reader), ["job 1 lacks one of its two records"]);
+}
+
+#[test]
+fn records_for_several_threads_are_all_read() {
+    const N_JOBS: usize = 4000;
+    for wrong in [None, Some("1"), Some("4000")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("state");
+        let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
+        let mut commit = first_commit(vec![held_job(); N_JOBS]);
+        let is_wrong = |it: &&mut RecordChange| it.kind == "job" && Some(&*it.key) == wrong;
+        if let Some(record) = commit.records.iter_mut().find(is_wrong) {
+            record.value = Some(b"{}".to_vec());
+        }
+        store.commit(&[commit]).expect("room");
+        let found = inspect::contradictions(&store.reader().expect("a reader"));
+        assert_eq!(found.len(), usize::from(wrong.is_some()), "{found:?}");
+        let name = wrong.map(|key| format!("job {key:?}"));
+        assert!(found.iter().zip(name).all(|(found, name)| found.contains(&name)), "{found:?}");
+    }
 }
 
 fn entry(job: u64, element: u32, state: &str) -> ElementEntry {
@@ -89,7 +108,7 @@ fn elements_are_held_against_their_arrays() {
     let dir = folder.path().join("state");
     let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
     let spec = ArraySpec { indexes: "0-9".parse().expect("indexes"), values: None };
-    let commit = first_commit(held_job().with(|it| it.array = Some(Box::new(spec))));
+    let commit = first_commit(vec![held_job().with(|it| it.array = Some(Box::new(spec)))]);
     let (fence, mut next) = (commit.fence, commit.revision.next());
     let is_job = |row: &&RecordChange| row.kind == "job";
     let record = commit.records.iter().find(is_job).expect("an array").clone();
