@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use cargo_metadata::Message;
 use cargo_metadata::camino::Utf8Path;
 
@@ -42,12 +42,13 @@ pub fn builds(base: Option<&str>, is_same: bool) -> anyhow::Result<(Build, Build
     let folder = step::root().join("target/compare");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     let tree = Build { folder: folder.join("tree") };
+    // Before the build, which takes minutes.
+    let commit = commit(base)?;
     build(&step::root(), &folder.join("target-of-tree"), &tree)?;
     if is_same {
         let same = Build { folder: tree.folder.clone() };
         return Ok((same, tree));
     }
-    let commit = commit(base)?;
     let base = Build { folder: folder.join(&commit) };
     eprintln!("base: {}", git(&["log", "-1", "--format=%h %cs %s", &commit])?);
     if base.folder.exists() {
@@ -126,7 +127,8 @@ fn build(source: &Path, target: &Path, to: &Build) -> anyhow::Result<()> {
 /// work began; without that branch, the last commit.
 fn commit(base: Option<&str>) -> anyhow::Result<String> {
     match base {
-        Some(base) => git(&["rev-parse", "--verify", &format!("{base}^{{commit}}")]),
+        Some(base) => git(&["rev-parse", "--verify", "--quiet", &format!("{base}^{{commit}}")])
+            .map_err(|_| anyhow!("there is no commit {base:?}")),
         None => git(&["merge-base", "HEAD", "origin/main"])
             .or_else(|_| git(&["rev-parse", "--verify", "HEAD"])),
     }
