@@ -75,6 +75,10 @@ pub struct Control {
     pub(crate) is_stopping: bool,
     /// The disk of the state folder is full, and the server starts no more jobs.
     pub(crate) is_full: bool,
+    /// Whether the last cycle ended before nothing was left to decide.
+    pub(crate) has_more: bool,
+    /// Whether the present event only reports a start on which the last plan already counts.
+    pub(crate) is_planned_start: bool,
     /// The planned starts of the last cycle, and the ones last written to the journal.
     pub(crate) planned: Vec<PlannedStart>,
     pub(crate) planned_told: Vec<PlannedStart>,
@@ -140,6 +144,8 @@ impl Control {
             n_learnt: 0,
             is_stopping: false,
             is_full: false,
+            has_more: true,
+            is_planned_start: false,
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
@@ -206,7 +212,8 @@ impl Control {
         format!(
             "{:?}",
             (
-                (&self.sessions, &self.couriers, self.is_stopping, self.is_full),
+                (&self.sessions, &self.couriers),
+                (self.is_stopping, self.is_full, self.has_more),
                 (revision - self.durable.0, waiting),
                 (&self.planned, &self.planned_told),
             )
@@ -241,7 +248,7 @@ impl Control {
         self.now = self.now.max(now);
         self.world.tell_time(self.now);
         let before = self.world.n_changes();
-        let mut time_passed = false;
+        let (mut time_passed, mut needs_plan) = (false, self.has_more);
         for event in events {
             match event {
                 Event::Committed { revision } => self.durable = self.durable.max(revision),
@@ -251,9 +258,10 @@ impl Control {
                 | Event::DiskFull { .. }
                 | Event::Requested { .. }
                 | Event::Reported { .. }
-                | Event::Delivered { .. } => self.take(event),
+                | Event::Delivered { .. } => needs_plan |= self.take(event),
             }
         }
+        let after_events = self.world.n_changes();
         if time_passed {
             self.ask_due();
         }
@@ -262,15 +270,18 @@ impl Control {
         if time_passed || self.world.n_changes() != before {
             self.keep_up();
         }
-        if time_passed || self.world.n_changes() != before {
+        let n_changes = self.world.n_changes();
+        if time_passed || n_changes != after_events || (needs_plan && n_changes != before) {
             self.cycle();
         }
         self.send_due();
         self.flush()
     }
 
-    fn take(&mut self, event: Event) {
+    /// Processes one event; returns whether the next plan may differ from the last one.
+    fn take(&mut self, event: Event) -> bool {
         let before = (self.world.n_changes(), self.n_learnt);
+        self.is_planned_start = false;
         self.seq = self.world.cluster().last_seq.next();
         match event.clone() {
             Event::ServerStarted { term, n_skipped_jobs } => {
@@ -295,9 +306,13 @@ impl Control {
                     ..
                 }
         );
-        if is_kept || (self.world.n_changes(), self.n_learnt) != before {
+        // A start may change more than its own job: other jobs waited for it.
+        let is_planned = self.is_planned_start && self.world.n_changes() == before.0 + 1;
+        let is_journaled = is_kept || (self.world.n_changes(), self.n_learnt) != before;
+        if is_journaled {
             self.note(Journaled::Event(event));
         }
+        is_journaled && !is_planned
     }
 
     /// Journals an entry as number `self.seq`.

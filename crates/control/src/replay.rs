@@ -116,6 +116,9 @@ impl Replay {
         if starts && self.world().revision() > Revision(0) {
             self.start_again()?;
         }
+        // A timer that fired together with events is not journaled, and may have caused a plan.
+        self.control.has_more =
+            journaled.iter().any(|it| matches!(it.entry, Journaled::Planned { .. }));
         // A step without events was due to a timer.
         let timer = Some(Event::TimerFired).filter(|_| events.is_empty());
         let effects = self.control.step(now, events.into_iter().chain(timer));

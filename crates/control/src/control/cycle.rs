@@ -54,31 +54,35 @@ impl Control {
     /// once, without any change from outside. One cycle is usually enough.
     pub(crate) fn cycle(&mut self) {
         self.world.advance(self.now);
+        self.has_more = true;
         if self.is_stopping || self.is_full {
             return;
         }
         let mut n_rounds = 0;
-        while n_rounds < Self::ROUNDS_MAX && self.one_cycle() && !self.workspace.is_settled() {
+        while n_rounds < Self::ROUNDS_MAX {
+            // Without a valid plan, the next event tries again.
+            let Some(has_decided) = self.one_cycle() else { return };
+            if !has_decided || self.workspace.is_settled() {
+                self.has_more = false;
+                return;
+            }
             // No job resumes twice: an order to pause it needs an answer first.
             n_rounds += usize::from(!self.workspace.is_cut());
         }
     }
 
-    /// Runs one cycle; returns whether it decided anything.
-    fn one_cycle(&mut self) -> bool {
+    /// Runs one cycle; returns whether it decided anything, or `None` without a valid plan.
+    fn one_cycle(&mut self) -> Option<bool> {
         self.reseat();
         // Each decision is for the sake of a job that waits.
         let plan = match self.anything_waits() {
-            true => self.verified_plan(),
-            false => Some(Plan { basis: self.world.revision(), ..Plan::default() }),
-        };
-        let Some(plan) = plan else {
-            return false;
+            true => self.verified_plan()?,
+            false => Plan { basis: self.world.revision(), ..Plan::default() },
         };
         let is_told = is_same(&self.planned_told, &plan.planned);
         self.planned = plan.planned;
         if plan.decisions.is_empty() && is_told {
-            return false;
+            return Some(false);
         }
         self.seq = self.world.cluster().last_seq.next();
         for decision in &plan.decisions {
@@ -101,9 +105,9 @@ impl Control {
         }
         let (basis, decisions) = (plan.basis, plan.decisions);
         let planned = (!is_told).then(|| self.planned.clone());
-        let is_over = decisions.is_empty();
+        let has_decided = !decisions.is_empty();
         self.note(Journaled::Planned { basis, decisions, planned });
-        !is_over
+        Some(has_decided)
     }
 
     /// Whether a job waits for capacity.

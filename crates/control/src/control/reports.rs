@@ -7,8 +7,8 @@ use gpool_model::agent::{MoveIs, Order, Report, TaskEnd, TaskIs, TaskReport};
 use gpool_model::effect::Change;
 use gpool_model::job::{EndCause, Holder, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Generation, JobEnd, Millis, Missing, NodeName, Phase, TaskId,
-    Timestamp,
+    Allocation, AllocationState, Generation, JobEnd, JobId, Millis, Missing, NodeName, Phase,
+    TaskId, Timestamp,
 };
 
 use crate::control::Control;
@@ -20,6 +20,8 @@ use crate::control::judge::judge;
 impl Control {
     /// The grace of tasks that the server does not know.
     const STRAY_GRACE: Millis = Millis::from_secs(10);
+    /// Within this time after its placement, the start of a job changes no plan.
+    const EXPECTED_START: Millis = Millis::from_secs(1);
     /// The largest number of unknown tasks that are listed by name.
     const STRAYS_MAX: usize = 1000;
 
@@ -321,10 +323,13 @@ impl Control {
         let running =
             |allocation: Allocation| Allocation { state: AllocationState::Running, ..allocation };
         job.phase = match job.phase {
-            Phase::Starting { allocations, .. } => Phase::Running {
-                allocations: allocations.into_iter().map(running).collect(),
-                started_at: at,
-            },
+            Phase::Starting { allocations, since } => {
+                self.is_planned_start = self.is_as_planned(task.job, since, at);
+                Phase::Running {
+                    allocations: allocations.into_iter().map(running).collect(),
+                    started_at: at,
+                }
+            }
             Phase::Stopping { allocations, started_at: None, cause, since } => {
                 Phase::Stopping { allocations, started_at: Some(at), cause, since }
             }
@@ -332,6 +337,15 @@ impl Control {
             _ => return,
         };
         self.put_job(job);
+    }
+
+    /// Whether a job that was placed at `since` started as plans expect: the job has its devices,
+    /// its expected end hardly moves, and no plan evicts or extends it.
+    fn is_as_planned(&self, job: JobId, since: Timestamp, at: Timestamp) -> bool {
+        let row = self.world.job(job).expect("only jobs that are there start");
+        at.since(since).max(since.since(at)) <= Self::EXPECTED_START
+            && row.spec.life.preemptible != Some(true)
+            && row.spec.is_of_one_size()
     }
 
     pub(crate) fn task_ended(&mut self, task: TaskId, end: &TaskEnd) {

@@ -16,6 +16,7 @@ mod outbox;
 mod over_limit;
 mod policy;
 mod projects;
+mod replan;
 mod reseat;
 mod reserve;
 mod restart;

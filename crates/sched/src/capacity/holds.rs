@@ -138,6 +138,11 @@ impl<'a> Holds<'a> {
         self.reserved_only || !self.reservations.is_empty()
     }
 
+    /// Whether no node has holds.
+    pub fn are_none(&self) -> bool {
+        !self.reserved_only && self.by_node.is_empty()
+    }
+
     pub fn has(&self, node_pos: usize) -> bool {
         self.reserved_only || self.by_node.contains_key(&node_pos)
     }

@@ -83,21 +83,38 @@ impl Ended {
 struct Passed {
     n_seen: usize,
     decided: Peekable<IntoIter<Departure>>,
-    /// By position of the node.
-    by_node: Vec<Ended>,
+    /// The first has no departures.
+    ended: Vec<Ended>,
+    /// By position of the node: the position in `ended`. Most searches pass departures from few of
+    /// many nodes.
+    by_node: Vec<usize>,
 }
 
 impl Passed {
     fn new(timeline: &Timeline<'_>, n_nodes: usize) -> Self {
         let mut decided = timeline.decided.clone();
         decided.sort_by_key(|departure| departure.end);
-        let by_node = std::iter::repeat_with(Ended::default).take(n_nodes).collect();
-        Self { n_seen: 0, decided: decided.into_iter().peekable(), by_node }
+        let (ended, by_node) = (Vec::from([Ended::default()]), vec![0; n_nodes]);
+        Self { n_seen: 0, decided: decided.into_iter().peekable(), ended, by_node }
+    }
+
+    /// The passed departures from a node.
+    fn on_node(&self, node_pos: usize) -> &Ended {
+        &self.ended[self.by_node[node_pos]]
+    }
+
+    fn on_node_mut(&mut self, node_pos: usize) -> &mut Ended {
+        let ix = &mut self.by_node[node_pos];
+        if *ix == 0 {
+            *ix = self.ended.len();
+            self.ended.push(Ended::default());
+        }
+        &mut self.ended[*ix]
     }
 
     /// Computes what the passed departures free on a node; `None` if it has too few devices then.
     fn read(&mut self, world: &World, search: Search<'_, '_>, node_pos: usize) -> Option<&Ended> {
-        let (capacity, ended) = (search.capacity, &mut self.by_node[node_pos]);
+        let (capacity, ended) = (search.capacity, self.on_node_mut(node_pos));
         if capacity.nodes[node_pos].n_free + ended.n_devices < search.demand.n_free_least() {
             return None;
         }
@@ -126,7 +143,7 @@ impl Passed {
         while let Some((end, freed)) = timeline.seen(self.n_seen).filter(|(end, _)| end.at == at) {
             for FreedOn { node: NodeIx(ix), n_devices } in freed {
                 let node_pos = capacity.by_ix[*ix];
-                let ended = &mut self.by_node[node_pos];
+                let ended = self.on_node_mut(node_pos);
                 ended.n_devices += n_devices;
                 // A job with several tasks on a node is read once.
                 if ended.unread.last() != Some(&end) {
@@ -138,7 +155,7 @@ impl Passed {
         }
         while let Some(departure) = self.decided.next_if(|departure| departure.end.at == at) {
             touched.push(departure.node_pos);
-            let ended = &mut self.by_node[departure.node_pos];
+            let ended = self.on_node_mut(departure.node_pos);
             ended.n_devices += departure.held.uses.len();
             ended.add(departure);
         }

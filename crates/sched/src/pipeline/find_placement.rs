@@ -183,9 +183,12 @@ fn find_placement(
 /// Returns the reason why a job has no placement now: a hold on the place that it would have
 /// otherwise, or the resource that is short; as exact as is needed if it `is_shown` or not.
 fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
-    let without_holds = Holds::default();
-    let otherwise = find_placement(View { holds: &without_holds, ..view }, demand, None);
     let View { capacity, holds, .. } = view;
+    let without_holds = Holds::default();
+    let otherwise = match holds.are_none() {
+        true => None,
+        false => find_placement(View { holds: &without_holds, ..view }, demand, None),
+    };
     let short = || fit_reason::reason(capacity, demand.fit(), is_shown);
     let not_reserved = holds.not_reserved(capacity, demand.shape);
     let Some(placed) = otherwise else {

@@ -124,7 +124,7 @@ impl<'a> Timeline<'a> {
         let mut chosen = share_out(n_units, &fitting)?;
         chosen.sort_unstable();
         let place = |(node_pos, times)| match nodes.open.contains_key(&node_pos) {
-            true => nodes.place(search.times(times), node_pos, at, &passed.by_node[node_pos]),
+            true => nodes.place(search.times(times), node_pos, at, passed.on_node(node_pos)),
             false => on_held(node_pos, times),
         };
         chosen.into_iter().map(place).collect()
