@@ -20,8 +20,6 @@ use crate::control::judge::judge;
 impl Control {
     /// The grace of tasks that the server does not know.
     const STRAY_GRACE: Millis = Millis::from_secs(10);
-    /// Within this time after its placement, the start of a job changes no plan.
-    const EXPECTED_START: Millis = Millis::from_secs(1);
     /// The largest number of unknown tasks that are listed by name.
     const STRAYS_MAX: usize = 1000;
 
@@ -339,11 +337,12 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Whether a job that was placed at `since` started as plans expect: the job has its devices,
-    /// its expected end hardly moves, and no plan evicts or extends it.
+    /// Whether the last plan already counts on the start of a job that was placed at `since`: the
+    /// job has its devices, no plan evicts or extends it, and no planned start waits for an end that
+    /// is later now.
     fn is_as_planned(&self, job: JobId, since: Timestamp, at: Timestamp) -> bool {
         let row = self.world.job(job).expect("only jobs that are there start");
-        at.since(since).max(since.since(at)) <= Self::EXPECTED_START
+        (at == since || self.planned.is_empty())
             && row.spec.life.preemptible != Some(true)
             && row.spec.is_of_one_size()
     }
