@@ -29,6 +29,8 @@ cleanup() {
     rm -rf "$scratch"
 }
 trap cleanup EXIT
+# As root, other users' requests are measured too: they have to reach the sockets below.
+chmod 711 "$scratch"
 mkdir "$scratch/disk" "$scratch/out"
 calm=()
 if [ -z "$disk" ] && [ "$(id -u)" = 0 ]; then
