@@ -318,7 +318,7 @@ def main():
         show(json.loads(Path(arguments.table).read_text()))
         return
     kinds = chosen(arguments)
-    arguments.stamper = shutil.which("gpool") or sys.exit("gpool is not on the PATH")
+    arguments.stamper = shutil.which("gpool-lab") or sys.exit("gpool-lab is not on the PATH")
     base = Path(scratch())
     tools = {kind.name: {"note": kind.note, "rounds": [], "kills": []} for kind in kinds}
     try:

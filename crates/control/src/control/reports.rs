@@ -337,9 +337,9 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Whether the last plan already counts on the start of a job that was placed at `since`: the
-    /// job has its devices, no plan evicts or extends it, and no planned start waits for an end that
-    /// is later now.
+    /// Whether the last plan already counts on the start of a job that was placed at `since`: it
+    /// has its devices, no plan evicts or extends it, and no planned start waits for an end that is
+    /// later now.
     fn is_as_planned(&self, job: JobId, since: Timestamp, at: Timestamp) -> bool {
         let row = self.world.job(job).expect("only jobs that are there start");
         (at == since || self.planned.is_empty())
