@@ -75,7 +75,7 @@ pub struct Control {
     pub(crate) is_stopping: bool,
     /// The disk of the state folder is full, and the server starts no more jobs.
     pub(crate) is_full: bool,
-    /// Whether the last cycle ended before nothing was left to decide.
+    /// Whether the last cycle may have left something to decide.
     pub(crate) has_more: bool,
     /// Whether the present event only reports a start on which the last plan already counts.
     pub(crate) is_planned_start: bool,
