@@ -77,8 +77,6 @@ pub struct Control {
     pub(crate) is_full: bool,
     /// Whether the last cycle may have left something to decide.
     pub(crate) has_more: bool,
-    /// Whether the present event only reports a start on which the last plan already counts.
-    pub(crate) is_planned_start: bool,
     /// The planned starts of the last cycle, and the ones last written to the journal.
     pub(crate) planned: Vec<PlannedStart>,
     pub(crate) planned_told: Vec<PlannedStart>,
@@ -145,7 +143,6 @@ impl Control {
             is_stopping: false,
             is_full: false,
             has_more: true,
-            is_planned_start: false,
             planned: Vec::new(),
             planned_told: Vec::new(),
             strays: BTreeSet::new(),
@@ -281,7 +278,7 @@ impl Control {
     /// Processes one event; returns whether the next plan may differ from the last one.
     fn take(&mut self, event: Event) -> bool {
         let before = (self.world.n_changes(), self.n_learnt);
-        self.is_planned_start = false;
+        let is_planned_start = self.is_planned_start(&event);
         self.seq = self.world.cluster().last_seq.next();
         match event.clone() {
             Event::ServerStarted { term, n_skipped_jobs } => {
@@ -307,7 +304,7 @@ impl Control {
                 }
         );
         // A start may change more than its own job: other jobs waited for it.
-        let is_planned = self.is_planned_start && self.world.n_changes() == before.0 + 1;
+        let is_planned = is_planned_start && self.world.n_changes() == before.0 + 1;
         let is_journaled = is_kept || (self.world.n_changes(), self.n_learnt) != before;
         if is_journaled {
             self.note(Journaled::Event(event));

@@ -7,7 +7,7 @@ use gpool_model::agent::{MoveIs, Order, Report, TaskEnd, TaskIs, TaskReport};
 use gpool_model::effect::Change;
 use gpool_model::job::{EndCause, Holder, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Generation, JobEnd, JobId, Millis, Missing, NodeName, Phase,
+    Allocation, AllocationState, Event, Generation, JobEnd, Millis, Missing, NodeName, Phase,
     TaskId, Timestamp,
 };
 
@@ -321,13 +321,10 @@ impl Control {
         let running =
             |allocation: Allocation| Allocation { state: AllocationState::Running, ..allocation };
         job.phase = match job.phase {
-            Phase::Starting { allocations, since } => {
-                self.is_planned_start = self.is_as_planned(task.job, since, at);
-                Phase::Running {
-                    allocations: allocations.into_iter().map(running).collect(),
-                    started_at: at,
-                }
-            }
+            Phase::Starting { allocations, .. } => Phase::Running {
+                allocations: allocations.into_iter().map(running).collect(),
+                started_at: at,
+            },
             Phase::Stopping { allocations, started_at: None, cause, since } => {
                 Phase::Stopping { allocations, started_at: Some(at), cause, since }
             }
@@ -337,12 +334,17 @@ impl Control {
         self.put_job(job);
     }
 
-    /// Whether the last plan already counts on the start of a job that was placed at `since`: it
-    /// has its devices, no plan evicts or extends it, and no planned start waits for an end that is
-    /// later now.
-    fn is_as_planned(&self, job: JobId, since: Timestamp, at: Timestamp) -> bool {
-        let row = self.world.job(job).expect("only jobs that are there start");
-        (at == since || self.planned.is_empty())
+    /// Whether an event, which is yet to be processed, only reports a start on which the last plan
+    /// counts: the job has its devices, no plan evicts or extends it, and no planned start waits
+    /// for an end that is later now.
+    pub(crate) fn is_planned_start(&self, event: &Event) -> bool {
+        let Event::Reported { report: Report::Task(report), .. } = event else { return false };
+        let TaskIs::Running { started_at, .. } = report.is else { return false };
+        let Some(row) = self.world.job(report.task.job) else { return false };
+        let Phase::Starting { allocations, since } = &row.job.phase else { return false };
+        (started_at == *since || self.planned.is_empty())
+            && allocations.iter().any(|it| it.task == report.task)
+            && !is_gang(&row.job)
             && row.spec.life.preemptible != Some(true)
             && row.spec.is_of_one_size()
     }
