@@ -4,6 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+// In builds without the API document, its macros generate nothing.
+#[cfg(not(feature = "openapi"))]
+extern crate gpool_schema_off as utoipa;
+
 mod access;
 mod alert;
 mod answers;

@@ -126,7 +126,7 @@ pub const MACHINE_GPUS: Noun<Gpu> = Noun {
     table: &["gpu", "model", "util", "mem", "temp", "power", "processes"],
     wide: &["gpu", "model", "util", "mem", "temp", "power", "clock", "processes"],
     name: |gpu| gpu.uuid.clone(),
-    keys: gpool_wire::schema::fields::<Gpu>,
+    keys: gpool_wire::keys::keys::<Gpu>,
 };
 
 /// The same as a list of the view.

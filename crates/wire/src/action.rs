@@ -7,8 +7,6 @@ use gpool_model::policy::DeviceStrategy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::schema;
-
 /// The devices of a node that new allocations may use. Running jobs keep their devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +33,7 @@ pub struct PolicyPatch {
     pub dry_run: bool,
     /// Allocation order of whole devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::device_strategy)]
+    #[schema(schema_with = crate::schema::device_strategy)]
     pub device_strategy: Option<DeviceStrategy>,
 }
 

@@ -3,9 +3,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
 /// An amount: a number, or text with a unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,16 +89,3 @@ impl<'de> Deserialize<'de> for Written {
         deserializer.deserialize_any(WrittenVisitor)
     }
 }
-
-impl PartialSchema for Written {
-    fn schema() -> RefOr<Schema> {
-        let of = |kind| ObjectBuilder::new().schema_type(kind);
-        OneOfBuilder::new()
-            .item(of(Type::Number).minimum(Some(0)))
-            .item(of(Type::String))
-            .description(Some("A number in the API's unit, or text with a unit."))
-            .into()
-    }
-}
-
-impl ToSchema for Written {}

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::json::take;
-use crate::schema;
 use crate::time::Time;
 
 /// One event of the stream.
@@ -34,7 +33,7 @@ pub enum EventKind {
         /// ID of the job.
         job: String,
         /// The new state.
-        #[schema(schema_with = schema::job_state)]
+        #[schema(schema_with = crate::schema::job_state)]
         state: JobState,
         /// Exit code as a shell reports it. `null` before the job has ended.
         exit_code: Option<i32>,

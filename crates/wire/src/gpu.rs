@@ -18,7 +18,6 @@ use utoipa::ToSchema;
 
 use crate::node::cores;
 use crate::reservation::{Drain, ReservedHere};
-use crate::schema;
 use crate::time::Time;
 
 use self::detail::thousandths;
@@ -39,7 +38,7 @@ pub struct Gpu {
     /// Short model name for requests: `A100-80G`.
     pub model_short: String,
     /// State of the device.
-    #[schema(schema_with = schema::device_state)]
+    #[schema(schema_with = crate::schema::device_state)]
     pub state: DeviceState,
     /// Total memory in bytes.
     pub memory_total: u64,

@@ -20,7 +20,6 @@ use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
 use crate::reason::Reason;
-use crate::schema;
 use crate::time::{Time, seconds};
 
 /// Replaces fields that the caller may not see.
@@ -38,7 +37,7 @@ pub struct Job {
     /// Project that is charged.
     pub project: String,
     /// State of the job.
-    #[schema(schema_with = schema::job_state)]
+    #[schema(schema_with = crate::schema::job_state)]
     pub state: JobState,
     /// Number of the current or next attempt, from 1.
     pub attempt: u32,

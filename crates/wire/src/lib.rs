@@ -8,6 +8,10 @@
     reason = "refusals carry their facts, and refusing is no hot path"
 )]
 
+// In builds without the API document, its macros generate nothing.
+#[cfg(not(feature = "openapi"))]
+extern crate gpool_schema_off as utoipa;
+
 pub mod access;
 pub mod action;
 pub mod alternative;
@@ -27,7 +31,10 @@ mod compat;
 pub mod cost;
 pub mod course;
 pub mod create;
+pub mod device_words;
 pub mod digest;
+#[cfg(feature = "openapi")]
+pub mod documented;
 pub mod envelope;
 pub mod eta;
 pub mod event;
@@ -42,6 +49,7 @@ pub mod job;
 mod job_history;
 pub mod job_metrics;
 pub mod json;
+pub mod keys;
 pub mod kind;
 pub mod launch;
 pub mod life;
@@ -74,6 +82,7 @@ pub mod report;
 mod request_words;
 pub mod reservation;
 pub mod reserve;
+#[cfg(feature = "openapi")]
 pub mod schema;
 pub mod show;
 pub mod signal;

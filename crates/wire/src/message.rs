@@ -11,7 +11,6 @@ use crate::digest::{Digest, MessageBudget};
 use crate::gpu::xid::JobXid;
 use crate::job::Usage;
 use crate::node_use::NodeUse;
-use crate::schema;
 use crate::time::{Time, seconds};
 
 /// The body of a notification request.
@@ -70,7 +69,7 @@ pub struct MessageJob {
     /// Project that is charged.
     pub project: String,
     /// New state of the job.
-    #[schema(schema_with = schema::job_state)]
+    #[schema(schema_with = crate::schema::job_state)]
     pub state: JobState,
     /// Number of the job's attempt, from 1.
     pub attempt: u32,

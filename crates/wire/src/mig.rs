@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::gpu::Gpu;
-use crate::schema;
 
 /// A request to list MIG instances, or to change them first. At most one of `create` and `destroy`
 /// can be set.
@@ -81,7 +80,7 @@ pub struct MigInstance {
     /// First memory slice.
     pub start: u32,
     /// State of the instance.
-    #[schema(schema_with = schema::device_state)]
+    #[schema(schema_with = crate::schema::device_state)]
     pub state: DeviceState,
     /// ID of the job that uses it.
     pub job: Option<String>,

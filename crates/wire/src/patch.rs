@@ -1,6 +1,5 @@
 //! Changes to a job that has not ended: the body of `PATCH /jobs/{id}`.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,10 +9,6 @@ use gpool_model::{JobRequest, Refusal};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use serde_json::Value;
-use utoipa::openapi::schema::SchemaType;
-use utoipa::openapi::{RefOr, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::check::{check_command, invalid};
 use crate::checked::{Script, read_script};
@@ -170,54 +165,5 @@ impl Visitor<'_> for KeyReader {
             LazyLock::new(|| fields().filter(|it| it.is_editable()).map(|it| it.key).collect());
         let field = field::field(name).filter(|field| field.is_editable());
         field.map(Key).ok_or_else(|| E::unknown_field(name, &KEYS))
-    }
-}
-
-impl PartialSchema for JobPatch {
-    /// Returns the schema of a request with only the editable fields; each may be `null`.
-    fn schema() -> RefOr<Schema> {
-        let RefOr::T(Schema::Object(mut object)) = JobCreate::schema() else {
-            unreachable!("a struct has an object's schema")
-        };
-        object.description = Some(
-            "Changes to a job; absent fields stay, and `null` removes a value. \
-             Once it has\nstarted, only name, note, retry and requeue can change; its time limit \
-             through `extend`."
-                .to_owned(),
-        );
-        object.example = Some(serde_json::json!({"time": "4h", "deadline": null}));
-        object.properties.retain(|key, _| field::field(key).is_some_and(Field::is_editable));
-        for property in object.properties.values_mut() {
-            let RefOr::T(property) = property else { continue };
-            let default = Some(Value::Null);
-            match property {
-                Schema::Object(it) => {
-                    (it.schema_type, it.default) = (nullable(&it.schema_type), default);
-                }
-                Schema::Array(it) => {
-                    (it.schema_type, it.default) = (nullable(&it.schema_type), default);
-                }
-                Schema::OneOf(it) => it.default = default,
-                _ => {}
-            }
-        }
-        Schema::Object(object).into()
-    }
-}
-
-impl ToSchema for JobPatch {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("JobPatch")
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        JobCreate::schemas(schemas);
-    }
-}
-
-fn nullable(of: &SchemaType) -> SchemaType {
-    match of {
-        SchemaType::Type(of) => SchemaType::Array(vec![of.clone(), Type::Null]),
-        of => of.clone(),
     }
 }

@@ -5,7 +5,6 @@ use gpool_model::job::JobState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::schema;
 use crate::time::Time;
 
 /// The report of the last server start.
@@ -55,7 +54,7 @@ pub struct RecoveredJob {
     /// Result of the recovery.
     pub became: Became,
     /// State of the job when the server found it.
-    #[schema(schema_with = schema::job_state)]
+    #[schema(schema_with = crate::schema::job_state)]
     pub state: JobState,
     /// Exit code as a shell reports it. `null` before the job has ended.
     pub exit_code: Option<i32>,

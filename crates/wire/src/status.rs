@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 
 use crate::notify::NotifyCounts;
 use crate::reservation::Reservation;
-use crate::schema;
 use crate::time::Time;
 
 /// Name and version of the server.
@@ -105,7 +104,7 @@ pub struct PolicyInfo {
     /// Waiting time after which a job is escalated, in seconds.
     pub escalate_after_s: u64,
     /// Allocation order of whole devices.
-    #[schema(schema_with = schema::device_strategy)]
+    #[schema(schema_with = crate::schema::device_strategy)]
     pub device_strategy: DeviceStrategy,
     /// Maximum priority that users can set.
     pub user_priority_max: i32,

@@ -6,9 +6,6 @@ use std::str::FromStr;
 
 use gpool_model::{GpuTime, Millis, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
-use utoipa::{PartialSchema, ToSchema};
 
 /// A time: `2026-11-20T15:30:00.000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -79,17 +76,6 @@ impl<'de> Deserialize<'de> for Time {
         Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
-
-impl PartialSchema for Time {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .into()
-    }
-}
-
-impl ToSchema for Time {}
 
 /// Returns milliseconds as seconds.
 #[must_use]

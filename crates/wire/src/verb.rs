@@ -6,8 +6,6 @@ use gpool_model::job::JobState;
 use gpool_model::verb::{JobVerb, LimitChange, SignalTo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::openapi::path::Parameter;
-use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::amount::Written;
@@ -15,7 +13,7 @@ use crate::check::{invalid, time_limit};
 use crate::course::written;
 use crate::problem::Problem;
 use crate::time::Time;
-use crate::{json as text, query, schema, signal};
+use crate::{json as text, query, signal};
 
 /// A verb on jobs in the API.
 #[derive(Debug)]
@@ -36,8 +34,6 @@ pub struct VerbRow {
 pub struct Params {
     /// Example of a body.
     pub example: &'static str,
-    /// Adds the schema of the body for several jobs first, and then the schemas that it refers to.
-    pub schemas: fn(&mut Schemas),
     /// Reads that body: the jobs and the verb.
     pub read: fn(&[u8]) -> Result<Asked, Problem>,
     /// Where they are in a request for one job, which its path names.
@@ -50,9 +46,6 @@ pub type Asked = (Vec<String>, JobVerb);
 /// The names of a query with their texts.
 pub type Query = Vec<(String, String)>;
 
-/// Schemas with their names.
-pub type Schemas = Vec<(String, RefOr<Schema>)>;
-
 /// Location of the parameters in a request for one job.
 #[derive(Debug)]
 pub enum One {
@@ -60,8 +53,6 @@ pub enum One {
     Query {
         /// Reads them.
         read: fn(Query) -> Result<JobVerb, Problem>,
-        /// Their documentation.
-        params: fn() -> Vec<Parameter>,
     },
     /// In the body, without `jobs`.
     Body,
@@ -89,7 +80,6 @@ pub const VERBS: &[VerbRow] = &[
         summary: "Releases held jobs, now or at a given time.",
         params: Some(Params {
             example: r#"{"at": "2027-01-04T08:00:00Z"}"#,
-            schemas: schemas::<ReleaseJobs>,
             read: |body| {
                 let ReleaseJobs { jobs, at } = text::read(body)?;
                 Ok((jobs, JobVerb::Release { at: at.map(|at| at.0) }))
@@ -99,7 +89,6 @@ pub const VERBS: &[VerbRow] = &[
                     let At { at } = query::read(pairs)?;
                     Ok(JobVerb::Release { at: at.map(|at| at.0) })
                 },
-                params: || At::into_params(|| None),
             },
         }),
     },
@@ -115,7 +104,6 @@ pub const VERBS: &[VerbRow] = &[
         summary: "Sends a signal to the processes of running jobs.",
         params: Some(Params {
             example: r#"{"signal": "USR1"}"#,
-            schemas: schemas::<SignalJobs>,
             read: |body| {
                 let SignalJobs { signal, to, jobs } = text::read(body)?;
                 let to = to.as_deref().map(signal::to).transpose()?.unwrap_or_default();
@@ -131,7 +119,6 @@ pub const VERBS: &[VerbRow] = &[
                   can extend it by up to `user_extend_max` of the policy, or shorten it.",
         params: Some(Params {
             example: r#"{"by": "30m"}"#,
-            schemas: schemas::<ExtendJobs>,
             read: |body| {
                 let body: ExtendJobs = text::read(body)?;
                 let change = body.check()?;
@@ -146,7 +133,6 @@ pub const VERBS: &[VerbRow] = &[
         summary: "Stops running jobs and queues them again as their next attempt.",
         params: Some(Params {
             example: r#"{"hold": true}"#,
-            schemas: schemas::<RequeueJobs>,
             read: |body| {
                 let RequeueJobs { jobs, hold } = text::read(body)?;
                 Ok((jobs, JobVerb::Requeue { hold }))
@@ -156,7 +142,6 @@ pub const VERBS: &[VerbRow] = &[
                     let Hold { hold } = query::read(pairs)?;
                     Ok(JobVerb::Requeue { hold })
                 },
-                params: || Hold::into_params(|| None),
             },
         }),
     },
@@ -173,14 +158,6 @@ impl VerbRow {
         row.expect("every verb has a row")
     }
 
-    /// Adds the schema of the body for several jobs first, and then the schemas that it refers to.
-    pub fn schemas(&self, all: &mut Schemas) {
-        match &self.params {
-            None => schemas::<Selection>(all),
-            Some(params) => (params.schemas)(all),
-        }
-    }
-
     /// Reads a body for several jobs.
     ///
     /// # Errors
@@ -191,11 +168,6 @@ impl VerbRow {
             Some(params) => (params.read)(body),
         }
     }
-}
-
-fn schemas<T: ToSchema>(all: &mut Schemas) {
-    all.push((T::name().into_owned(), T::schema()));
-    T::schemas(all);
 }
 
 /// Returns the body of a request for several jobs.
@@ -238,7 +210,7 @@ pub fn done(verb: JobVerb) -> String {
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct At {
+pub(crate) struct At {
     /// Start time. Default: now.
     #[serde(default)]
     #[param(value_type = Option<String>, format = DateTime)]
@@ -249,7 +221,7 @@ struct At {
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Hold {
+pub(crate) struct Hold {
     /// If true, holds the job afterwards.
     #[serde(default)]
     hold: bool,
@@ -260,7 +232,7 @@ struct Hold {
 #[serde(deny_unknown_fields)]
 pub struct Selection {
     /// IDs of the jobs.
-    #[schema(schema_with = schema::job_ids)]
+    #[schema(schema_with = crate::schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
@@ -277,7 +249,7 @@ pub struct SignalJobs {
     pub to: Option<String>,
     /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
+    #[schema(schema_with = crate::schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
@@ -287,7 +259,7 @@ pub struct JobChanged {
     /// Its ID.
     pub id: String,
     /// Its state now.
-    #[schema(schema_with = schema::job_state)]
+    #[schema(schema_with = crate::schema::job_state)]
     pub state: JobState,
 }
 
@@ -305,7 +277,7 @@ pub struct ExtendJobs {
     pub to: Option<Written>,
     /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
+    #[schema(schema_with = crate::schema::job_ids)]
     pub jobs: Vec<String>,
 }
 
@@ -359,7 +331,7 @@ impl From<LimitChange> for ExtendJobs {
 pub struct RequeueJobs {
     /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = schema::job_ids)]
+    #[schema(schema_with = crate::schema::job_ids)]
     pub jobs: Vec<String>,
     /// If true, holds the jobs afterwards.
     #[serde(default)]
@@ -371,7 +343,7 @@ pub struct RequeueJobs {
 #[serde(deny_unknown_fields)]
 pub struct ReleaseJobs {
     /// IDs of the jobs.
-    #[schema(schema_with = schema::job_ids)]
+    #[schema(schema_with = crate::schema::job_ids)]
     pub jobs: Vec<String>,
     /// Earliest start time. Default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

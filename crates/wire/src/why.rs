@@ -8,7 +8,6 @@ use crate::eta::Eta;
 use crate::job::{Job, PlacedOn, is_zero};
 use crate::life::JobEvent;
 use crate::reason::Reason;
-use crate::schema;
 use crate::time::Time;
 
 /// The explanation of why a job waits.
@@ -164,7 +163,7 @@ pub struct WhyDevice {
     /// Short name of the model.
     pub model: String,
     /// State of the device.
-    #[schema(schema_with = schema::device_state)]
+    #[schema(schema_with = crate::schema::device_state)]
     pub state: DeviceState,
     /// Whether the device matches the request.
     pub matches: bool,

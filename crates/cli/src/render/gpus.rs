@@ -41,7 +41,7 @@ pub const GPUS: Noun<GpuRow> = Noun {
         "free_in", "enforced", "numa", "bus", "uuid", "why",
     ],
     name: |row| format!("{}:{}", row.gpu.node, row.gpu.index),
-    keys: gpool_wire::schema::fields::<Gpu>,
+    keys: gpool_wire::keys::keys::<Gpu>,
 };
 
 const COLUMNS: &[Column<GpuRow>] = &[

@@ -41,7 +41,7 @@ pub const JOBS: Noun<Job> = Noun {
         "note",
     ],
     name: |job| job.id.clone(),
-    keys: gpool_wire::schema::fields::<Job>,
+    keys: gpool_wire::keys::keys::<Job>,
 };
 
 /// Every column of the list of jobs.

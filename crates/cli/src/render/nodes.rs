@@ -18,7 +18,7 @@ pub const NODES: Noun<Node> = Noun {
         "system", "version",
     ],
     name: |node| node.name.clone(),
-    keys: gpool_wire::schema::fields::<Node>,
+    keys: gpool_wire::keys::keys::<Node>,
 };
 
 const COLUMNS: &[Column<Node>] = &[

@@ -26,7 +26,7 @@ pub const RESERVATIONS: Noun<Reservation> = Noun {
         "warnings",
     ],
     name: |it| it.name.clone(),
-    keys: gpool_wire::schema::fields::<Reservation>,
+    keys: gpool_wire::keys::keys::<Reservation>,
 };
 
 const COLUMNS: &[Column<Reservation>] = &[

@@ -15,7 +15,7 @@ pub const ENTRIES: Noun<AuditEntry> = Noun {
     table: &["time", "user", "origin", "action", "objects", "change"],
     wide: &["id", "time", "user", "origin", "token", "action", "objects", "change"],
     name: |entry| entry.id.to_string(),
-    keys: gpool_wire::schema::fields::<AuditEntry>,
+    keys: gpool_wire::keys::keys::<AuditEntry>,
 };
 
 const COLUMNS: &[Column<AuditEntry>] = &[

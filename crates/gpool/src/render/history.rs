@@ -34,7 +34,7 @@ pub const HISTORY: Noun<Job> = Noun {
         "note",
     ],
     name: |job| job.id.clone(),
-    keys: gpool_wire::schema::fields::<Job>,
+    keys: gpool_wire::keys::keys::<Job>,
 };
 
 /// The line below the list: how many jobs of how many, and their total usage.

@@ -13,7 +13,7 @@ pub const MIG: Noun<MigProfile> = Noun {
     table: &["node", "gpu", "profile", "memory", "slices", "sms", "free", "instances"],
     wide: &["node", "gpu", "profile", "memory", "slices", "sms", "free", "places", "instances"],
     name: |it| format!("{}:{} {}", it.node, it.gpu, it.profile),
-    keys: gpool_wire::schema::fields::<MigProfile>,
+    keys: gpool_wire::keys::keys::<MigProfile>,
 };
 
 /// Planned changes.
@@ -22,7 +22,7 @@ pub const PLAN: Noun<MigStep> = Noun {
     table: &["node", "gpu", "change", "profile", "instance", "job"],
     wide: &["node", "pool", "gpu", "change", "profile", "instance", "job"],
     name: |it| format!("{}:{} {}", it.node, it.gpu, it.profile),
-    keys: gpool_wire::schema::fields::<MigStep>,
+    keys: gpool_wire::keys::keys::<MigStep>,
 };
 
 const STEPS: &[Column<MigStep>] = &[

@@ -11,7 +11,7 @@ pub const NOTIFICATIONS: Noun<Notification> = Noun {
     table: &["job", "event", "to", "tries", "next", "why"],
     wide: &["id", "job", "user", "event", "at", "to", "tries", "next", "why"],
     name: |message| message.id.clone(),
-    keys: gpool_wire::schema::fields::<Notification>,
+    keys: gpool_wire::keys::keys::<Notification>,
 };
 
 const COLUMNS: &[Column<Notification>] = &[

@@ -10,7 +10,7 @@ pub const POOLS: Noun<Pool> = Noun {
     table: &["pool", "gpus", "up", "nodes"],
     wide: &["pool", "gpus", "up", "nodes"],
     name: |pool| pool.name.clone(),
-    keys: gpool_wire::schema::fields::<Pool>,
+    keys: gpool_wire::keys::keys::<Pool>,
 };
 
 const COLUMNS: &[Column<Pool>] = &[

@@ -38,7 +38,7 @@ pub const PROJECTS: Noun<Project> = Noun {
         "version",
     ],
     name: |it| it.name.clone(),
-    keys: gpool_wire::schema::fields::<Project>,
+    keys: gpool_wire::keys::keys::<Project>,
 };
 
 const PROJECT_COLUMNS: &[Column<Project>] = &[
@@ -217,7 +217,7 @@ pub const QUOTA: Noun<QuotaRow> = Noun {
         "wanted",
     ],
     name: |it| it.project.clone(),
-    keys: gpool_wire::schema::fields::<QuotaRow>,
+    keys: gpool_wire::keys::keys::<QuotaRow>,
 };
 
 const QUOTA_COLUMNS: &[Column<QuotaRow>] = &[

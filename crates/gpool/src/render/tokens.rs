@@ -11,7 +11,7 @@ pub const TOKENS: Noun<Token> = Noun {
     table: &["id", "name", "user", "scope", "expires"],
     wide: &["id", "name", "user", "scope", "created", "by", "expires"],
     name: |token| token.id.clone(),
-    keys: gpool_wire::schema::fields::<Token>,
+    keys: gpool_wire::keys::keys::<Token>,
 };
 
 const COLUMNS: &[Column<Token>] = &[
@@ -45,7 +45,7 @@ pub const NETWORK_USERS: Noun<NetworkUser> = Noun {
     table: &["name", "user", "since"],
     wide: &["name", "user", "since", "issuer", "subject"],
     name: |user| user.name.clone(),
-    keys: gpool_wire::schema::fields::<NetworkUser>,
+    keys: gpool_wire::keys::keys::<NetworkUser>,
 };
 
 const USER_COLUMNS: &[Column<NetworkUser>] = &[

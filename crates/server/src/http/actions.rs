@@ -1,19 +1,12 @@
 //! Routes for verbs on jobs: one route per verb for a job in the path, and one for a list of jobs,
 //! which changes all of them or none. Both come from the rows of [`VERBS`].
 
-use axum::Json;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::routing::post;
+use axum::{Json, Router};
 use gpool_model::{Command, JobId, JobVerb, Refusal, Reply};
 use gpool_wire::verb::One;
-use gpool_wire::{JobChanged, List, Problem, VERBS, VerbRow};
-use utoipa::openapi::path::{
-    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
-};
-use utoipa::openapi::request_body::RequestBodyBuilder;
-use utoipa::openapi::{ContentBuilder, Ref, Required, Response, ResponseBuilder};
-use utoipa::{PartialSchema as _, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
+use gpool_wire::{JobChanged, List, VERBS, VerbRow};
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -24,19 +17,8 @@ use crate::view::View;
 
 type Changed = Result<Json<List<JobChanged>>, ApiError>;
 
-/// Name of the answer's schema.
-const CHANGED: &str = "List_JobChanged";
-
-/// Adds the answer's schema, and the schemas that it refers to.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "it is a schema")]
-struct Answer {
-    changed: List<JobChanged>,
-}
-
-/// Returns the routes of every verb, with their documentation.
-pub(crate) fn routes() -> OpenApiRouter<Api> {
-    let mut router = OpenApiRouter::new();
+/// Adds the routes of every verb.
+pub(crate) fn add_routes(mut router: Router<Api>) -> Router<Api> {
     for row in VERBS {
         let name = row.verb.name();
         let one = move |State(api): State<Api>,
@@ -54,23 +36,11 @@ pub(crate) fn routes() -> OpenApiRouter<Api> {
             let (jobs, verb) = row.read(&body)?;
             carry_out(&api, &asker, &portion, selected(&jobs)?, verb).await
         };
-        let mut schemas = Vec::new();
-        row.schemas(&mut schemas);
-        let body = schemas[0].0.clone();
-        Answer::schemas(&mut schemas);
-        schemas.push((JobChanged::name().into_owned(), JobChanged::schema()));
-        let of_one = paths(&format!("/jobs/{{id}}/{name}"), document_one(row, &body));
-        let of_many = paths(&format!("/jobs/{name}"), document_many(row, &body));
-        router = router.routes((schemas, of_one, post(one)));
-        router = router.routes((Vec::new(), of_many, post(many)));
+        router = router
+            .route(&format!("/jobs/{{id}}/{name}"), post(one))
+            .route(&format!("/jobs/{name}"), post(many));
     }
     router
-}
-
-fn paths(path: &str, operation: OperationBuilder) -> Paths {
-    let mut paths = Paths::new();
-    paths.add_path_operation(path, vec![HttpMethod::Post], operation);
-    paths
 }
 
 /// Reads the verb of a request with the job in its path.
@@ -129,56 +99,4 @@ pub(crate) fn selected(ids: &[String]) -> Result<Vec<JobId>, ApiError> {
         return Err(Refusal::Invalid { field: "jobs".to_owned(), why }.into());
     }
     ids.iter().map(|id| job_id(id)).collect()
-}
-
-fn document_one(row: &VerbRow, body: &str) -> OperationBuilder {
-    let id = ParameterBuilder::new()
-        .name("id")
-        .parameter_in(ParameterIn::Path)
-        .required(Required::True)
-        .description(Some("The job"));
-    let mut parameters: Vec<Parameter> = vec![id.build()];
-    let operation = document(row, "");
-    let operation = match row.params.as_ref().map(|params| &params.one) {
-        None => operation,
-        Some(One::Query { params, .. }) => {
-            parameters.extend(params());
-            operation
-        }
-        Some(One::Body) => with_body(operation, body),
-    };
-    operation.parameters(Some(parameters))
-}
-
-fn document_many(row: &VerbRow, body: &str) -> OperationBuilder {
-    with_body(document(row, "_many"), body).description(Some("Many at once, all or none."))
-}
-
-/// Documents the answers of one route; `contract` adds the answers of all routes.
-fn document(row: &VerbRow, end: &str) -> OperationBuilder {
-    let states = row.verb.rules().states.unwrap_or_default();
-    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    let conflict = match states.is_empty() {
-        true => "A job has ended".to_owned(),
-        false => format!("The state of a job is not one of {}", states.join(", ")),
-    };
-    OperationBuilder::new()
-        .operation_id(Some(format!("jobs_{}{end}", row.verb.name())))
-        .summary(Some(row.summary))
-        .response(
-            "200",
-            answer("The states of the jobs after the change", "application/json", CHANGED),
-        )
-        .response("409", answer(&conflict, "application/problem+json", &Problem::name()))
-}
-
-fn answer(what: &str, kind: &str, schema: &str) -> Response {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
-    ResponseBuilder::new().description(what).content(kind, content).build()
-}
-
-fn with_body(operation: OperationBuilder, schema: &str) -> OperationBuilder {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).build();
-    let body = RequestBodyBuilder::new().content("application/json", content);
-    operation.request_body(Some(body.required(Some(Required::True)).build()))
 }

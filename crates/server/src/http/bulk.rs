@@ -19,7 +19,6 @@ use gpool_wire::{
 };
 use http_body_util::BodyExt;
 use tokio::time::Instant;
-use utoipa::ToSchema;
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -37,17 +36,6 @@ const PROGRESS: u64 = 256;
 /// Bytes that are gathered before lines are read out of them.
 const GATHER: usize = 256 * 1024;
 
-/// What 200 brings.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it is a schema")]
-enum ForecastsOrBulkAnswer {
-    /// With `dry_run`.
-    Forecasts(List<Forecast>),
-    /// For a repeated request.
-    BulkAnswer(Document<BulkAnswer>),
-}
-
 /// Submits many jobs, all or none. Each line is a JSON object as `POST /jobs` takes it. The first
 /// line may be `{"defaults": {…}}` with values for fields that the other lines leave out. IDs are
 /// consecutive, in the order of the lines.
@@ -62,7 +50,7 @@ enum ForecastsOrBulkAnswer {
     responses(
         (status = 201, description = "All jobs were submitted", body = Document<BulkAnswer>),
         (status = 200, description = "With dry_run: the forecasts; for a repeated \
-         request: the same answer", body = ForecastsOrBulkAnswer),
+         request: the same answer", body = crate::http::document::ForecastsOrBulkAnswer),
         (status = 400, description = "A line is not valid; its number is in `line`", body = Problem,
          content_type = "application/problem+json"),
         (status = 413, description = "Too many", body = Problem,

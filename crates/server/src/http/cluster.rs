@@ -12,8 +12,8 @@ use gpool_wire::gpu::{Held, HeldBy, Kept};
 use gpool_wire::node::InUse;
 use gpool_wire::reservation::{Drain, ReservedHere};
 use gpool_wire::{
-    AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, Problem, Shutdown, Status,
-    Time, Version, schema,
+    AllowDevices, Document, Gpu, List, Node, NotifyCounts, PolicyInfo, Shutdown, Status, Time,
+    Version, device_words,
 };
 use gpool_world::{NodeRow, World};
 
@@ -108,9 +108,9 @@ fn held(world: &World, (row, shares): (&NodeRow, &Shares<'_>), device_ix: usize)
     post, path = "/gpus/allow", operation_id = "gpus_allow", request_body = AllowDevices,
     responses(
         (status = 200, description = "All devices after the change", body = List<Gpu>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such device or node", body = Problem,
+        (status = 404, description = "There is no such device or node", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -198,7 +198,7 @@ pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal>
     params(("name" = String, Path, description = "The name")),
     responses(
         (status = 200, description = "The node", body = Document<Node>),
-        (status = 404, description = "There is no such node", body = Problem,
+        (status = 404, description = "There is no such node", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -316,7 +316,7 @@ fn n_gpus(world: &World) -> BTreeMap<String, u64> {
     let mut n_by_state = BTreeMap::new();
     for (_, row) in world.nodes_by_name() {
         for ix in 0..row.devices.len() {
-            let word = schema::device_state_word(state_at(row, ix)).to_owned();
+            let word = device_words::device_state_word(state_at(row, ix)).to_owned();
             *n_by_state.entry(word).or_default() += 1;
         }
     }
@@ -328,7 +328,7 @@ fn n_gpus(world: &World) -> BTreeMap<String, u64> {
     post, path = "/shutdown", operation_id = "shutdown", request_body = Shutdown,
     responses(
         (status = 202, description = "The server is stopping"),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use gpool_history::{Dimension, Report, Span};
 use gpool_model::{GpuTime, JobId, Millis, Phase, Policy, Refusal, Timestamp};
+use gpool_wire::List;
 use gpool_wire::cost::{Cost, CostRow};
 use gpool_wire::time::gpu_hours;
 use gpool_wire::usage::UsageParams;
-use gpool_wire::{List, Problem};
 
 use super::Api;
 use super::asker::Asks;
@@ -25,7 +25,7 @@ use crate::usage::{UsageHistory, minute_of};
     get, path = "/cost", operation_id = "cost_list", params(UsageParams),
     responses(
         (status = 200, description = "By time, then highest cost first", body = List<CostRow>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use gpool_wire::Problem;
 
 use super::Api;
 use super::extract::ApiError;
@@ -17,7 +16,7 @@ use crate::fault::internal;
     responses(
         (status = 200, description = "The state, the plan, and a checksum of both",
          body = Object, content_type = "application/json"),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -15,8 +15,8 @@ use gpool_model::{
     ArrayState, Command, Job, JobId, JobNumber, NewJob, Outcome, Positions, Reason, Refusal, Reply,
     placeholder,
 };
+use gpool_wire::Document;
 use gpool_wire::array::{ElementShown, Retried};
-use gpool_wire::{Document, List, Problem};
 use gpool_world::JobRow;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -65,8 +65,8 @@ struct Chosen {
     params(("id" = String, Path, description = "The array"), ElementParams),
     responses(
         (status = 200, description = "The elements; empty if the job is not an array",
-         body = List<gpool_wire::Job>),
-        (status = 404, description = "There is no such job", body = Problem,
+         body = gpool_wire::List<gpool_wire::Job>),
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -287,14 +287,14 @@ pub(crate) struct RetryParams {
     ),
     responses(
         (status = 200, description = "The jobs that run again", body = Document<Retried>),
-        (status = 400, description = "The job can't be held", body = Problem,
+        (status = 400, description = "The job can't be held", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "The job belongs to another user", body = Problem,
+        (status = 403, description = "The job belongs to another user", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 409, description = "The job has not ended, or its environment was removed",
-         body = Problem,
+         body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

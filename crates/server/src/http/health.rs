@@ -1,6 +1,5 @@
 //! Whether the server lives and takes requests, and the document of the API.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -9,6 +8,7 @@ use axum::response::IntoResponse;
 use gpool_wire::{Problem, catalogue};
 
 use super::Api;
+use super::contract::OPENAPI;
 use super::extract::ApiError;
 
 /// How long a server that is ready may take to say so.
@@ -46,6 +46,5 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<&'static str, ApiEr
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
 pub(crate) async fn openapi() -> impl IntoResponse {
-    static DOCUMENT: LazyLock<String> = LazyLock::new(super::openapi_json);
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
+    ([(CONTENT_TYPE, "application/json")], OPENAPI)
 }

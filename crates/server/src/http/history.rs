@@ -5,7 +5,7 @@ use axum::extract::State;
 use gpool_model::record::EndedJob;
 use gpool_model::{Millis, Outcome, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
-use gpool_wire::{Document, ForecastState, Job, NodeUse, Problem, Report, Time, Totals};
+use gpool_wire::{Document, ForecastState, Job, NodeUse, Report, Time, Totals};
 
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
@@ -29,7 +29,7 @@ const PAGE_BYTES: usize = 4 << 20;
     get, path = "/history/totals", operation_id = "history_totals", params(ListParams),
     responses(
         (status = 200, description = "The sums", body = Document<Totals>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -112,7 +112,7 @@ fn hours(millis: u128) -> f64 {
     params(("id" = String, Path, description = "The job")),
     responses(
         (status = 200, description = "The report", body = Document<Report>),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

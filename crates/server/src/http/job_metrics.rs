@@ -8,7 +8,7 @@ use gpool_history::{Chart, JobSeries};
 use gpool_model::{JobId, Phase, Refusal, Timestamp};
 use gpool_wire::job_metrics::{JobMetric, JobMetrics, JobMetricsParams, six_digits};
 use gpool_wire::recent::TaskMetric;
-use gpool_wire::{Document, Problem, Time};
+use gpool_wire::{Document, Time};
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -26,9 +26,9 @@ use crate::usage::grid::{Grid, time_of};
     params(("id" = String, Path, description = "The job"), JobMetricsParams),
     responses(
         (status = 200, description = "Means by time", body = Document<JobMetrics>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -19,7 +19,7 @@ use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::LiveUsage;
 use gpool_wire::show::Shown;
 use gpool_wire::time::seconds;
-use gpool_wire::{Document, Hint, JobPatch, List, LogFiles, Problem, Time};
+use gpool_wire::{Document, Hint, JobPatch, LogFiles, Time};
 
 use gpool_world::JobRow;
 
@@ -249,8 +249,8 @@ async fn retry_until(
     responses(
         (status = 200, description = "A page of jobs of at most 8 MiB; it may have fewer jobs than \
                                       the limit",
-         body = List<gpool_wire::Job>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+         body = gpool_wire::List<gpool_wire::Job>),
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -269,7 +269,7 @@ pub(crate) async fn list(
     responses(
         (status = 200, description = "The job", body = Document<gpool_wire::Job>,
          headers(("ETag" = String, description = "The version, for If-Match"))),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -290,11 +290,11 @@ pub(crate) async fn get(
     ),
     responses(
         (status = 200, description = "The job after the change", body = Document<gpool_wire::Job>),
-        (status = 403, description = "The job belongs to another user", body = Problem,
+        (status = 403, description = "The job belongs to another user", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "The job has ended", body = Problem,
+        (status = 409, description = "The job has ended", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 412, description = "Another request changed it first", body = Problem,
+        (status = 412, description = "Another request changed it first", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

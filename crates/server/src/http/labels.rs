@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_model::Command;
-use gpool_wire::{LabelNodes, List, Node, Problem};
+use gpool_wire::{LabelNodes, List, Node};
 
 use super::Api;
 use super::asker::Asks;
@@ -15,9 +15,9 @@ use super::extract::{ApiError, JsonBody};
     post, path = "/nodes/label", operation_id = "nodes_label", request_body = LabelNodes,
     responses(
         (status = 200, description = "All nodes after the change", body = List<Node>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node", body = Problem,
+        (status = 404, description = "There is no such node", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

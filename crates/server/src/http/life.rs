@@ -17,7 +17,7 @@ use gpool_model::{
 use gpool_store::{ArchiveFilter, JournalSearch};
 use gpool_wire::cause::{cause_words, loan_words, move_words, output_words};
 use gpool_wire::job::PRIVATE;
-use gpool_wire::{JobEvent, List, PlacedOn, Problem, Time, VERBS, VerbRow, verb};
+use gpool_wire::{JobEvent, List, PlacedOn, Time, VERBS, VerbRow, verb};
 use serde_json::{Value, json};
 
 use super::Api;
@@ -48,7 +48,7 @@ const NAMED: usize = 5;
     params(("id" = String, Path, description = "The job")),
     responses(
         (status = 200, description = "The events", body = List<JobEvent>),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

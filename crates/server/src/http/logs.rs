@@ -21,8 +21,6 @@ use serde::Deserialize;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use utoipa::IntoParams;
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{Object, ObjectBuilder};
 
 use super::Api;
 use super::asker::Asks;
@@ -43,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogParams {
     /// `stdout` (the default), `stderr`, or `both` in the order of their writing.
-    #[param(schema_with = stream_words)]
+    #[param(schema_with = crate::http::document::stream_words)]
     pub stream: Option<String>,
     /// Keeps sending until the job has ended and all output is sent.
     #[serde(default)]
@@ -60,11 +58,6 @@ pub(crate) struct LogParams {
     pub attempt: Option<u32>,
     /// The rank of the task (default: 0).
     pub rank: Option<u32>,
-}
-
-fn stream_words() -> Object {
-    let words = ["stdout", "stderr", "both"];
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }
 
 /// Returns the output of a job as bytes. The header `gpool-log-offset` is the position of the first

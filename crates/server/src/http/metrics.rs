@@ -17,9 +17,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
+use gpool_wire::device_words::{DEVICE_STATES, device_state_word};
 use gpool_wire::metrics::{MetricNames, MetricsParams};
-use gpool_wire::schema::{DEVICE_STATES, device_state_word};
-use gpool_wire::{Gpu, Node, NotifyCounts, Problem, QuotaLoan, QuotaOverview, QuotaRow, Written};
+use gpool_wire::{Gpu, Node, NotifyCounts, QuotaLoan, QuotaOverview, QuotaRow, Written};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -98,7 +98,7 @@ pub(crate) async fn measure(
     responses(
         (status = 200, description = "OpenMetrics text", body = String,
          content_type = "application/openmetrics-text"),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

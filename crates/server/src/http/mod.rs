@@ -17,6 +17,8 @@ mod context;
 mod contract;
 mod cost;
 mod device;
+#[cfg(feature = "openapi")]
+mod document;
 mod dump;
 mod elements;
 mod entrance;
@@ -74,13 +76,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{delete, get, patch, post};
 use tokio::sync::watch;
-use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::feed::Feed;
 use crate::handle::CoreHandle;
+
+#[cfg(feature = "openapi")]
+pub use document::openapi_json;
 
 pub use crate::link::{StreamAnswer, TaskStream};
 use accept::Patience;
@@ -133,113 +136,113 @@ impl Api {
     }
 }
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "gpool",
-        description = "Schedules jobs on GPUs. The API is served on a Unix socket, whose \
-                       peer credentials identify the caller, and over HTTPS, where a token in \
-                       `Authorization: Bearer` does. Errors are RFC 9457 problems \
-                       with a stable code.",
-        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
-    ),
-    components(schemas(gpool_wire::Problem, gpool_wire::Event, gpool_wire::Message))
-)]
-struct Document;
-
-/// Returns every route with its documentation. There are no other routes.
-fn documented() -> OpenApiRouter<Api> {
-    let api = OpenApiRouter::new()
-        .routes(routes!(jobs::list, submit::create))
-        .routes(routes!(bulk::create))
-        .routes(routes!(jobs::get, jobs::edit))
-        .routes(routes!(elements::list))
-        .routes(routes!(elements::retry))
-        .routes(routes!(why::get))
-        .routes(routes!(life::get))
-        .routes(routes!(script::get))
-        .routes(routes!(job_metrics::get))
-        .routes(routes!(history::report))
-        .routes(routes!(history::totals))
-        .routes(routes!(history::forecast))
-        .routes(routes!(logs::get))
-        .merge(actions::routes())
-        .routes(routes!(attach::attach))
-        .routes(routes!(attach::exec))
-        .routes(routes!(attach::forward))
-        .routes(routes!(cluster::gpus))
-        .routes(routes!(cluster::allow))
-        .routes(routes!(mig::mig))
-        .routes(routes!(mig::plan))
-        .routes(routes!(pools::pools))
-        .routes(routes!(pools::move_nodes))
-        .routes(routes!(labels::label))
-        .routes(routes!(cluster::nodes))
-        .routes(routes!(cluster::node))
-        .routes(routes!(reservations::drain_many))
-        .routes(routes!(reservations::drain))
-        .routes(routes!(reservations::undrain_many))
-        .routes(routes!(reservations::undrain))
-        .routes(routes!(reservations::list, reservations::create))
-        .routes(routes!(reservations::get, reservations::edit, reservations::cancel))
-        .routes(routes!(projects::list, projects::create))
-        .routes(routes!(projects::apply))
-        .routes(routes!(projects::get, projects::edit, projects::delete))
-        .routes(routes!(projects::quota))
-        .routes(routes!(policy::get, policy::change))
-        .routes(routes!(users::get, users::limit))
-        .routes(routes!(events::stream))
-        .merge(notify::routes())
-        .routes(routes!(audit::list))
-        .routes(routes!(authority::get))
-        .routes(routes!(tokens::me))
-        .routes(routes!(device::start))
-        .routes(routes!(device::poll))
-        .routes(routes!(tokens::list, tokens::create))
-        .routes(routes!(tokens::revoke))
-        .routes(routes!(tokens::network_users))
-        .routes(routes!(tokens::map_user, tokens::forget_user))
-        .routes(routes!(sessions::end))
-        .routes(routes!(cluster::version))
-        .routes(routes!(cluster::status))
-        .routes(routes!(recovery::get))
-        .routes(routes!(simulate::simulate))
-        .routes(routes!(dump::get))
-        .merge(use_of_gpus())
-        .routes(routes!(pages::login))
-        .routes(routes!(cluster::shutdown));
-    OpenApiRouter::with_openapi(Document::openapi())
+/// Every route. The table in [`routes`] has a row for each, and the document an operation.
+fn every_route() -> Router<Api> {
+    let api = actions::add_routes(of_jobs()).merge(of_cluster()).merge(of_people());
+    Router::new()
         .nest(gpool_wire::API_PREFIX, api)
-        .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
-        .routes(routes!(health::openapi))
-        .routes(routes!(metrics::get))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/openapi.json", get(health::openapi))
+        .route("/metrics", get(metrics::get))
 }
 
-/// The routes about GPU time: use, cost, waste.
-fn use_of_gpus() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(usage::usage))
-        .routes(routes!(usage_history::get))
-        .routes(routes!(usage::gpu_history))
-        .routes(routes!(cost::list))
-        .routes(routes!(budgets::list))
-        .routes(routes!(waste::list))
+/// The routes about jobs, without the verbs.
+fn of_jobs() -> Router<Api> {
+    Router::new()
+        .route("/jobs", get(jobs::list).post(submit::create))
+        .route("/jobs/bulk", post(bulk::create))
+        .route("/jobs/{id}", get(jobs::get).patch(jobs::edit))
+        .route("/jobs/{id}/elements", get(elements::list))
+        .route("/jobs/{id}/retry", post(elements::retry))
+        .route("/jobs/{id}/why", get(why::get))
+        .route("/jobs/{id}/events", get(life::get))
+        .route("/jobs/{id}/script", get(script::get))
+        .route("/jobs/{id}/metrics", get(job_metrics::get))
+        .route("/jobs/{id}/report", get(history::report))
+        .route("/jobs/{id}/logs", get(logs::get))
+        .route("/jobs/{id}/attach", post(attach::attach))
+        .route("/jobs/{id}/exec", post(attach::exec))
+        .route("/jobs/{id}/forward", post(attach::forward))
 }
 
-/// Returns the API as an OpenAPI document, formatted as in the repository.
-#[must_use]
-pub fn openapi_json() -> String {
-    let (_, mut document) = documented().split_for_parts();
-    contract::complete(&mut document);
-    let mut text =
-        document.to_pretty_json().expect("the document has string keys and no failing serializers");
-    text.push('\n');
-    text
+/// The routes about the server, nodes, GPUs, policies and events.
+fn of_cluster() -> Router<Api> {
+    Router::new()
+        .route("/history/totals", get(history::totals))
+        .route("/forecast", get(history::forecast))
+        .route("/gpus", get(cluster::gpus))
+        .route("/gpus/allow", post(cluster::allow))
+        .route("/mig", post(mig::mig))
+        .route("/mig/plan", get(mig::plan))
+        .route("/pools", get(pools::pools))
+        .route("/pools/move", post(pools::move_nodes))
+        .route("/nodes/label", post(labels::label))
+        .route("/nodes", get(cluster::nodes))
+        .route("/nodes/{name}", get(cluster::node))
+        .route("/nodes/drain", post(reservations::drain_many))
+        .route("/nodes/{name}/drain", post(reservations::drain))
+        .route("/nodes/undrain", post(reservations::undrain_many))
+        .route("/nodes/{name}/undrain", post(reservations::undrain))
+        .route("/reservations", get(reservations::list).post(reservations::create))
+        .route(
+            "/reservations/{name}",
+            get(reservations::get).patch(reservations::edit).delete(reservations::cancel),
+        )
+        .route("/policies", get(policy::get).patch(policy::change))
+        .route("/events", get(events::stream))
+        .route("/version", get(cluster::version))
+        .route("/status", get(cluster::status))
+        .route("/recovery", get(recovery::get))
+        .route("/simulate", post(simulate::simulate))
+        .route("/dump", get(dump::get))
+        .route("/gpus/history", get(usage::gpu_history))
+        .route("/shutdown", post(cluster::shutdown))
+}
+
+/// The routes about projects, users, their use of GPUs, and identity.
+fn of_people() -> Router<Api> {
+    Router::new()
+        .route("/projects", get(projects::list).post(projects::create))
+        .route("/projects/apply", post(projects::apply))
+        .route(
+            "/projects/{name}",
+            get(projects::get).patch(projects::edit).delete(projects::delete),
+        )
+        .route("/quota", get(projects::quota))
+        .route("/users/{name}", get(users::get).patch(users::limit))
+        .route("/notifications", get(notify::list))
+        .route("/notifications/secret", get(notify::secret))
+        .route(
+            "/projects/{name}/subscription",
+            get(subscriptions::of_project).patch(subscriptions::set_of_project),
+        )
+        .route(
+            "/users/{name}/subscription",
+            get(subscriptions::of_user).patch(subscriptions::set_of_user),
+        )
+        .route("/projects/{name}/digest", get(subscriptions::digest_of_project))
+        .route("/users/{name}/digest", get(subscriptions::digest_of_user))
+        .route("/audit", get(audit::list))
+        .route("/authority", get(authority::get))
+        .route("/me", get(tokens::me))
+        .route("/login/device", post(device::start))
+        .route("/login/device/{handle}", post(device::poll))
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{token}", delete(tokens::revoke))
+        .route("/network-users", get(tokens::network_users))
+        .route("/network-users/{name}", patch(tokens::map_user).delete(tokens::forget_user))
+        .route("/sessions", delete(sessions::end))
+        .route("/usage", get(usage::usage))
+        .route("/usage/history", get(usage_history::get))
+        .route("/cost", get(cost::list))
+        .route("/budgets", get(budgets::list))
+        .route("/waste", get(waste::list))
+        .route("/logins", post(pages::login))
 }
 
 fn router(api: Api, changes: Changes) -> Router {
-    let (router, _) = documented().split_for_parts();
+    let router = every_route();
     let audit = api.handle.shared.audit.clone();
     let inner = router.clone().with_state(api.clone());
     let scribe = Arc::new(Scribe {

@@ -6,23 +6,10 @@ use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Response};
 use gpool_model::notify::Delivery;
 use gpool_wire::{Document, List, Notification, NotifySecret};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::Api;
 use super::asker::Asks;
 use super::extract::ApiError;
-use super::{Api, subscriptions};
-
-/// Returns the routes of notifications, with their documentation.
-pub(crate) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(secret))
-        .routes(routes!(subscriptions::of_project, subscriptions::set_of_project))
-        .routes(routes!(subscriptions::of_user, subscriptions::set_of_user))
-        .routes(routes!(subscriptions::digest_of_project))
-        .routes(routes!(subscriptions::digest_of_user))
-}
 
 /// Lists messages about your jobs, and from subscriptions that you set, that wait to be sent or
 /// failed recently, the oldest first. Admins see the messages of all users.

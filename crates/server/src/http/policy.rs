@@ -12,7 +12,7 @@ use gpool_model::enforcement::Mechanism;
 use gpool_model::kind::OnIdle;
 use gpool_model::node::Node;
 use gpool_model::{Command, Policy, Refusal, Reply};
-use gpool_wire::{Document, PolicyInfo, PolicyPatch, Problem, StartChange, Time, schema};
+use gpool_wire::{Document, PolicyInfo, PolicyPatch, StartChange, Time, device_words};
 use gpool_world::{Snapshot, World};
 
 use super::Api;
@@ -41,7 +41,7 @@ pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<PolicyIn
     patch, path = "/policies", operation_id = "policies_edit", request_body = PolicyPatch,
     responses(
         (status = 200, description = "The policy after the change", body = Document<PolicyInfo>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -52,7 +52,7 @@ pub(crate) async fn change(
 ) -> Result<Response, ApiError> {
     let mut set: Vec<(String, String)> = patch.set.into_iter().collect();
     if let Some(strategy) = patch.device_strategy {
-        let word = schema::device_strategy_word(strategy).to_owned();
+        let word = device_words::device_strategy_word(strategy).to_owned();
         set.push(("device_strategy".to_owned(), word));
     }
     check_users(&api, &set).await?;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use gpool_model::{Command, NodeName, Refusal};
-use gpool_wire::{List, MoveNodes, Pool, Problem, check};
+use gpool_wire::{List, MoveNodes, Pool, check};
 
 use super::Api;
 use super::asker::Asks;
@@ -30,9 +30,9 @@ pub(crate) async fn pools(
     post, path = "/pools/move", operation_id = "pools_move", request_body = MoveNodes,
     responses(
         (status = 200, description = "All pools after the change", body = List<Pool>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node", body = Problem,
+        (status = 404, description = "There is no such node", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -15,7 +15,7 @@ use gpool_model::{
 };
 use gpool_sched::{Loan, ProjectShare};
 use gpool_wire::{
-    Document, List, Problem, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
+    Document, List, ProjectFacts, ProjectSet, ProjectSettings, ProjectsAnswer, QuotaLoan,
     QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu, Time, project_amount,
     project_words,
 };
@@ -54,7 +54,7 @@ pub(crate) async fn list(
     responses(
         (status = 200, description = "The project", body = Document<gpool_wire::Project>,
          headers(("ETag" = String, description = "The version, for If-Match"))),
-        (status = 404, description = "There is no such project", body = Problem,
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -78,12 +78,12 @@ pub(crate) async fn get(
     responses(
         (status = 200, description = "The changes, with warnings",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is not valid", body = Problem,
+        (status = 400, description = "A setting is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Only for admins of the server or of a project above it",
-         body = Problem, content_type = "application/problem+json"),
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
         (status = 409, description = "It would not form a tree, or the project exists",
-         body = Problem, content_type = "application/problem+json"),
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn create(
@@ -100,13 +100,13 @@ pub(crate) async fn create(
     responses(
         (status = 200, description = "The changes; with dry_run, those that would be made",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is not valid", body = Problem,
+        (status = 400, description = "A setting is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Only for admins of the server or of a project above",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The projects would not form a tree", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 412, description = "Another request changed it first", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The projects would not form a tree",
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 412, description = "Another request changed it first", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -129,15 +129,15 @@ pub(crate) async fn apply(
     responses(
         (status = 200, description = "The changes, with warnings",
          body = Document<ProjectsAnswer>),
-        (status = 400, description = "A setting is not valid", body = Problem,
+        (status = 400, description = "A setting is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Only for admins of the server or of a project above it",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such project", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "The projects would not form a tree", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 412, description = "Another request changed it first", body = Problem,
+        (status = 409, description = "The projects would not form a tree",
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 412, description = "Another request changed it first", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -162,12 +162,12 @@ pub(crate) async fn edit(
     responses(
         (status = 200, description = "The changes", body = Document<ProjectsAnswer>),
         (status = 403, description = "Only for admins of the server or of a project above it",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such project", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "The project has jobs, or projects below it", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 412, description = "Another request changed it first", body = Problem,
+        (status = 409, description = "The project has jobs, or projects below it",
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 412, description = "Another request changed it first", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -8,7 +8,7 @@ use gpool_model::{
     Affected, Command, DeviceUuid, DrainTarget, NodeName, Refusal, Reply, ReservationName,
 };
 use gpool_wire::{
-    Document, DrainAnswer, DrainRequest, List, Problem, Reservation, ReserveAnswer, ReserveRequest,
+    Document, DrainAnswer, DrainRequest, List, Reservation, ReserveAnswer, ReserveRequest,
     UndrainRequest,
 };
 use gpool_world::World;
@@ -47,7 +47,7 @@ pub(crate) fn all(view: &View<'_>) -> Vec<Reservation> {
     params(("name" = String, Path, description = "The name")),
     responses(
         (status = 200, description = "The reservation", body = Document<Reservation>),
-        (status = 404, description = "There is no such reservation", body = Problem,
+        (status = 404, description = "There is no such reservation", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -74,10 +74,10 @@ pub(crate) async fn get(
     responses(
         (status = 200, description = "The reservation and the affected jobs",
          body = Document<ReserveAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 409, description = "It overlaps, there are too few GPUs, or it affects jobs",
-         body = Problem, content_type = "application/problem+json"),
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn create(
@@ -101,12 +101,12 @@ pub(crate) async fn create(
     responses(
         (status = 200, description = "The reservation and the affected jobs",
          body = Document<ReserveAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such reservation", body = Problem,
+        (status = 404, description = "There is no such reservation", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 409, description = "It overlaps, there are too few GPUs, or it affects jobs",
-         body = Problem, content_type = "application/problem+json"),
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn edit(
@@ -130,9 +130,9 @@ pub(crate) async fn edit(
     params(("name" = String, Path, description = "The name")),
     responses(
         (status = 200, description = "The other reservations", body = List<Reservation>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such reservation", body = Problem,
+        (status = 404, description = "There is no such reservation", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -152,11 +152,11 @@ pub(crate) async fn cancel(
     post, path = "/nodes/drain", operation_id = "nodes_drain_many", request_body = DrainRequest,
     responses(
         (status = 200, description = "The affected jobs", body = Document<DrainAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node or device", body = Problem,
+        (status = 404, description = "There is no such node or device", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It affects jobs", body = Problem,
+        (status = 409, description = "It affects jobs", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -175,11 +175,11 @@ pub(crate) async fn drain_many(
     params(("name" = String, Path, description = "The node")),
     responses(
         (status = 200, description = "The affected jobs", body = Document<DrainAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node or device", body = Problem,
+        (status = 404, description = "There is no such node or device", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "It affects jobs", body = Problem,
+        (status = 409, description = "It affects jobs", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -227,11 +227,11 @@ async fn drain_these(
     request_body = UndrainRequest,
     responses(
         (status = 200, description = "Done", body = Document<DrainAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node or device", body = Problem,
+        (status = 404, description = "There is no such node or device", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "A node or GPU is not drained", body = Problem,
+        (status = 409, description = "A node or GPU is not drained", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -251,11 +251,11 @@ pub(crate) async fn undrain_many(
     params(("name" = String, Path, description = "The node")),
     responses(
         (status = 200, description = "Done", body = Document<DrainAnswer>),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such node or device", body = Problem,
+        (status = 404, description = "There is no such node or device", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "The node or GPU is not drained", body = Problem,
+        (status = 409, description = "The node or GPU is not drained", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use gpool_model::Refusal;
 use gpool_model::refusal::Permitted;
 use gpool_store::BlobId;
-use gpool_wire::{Document, JobScript, Problem};
+use gpool_wire::{Document, JobScript};
 
 use super::Api;
 use super::asker::Asks;
@@ -20,14 +20,14 @@ use super::jobs;
     params(("id" = String, Path, description = "The job")),
     responses(
         (status = 200, description = "The script", body = Document<JobScript>),
-        (status = 400, description = "The job runs a program and has no script", body = Problem,
+        (status = 400, description = "The job runs a program and has no script",
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The job belongs to another user", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "The job belongs to another user", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 409, description = "The script was removed some time after the end of the job",
-         body = Problem, content_type = "application/problem+json"),
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn get(

@@ -14,7 +14,7 @@ use gpool_model::{
 };
 use gpool_sched::Explainer;
 use gpool_wire::{
-    Document, JobCreate, Problem, SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject,
+    Document, JobCreate, SimulateAsk, SimulatedFate, SimulatedJob, SimulatedProject,
     SimulatedShare, Simulation, Time,
 };
 use gpool_world::{Snapshot, World};
@@ -36,9 +36,9 @@ const NAMED_MAX: usize = 1000;
     post, path = "/simulate", operation_id = "simulate", request_body = SimulateAsk,
     responses(
         (status = 200, description = "The effects", body = Document<Simulation>),
-        (status = 400, description = "A change is not valid", body = Problem,
+        (status = 400, description = "A change is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -9,11 +9,11 @@ use gpool_model::command::RequestKey;
 use gpool_model::record::IdempotencyRecord;
 use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
 use gpool_wire::{
-    CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, Problem, json,
+    CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, json,
 };
 use gpool_world::Snapshot;
 use serde::Deserialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::asker::{Asker, Asks};
 use super::audit::{KnownChange, with_change, without_entry};
@@ -43,17 +43,6 @@ pub(crate) struct DryRun {
     pub dry_run: bool,
 }
 
-/// Body of an answer with status 200.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it is a schema")]
-enum ForecastOrJob {
-    /// Answer to a dry run.
-    Forecast(Box<Document<Forecast>>),
-    /// Answer to a repeated request.
-    Job(Box<Document<gpool_wire::Job>>),
-}
-
 /// Submits a job. The job is durable when the answer arrives. With `Idempotency-Key`, the server
 /// answers a repeated request with 200 and does not repeat it, for a day.
 #[utoipa::path(
@@ -65,18 +54,18 @@ enum ForecastOrJob {
     responses(
         (status = 201, description = "The job", body = Document<gpool_wire::Job>),
         (status = 200, description = "With dry_run: the forecast; for a repeated \
-         request: the job", body = ForecastOrJob),
-        (status = 400, description = "A field is not valid", body = Problem,
+         request: the job", body = crate::http::document::ForecastOrJob),
+        (status = 400, description = "A field is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Not permitted", body = Problem,
+        (status = 403, description = "Not permitted", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 409, description = "The key was used for another request", body = Problem,
-         content_type = "application/problem+json"),
-        (status = 422, description = "No node could ever run it", body = Problem,
+        (status = 409, description = "The key was used for another request",
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 422, description = "No node could ever run it", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 429, description = "The user has too many jobs, or too much stored for them",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 507, description = "The server can't store more", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The server can't store more", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

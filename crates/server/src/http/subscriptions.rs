@@ -7,7 +7,7 @@ use axum::extract::State;
 use gpool_control::project_tree::check_payer;
 use gpool_model::budget::Payer;
 use gpool_model::{Command, ProjectName, Refusal};
-use gpool_wire::{Digest, Document, Problem, Subscription, SubscriptionPatch};
+use gpool_wire::{Digest, Document, Subscription, SubscriptionPatch};
 
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -22,8 +22,8 @@ use crate::view::View;
     responses(
         (status = 200, description = "Events and addresses", body = Document<Subscription>),
         (status = 403, description = "Only for admins of the project or of the server",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such project", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -43,11 +43,11 @@ pub(crate) async fn of_project(
     responses(
         (status = 200, description = "Events and addresses after the change",
          body = Document<Subscription>),
-        (status = 400, description = "An address is not valid", body = Problem,
+        (status = 400, description = "An address is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Only for admins of the project or of the server",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such project", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -66,7 +66,7 @@ pub(crate) async fn set_of_project(
     params(("name" = String, Path, description = "The user")),
     responses(
         (status = 200, description = "Events and addresses", body = Document<Subscription>),
-        (status = 403, description = "Only for the user and admins", body = Problem,
+        (status = 403, description = "Only for the user and admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -86,9 +86,9 @@ pub(crate) async fn of_user(
     responses(
         (status = 200, description = "Events and addresses after the change",
          body = Document<Subscription>),
-        (status = 400, description = "An address is not valid", body = Problem,
+        (status = 400, description = "An address is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only for the user and admins", body = Problem,
+        (status = 403, description = "Only for the user and admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -108,8 +108,8 @@ pub(crate) async fn set_of_user(
     responses(
         (status = 200, description = "The digest", body = Document<Digest>),
         (status = 403, description = "Only for admins of the project or of the server",
-         body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such project", body = Problem,
+         body = gpool_wire::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such project", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -127,7 +127,7 @@ pub(crate) async fn digest_of_project(
     params(("name" = String, Path, description = "The user")),
     responses(
         (status = 200, description = "The digest", body = Document<Digest>),
-        (status = 403, description = "Only for the user and admins", body = Problem,
+        (status = 403, description = "Only for the user and admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

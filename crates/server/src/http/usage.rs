@@ -6,7 +6,7 @@ use gpool_history::{DeviceSeries, Dimension, Line, Point, Report, ReportRow, Spa
 use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
 use gpool_wire::recent::DevicePoint;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
-use gpool_wire::{Document, Gpu, List, Problem, Time};
+use gpool_wire::{Document, Gpu, List, Time};
 
 use super::Api;
 use super::asker::Asks;
@@ -54,7 +54,7 @@ const PROPERTIES: [(&str, Dimension); 7] = [
     get, path = "/usage", operation_id = "usage_list", params(UsageParams),
     responses(
         (status = 200, description = "By time, then most GPU time first", body = List<UsageRow>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]
@@ -117,9 +117,9 @@ impl Ask {
     get, path = "/gpus/history", operation_id = "gpus_history", params(GpuHistoryParams),
     responses(
         (status = 200, description = "Means by device and time", body = Document<GpuHistory>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

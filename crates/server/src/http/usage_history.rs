@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use gpool_model::Millis;
 use gpool_wire::usage::{UsageHistory, UsageHistoryParams, UsagePoints};
-use gpool_wire::{Document, Problem, Time};
+use gpool_wire::{Document, Time};
 
 use super::Api;
 use super::asker::Asks;
@@ -25,7 +25,7 @@ const DAY: Millis = Millis::from_hours(24);
     get, path = "/usage/history", operation_id = "usage_history", params(UsageHistoryParams),
     responses(
         (status = 200, description = "Means by time", body = Document<UsageHistory>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use gpool_model::{Command, Refusal};
-use gpool_wire::{Document, Problem, UserCapsPatch, UserLimits};
+use gpool_wire::{Document, UserCapsPatch, UserLimits};
 
 use super::Api;
 use super::asker::Asks;
@@ -47,9 +47,9 @@ pub(crate) async fn get(
     params(("name" = String, Path, description = "The user, or `all`")),
     responses(
         (status = 200, description = "The limits after the change", body = Document<UserLimits>),
-        (status = 400, description = "A limit is not valid", body = Problem,
+        (status = 400, description = "A limit is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only for admins", body = Problem,
+        (status = 403, description = "Only for admins", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -8,7 +8,7 @@ use axum::extract::State;
 use gpool_model::{Outcome, Phase, Refusal, Timestamp};
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_wire::waste::{IdleParts, WasteParams, WasteRow};
-use gpool_wire::{List, Problem, Time};
+use gpool_wire::{List, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
@@ -39,9 +39,9 @@ const READ_MAX: usize = 200_000;
     get, path = "/waste", operation_id = "waste_list", params(WasteParams),
     responses(
         (status = 200, description = "Most idle GPU time first", body = List<WasteRow>),
-        (status = 400, description = "A parameter is not valid", body = Problem,
+        (status = 400, description = "A parameter is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
-        (status = 403, description = "Only admins can simulate", body = Problem,
+        (status = 403, description = "Only admins can simulate", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -7,9 +7,7 @@ use gpool_control::project_tree;
 use gpool_model::node::Remap;
 use gpool_model::{Holder, JobId, NodeName, PauseCause, Phase, Reason, SlotPart, Timestamp};
 use gpool_sched::Explainer;
-use gpool_wire::{
-    Ahead, Alternative, Document, Eta, Frees, Place, Problem, Time, Why, alternative,
-};
+use gpool_wire::{Ahead, Alternative, Document, Eta, Frees, Place, Time, Why, alternative};
 use gpool_world::{JobRow, Snapshot};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -54,7 +52,7 @@ fn yes() -> bool {
     responses(
         (status = 200, description = "The reasons; empty if the job does not wait",
          body = Document<Why>),
-        (status = 404, description = "There is no such job", body = Problem,
+        (status = 404, description = "There is no such job", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
     )
 )]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gpool_wire::keys::keys;
 use serde_json::Value;
 
 use crate::rig::{ANA, BO, OWNER, Rig, raw, request};
@@ -49,6 +50,30 @@ fn the_document_in_the_repository_is_the_one_that_is_served() {
         kept == openapi_json(),
         "docs/openapi.json differs; GPOOL_BLESS=1 cargo test -p gpool-server --test it writes it"
     );
+}
+
+/// Sorted, filtered and selected by the command.
+#[test]
+fn the_keys_of_lists_are_those_of_the_document() {
+    let document: Value = serde_json::from_str(&openapi_json()).unwrap();
+    let check = |name: &str, keys: Vec<String>| {
+        let properties = document["components"]["schemas"][name]["properties"].as_object();
+        let documented: Vec<&String> = properties.unwrap().keys().collect();
+        assert_eq!(keys.iter().collect::<Vec<_>>(), documented, "{name}");
+    };
+    check("AuditEntry", keys::<gpool_wire::AuditEntry>());
+    check("Gpu", keys::<gpool_wire::Gpu>());
+    check("Job", keys::<gpool_wire::Job>());
+    check("MigProfile", keys::<gpool_wire::MigProfile>());
+    check("MigStep", keys::<gpool_wire::MigStep>());
+    check("NetworkUser", keys::<gpool_wire::NetworkUser>());
+    check("Node", keys::<gpool_wire::Node>());
+    check("Notification", keys::<gpool_wire::Notification>());
+    check("Pool", keys::<gpool_wire::Pool>());
+    check("Project", keys::<gpool_wire::Project>());
+    check("QuotaRow", keys::<gpool_wire::QuotaRow>());
+    check("Reservation", keys::<gpool_wire::Reservation>());
+    check("Token", keys::<gpool_wire::Token>());
 }
 
 /// The document's example of a body, so that a refusal is about the caller and nothing else.

@@ -4,6 +4,7 @@
 
 mod amount;
 mod check;
+mod device_words;
 mod exits;
 mod fields;
 mod frame;
@@ -16,7 +17,6 @@ mod project_words;
 mod query;
 mod reason;
 mod reasons;
-mod schema;
 mod shown;
 mod signal;
 mod strict;

@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::answer::html;
 use super::query::{Query, written};
 use super::{Page, Pages, Visit};
+use crate::http::contract::OPENAPI;
 
 /// Most jobs of a page of the queue, and most rows of the page of costs.
 const JOBS: &str = "100";
@@ -265,7 +266,7 @@ impl Pages {
     pub(super) async fn docs(&self, visit: &Visit<'_>) -> Page {
         static ROUTES: OnceLock<Vec<Route>> = OnceLock::new();
         let status: Arc<Document<Status>> = self.ask(&visit.asks, "/api/v1/status").await?;
-        let routes = ROUTES.get_or_init(|| routes(&super::super::openapi_json()));
+        let routes = ROUTES.get_or_init(|| routes(OPENAPI));
         let page = Docs { frame: visit.frame("/docs"), socket: &status.body.socket, routes };
         Ok(html(StatusCode::OK, page.page()))
     }

@@ -1,9 +1,8 @@
-//! Schemas of enumerations that the model defines, generated from the model so that the API
-//! document always matches the code.
+//! The words for states and strategies are those that serde writes.
 
 use gpool_model::job::JobState;
 use gpool_model::policy::DeviceStrategy;
-use gpool_wire::schema::{DEVICE_STATES, device_state_word};
+use gpool_wire::device_words::{DEVICE_STATES, device_state_word};
 
 #[test]
 fn words_are_those_of_json() {
