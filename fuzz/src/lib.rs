@@ -13,6 +13,7 @@ pub mod device;
 pub mod frame;
 mod input;
 pub mod job;
+pub mod protocol;
 pub mod query;
 pub mod scenario;
 pub mod script;
@@ -31,6 +32,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("device", device::check),
     ("frame", frame::check),
     ("job", job::check),
+    ("protocol", protocol::check),
     ("query", query::check),
     ("scenario", scenario::check),
     ("script", script::check),

@@ -25,8 +25,5 @@ pub mod survey;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
 
-pub use agent::{
-    Agent, AgentConfig, AgentHandle, Answer, Blobs, DivisionAnswer, OpenedStream, StartError,
-    ToServer,
-};
+pub use agent::{Agent, AgentConfig, AgentHandle, StartError};
 pub use context::own_context;

@@ -4,14 +4,15 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use anyhow::Context as _;
-use gpool_agent::{Agent, AgentConfig, AgentHandle, survey};
+use gpool_agent::{Agent, AgentConfig, survey};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
+use gpool_link::AgentEnd;
 use gpool_model::{Bytes, JobId, Millis, NodeName};
-use gpool_server::http::{Account, StreamAnswer, TaskStream};
-use gpool_server::{AgentLink, AgentPorts, Launched, Recent, ServerConfig, ServerInfo};
+use gpool_server::http::Account;
+use gpool_server::{Launched, ServerConfig, ServerInfo, StopAgent};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file in a node's folder that controls simulated devices.
@@ -141,53 +142,9 @@ fn open_as_many_files_as_allowed() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }
 
-fn start_agent(
-    config: AgentConfig,
-    devices: Opened,
-    ports: AgentPorts,
-) -> anyhow::Result<AgentLink> {
-    let agent = Agent::start(config, devices, ports.report, ports.blob)?;
-    // Shared by all callbacks; `None` after the agent was stopped.
-    let agent = Arc::new(Mutex::new(Some(agent)));
-    let (ordered, opens, asked) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
-    let (divided, lent, used) = (Arc::clone(&agent), Arc::clone(&agent), Arc::clone(&agent));
-    let (sampled, measured) = (Arc::clone(&agent), Arc::clone(&agent));
-    let recent = Recent {
-        device: Box::new(move |device, since| {
-            with(&sampled, |agent| agent.recent(device, since)).unwrap_or_default()
-        }),
-        metrics: Box::new(move |job, since| {
-            with(&measured, |agent| agent.metrics(job, since)).unwrap_or_default()
-        }),
-    };
-    Ok(AgentLink {
-        order: Box::new(move |order| {
-            with(&ordered, |agent| agent.order(order));
-        }),
-        open: Box::new(move |task, opening, answer: StreamAnswer| {
-            let answer: gpool_agent::Answer = Box::new(move |opened| {
-                answer(opened.map(|it| TaskStream { socket: it.socket, early: it.early }));
-            });
-            with(&opens, |agent| agent.open(task, opening, answer));
-        }),
-        divide: Box::new(move |change, answer| {
-            with(&divided, |agent| agent.divide(change, answer));
-        }),
-        samples: Box::new(move || with(&asked, AgentHandle::samples).unwrap_or_default()),
-        lending: Box::new(move || with(&lent, AgentHandle::lending).unwrap_or_default()),
-        usage: Box::new(move |task| with(&used, |agent| agent.usage(task)).unwrap_or_default()),
-        recent,
-        stop: Box::new(move || {
-            let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(agent) = agent {
-                agent.stop();
-            }
-        }),
-    })
-}
-
-fn with<T>(agent: &Mutex<Option<AgentHandle>>, work: impl FnOnce(&AgentHandle) -> T) -> Option<T> {
-    agent.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+fn start_agent(config: AgentConfig, devices: Opened, end: AgentEnd) -> anyhow::Result<StopAgent> {
+    let agent = Agent::start(config, devices, end)?;
+    Ok(Box::new(move || agent.stop()))
 }
 
 /// Finds a user by name or number in the system's database. A number without an entry is also

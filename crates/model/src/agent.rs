@@ -441,7 +441,8 @@ pub enum TaskIs {
 
 /// What a running task has used so far, from its control group. A value that the kernel does not
 /// count is absent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LiveUsage {
     /// CPU time.
     pub cpu: Option<Millis>,

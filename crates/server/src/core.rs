@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use gpool_control::Control;
 use gpool_model::agent::Order;
 use gpool_model::{
-    Alert, Caller, Command, Effect, Event, NodeName, Policy, Project, Refusal, Reply, RequestId,
-    Term,
+    Alert, Caller, Command, Effect, Event, Incarnation, NodeName, Policy, Project, Refusal, Reply,
+    RequestId, Term,
 };
 use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
@@ -32,7 +32,7 @@ use crate::still::Stills;
 use crate::view::{Ask, LookAfter, Reasons, View, query_of};
 
 /// Sends an order to the agent of a node.
-pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Order) + Send>;
+pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Option<Incarnation>, Order) + Send>;
 
 /// The receiver of the answer to a request.
 type Answer = oneshot::Sender<Result<Reply, Refusal>>;
@@ -345,11 +345,10 @@ impl Core {
                         fail::fail_point!("server-reply-after");
                     }
                 }
-                // Each lives as long as this process does, so it is the incarnation that is meant.
-                Effect::Order { node, order, .. } => {
+                Effect::Order { node, to, order } => {
                     if let Some(send) = &self.send_order {
                         fail::fail_point!("server-order-before");
-                        send(&node, order);
+                        send(&node, to, order);
                         fail::fail_point!("server-order-after");
                     }
                 }

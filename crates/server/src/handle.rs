@@ -13,11 +13,12 @@ use gpool_model::{
     Allocation, Caller, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Refusal, TaskId,
     Timestamp,
 };
+use gpool_protocol::recent::TaskMetric;
 use gpool_store::{BlobId, Blobs, Presence, Reader, Room};
-use gpool_wire::recent::TaskMetric;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::access::Access;
+use crate::agents::{AgentPeer, Agents};
 use crate::audit::Audit;
 use crate::evictions::Evictions;
 use crate::fault::internal;
@@ -26,7 +27,6 @@ use crate::forecast::kept::Forecaster;
 use crate::input::Input;
 pub use crate::input::StopRequest;
 use crate::limits::Limits;
-use crate::link::AskAgent;
 use crate::listeners::Listeners;
 use crate::live::Pulse;
 use crate::lives::Lives;
@@ -72,13 +72,13 @@ pub(crate) struct Shared {
     pub evictions: Evictions,
     /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
-    pub blobs: Blobs,
+    pub blobs: Arc<Blobs>,
     /// Whether the open files are still the store's files.
     pub presence: Presence,
     /// The free space of the state folder.
     pub room: Room,
-    /// Agents of this process, by node.
-    pub agents: OnceLock<BTreeMap<NodeName, AskAgent>>,
+    /// The agents; set once all were started.
+    pub agents: OnceLock<Agents>,
     /// The account of this start until the agents have reported.
     pub early: OnceLock<Account>,
     /// Which of the listeners beside the Unix socket are open.
@@ -297,34 +297,36 @@ impl CoreHandle {
     /// Returns the last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
-        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
-        agents.flat_map(|agent| (agent.samples)()).collect()
+        self.agents().flat_map(|agent| agent.samples()).collect()
     }
 
-    /// Returns what each task has used so far. Reads files of the kernel.
+    /// Returns what each task has used so far, about a second ago.
     #[must_use]
     pub fn live_usage(&self, allocations: &[Allocation]) -> Vec<LiveUsage> {
-        let of = |it: &Allocation| Some((self.agent(&it.node)?.usage)(it.task));
+        let of = |it: &Allocation| self.agent(&it.node)?.usage(it.task);
         allocations.iter().filter_map(of).collect()
     }
 
-    /// Returns the functions of the agent of a node.
-    pub(crate) fn agent(&self, node: &NodeName) -> Option<&AskAgent> {
+    /// Returns the agent of a node.
+    pub(crate) fn agent(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
         self.shared.agents.get()?.get(node)
+    }
+
+    fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
+        self.shared.agents.get().into_iter().flat_map(Agents::all)
     }
 
     /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on, at
     /// most those of the last hour.
-    pub(crate) fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
-        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
-        agents.flat_map(|agent| (agent.recent.metrics)(job, since)).collect()
+    pub(crate) async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+        let answers = self.agents().map(|agent| agent.metrics(job, since));
+        futures_util::future::join_all(answers).await.into_iter().flatten().collect()
     }
 
     /// Returns the loans of memory on each device.
     #[must_use]
     pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
-        let agents = self.shared.agents.get().into_iter().flat_map(BTreeMap::values);
-        agents.flat_map(|agent| (agent.lending)()).collect()
+        self.agents().flat_map(|agent| agent.lending()).collect()
     }
 
     /// Returns the report of the last start, limited to the jobs that the caller may see.

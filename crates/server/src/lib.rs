@@ -9,6 +9,7 @@
 extern crate gpool_schema_off as utoipa;
 
 mod access;
+mod agents;
 mod alert;
 mod answers;
 mod audit;
@@ -34,7 +35,6 @@ pub mod http;
 mod input;
 pub mod inspect;
 mod limits;
-mod link;
 mod listen;
 mod listeners;
 mod live;
@@ -72,12 +72,11 @@ pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
 pub use gpool_oidc::Settings as ProviderSettings;
 pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use limits::Limits;
-pub use link::{AgentLink, AgentPorts, Recent};
 pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
 pub use lives::trace::context_of as trace_context;
 pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text};
-pub use run::run;
+pub use run::{StopAgent, run};
 pub use sign_in::{ProviderConfig, SameNames};
 
 pub use audit::{Broken as BrokenAudit, verify as verify_audit};

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use gpool_control::mig_plan::{self, MigStep};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, NodeName, PoolName, Refusal};
-use tokio::sync::oneshot;
+use gpool_protocol::{Answer, Question};
 
+use crate::agents::Reply;
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
 use crate::view::View;
@@ -122,14 +123,13 @@ pub(crate) async fn ask(
     node: &NodeName,
     change: Option<MigChange>,
 ) -> Result<Result<MigReport, MigError>, Refusal> {
-    let (answer, answered) = oneshot::channel();
-    let agent = handle.shared.agents.get().and_then(|agents| agents.get(node));
+    let agent = handle.agent(node);
     let agent = agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?;
-    // The caller may be gone; the change is made all the same.
-    (agent.divide)(change, Box::new(move |report| drop(answer.send(report))));
-    match tokio::time::timeout(PATIENCE, answered).await {
-        Ok(Ok(report)) => Ok(report),
-        Ok(Err(_)) | Err(_) => {
+    // If the caller has gone, the change is made all the same.
+    match agent.ask(Question::MigInstances { change }, PATIENCE).await {
+        Some(Reply::Answer(Answer::MigInstances(report))) => Ok(Ok(report)),
+        Some(Reply::Answer(Answer::MigRefused(error))) => Ok(Err(error)),
+        _ => {
             let why = "its agent does not answer; gpool mig list shows whether it was done";
             Ok(Err(MigError::Driver { why: why.to_owned() }))
         }

@@ -9,10 +9,10 @@ use gpool_history::UNMANAGED;
 use gpool_model::device::Lending;
 use gpool_model::pattern::short_model;
 use gpool_model::{
-    Allocation, Device, JobId, NodeName, Phase, Project, Refusal, ResourceKind, TaskId, Timestamp,
+    Allocation, Device, JobId, NodeName, Phase, Project, Refusal, ResourceKind, TaskId,
 };
+use gpool_protocol::recent::TaskMetric;
 use gpool_wire::live_usage::LiveUsage;
-use gpool_wire::recent::TaskMetric;
 use gpool_world::{JobRow, NodeRow, World};
 use tokio::time::MissedTickBehavior;
 
@@ -41,12 +41,8 @@ pub async fn keep(handle: CoreHandle) {
             // The next look may work.
             Err(_) => continue,
         };
-        let (since, reader) = (std::mem::replace(&mut heard, now()), handle.clone());
-        let read = move || {
-            let jobs = jobs(&reader, &mut readings, &running, since);
-            (readings, jobs)
-        };
-        (readings, look.jobs) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        let metrics = handle.metrics(None, std::mem::replace(&mut heard, now())).await;
+        look.jobs = jobs(&handle, &mut readings, &running, metrics);
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
         handle.shared.lives.tally.looked(passed, &look);
@@ -61,25 +57,27 @@ pub async fn keep(handle: CoreHandle) {
     }
 }
 
-/// The use of hosts of some running jobs, and the metrics that jobs reported since a time, also
-/// those of jobs that have ended since.
+/// The use of hosts of some running jobs, and the metrics that jobs reported, also those of jobs
+/// that have ended since.
 fn jobs(
     handle: &CoreHandle,
     readings: &mut Readings,
     running: &[Running],
-    since: Timestamp,
+    metrics: Vec<TaskMetric>,
 ) -> Vec<JobSeen> {
     let mut seen = BTreeMap::<JobId, JobSeen>::new();
     for it in readings.turn(running) {
-        let used = |(task, node): &(TaskId, NodeName)| Some((handle.agent(node)?.usage)(*task));
+        let used = |(task, node): &(TaskId, NodeName)| handle.agent(node)?.aged_usage(*task);
         let used: Vec<_> = it.tasks.iter().filter_map(used).collect();
-        let at_s = now().get() as f64 / 1000.0;
+        let age = used.iter().map(|(age, _)| *age).max().unwrap_or_default();
+        let used: Vec<_> = used.into_iter().map(|(_, usage)| usage).collect();
+        let at_s = now().get() as f64 / 1000.0 - age.as_secs_f64();
         let host = readings.read(&it, at_s, LiveUsage::of_tasks(&used).unwrap_or_default());
         if let Some(host) = host {
             seen.entry(it.job).or_default().host = host;
         }
     }
-    for TaskMetric { task, name, points } in handle.metrics(None, since) {
+    for TaskMetric { task, name, points } in metrics {
         if let Some((_, value)) = points.last() {
             seen.entry(task.job).or_default().metrics.push((name, task.rank, *value));
         }

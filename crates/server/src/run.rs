@@ -1,15 +1,16 @@
 //! A server from start to end: opens the store, begins a term, starts its agents, listens, and
 //! stops without ending running jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use gpool_link::{AgentEnd, local};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
-use gpool_store::{BlobError, Committer, Options, Store};
+use gpool_store::{Committer, Options, Store};
 use gpool_world::World;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::Signal;
@@ -18,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, watch};
 
 use crate::access::Access;
+use crate::agents::{AgentPeer, Agents};
 use crate::audit::{Audit, SYSLOG};
 use crate::clock::now;
 use crate::config::ServerConfig;
@@ -28,7 +30,6 @@ use crate::feed::Feed;
 use crate::forecast::kept::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
 use crate::input::Input;
-use crate::link::{AgentLink, AgentPorts, AskAgent};
 use crate::live::{self, Live};
 use crate::lives::Lives;
 use crate::older::refuse_older;
@@ -46,6 +47,9 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Number of notices that a watcher may fall behind before it has to read the state again.
 const NOTICES_MAX: usize = 4096;
 
+/// Stops an agent of this process. Running jobs go on.
+pub type StopAgent = Box<dyn FnOnce() + Send>;
+
 /// Runs a server until a request to stop it. Calls `start_agent` for each node in turn, and `ready`
 /// once the server answers.
 ///
@@ -53,7 +57,7 @@ const NOTICES_MAX: usize = 4096;
 /// If the store, the socket or an agent fails; the error contains what to do.
 pub fn run(
     config: &ServerConfig,
-    start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
+    start_agent: impl FnMut(&NodeName, AgentEnd) -> anyhow::Result<StopAgent>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let usual = Options::default();
@@ -126,7 +130,7 @@ fn share(
         notices: broadcast::Sender::new(NOTICES_MAX),
         evictions: Evictions::new(),
         feed: Arc::new(Feed::new(now())),
-        blobs: store.blobs()?,
+        blobs: Arc::new(store.blobs()?),
         presence: store.presence(),
         room: store.room(),
         agents: OnceLock::new(),
@@ -177,24 +181,25 @@ fn start_agents(
     config: &ServerConfig,
     shared: &Arc<Shared>,
     core: &mut Core,
-    mut start_agent: impl FnMut(&NodeName, AgentPorts) -> anyhow::Result<AgentLink>,
-) -> anyhow::Result<Vec<Box<dyn FnOnce() + Send>>> {
-    let (mut orders, mut asks, mut stops) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    mut start_agent: impl FnMut(&NodeName, AgentEnd) -> anyhow::Result<StopAgent>,
+) -> anyhow::Result<Vec<StopAgent>> {
+    let (mut peers, mut stops) = (Vec::new(), Vec::new());
     for node in &config.nodes {
-        let agent = start_agent(node, ports(shared, node))?;
-        let AgentLink { order, open, divide, samples, lending, usage, recent, stop } = agent;
+        let peer = AgentPeer::new(node.clone(), shared.inputs.clone(), shared.blobs.clone());
+        let (link, end) = local::link(peer.clone());
+        peer.connect(link);
+        stops.push(start_agent(node, end)?);
         fail::fail_point!("server-start-agent");
-        orders.insert(node.clone(), order);
-        asks.insert(node.clone(), AskAgent { open, divide, samples, lending, usage, recent });
-        stops.push(stop);
+        peers.push(peer);
     }
+    assert!(shared.agents.set(Agents::new(peers)).is_ok(), "agents are started once");
+    let agents = shared.clone();
     // An agent of a removed node gets no orders.
-    core.set_agents(Box::new(move |node, order| {
-        if let Some(send) = orders.get(node) {
-            send(order);
+    core.set_agents(Box::new(move |node, to, order| {
+        if let Some(agent) = agents.agents.get().and_then(|agents| agents.get(node)) {
+            agent.order(to, order);
         }
     }));
-    assert!(shared.agents.set(asks).is_ok(), "agents are started once");
     Ok(stops)
 }
 
@@ -239,30 +244,6 @@ fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
         }
     };
     Err(anyhow::Error::msg(why).context(what))
-}
-
-fn ports(shared: &Arc<Shared>, node: &NodeName) -> AgentPorts {
-    let (reports, blobs) = (Mutex::new(shared.inputs.clone()), Arc::clone(shared));
-    let node = node.clone();
-    AgentPorts {
-        report: Box::new(move |report| {
-            let reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-            // If the core has stopped, the next server's agent sends the report again.
-            drop(reports.send(Input::Report(node.clone(), report)));
-        }),
-        blob: Box::new(move |id| {
-            let id = id.0.parse().map_err(std::io::Error::other)?;
-            blobs.blobs.get(&id).map_err(|error| match error {
-                // In both cases the job is held, and users can release it when the file exists
-                // again.
-                BlobError::Missing(_) | BlobError::Damaged(_) => {
-                    let path = blobs.blobs.path(&id).display().to_string();
-                    std::io::Error::new(std::io::ErrorKind::NotFound, path)
-                }
-                other => std::io::Error::other(other),
-            })
-        }),
-    }
 }
 
 async fn serve(

@@ -75,7 +75,6 @@ pub mod project_words;
 pub mod query;
 pub mod quota;
 pub mod reason;
-pub mod recent;
 pub mod recovery;
 mod refusal;
 pub mod report;

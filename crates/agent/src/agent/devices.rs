@@ -14,6 +14,7 @@ use gpool_device::{
     Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
     UnmanagedGrace, Wanted, sort_processes,
 };
+use gpool_link::ServerLink;
 use gpool_model::agent::{Report, Stamp, TaskEnd, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
@@ -24,7 +25,7 @@ use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
-use super::division::{Division, check_processes};
+use super::division::{self, Division, check_processes};
 use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, loads, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
@@ -125,6 +126,10 @@ pub(super) struct About {
     pub seen: Seen,
     /// The folder of control groups that the driver could limit, or why there is none.
     pub groups: Result<PathBuf, String>,
+    /// Where answers about MIG instances go.
+    pub server: Arc<dyn ServerLink>,
+    /// Has telemetry sent at once.
+    pub push: Sender<()>,
 }
 
 impl Devices {
@@ -183,6 +188,11 @@ impl Devices {
     /// How the devices of paused tasks become free, if stopping the processes is not enough.
     pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         self.checkpoints.clone()
+    }
+
+    /// The running tasks, by shepherd.
+    pub(super) fn owners(&self) -> Owners {
+        Arc::clone(&self.owners)
     }
 
     /// Notes that a server has sent an order.
@@ -292,7 +302,7 @@ impl Asker {
                 Ok(Question::Divide(asked)) => {
                     let divided = self.divide(asked.change.as_ref());
                     self.report();
-                    (asked.answer)(divided);
+                    self.about.server.send(&division::answer(asked.question, divided));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -400,6 +410,11 @@ impl Asker {
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = self.about.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.is_empty() {
+            // Whoever has just started the agent sees the first samples at once. The thread waits
+            // for the lock. If it has ended, so does the agent.
+            let _ = self.about.push.send(());
+        }
         for (uuid, observation) in seen {
             let owner = |pid| {
                 let shepherd = proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid))?;

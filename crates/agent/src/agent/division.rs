@@ -7,17 +7,21 @@ use gpool_device::{Monitor, Wanted};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::unit::Timestamp;
+use gpool_protocol::{Answer, QuestionId, ToServer};
 
 use super::runner::Runner;
 
-/// Called with the MIG instances of the node, or the reason why nothing was changed.
-pub type DivisionAnswer = Box<dyn FnOnce(Result<MigReport, MigError>) + Send>;
-
 /// A request about MIG instances.
 pub(super) struct Division {
+    pub question: QuestionId,
     /// The change; `None` only lists them.
     pub change: Option<MigChange>,
-    pub answer: DivisionAnswer,
+}
+
+/// Returns the answer to a request: the MIG instances of the node, or why nothing was changed.
+pub(super) fn answer(id: QuestionId, divided: Result<MigReport, MigError>) -> ToServer {
+    let answer = divided.map_or_else(Answer::MigRefused, Answer::MigInstances);
+    ToServer::Answer { id, answer }
 }
 
 /// Refuses to destroy an instance that a process uses.
@@ -45,7 +49,8 @@ impl Runner {
         if let Some(MigChange::Destroy { instance }) = &asked.change
             && let Some(task) = self.task_on(instance)
         {
-            return (asked.answer)(Err(MigError::HasTask { task }));
+            let refused = answer(asked.question, Err(MigError::HasTask { task }));
+            return self.parts.server.send(&refused);
         }
         self.parts.devices.divide(asked);
     }

@@ -9,7 +9,7 @@ use gpool_sys::{clock, proc};
 use super::devices::Move;
 use super::division::Division;
 use super::lend::Lent;
-use super::streams::Asked;
+use super::streams::StreamRequest;
 use super::wake::Waker;
 
 /// An input from another thread.
@@ -40,7 +40,7 @@ pub(super) enum Input {
         end: Box<TaskEnd>,
     },
     /// Open a stream to a task.
-    Open(Box<Asked>),
+    Open(Box<StreamRequest>),
     /// Act on a task with a loan of device memory.
     Lent(Lent),
     /// List or change MIG instances.

@@ -136,7 +136,7 @@ impl Runner {
     /// Bytes that the server stores for a job. If they are missing, the job is held: nothing of it
     /// has run, and the user can release it when the file is back.
     fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
-        (self.parts.blobs)(id).map_err(|error| match error.kind() {
+        self.parts.server.blob(id).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },
             _ => EndCause::LaunchFailed { why: format!("can't read the job's {what}: {error}") },
         })

@@ -16,6 +16,7 @@ pub(crate) mod isolation;
 pub(crate) mod job_files;
 mod launch;
 mod lend;
+mod listener;
 mod moves;
 pub(crate) mod recent;
 mod remap;
@@ -25,6 +26,7 @@ mod shares;
 mod shepherds;
 mod streams;
 mod takeover;
+mod telemetry;
 mod wake;
 
 use std::collections::BTreeMap;
@@ -33,42 +35,31 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
-use gpool_model::agent::{LiveUsage, Order, Report};
-use gpool_model::attach::Opening;
-use gpool_model::device::{DeviceSample, Lending};
-use gpool_model::id::{DeviceUuid, JobId, NodeName, TaskId};
-use gpool_model::job::{BlobId, JobSpec};
-use gpool_model::mig_layout::MigChange;
-use gpool_model::unit::{Bytes, MilliCpu, Millis, Timestamp};
+use gpool_link::AgentEnd;
+use gpool_model::device::DeviceSample;
+use gpool_model::id::{DeviceUuid, JobId, NodeName};
+use gpool_model::job::JobSpec;
+use gpool_model::unit::{Bytes, MilliCpu, Millis};
+use gpool_protocol::{Hello, ToServer};
 use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
-use gpool_wire::recent::{DevicePoint, TaskMetric};
 use thiserror::Error;
 
-use crate::layout::{Layout, claim_name};
+use crate::layout::Layout;
 use devices::Devices;
 use enforcement::Shim;
 use isolation::Isolation;
+use listener::Listener;
 use recent::RecentValues;
 use runner::Runner;
 use seen::Seen;
 use shares::Shares;
 use wake::Waker;
-
-pub use division::DivisionAnswer;
-pub use shepherds::OpenedStream;
-pub use streams::Answer;
-
-/// Receives the agent's reports. Called from the agent's thread; must not block for long.
-pub type ToServer = Box<dyn Fn(Report) + Send>;
-
-/// Reads blobs. Called from the agent's thread, at each launch.
-pub type Blobs = Box<dyn Fn(&BlobId) -> io::Result<Vec<u8>> + Send>;
 
 /// The configuration of an agent.
 #[derive(Debug, Clone)]
@@ -228,10 +219,6 @@ type Samples = Arc<Mutex<BTreeMap<DeviceUuid, DeviceSample>>>;
 pub struct AgentHandle {
     inputs: Sender<input::Input>,
     waker: Waker,
-    samples: Samples,
-    recent: RecentValues,
-    facts: Seen,
-    site: Site,
     thread: JoinHandle<()>,
 }
 
@@ -239,16 +226,15 @@ impl Agent {
     /// How long a shepherd of an earlier agent may take to claim its task: usually a millisecond.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Starts an agent. It takes over the tasks of an earlier one, reports its inventory first, and
-    /// then waits for orders.
+    /// Starts an agent at its end of a link. It takes over the tasks of an earlier one, reports its
+    /// inventory first, and then waits for orders.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is running then.
     pub fn start(
         config: AgentConfig,
         devices: Opened,
-        to_server: ToServer,
-        blobs: Blobs,
+        end: AgentEnd,
     ) -> Result<AgentHandle, StartError> {
         let layout = Layout::new(&config.state_dir);
         if config.state_dir.to_str().is_none() {
@@ -281,10 +267,36 @@ impl Agent {
         let isolation = Isolation::new(filter.is_ok());
         let recent = RecentValues::new(config.recent);
         let (samples_too, recent_too) = (Arc::clone(&samples), recent.clone());
-        let about =
-            devices::About { samples: samples_too, recent: recent_too, filter, shim, seen, groups };
+        let AgentEnd { server, messages } = end;
+        let (push, requests) = channel();
+        let incarnation = input::incarnation();
+        let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
+        let hello = Hello { version, node, incarnation: incarnation.clone() };
+        server.send(&ToServer::Hello(hello));
+        let about = devices::About {
+            samples: samples_too,
+            recent: recent_too,
+            filter,
+            shim,
+            seen,
+            groups,
+            server: Arc::clone(&server),
+            push,
+        };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
+        let listener = Listener {
+            incarnation: incarnation.clone(),
+            server: Arc::clone(&server),
+            inputs: sender.clone(),
+            recent: recent.clone(),
+        };
+        let source = telemetry::Source {
+            samples,
+            seen: facts,
+            site: site.clone(),
+            owners: devices.owners(),
+        };
         let parts = runner::Parts {
             config,
             layout,
@@ -295,8 +307,8 @@ impl Agent {
             isolation,
             recent: recent.clone(),
             sender,
-            to_server,
-            blobs,
+            server: Arc::clone(&server),
+            incarnation,
         };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
@@ -304,7 +316,10 @@ impl Agent {
             .name("agent".into())
             .spawn(move || runner.run())
             .map_err(system("start a thread"))?;
-        Ok(AgentHandle { inputs, waker, samples, recent, facts, site, thread })
+        // Orders that arrive earlier wait in the link.
+        listener.start(messages).map_err(system("start a thread"))?;
+        telemetry::start(source, server, requests).map_err(system("start a thread"))?;
+        Ok(AgentHandle { inputs, waker, thread })
     }
 }
 
@@ -325,69 +340,6 @@ fn make_folders(layout: &Layout) -> Result<(), StartError> {
 }
 
 impl AgentHandle {
-    /// Passes an order to the agent, which carries it out soon. The order is lost only if the
-    /// process ends.
-    pub fn order(&self, order: Order) {
-        // An agent that has stopped ignores orders.
-        let _ = self.inputs.send(input::Input::Order(Box::new(order)));
-        self.waker.wake();
-    }
-
-    /// The last sample of each device: about a second old at most, while the device answers.
-    #[must_use]
-    pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The samples of a device from a time on, at most of the last hour.
-    #[must_use]
-    pub fn recent(&self, device: &DeviceUuid, since: Timestamp) -> Vec<DevicePoint> {
-        self.recent.of_device(device, since)
-    }
-
-    /// The metrics that the tasks of a job, or of all jobs, reported from a time on, at most those
-    /// of the last hour.
-    #[must_use]
-    pub fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
-        self.recent.metrics(job, since)
-    }
-
-    /// What tasks with fractions use of each device.
-    #[must_use]
-    pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
-        self.facts.lending()
-    }
-
-    /// What a task has used so far. Reads files of the kernel.
-    #[must_use]
-    pub fn usage(&self, task: TaskId) -> LiveUsage {
-        let used = self.site.existing(&claim_name(task)).usage();
-        let cpu = used.user_ms.zip(used.system_ms).map(|(user, system)| Millis::new(user + system));
-        LiveUsage {
-            cpu,
-            memory: used.memory.map(Bytes::new),
-            memory_peak: used.memory_peak.map(Bytes::new),
-            read: used.read.map(Bytes::new),
-            written: used.written.map(Bytes::new),
-        }
-    }
-
-    /// Opens a stream to a task. The answer comes from the agent's thread. There is none if the
-    /// task's shepherd has ended, or is of a version that can't open streams.
-    pub fn open(&self, task: TaskId, opening: Opening, answer: Answer) {
-        let asked = streams::Asked { task, opening, answer };
-        let _ = self.inputs.send(input::Input::Open(Box::new(asked)));
-        self.waker.wake();
-    }
-
-    /// Lists the MIG instances of the node's devices, after a change if there is one. The answer
-    /// comes from a thread of the agent.
-    pub fn divide(&self, change: Option<MigChange>, answer: DivisionAnswer) {
-        let asked = division::Division { change, answer };
-        let _ = self.inputs.send(input::Input::Divide(Box::new(asked)));
-        self.waker.wake();
-    }
-
     /// Ends the agent and waits for its end. Tasks go on.
     pub fn stop(self) {
         let _ = self.inputs.send(input::Input::Stop);

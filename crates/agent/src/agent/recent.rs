@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gpool_model::device::DeviceSample;
 use gpool_model::id::{DeviceUuid, JobId, TaskId};
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_wire::recent::{DevicePoint, RECENT, TaskMetric};
+use gpool_protocol::recent::{DevicePoint, RECENT, TaskMetric};
 
 /// A series counts like this many points more: its name and its place.
 const SERIES_COST: usize = 16;
@@ -157,6 +157,8 @@ impl RecentValues {
         let wanted = all.filter(|((task, _), _)| job.is_none_or(|job| task.job == job));
         let metrics = wanted.map(|((task, name), points)| {
             let points = points.into_iter().map(|(at, [value])| (at, f64::from(value)));
+            // JSON has no infinity, which a large value may have become.
+            let points = points.filter(|(_, value)| value.is_finite());
             TaskMetric { task: *task, name: name.clone(), points: points.collect() }
         });
         metrics.collect()

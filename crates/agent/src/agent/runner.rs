@@ -5,18 +5,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
+use gpool_link::ServerLink;
 use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::presence::Presence;
+use gpool_protocol::ToServer;
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
 
+use super::AgentConfig;
 use super::devices::Devices;
 use super::done::Done;
 use super::input::{self, Input};
@@ -29,7 +33,6 @@ use super::shepherds::{About, Introduced, Shepherds};
 use super::streams::Streams;
 use super::takeover::Place;
 use super::wake::{Token, Waker, Watch};
-use super::{AgentConfig, Blobs, ToServer};
 use crate::layout::{Layout, claim_name};
 use crate::message::{FromShepherd, ToShepherd};
 use crate::record::{Claim, Claimant, rename_new};
@@ -47,8 +50,10 @@ pub(super) struct Parts {
     pub recent: RecentValues,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
-    pub to_server: ToServer,
-    pub blobs: Blobs,
+    /// The sending side of the link to the server.
+    pub server: Arc<dyn ServerLink>,
+    /// This run of the agent.
+    pub incarnation: Incarnation,
 }
 
 pub(super) struct Runner {
@@ -95,6 +100,7 @@ impl Runner {
     ) -> io::Result<Self> {
         let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout, launching)?;
         let (done, over) = Done::open(&parts.layout)?;
+        let stamp = Stamp { incarnation: parts.incarnation.clone(), sequence: 0 };
         let mut runner = Self {
             parts,
             inputs,
@@ -105,7 +111,7 @@ impl Runner {
             asked: BTreeMap::new(),
             lost: BTreeMap::new(),
             memory: BTreeMap::new(),
-            stamp: Stamp { incarnation: input::incarnation(), sequence: 0 },
+            stamp,
             inventory: None,
             held_back: Some(Vec::new()),
             streams: Streams::default(),
@@ -317,7 +323,7 @@ impl Runner {
 
     fn on_shepherd_ended(&mut self, task: TaskId) {
         let Some((shepherd, messages)) = self.shepherds.ended(task) else { return };
-        self.streams.forget(task);
+        self.refuse_streams(task);
         self.detached_at.remove(&task);
         self.resuming.remove(&task);
         self.not_moved.remove(&task);
@@ -415,7 +421,7 @@ impl Runner {
             }
             Report::Task(_) | Report::Loan(_) | Report::Output(_) => {}
         }
-        (self.parts.to_server)(report);
+        self.parts.server.send(&ToServer::Report(Box::new(report)));
     }
 
     fn next_stamp(&mut self) -> Stamp {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
+use gpool_link::Connection;
 use gpool_model::attach::NotOpened;
 use gpool_model::id::TaskId;
 use gpool_sys::pidfd;
@@ -80,17 +81,8 @@ pub(super) enum Introduced {
         pid: u32,
         task: TaskId,
         line: u64,
-        opened: Result<OpenedStream, NotOpened>,
+        opened: Result<Connection, NotOpened>,
     },
-}
-
-/// A stream to a task.
-#[derive(Debug)]
-pub struct OpenedStream {
-    /// The socket.
-    pub socket: OwnedFd,
-    /// Bytes that have already arrived.
-    pub early: Vec<u8>,
 }
 
 /// A process that has introduced itself as a task's shepherd.
@@ -328,7 +320,7 @@ impl Shepherds {
             }
             FromShepherd::Line { task, line: number, not_opened } => {
                 self.watch.remove(&line.socket);
-                let opened = OpenedStream { socket: line.socket, early: rest };
+                let opened = Connection { stream: line.socket.into(), early: rest };
                 let opened = not_opened.map_or(Ok(opened), Err);
                 Some(Introduced::Line { pid, task, line: number, opened })
             }

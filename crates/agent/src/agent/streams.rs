@@ -1,51 +1,55 @@
-//! Streams to running tasks: the agent asks the task's shepherd to open one and hands it over. The
-//! agent never reads the bytes that go over it.
+//! Streams to running tasks: the agent asks the task's shepherd to open one, and gives it to the
+//! link. The agent never reads the bytes that go over it.
 
 use std::collections::BTreeMap;
 
+use gpool_link::Connection;
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::id::TaskId;
+use gpool_protocol::{Answer, QuestionId, ToServer};
 
 use super::runner::Runner;
-use super::shepherds::OpenedStream;
 use crate::message::ToShepherd;
 
-/// Called with the opened stream or the reason why there is none. Dropped without a call if the
-/// shepherd has ended.
-pub type Answer = Box<dyn FnOnce(Result<OpenedStream, NotOpened>) + Send>;
-
 /// A request for a stream.
-pub(super) struct Asked {
+pub(super) struct StreamRequest {
+    /// The question that the stream answers.
+    pub question: QuestionId,
     pub task: TaskId,
     pub opening: Opening,
-    pub answer: Answer,
 }
 
 /// Streams that were requested and are not open yet.
 #[derive(Default)]
 pub(super) struct Streams {
     last: u64,
-    awaited: BTreeMap<u64, (TaskId, Answer)>,
-}
-
-impl Streams {
-    /// Drops the open requests of a task.
-    pub(super) fn forget(&mut self, task: TaskId) {
-        self.awaited.retain(|_, (of, _)| *of != task);
-    }
+    awaited: BTreeMap<u64, (TaskId, QuestionId)>,
 }
 
 impl Runner {
     /// Asks a task's shepherd for a stream.
-    pub(super) fn open(&mut self, asked: Asked) {
-        let Asked { task, opening, answer } = asked;
+    pub(super) fn open(&mut self, request: StreamRequest) {
+        let StreamRequest { question, task, opening } = request;
         if !self.shepherds.get_mut(task).is_some_and(|shepherd| shepherd.hears()) {
-            return answer(Err(NotOpened::NotRunning));
+            return self.not_opened(question, NotOpened::NotRunning);
         }
         self.streams.last += 1;
         let line = self.streams.last;
-        self.streams.awaited.insert(line, (task, answer));
+        self.streams.awaited.insert(line, (task, question));
         self.shepherds.say_now(task, &ToShepherd::Open { line, opening });
+    }
+
+    /// Refuses the open requests of a task whose shepherd has ended.
+    pub(super) fn refuse_streams(&mut self, task: TaskId) {
+        let requests = self.streams.awaited.extract_if(.., |_, (of, _)| *of == task);
+        let questions: Vec<QuestionId> = requests.map(|(_, (_, question))| question).collect();
+        for question in questions {
+            self.not_opened(question, NotOpened::NotRunning);
+        }
+    }
+
+    fn not_opened(&self, id: QuestionId, why: NotOpened) {
+        self.parts.server.send(&ToServer::Answer { id, answer: Answer::NotOpened(why) });
     }
 
     /// Takes a new stream; `pid` is the peer as the kernel reports it. Only the task's own shepherd
@@ -55,15 +59,18 @@ impl Runner {
         pid: u32,
         task: TaskId,
         line: u64,
-        opened: Result<OpenedStream, NotOpened>,
+        opened: Result<Connection, NotOpened>,
     ) {
         let is_its_own = self.shepherds.get_mut(task).is_some_and(|shepherd| shepherd.pid == pid);
         let is_awaited = self.streams.awaited.get(&line).is_some_and(|(of, _)| *of == task);
         if is_its_own
             && is_awaited
-            && let Some((_, answer)) = self.streams.awaited.remove(&line)
+            && let Some((_, question)) = self.streams.awaited.remove(&line)
         {
-            answer(opened);
+            match opened {
+                Ok(connection) => self.parts.server.connect(question, connection),
+                Err(why) => self.not_opened(question, why),
+            }
         }
     }
 }

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpool_protocol::recent::{METRICS_MAX, is_metric_name};
 use gpool_sys::clock;
-use gpool_wire::recent::{METRICS_MAX, is_metric_name};
 use serde::Deserialize;
 use serde_json::Value;
 

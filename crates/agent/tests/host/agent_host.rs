@@ -3,11 +3,15 @@
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gpool_agent::{Agent, AgentConfig, nursery};
 use gpool_device::DevicesArg;
+use gpool_link::{Connection, ServerInbox, local};
 use gpool_model::id::NodeName;
+use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
+use gpool_protocol::{QuestionId, ToAgent, ToServer};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -42,20 +46,31 @@ fn main() -> Result<(), Failure> {
             _ => return Err(format!("no setting {key}").into()),
         }
     }
-    let blobs = state.join("blobs");
-    let agent = Agent::start(
-        config,
-        devices,
-        Box::new(|report| {
-            let line = serde_json::to_string(&report).unwrap_or_else(|error| error.to_string());
-            // The test has closed the pipe; the report is repeated after a restart.
-            let _ = writeln!(std::io::stdout(), "{line}");
-        }),
-        Box::new(move |id| std::fs::read(blobs.join(&*id.0))),
-    )?;
+    let (link, end) = local::link(Arc::new(Printer { blobs: state.join("blobs") }));
+    let agent = Agent::start(config, devices, end)?;
     for line in std::io::stdin().lock().lines() {
-        agent.order(serde_json::from_str(&line?)?);
+        link.send(&ToAgent::Order { to: None, order: serde_json::from_str(&line?)? });
     }
     agent.stop();
     Ok(())
+}
+
+/// Prints reports.
+struct Printer {
+    blobs: PathBuf,
+}
+
+impl ServerInbox for Printer {
+    fn message(&self, message: ToServer) {
+        let ToServer::Report(report) = message else { return };
+        let line = serde_json::to_string(&report).unwrap_or_else(|error| error.to_string());
+        // The test has closed the pipe; the report is repeated after a restart.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+
+    fn connection(&self, _: QuestionId, _: Connection) {}
+
+    fn blob(&self, id: &BlobId) -> std::io::Result<Vec<u8>> {
+        std::fs::read(self.blobs.join(&*id.0))
+    }
 }

@@ -90,6 +90,7 @@ fn the_owner_waits_until_the_borrower_frees_what_it_is_told() {
     borrower.ready();
     until_so("it handles the signal", || cluster.work().join("traps").exists());
     let loan = borrow(&mut borrower);
+    until_so("the loan is shown", || !cluster.gpu(0).loans.is_empty());
     let gpu = cluster.gpu(0);
     let [shown] = &gpu.loans[..] else { panic!("{:?}", gpu.loans) };
     assert_eq!((&shown.job, shown.keep), (&id, None));

@@ -2,7 +2,6 @@
 //! bytes both ways. Their meaning is defined by the caller and the job's shepherd, or the job.
 
 use std::convert::Infallible;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,23 +9,24 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
+use gpool_link::Connection;
 use gpool_model::attach::{NotOpened, Opening};
 use gpool_model::refusal::Permitted;
 use gpool_model::{NodeName, Phase, Refusal, TaskId};
+use gpool_protocol::{Answer, Question};
 use gpool_wire::attach::UPGRADE as PROTOCOL;
 use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy, split};
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
 
 use super::accept::Seated;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment, job_id};
 use super::{Api, jobs};
+use crate::agents::Reply;
 use crate::fault::internal;
-use crate::link::TaskStream;
 
 /// How long a job's shepherd may take to open a line.
 const OPENING: Duration = Duration::from_secs(10);
@@ -176,9 +176,8 @@ async fn open(
         None => Err(NotOpened::NotRunning),
     };
     let opened = stream.map_err(|why| not_opened(id, &why))?;
-    let stream = StdUnixStream::from(opened.socket);
-    stream.set_nonblocking(true).map_err(internal)?;
-    let stream = UnixStream::from_std(stream).map_err(internal)?;
+    opened.stream.set_nonblocking(true).map_err(internal)?;
+    let stream = UnixStream::from_std(opened.stream).map_err(internal)?;
     tokio::spawn(carry(api.clone(), upgrade, seat, stream, opened.early));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -193,16 +192,14 @@ async fn stream_to(
     node: &NodeName,
     task: TaskId,
     opening: Opening,
-) -> Result<Result<TaskStream, NotOpened>, ApiError> {
-    let (answer, answered) = oneshot::channel();
-    let agent = api.handle.shared.agents.get().and_then(|agents| agents.get(node));
-    let open = &agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?.open;
-    // The caller may be gone; dropping the answer then closes the stream.
-    open(task, opening, Box::new(move |line| drop(answer.send(line))));
-    match tokio::time::timeout(OPENING, answered).await {
-        Ok(Ok(line)) => Ok(line),
-        Ok(Err(_)) => Ok(Err(NotOpened::NotRunning)),
-        Err(_) => {
+) -> Result<Result<Connection, NotOpened>, ApiError> {
+    let agent = api.handle.agent(node);
+    let agent = agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?;
+    // If the caller has gone, the connection is closed when it comes.
+    match agent.ask(Question::Stream { task, opening }, OPENING).await {
+        Some(Reply::Connection(connection)) => Ok(Ok(connection)),
+        Some(Reply::Answer(Answer::NotOpened(why))) => Ok(Err(why)),
+        _ => {
             let why =
                 "its shepherd process does not answer; it may have an earlier version".to_owned();
             Ok(Err(NotOpened::Failed { why }))

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use gpool_history::{Chart, JobSeries};
 use gpool_model::{JobId, Phase, Refusal, Timestamp};
+use gpool_protocol::recent::TaskMetric;
 use gpool_wire::job_metrics::{JobMetric, JobMetrics, JobMetricsParams, six_digits};
-use gpool_wire::recent::TaskMetric;
 use gpool_wire::{Document, Time};
 
 use super::Api;
@@ -44,13 +44,14 @@ pub(crate) async fn get(
     let until = params.until.map_or(last, |time| time.0);
     let grid = Grid::fitting(since, until, n_points(params.points), now());
     let (handle, job) = (api.handle.clone(), found.job.id);
-    let is_shown = asker.may_see(found.spec.owner.uid);
+    let recent = match asker.may_see(found.spec.owner.uid) {
+        true => Some(Recent::of(&handle, job, grid.start).await),
+        false => None,
+    };
     let read = move || {
         let charts = handle.shared.usage.job(&job.to_string(), grid.span, grid.step)?;
-        let metrics = match is_shown {
-            true => metrics(&handle, job, charts.as_ref().map(|[_, it]| it), &grid),
-            false => Vec::new(),
-        };
+        let metrics = recent
+            .map(|recent| metrics(&handle, job, recent, charts.as_ref().map(|[_, it]| it), &grid));
         let series = |wanted: JobSeries| {
             let line = charts.as_ref().and_then(|[it, _]| it.lines.get(wanted as usize));
             grid.means(line.map(|line| line.points.as_slice()).unwrap_or_default(), &[])
@@ -64,7 +65,7 @@ pub(crate) async fn get(
             memory: series(JobSeries::HostMemory),
             read: series(JobSeries::IoRead),
             written: series(JobSeries::IoWritten),
-            metrics,
+            metrics: metrics.unwrap_or_default(),
         })
     };
     Ok(Json(Document::new(api.handle.beside(asker.caller.owner.uid, read).await?)))
@@ -79,13 +80,33 @@ fn range(found: &Found) -> (Timestamp, Timestamp) {
     }
 }
 
-fn metrics(handle: &CoreHandle, job: JobId, chart: Option<&Chart>, grid: &Grid) -> Vec<JobMetric> {
-    let recent = lowest(handle.metrics(Some(job), grid.start));
+/// What the tasks of a job reported in the last hour.
+struct Recent {
+    /// In the range of a chart, by name.
+    of_chart: BTreeMap<String, TaskMetric>,
+    all: Vec<TaskMetric>,
+}
+
+impl Recent {
+    async fn of(handle: &CoreHandle, job: JobId, start: Timestamp) -> Self {
+        let of_chart = lowest(handle.metrics(Some(job), start).await);
+        Self { of_chart, all: handle.metrics(Some(job), Timestamp::ZERO).await }
+    }
+}
+
+fn metrics(
+    handle: &CoreHandle,
+    job: JobId,
+    recent: Recent,
+    chart: Option<&Chart>,
+    grid: &Grid,
+) -> Vec<JobMetric> {
+    let Recent { of_chart, all } = recent;
     let mut found: BTreeMap<String, JobMetric> = BTreeMap::new();
-    for (name, last) in last_of(handle, job) {
+    for (name, last) in last_of(handle, job, all) {
         let line = chart.and_then(|chart| chart.lines.iter().find(|line| line.name == name));
         let minutes = line.map(|line| line.points.as_slice()).unwrap_or_default();
-        let samples = recent.get(&name).map(|it| it.points.as_slice()).unwrap_or_default();
+        let samples = of_chart.get(&name).map(|it| it.points.as_slice()).unwrap_or_default();
         let means = grid.means(minutes, samples).into_iter();
         let points = means.map(|point| point.map(six_digits)).collect();
         found.insert(name.clone(), JobMetric { name, last: Some(last), points });
@@ -103,15 +124,16 @@ pub(super) async fn last(
         return Ok(BTreeMap::new());
     }
     let (handle, job) = (api.handle.clone(), found.job.id);
-    api.handle.beside(asker.caller.owner.uid, move || Ok(last_of(&handle, job))).await
+    let recent = handle.metrics(Some(job), Timestamp::ZERO).await;
+    api.handle.beside(asker.caller.owner.uid, move || Ok(last_of(&handle, job, recent))).await
 }
 
 /// The last value of each metric: the newest of the history and of the agents.
-fn last_of(handle: &CoreHandle, job: JobId) -> BTreeMap<String, f64> {
+fn last_of(handle: &CoreHandle, job: JobId, recent: Vec<TaskMetric>) -> BTreeMap<String, f64> {
     let kept = handle.shared.usage.last_metrics(&job.to_string());
     let mut all: BTreeMap<String, (Timestamp, f64)> =
         kept.into_iter().map(|(name, (at, value))| (name, (time_of(at), value))).collect();
-    for (name, metric) in lowest(handle.metrics(Some(job), Timestamp::ZERO)) {
+    for (name, metric) in lowest(recent) {
         let Some(&(at, value)) = metric.points.last() else { continue };
         if all.get(&name).is_none_or(|(before, _)| *before <= at) {
             all.insert(name, (at, value));

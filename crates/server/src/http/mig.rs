@@ -22,6 +22,7 @@ use super::asker::Asks;
 use super::audit::without_entry;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, JsonBody, Params};
+use crate::agents::Agents;
 use crate::mig_auto::{self, ask};
 use crate::view::View;
 
@@ -83,14 +84,8 @@ async fn list(
     gpus: &[Gpu],
     node: Option<&str>,
 ) -> Result<Json<Document<MigAnswer>>, ApiError> {
-    let agents: Vec<NodeName> = api
-        .handle
-        .shared
-        .agents
-        .get()
-        .into_iter()
-        .flat_map(|agents| agents.keys().cloned())
-        .collect();
+    let agents = api.handle.shared.agents.get().into_iter();
+    let agents: Vec<NodeName> = agents.flat_map(Agents::nodes).cloned().collect();
     if let Some(node) = node.filter(|node| agents.iter().all(|it| it.as_str() != *node)) {
         return Err(Refusal::NoSuchNode { name: NodeName::new(node) }.into());
     }

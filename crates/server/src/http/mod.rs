@@ -85,7 +85,6 @@ use crate::handle::CoreHandle;
 #[cfg(feature = "openapi")]
 pub use document::openapi_json;
 
-pub use crate::link::{StreamAnswer, TaskStream};
 use accept::Patience;
 pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};

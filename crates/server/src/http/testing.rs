@@ -4,21 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
+use gpool_link::{AgentLink, ServerInbox as _};
 use gpool_model::agent::{LiveUsage, Order, Report};
 use gpool_model::device::DeviceSample;
 use gpool_model::{
-    Attempt, Bytes, Caller, DeviceUuid, JobId, Millis, NodeName, Policy, TaskId, Timestamp,
+    Attempt, Bytes, Caller, DeviceUuid, Incarnation, JobId, Millis, NodeName, Policy, TaskId,
+    Timestamp,
 };
+use gpool_protocol::recent::{DevicePoint, TaskMetric};
+use gpool_protocol::{Answer, Hello, Question, ToAgent, ToServer, VERSION};
 use gpool_store::{Committer, Options, Store};
-use gpool_wire::recent::{DevicePoint, TaskMetric};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
 use super::accept::{Others, serve_as};
 use super::asker::{Asker, Peer};
+use crate::agents::{AgentPeer, Agents};
 use crate::core::Core;
 use crate::evictions::Evictions;
 use crate::feed::Feed;
@@ -26,7 +30,6 @@ use crate::forecast::kept::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
 use crate::input::Input;
 use crate::limits::Limits;
-use crate::link::{AskAgent, Recent};
 use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
 use crate::post::{NotifySettings, Post};
@@ -96,12 +99,19 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let state_dir = folder.join("state");
         let (store, loaded) = Store::open(&state_dir, &Options::default())?;
-        let (blobs, presence, room) = (store.blobs()?, store.presence(), store.room());
+        let (presence, room) = (store.presence(), store.room());
+        let blobs = Arc::new(store.blobs()?);
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
         let info = info(folder, state_dir);
-        let agent = agent(samples);
+        let agent = AgentPeer::new(NodeName::new(NODE), inputs.clone(), Arc::clone(&blobs));
+        let link = TestAgent { peer: Arc::downgrade(&agent), on_order: Mutex::new(on_order) };
+        agent.connect(Arc::new(link));
+        let (node, incarnation) = (NodeName::new(NODE), Incarnation::new("test"));
+        agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
+        let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
+        agent.message(ToServer::Telemetry(pushed));
         let shared = Arc::new(Shared {
             info,
             limits,
@@ -112,7 +122,7 @@ impl Server {
             blobs,
             presence,
             room,
-            agents: OnceLock::from(BTreeMap::from([(NodeName::new(NODE), agent)])),
+            agents: OnceLock::from(Agents::new([Arc::clone(&agent)])),
             early: OnceLock::new(),
             listeners: Arc::default(),
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
@@ -141,10 +151,8 @@ impl Server {
         let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
         let post = Post::new(keys, &NotifySettings::default(), usage, inputs.clone());
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
-        let (found, reports) = (Found::of(core.world(), &shared.info.state_dir), inputs.clone());
-        core.set_agents(Box::new(move |node, order| {
-            on_order(order, &|report| drop(reports.send(Input::Report(node.clone(), report))));
-        }));
+        let found = Found::of(core.world(), &shared.info.state_dir);
+        core.set_agents(Box::new(move |_, to, order| agent.order(to, order)));
         core.begin();
         let core = std::thread::spawn(move || core.run(&inbox));
         Ok(Self { handle: CoreHandle { shared }, inputs, core: Some(core), found: Some(found) })
@@ -277,17 +285,41 @@ impl Drop for Server {
     }
 }
 
-/// The agent of the node as far as requests ask it: it has no streams.
-fn agent(samples: Samples) -> AskAgent {
-    AskAgent {
-        open: Box::new(|_, _, answer: crate::http::StreamAnswer| drop(answer)),
-        divide: Box::new(|_, answer: crate::link::DivideAnswer| {
-            answer(Ok(gpool_model::mig_layout::MigReport::default()));
-        }),
-        samples: Box::new(samples),
-        lending: Box::new(BTreeMap::new),
-        usage: Box::new(|_| used()),
-        recent: Recent { device: Box::new(|_, since| recent(since)), metrics: Box::new(metrics) },
+/// The agent of the node. It answers at once, in the thread that asks, and has no streams.
+struct TestAgent {
+    peer: Weak<AgentPeer>,
+    on_order: Mutex<OnOrder>,
+}
+
+impl AgentLink for TestAgent {
+    fn send(&self, message: &ToAgent) {
+        let Some(peer) = self.peer.upgrade() else { return };
+        let answer = |id, answer| peer.message(ToServer::Answer { id, answer });
+        match message.clone() {
+            ToAgent::Order { order, .. } => {
+                if let Order::Run(order) = &order {
+                    let usage = vec![(order.task(), used())];
+                    let telemetry = gpool_protocol::Telemetry { usage, ..Default::default() };
+                    peer.message(ToServer::Telemetry(telemetry));
+                }
+                let on_order = self.on_order.lock().unwrap_or_else(PoisonError::into_inner);
+                on_order(order, &|report| peer.message(ToServer::Report(Box::new(report))));
+            }
+            ToAgent::Question { id, question } => match question {
+                Question::Stream { .. } => {
+                    answer(id, Answer::NotOpened(gpool_model::attach::NotOpened::NotRunning));
+                }
+                Question::MigInstances { .. } => {
+                    answer(id, Answer::MigInstances(gpool_model::mig_layout::MigReport::default()));
+                }
+                Question::DevicePoints { since, .. } => {
+                    answer(id, Answer::DevicePoints(recent(since)));
+                }
+                Question::Metrics { job, since } => {
+                    answer(id, Answer::Metrics(metrics(job, since)));
+                }
+            },
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! GPU time over a range.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
+use futures_util::future::join_all;
 use gpool_history::{DeviceSeries, Dimension, Line, Point, Report, ReportRow, Span, Step};
 use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
-use gpool_wire::recent::DevicePoint;
+use gpool_protocol::recent::DevicePoint;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
 use gpool_wire::{Document, Gpu, List, Time};
 
@@ -149,8 +152,9 @@ pub(crate) async fn gpu_history(
         gpus.retain(|gpu| asked.split(',').any(|uuid| uuid.trim() == gpu.uuid));
     }
     let handle = api.handle.clone();
+    let recent = recent(&handle, &gpus, &grid).await;
     let read = move || {
-        let drawing = Drawing { handle: &handle, grid, series: &series };
+        let drawing = Drawing { handle: &handle, grid, series: &series, recent };
         let mut drawn = match &tenure {
             None => drawing.all(&gpus)?,
             Some(tenure) => drawing.of_job(&gpus, tenure)?,
@@ -166,6 +170,8 @@ struct Drawing<'a> {
     handle: &'a CoreHandle,
     grid: Grid,
     series: &'a [DeviceSeries],
+    /// The samples of each device, by UUID, if the points are close enough to need them.
+    recent: BTreeMap<String, Vec<DevicePoint>>,
 }
 
 impl Drawing<'_> {
@@ -221,7 +227,7 @@ impl Drawing<'_> {
         lines: &[Vec<Option<Point>>],
         own: impl Fn(Vec<(Timestamp, DevicePoint)>) -> Vec<(Timestamp, DevicePoint)>,
     ) -> GpuPoints {
-        let recent = recent(self.handle, gpu, &self.grid).into_iter().map(|it| (it.at, it));
+        let recent = self.recent.get(&gpu.uuid).into_iter().flatten().map(|it| (it.at, *it));
         let recent = own(recent.collect());
         let means = |wanted: DeviceSeries, samples: Vec<(Timestamp, f64)>| {
             let Some(at) = self.series.iter().position(|it| *it == wanted) else {
@@ -247,11 +253,19 @@ pub(super) fn n_points(asked: Option<u32>) -> usize {
     usize::try_from(asked.unwrap_or(POINTS).clamp(1, POINTS_MAX)).unwrap_or(1)
 }
 
-/// The samples of a device, if the points are close enough to need them.
-fn recent(handle: &CoreHandle, gpu: &Gpu, grid: &Grid) -> Vec<DevicePoint> {
-    let agent = handle.agent(&NodeName::new(&*gpu.node)).filter(|_| grid.is_fine());
-    let device = DeviceUuid::new(&*gpu.uuid);
-    agent.map(|agent| (agent.recent.device)(&device, grid.start)).unwrap_or_default()
+/// The samples of devices by UUID, if the points are close enough to need them.
+async fn recent(
+    handle: &CoreHandle,
+    gpus: &[Gpu],
+    grid: &Grid,
+) -> BTreeMap<String, Vec<DevicePoint>> {
+    let gpus = gpus.iter().filter(|_| grid.is_fine());
+    let points = gpus.filter_map(|gpu| {
+        let agent = handle.agent(&NodeName::new(&*gpu.node))?;
+        let points = agent.points(DeviceUuid::new(&*gpu.uuid), grid.start);
+        Some(async move { (gpu.uuid.clone(), points.await) })
+    });
+    join_all(points).await.into_iter().collect()
 }
 
 fn of(

@@ -3,7 +3,7 @@
 
 use gpool_history::{Minute, Point, Span, Step};
 use gpool_model::Timestamp;
-use gpool_wire::recent::RECENT;
+use gpool_protocol::recent::RECENT;
 
 use super::minute_of;
 

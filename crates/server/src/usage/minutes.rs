@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpool_history::{Batch, DeviceSeries, JobSample, JobSeries, Minute, Sample, Use};
 use gpool_model::Prices;
 use gpool_model::device::DeviceSample;
-use gpool_wire::recent::METRICS_MAX;
+use gpool_protocol::recent::METRICS_MAX;
 
 use super::course::{Figures, SERIES, member};
 use super::hosts::HostUse;

@@ -3,6 +3,7 @@
 
 use gpool_model::id::TaskId;
 use gpool_model::unit::{Millis, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// How long an agent keeps values in full. After that there are means of minutes.
 pub const RECENT: Millis = Millis::from_hours(1);
@@ -19,7 +20,7 @@ pub fn is_metric_name(name: &str) -> bool {
 }
 
 /// A device at one time; a value that was not measured is absent.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DevicePoint {
     /// When.
     pub at: Timestamp,
@@ -32,7 +33,7 @@ pub struct DevicePoint {
 }
 
 /// The values of one metric of a task, oldest first, at most one for each second.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskMetric {
     /// The task.
     pub task: TaskId,

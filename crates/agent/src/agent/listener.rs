@@ -1,0 +1,66 @@
+//! The thread that takes the server's messages: it passes orders on to the agent's thread, and
+//! answers questions about recent values itself.
+
+use std::io;
+use std::sync::Arc;
+
+use gpool_link::{Messages, ServerLink};
+use gpool_model::id::Incarnation;
+use gpool_protocol::{Answer, Question, QuestionId, ToAgent, ToServer};
+
+use super::division::Division;
+use super::input::{Input, InputSender};
+use super::recent::RecentValues;
+use super::streams::StreamRequest;
+
+/// What the thread needs of the agent.
+pub(super) struct Listener {
+    pub incarnation: Incarnation,
+    pub server: Arc<dyn ServerLink>,
+    pub inputs: InputSender,
+    pub recent: RecentValues,
+}
+
+impl Listener {
+    /// Starts the thread. It ends when the server closes the link.
+    pub(super) fn start(self, mut messages: Box<dyn Messages>) -> io::Result<()> {
+        let listen = move || {
+            while let Some(message) = messages.next_message() {
+                self.take(message);
+            }
+        };
+        std::thread::Builder::new().name("listener".into()).spawn(listen)?;
+        Ok(())
+    }
+
+    fn take(&self, message: ToAgent) {
+        match message {
+            ToAgent::Order { to, order } => {
+                if to.is_none_or(|to| to == self.incarnation) {
+                    self.inputs.send(Input::Order(Box::new(order)));
+                } else {
+                    tracing::debug!(?order, "dropped an order for another run of the agent");
+                }
+            }
+            ToAgent::Question { id, question } => self.answer(id, question),
+        }
+    }
+
+    fn answer(&self, id: QuestionId, question: Question) {
+        let answer = match question {
+            Question::Stream { task, opening } => {
+                let request = StreamRequest { question: id, task, opening };
+                return self.inputs.send(Input::Open(Box::new(request)));
+            }
+            Question::MigInstances { change } => {
+                let division = Division { question: id, change };
+                return self.inputs.send(Input::Divide(Box::new(division)));
+            }
+            Question::DevicePoints { device, since } => {
+                Answer::DevicePoints(self.recent.of_device(&device, since))
+            }
+            Question::Metrics { job, since } => Answer::Metrics(self.recent.metrics(job, since)),
+        };
+        self.server.send(&ToServer::Answer { id, answer });
+    }
+}

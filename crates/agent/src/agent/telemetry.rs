@@ -1,0 +1,112 @@
+//! The thread that pushes telemetry to the server: what has changed, once a second.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use gpool_link::ServerLink;
+use gpool_model::agent::LiveUsage;
+use gpool_model::device::{DeviceSample, Lending};
+use gpool_model::id::{DeviceUuid, TaskId};
+use gpool_model::unit::{Bytes, Millis};
+use gpool_protocol::{Telemetry, ToServer};
+use gpool_sys::cgroup::Site;
+
+use super::Samples;
+use super::given::Owners;
+use super::seen::Seen;
+use crate::layout::claim_name;
+
+/// Between two messages.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Tasks whose use is read for one message, in turn: reading takes some 50 µs each.
+const TASKS_AT_ONCE: usize = 32;
+
+/// What the thread reads.
+pub(super) struct Source {
+    pub samples: Samples,
+    pub seen: Seen,
+    pub site: Site,
+    /// The running tasks, by shepherd.
+    pub owners: Owners,
+}
+
+/// The values that were last sent.
+#[derive(Default)]
+struct Sent {
+    samples: BTreeMap<DeviceUuid, DeviceSample>,
+    lending: BTreeMap<DeviceUuid, Lending>,
+    /// The task whose use was read last.
+    task: Option<TaskId>,
+}
+
+/// Starts the thread. It sends at once for each request, and ends when nobody can make one.
+pub(super) fn start(
+    source: Source,
+    server: Arc<dyn ServerLink>,
+    requests: Receiver<()>,
+) -> io::Result<()> {
+    let push = move || {
+        let mut sent = Sent::default();
+        while requests.recv_timeout(PERIOD) != Err(RecvTimeoutError::Disconnected) {
+            let telemetry = source.read(&mut sent);
+            if !telemetry.is_empty() {
+                server.send(&ToServer::Telemetry(telemetry));
+            }
+        }
+    };
+    std::thread::Builder::new().name("telemetry".into()).spawn(push)?;
+    Ok(())
+}
+
+impl Source {
+    /// Reads what has changed since `sent`, and notes it there.
+    fn read(&self, sent: &mut Sent) -> Telemetry {
+        let mut telemetry = Telemetry::default();
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        for (device, sample) in &*samples {
+            if sent.samples.get(device) != Some(sample) {
+                sent.samples.insert(device.clone(), sample.clone());
+                telemetry.samples.insert(device.clone(), sample.clone());
+            }
+        }
+        drop(samples);
+        let lending = self.seen.lending();
+        if lending != sent.lending {
+            sent.lending.clone_from(&lending);
+            telemetry.lending = Some(lending);
+        }
+        let tasks = self.next_tasks(sent.task);
+        sent.task = tasks.last().copied();
+        telemetry.usage = tasks.into_iter().map(|task| (task, self.usage(task))).collect();
+        telemetry
+    }
+
+    /// The running tasks whose turn it is.
+    fn next_tasks(&self, last: Option<TaskId>) -> Vec<TaskId> {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<TaskId> = owners.values().map(|given| given.task).collect();
+        drop(owners);
+        all.sort_unstable();
+        let first = last.map_or(0, |last| all.partition_point(|task| *task <= last));
+        let n = all.len();
+        all.rotate_left(if first == n { 0 } else { first });
+        all.truncate(TASKS_AT_ONCE);
+        all
+    }
+
+    /// What a task has used so far, from the files of the kernel.
+    fn usage(&self, task: TaskId) -> LiveUsage {
+        let used = self.site.existing(&claim_name(task)).usage();
+        let cpu = used.user_ms.zip(used.system_ms).map(|(user, system)| Millis::new(user + system));
+        LiveUsage {
+            cpu,
+            memory: used.memory.map(Bytes::new),
+            memory_peak: used.memory_peak.map(Bytes::new),
+            read: used.read.map(Bytes::new),
+            written: used.written.map(Bytes::new),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The link between a server and one of its agents. The messages are those of [`gpool_protocol`];
+//! this crate gets them across, with streams and blobs beside them.
+//!
+//! [`local`] joins an agent to the server of its own process. Messages travel as frames there too,
+//! so an agent behaves the same wherever its server is.
+
+#![forbid(unsafe_code)]
+
+pub mod local;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use gpool_model::job::BlobId;
+use gpool_protocol::{QuestionId, ToAgent, ToServer};
+
+/// A further connection of an agent, for a stream to a task.
+#[derive(Debug)]
+pub struct Connection {
+    /// The bytes of both directions.
+    pub stream: UnixStream,
+    /// Bytes from the task that have arrived already.
+    pub early: Vec<u8>,
+}
+
+/// The server's end of a link.
+pub trait AgentLink: Send + Sync {
+    /// Sends a message, in the order of the calls. It is lost if the agent has gone.
+    fn send(&self, message: &ToAgent);
+}
+
+/// What a server does with what comes over a link. Called from threads of the link or of the agent,
+/// so it does not block.
+pub trait ServerInbox: Send + Sync {
+    /// Takes a message, in the order of sending.
+    fn message(&self, message: ToServer);
+
+    /// Takes the connection that a question asked for.
+    fn connection(&self, question: QuestionId, connection: Connection);
+
+    /// Returns the content of a blob. It may read a file.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] with the path of the file, or the file can't be read.
+    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+}
+
+/// The agent's sending side of a link.
+pub trait ServerLink: Send + Sync {
+    /// Sends a message, in the order of the calls. It is lost if the server has gone.
+    fn send(&self, message: &ToServer);
+
+    /// Opens a connection for the question that asked for it.
+    fn connect(&self, question: QuestionId, connection: Connection);
+
+    /// Returns the content of a blob of the server.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] with the path of the file, or the server can't be reached.
+    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+}
+
+/// The agent's receiving side of a link.
+pub trait Messages: Send {
+    /// Waits for the next message; `None` once the link is closed for good. Messages of a newer
+    /// server that this version can't read are logged and skipped.
+    fn next_message(&mut self) -> Option<ToAgent>;
+}
+
+/// The agent's end of a link.
+pub struct AgentEnd {
+    /// Its sending side.
+    pub server: Arc<dyn ServerLink>,
+    /// Its receiving side.
+    pub messages: Box<dyn Messages>,
+}

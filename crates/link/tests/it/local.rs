@@ -1,0 +1,72 @@
+//! The link within a process.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use gpool_link::{Connection, ServerInbox, local};
+use gpool_model::id::{Incarnation, NodeName};
+use gpool_model::job::BlobId;
+use gpool_protocol::{Hello, Question, QuestionId, ToAgent, ToServer};
+
+/// Stores what arrives.
+#[derive(Default)]
+struct Inbox {
+    messages: Mutex<Vec<ToServer>>,
+    connections: Mutex<Vec<(QuestionId, Connection)>>,
+}
+
+impl ServerInbox for Inbox {
+    fn message(&self, message: ToServer) {
+        self.messages.lock().unwrap().push(message);
+    }
+
+    fn connection(&self, question: QuestionId, connection: Connection) {
+        self.connections.lock().unwrap().push((question, connection));
+    }
+
+    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
+        Ok(id.0.as_bytes().to_vec())
+    }
+}
+
+fn question(n: u64) -> ToAgent {
+    ToAgent::Question { id: QuestionId(n), question: Question::MigInstances { change: None } }
+}
+
+#[test]
+fn messages_arrive_in_order_also_those_that_were_sent_before_anyone_listened() {
+    let (link, mut end) = local::link(Arc::new(Inbox::default()));
+    let sent: Vec<ToAgent> = (0..1000).map(question).collect();
+    let (before, after) = sent.split_at(10);
+    before.iter().for_each(|message| link.send(message));
+    let listener = thread::spawn(move || {
+        let received = std::iter::from_fn(|| end.messages.next_message());
+        received.collect::<Vec<ToAgent>>()
+    });
+    after.iter().for_each(|message| link.send(message));
+    // The server's end of the link closes it.
+    drop(link);
+    assert_eq!(listener.join().unwrap(), sent);
+}
+
+#[test]
+fn messages_blobs_and_streams_reach_the_server() {
+    let inbox = Arc::new(Inbox::default());
+    let (_link, end) = local::link(inbox.clone());
+    let (node, incarnation) = (NodeName::new("lab1"), Incarnation::new("b"));
+    let hello = ToServer::Hello(Hello { version: 1, node, incarnation });
+    end.server.send(&hello);
+    assert_eq!(*inbox.messages.lock().unwrap(), [hello]);
+    assert_eq!(end.server.blob(&BlobId("abc".into())).unwrap(), b"abc");
+    let (mut task, stream) = UnixStream::pair().unwrap();
+    let early = b"early".to_vec();
+    end.server.connect(QuestionId(7), Connection { stream, early });
+    let (id, mut connection) = inbox.connections.lock().unwrap().pop().unwrap();
+    assert_eq!((id, &*connection.early), (QuestionId(7), &b"early"[..]));
+    connection.stream.write_all(b"in").unwrap();
+    let mut read = [0; 2];
+    task.read_exact(&mut read).unwrap();
+    assert_eq!(&read, b"in");
+}

@@ -1,0 +1,3 @@
+//! Tests of links.
+
+mod local;

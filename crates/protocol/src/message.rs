@@ -1,0 +1,62 @@
+//! The messages of each direction.
+
+use gpool_model::agent::{Order, Report};
+use gpool_model::id::{Incarnation, NodeName};
+use serde::{Deserialize, Serialize};
+
+use crate::question::{Answer, Question, QuestionId};
+use crate::telemetry::Telemetry;
+
+/// The version of this protocol. Peers of different versions do not talk to each other.
+pub const VERSION: u32 = 1;
+
+/// A message from the server to an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToAgent {
+    /// An order.
+    Order {
+        /// The run of the agent that may carry it out; any run if absent. The others drop it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Incarnation>,
+        /// The order.
+        order: Order,
+    },
+    /// A question.
+    Question {
+        /// Its id, which the answer repeats.
+        id: QuestionId,
+        /// The question.
+        question: Question,
+    },
+}
+
+/// A message from an agent to its server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToServer {
+    /// The first message.
+    Hello(Hello),
+    /// A report. The reports of an agent arrive in the order in which it sent them.
+    Report(Box<Report>),
+    /// The last values of devices and tasks.
+    Telemetry(Telemetry),
+    /// The answer to a question.
+    Answer {
+        /// The id of the question.
+        id: QuestionId,
+        /// The answer.
+        answer: Answer,
+    },
+}
+
+/// The first message of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The [`VERSION`] of the agent.
+    pub version: u32,
+    /// The node of the agent.
+    pub node: NodeName,
+    /// This run of the agent.
+    pub incarnation: Incarnation,
+}

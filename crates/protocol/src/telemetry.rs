@@ -1,0 +1,31 @@
+//! Values that agents push once a second. No decision of the scheduler depends on them.
+
+use std::collections::BTreeMap;
+
+use gpool_model::agent::LiveUsage;
+use gpool_model::device::{DeviceSample, Lending};
+use gpool_model::id::{DeviceUuid, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Values of a node that have changed since the last message.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Telemetry {
+    /// New samples by device.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub samples: BTreeMap<DeviceUuid, DeviceSample>,
+    /// All loans of memory by device, if one has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lending: Option<BTreeMap<DeviceUuid, Lending>>,
+    /// The use of some running tasks. The agent sends that of each task in turn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<(TaskId, LiveUsage)>,
+}
+
+impl Telemetry {
+    /// Whether nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,264 @@
+//! The JSON of each kind of message, stored in `tests/golden`: a change of the format shows up in
+//! review. `GPOOL_BLESS=1 cargo test -p gpool-protocol` writes the files.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+
+use gpool_model::agent::{
+    LiveUsage, LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, Order, OutputReport, Report,
+    Stamp, TaskEnd, TaskIs, TaskReport, Terms,
+};
+use gpool_model::attach::{Exec, ForwardTo, NotOpened, Opening};
+use gpool_model::device::{Device, DeviceSample, Lending, Loan};
+use gpool_model::id::{Generation, Incarnation, RequestId, Round, TaskId, Term};
+use gpool_model::job::end::{EndCause, ExitStatus, OutputCut, Usage};
+use gpool_model::launch::WindowSize;
+use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigReport};
+use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::{DeviceUuid, JobId, NodeName, Rare, Resources, SignalTo, Slot, SlotPart};
+use gpool_protocol::recent::{DevicePoint, TaskMetric};
+use gpool_protocol::{Answer, Hello, Question, QuestionId, Telemetry, ToAgent, ToServer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::order::task_order;
+
+const TERM: Term = Term(3);
+const GENERATION: Generation = Generation(2);
+const AT: Timestamp = Timestamp::new(1_700_000_000_000);
+const GIB: Bytes = Bytes::from_gib(1);
+
+pub fn task() -> TaskId {
+    "7#1/0".parse().unwrap()
+}
+
+pub fn gpu() -> DeviceUuid {
+    DeviceUuid::new("GPU-1")
+}
+
+fn to_agent() -> Vec<ToAgent> {
+    let (term, task, generation) = (TERM, task(), GENERATION);
+    let window = WindowSize { rows: 24, columns: 80 };
+    let exec = Exec {
+        command: vec!["bash".to_owned()],
+        pty: Some(window),
+        directory: None,
+        environment: vec![("A".to_owned(), "1".to_owned())],
+    };
+    let signal = |to| Order::Signal { term, task, signal: 10, to, request: RequestId(5) };
+    let orders = vec![
+        Order::Sync { term, round: Round(1), closed: [gpu()].into() },
+        Order::Run(Box::new(task_order())),
+        Order::Stop { term, task, generation, grace: Millis::from_secs(30), signal: Some(10) },
+        Order::Change { term, task, generation, terms: Terms { limit: None, parts: vec![] } },
+        Order::Pause { term, task, generation, runs_on: true },
+        Order::Resume { term, task, generation, devices: vec![gpu()] },
+        signal(SignalTo::Job),
+        signal(SignalTo::Program),
+        signal(SignalTo::Steps),
+        Order::Acknowledge { term, task, generation },
+    ];
+    let stream = |opening| Question::Stream { task, opening };
+    let change = |change| Question::MigInstances { change };
+    let questions = vec![
+        stream(Opening::Attach { window: Some(window) }),
+        stream(Opening::Exec(exec)),
+        stream(Opening::Forward { to: ForwardTo::Port(8888) }),
+        stream(Opening::Forward { to: ForwardTo::Socket("/run/a.sock".to_owned()) }),
+        change(None),
+        change(Some(MigChange::Create { device: gpu(), profile: "1g.10gb".to_owned() })),
+        change(Some(MigChange::Destroy { instance: DeviceUuid::new("MIG-1") })),
+        Question::DevicePoints { device: gpu(), since: AT },
+        Question::Metrics { job: Some(JobId::single(7)), since: AT },
+        Question::Metrics { job: None, since: AT },
+    ];
+    let to = Some(Incarnation::new("boot-1-2"));
+    let orders = orders.into_iter().map(|order| ToAgent::Order { to: to.clone(), order });
+    let questions = (1..).map(QuestionId).zip(questions);
+    orders.chain(questions.map(|(id, question)| ToAgent::Question { id, question })).collect()
+}
+
+fn reports() -> Vec<Report> {
+    let (task, generation) = (task(), GENERATION);
+    let why = || "a reason".to_owned();
+    let stamp = Stamp { incarnation: Incarnation::new("boot-1-2"), sequence: 4 };
+    let inventory = Report::Inventory {
+        stamp: stamp.clone(),
+        capacity: Resources::none(),
+        devices: vec![Device::new(0, gpu(), "NVIDIA H100".to_owned(), GIB)],
+        boot_id: "boot".to_owned(),
+        facts: Box::default(),
+    };
+    let end = TaskEnd {
+        started_at: Some(AT),
+        ended_at: AT,
+        exit: Some(ExitStatus::Code(1)),
+        cause: Some(EndCause::LaunchFailed { why: why() }),
+        stopped: false,
+        usage: Usage::default(),
+        steps: Rare::default(),
+    };
+    let (pid, started_at) = (100, AT);
+    let states = vec![
+        TaskIs::Launching,
+        TaskIs::Running { pid, started_at },
+        TaskIs::Paused { pid, started_at },
+        TaskIs::NotPaused { pid, started_at, why: why() },
+        TaskIs::NotMoved { pid, started_at, why: why(), devices: vec![gpu()] },
+        TaskIs::Ended(end),
+        TaskIs::Refused { devices: vec![gpu()] },
+        TaskIs::Over,
+    ];
+    let of_task = |is| TaskReport { task, generation, is };
+    let tasks = vec![of_task(TaskIs::Launching)];
+    let tasks = Report::Tasks { stamp, term: TERM, round: Round(1), tasks };
+    let loans = vec![
+        LoanIs::Called { bytes: GIB, beneficiary: task },
+        LoanIs::Paused,
+        LoanIs::NotPaused { why: why() },
+        LoanIs::Returned,
+        LoanIs::Stopped,
+        LoanIs::Late { bytes: GIB, waited: Millis::from_secs(1) },
+        LoanIs::NotLimited { why: why() },
+    ];
+    let loan = |is| Report::Loan(LoanReport { task, device: gpu(), is });
+    let slot = || Slot { index: 0, device: gpu(), part: SlotPart::Whole };
+    let moved = |reason, is| {
+        let (from, to, why, took) = (vec![slot()], vec![slot()], None, None);
+        Report::Move(MoveReport { task, from, to, reason, is, why, took })
+    };
+    let output = |cut| Report::Output(OutputReport { task, cut, is_stopped: true });
+    let rest = vec![
+        moved(Some(MoveReason::Room { beneficiary: task }), MoveIs::Done),
+        moved(Some(MoveReason::Closed), MoveIs::NotLeft),
+        moved(Some(MoveReason::Loan { beneficiary: task }), MoveIs::NotReached),
+        output(OutputCut::Limit { limit: GIB }),
+        output(OutputCut::DiskFull),
+    ];
+    let states = states.into_iter().map(|is| Report::Task(of_task(is)));
+    let all = [inventory, tasks].into_iter().chain(states);
+    all.chain(loans.into_iter().map(loan)).chain(rest).collect()
+}
+
+fn to_server() -> Vec<ToServer> {
+    let loan = Loan { task: task(), bytes: GIB, since: AT, keep: None };
+    let lending = Lending { loans: vec![loan], n_late: 1, compute_percent: BTreeMap::new() };
+    let telemetry = Telemetry {
+        samples: [(gpu(), DeviceSample { memory_used: Some(GIB), ..Default::default() })].into(),
+        lending: Some([(gpu(), lending)].into()),
+        usage: vec![(task(), LiveUsage { cpu: Some(Millis::new(5)), ..LiveUsage::default() })],
+    };
+    let not_opened = vec![
+        NotOpened::NoTerminal,
+        NotOpened::NotRunning,
+        NotOpened::NothingListens { ports: vec![80] },
+        NotOpened::TooMany { most: 64 },
+        NotOpened::Failed { why: "a reason".to_owned() },
+    ];
+    let device = MigDevice { uuid: gpu(), index: 0, sizes: Vec::new() };
+    let refused = vec![
+        MigError::NoSuchDevice,
+        MigError::NoSuchProfile { profile: "9g".to_owned(), known: vec!["1g.10gb".to_owned()] },
+        MigError::NoRoom { profile: "1g.10gb".to_owned(), free: Vec::new() },
+        MigError::IsOff,
+        MigError::HasTask { task: task() },
+        MigError::HasProcess { pid: 100, name: "a".to_owned() },
+        MigError::Driver { why: "a reason".to_owned() },
+    ];
+    let point = DevicePoint { at: AT, utilization: Some(0.5), memory_used: None, power: None };
+    let metric = TaskMetric { task: task(), name: "loss".to_owned(), points: vec![(AT, 0.25)] };
+    let rest = [
+        Answer::MigInstances(MigReport { devices: vec![device], created: Some(gpu()) }),
+        Answer::DevicePoints(vec![point]),
+        Answer::Metrics(vec![metric]),
+    ];
+    let answers = not_opened.into_iter().map(Answer::NotOpened);
+    let answers = answers.chain(refused.into_iter().map(Answer::MigRefused)).chain(rest);
+    let hello = Hello {
+        version: gpool_protocol::VERSION,
+        node: NodeName::new("lab1"),
+        incarnation: Incarnation::new("boot-1-2"),
+    };
+    let all = [ToServer::Hello(hello), ToServer::Telemetry(telemetry)].into_iter();
+    let all = all.chain(reports().into_iter().map(|it| ToServer::Report(Box::new(it))));
+    let answers = (1..).map(QuestionId).zip(answers);
+    all.chain(answers.map(|(id, answer)| ToServer::Answer { id, answer })).collect()
+}
+
+/// Compares messages with the lines of a file, which they also have to read.
+fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(file: &str, messages: &[M]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+    let written: String =
+        messages.iter().map(|it| serde_json::to_string(it).unwrap() + "\n").collect();
+    if std::env::var_os("GPOOL_BLESS").is_some() {
+        std::fs::write(&path, &written).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == written, "{file} differs; GPOOL_BLESS=1 writes it:\n{written}");
+    let read: Vec<M> = stored.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(read, messages);
+}
+
+#[test]
+fn messages_are_those_of_the_golden_files() {
+    check("to_agent.jsonl", &to_agent());
+    check("to_server.jsonl", &to_server());
+}
+
+/// The variants of the enumeration at the place of `"?"`, by the error of an unknown one.
+fn variants<M: DeserializeOwned>(template: &str) -> Vec<String> {
+    let error = serde_json::from_str::<M>(template).err().expect("no variant is called ?");
+    let error = error.to_string();
+    let (_, expected) = error.split_once("expected ").expect("the error lists the variants");
+    assert!(error.starts_with("unknown variant `?`"), "{error}");
+    expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_golden_files_contain_every_variant() {
+    let all: String = to_agent().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let question = r#"{"question":{"id":1,"question":?}}"#;
+    let orders = r#"{"order":{"order":?}}"#;
+    let of = |outer: &str, inner: &str| outer.replace('?', &inner.replace('\'', "\""));
+    for template in [
+        r#"{"?":0}"#.to_owned(),
+        of(orders, "{'?':0}"),
+        of(orders, "{'signal':{'term':1,'task':'7#1/0','signal':1,'to':'?'}}"),
+        of(question, "{'?':0}"),
+        of(question, "{'stream':{'task':'7#1/0','opening':{'?':0}}}"),
+        of(question, "{'stream':{'task':'7#1/0','opening':{'forward':{'to':{'?':0}}}}}"),
+        of(question, "{'mig_instances':{'change':{'?':0}}}"),
+    ] {
+        for variant in variants::<ToAgent>(&template) {
+            assert!(all.contains(&format!("\"{variant}\"")), "{variant} of {template}");
+        }
+    }
+    let all: String = to_server().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let report = r#"{"report":?}"#;
+    let answer = r#"{"answer":{"id":1,"answer":?}}"#;
+    for template in [
+        r#"{"?":0}"#.to_owned(),
+        of(report, "{'?':0}"),
+        of(report, "{'task':{'task':'7#1/0','generation':1,'is':'?'}}"),
+        of(report, "{'loan':{'task':'7#1/0','device':'GPU-1','is':'?'}}"),
+        of(report, "{'move':{'task':'7#1/0','from':[],'to':[],'is':'?'}}"),
+        of(report, "{'move':{'task':'7#1/0','from':[],'to':[],'reason':'?'}}"),
+        of(report, "{'output':{'task':'7#1/0','cut':'?'}}"),
+        of(answer, "{'?':0}"),
+        of(answer, "{'not_opened':'?'}"),
+        of(answer, "{'mig_refused':'?'}"),
+    ] {
+        for variant in variants::<ToServer>(&template) {
+            assert!(all.contains(&format!("\"{variant}\"")), "{variant} of {template}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_are_ignored_and_unknown_variants_are_named() {
+    let newer = r#"{"hello":{"version":1,"node":"lab1","incarnation":"b","more":[1]}}"#;
+    assert!(matches!(serde_json::from_str(newer), Ok(ToServer::Hello(_))));
+    let error = serde_json::from_str::<ToAgent>(r#"{"teleport":{}}"#).unwrap_err().to_string();
+    assert!(error.contains("unknown variant `teleport`"), "{error}");
+}

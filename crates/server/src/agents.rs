@@ -1,0 +1,237 @@
+//! The agents of this server: a link to each, what it last pushed, and the questions that it has
+//! yet to answer.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use gpool_link::{AgentLink, Connection, ServerInbox};
+use gpool_model::agent::{LiveUsage, Order};
+use gpool_model::device::{DeviceSample, Lending};
+use gpool_model::job::BlobId;
+use gpool_model::{DeviceUuid, Incarnation, JobId, NodeName, TaskId, Timestamp};
+use gpool_protocol::recent::{DevicePoint, TaskMetric};
+use gpool_protocol::{Answer, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION};
+use gpool_store::{BlobError, Blobs};
+use tokio::sync::oneshot;
+
+use crate::input::Input;
+
+/// How long an agent may take to answer from its memory.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The use of a task is forgotten if the agent does not renew it for so long: the task has ended.
+const USAGE_AGE: Duration = Duration::from_secs(60);
+
+/// Every agent of the server, by node.
+#[derive(Default)]
+pub struct Agents(BTreeMap<NodeName, Arc<AgentPeer>>);
+
+impl Agents {
+    /// Agents by node.
+    pub fn new(peers: impl IntoIterator<Item = Arc<AgentPeer>>) -> Self {
+        Self(peers.into_iter().map(|peer| (peer.node.clone(), peer)).collect())
+    }
+
+    /// The agent of a node.
+    pub fn get(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
+        self.0.get(node)
+    }
+
+    /// The nodes with an agent.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.0.keys()
+    }
+
+    /// Every agent, by node.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
+        self.0.values()
+    }
+}
+
+/// One agent.
+pub struct AgentPeer {
+    node: NodeName,
+    /// Set once the agent was started.
+    link: OnceLock<Arc<dyn AgentLink>>,
+    /// Whether it said hello for this node in this version of the protocol.
+    is_welcome: AtomicBool,
+    /// Where its reports go.
+    inputs: Mutex<Sender<Input>>,
+    blobs: Arc<Blobs>,
+    last_question: AtomicU64,
+    waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
+    pushed: Mutex<Pushed>,
+}
+
+/// What an agent last pushed.
+#[derive(Default)]
+struct Pushed {
+    samples: BTreeMap<DeviceUuid, DeviceSample>,
+    lending: BTreeMap<DeviceUuid, Lending>,
+    usage: BTreeMap<TaskId, (Instant, LiveUsage)>,
+}
+
+/// The answer to a question, or the connection that it asked for.
+pub(crate) enum Reply {
+    Answer(Answer),
+    Connection(Connection),
+}
+
+impl AgentPeer {
+    /// An agent that is yet to be started.
+    pub fn new(node: NodeName, inputs: Sender<Input>, blobs: Arc<Blobs>) -> Arc<Self> {
+        Arc::new(Self {
+            node,
+            link: OnceLock::new(),
+            is_welcome: AtomicBool::new(false),
+            inputs: Mutex::new(inputs),
+            blobs,
+            last_question: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            pushed: Mutex::default(),
+        })
+    }
+
+    /// Gives it the link over which the agent hears.
+    pub fn connect(&self, link: Arc<dyn AgentLink>) {
+        // An agent of this process is started once.
+        drop(self.link.set(link));
+    }
+
+    fn send(&self, message: &ToAgent) {
+        if let Some(link) = self.link.get() {
+            link.send(message);
+        }
+    }
+
+    /// Sends an order, for one run of the agent or for any.
+    pub fn order(&self, to: Option<Incarnation>, order: Order) {
+        self.send(&ToAgent::Order { to, order });
+    }
+
+    /// Asks a question; `None` if the agent does not answer in time. A question without an answer
+    /// may have been carried out.
+    pub(crate) async fn ask(&self, question: Question, patience: Duration) -> Option<Reply> {
+        let id = QuestionId(self.last_question.fetch_add(1, Ordering::Relaxed) + 1);
+        let (reply, replied) = oneshot::channel();
+        // The caller may be gone before the answer is there.
+        let _entry = Entry { peer: self, id };
+        lock(&self.waiting).insert(id, reply);
+        self.send(&ToAgent::Question { id, question });
+        tokio::time::timeout(patience, replied).await.ok()?.ok()
+    }
+
+    /// The samples of a device from a time on, at most of the last hour.
+    pub(crate) async fn points(&self, device: DeviceUuid, since: Timestamp) -> Vec<DevicePoint> {
+        match self.ask(Question::DevicePoints { device, since }, PATIENCE).await {
+            Some(Reply::Answer(Answer::DevicePoints(points))) => points,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The metrics that the tasks of a job, or of all jobs, reported from a time on, at most those
+    /// of the last hour.
+    pub(crate) async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+        match self.ask(Question::Metrics { job, since }, PATIENCE).await {
+            Some(Reply::Answer(Answer::Metrics(metrics))) => metrics,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The last sample of each device.
+    pub(crate) fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
+        lock(&self.pushed).samples.clone()
+    }
+
+    /// The loans of memory on each device.
+    pub(crate) fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
+        lock(&self.pushed).lending.clone()
+    }
+
+    /// What a running task has used so far.
+    pub(crate) fn usage(&self, task: TaskId) -> Option<LiveUsage> {
+        self.aged_usage(task).map(|(_, usage)| usage)
+    }
+
+    /// The same with its age.
+    pub(crate) fn aged_usage(&self, task: TaskId) -> Option<(Duration, LiveUsage)> {
+        lock(&self.pushed).usage.get(&task).map(|(at, usage)| (at.elapsed(), *usage))
+    }
+
+    fn take_telemetry(&self, telemetry: Telemetry) {
+        let mut pushed = lock(&self.pushed);
+        pushed.samples.extend(telemetry.samples);
+        if let Some(lending) = telemetry.lending {
+            pushed.lending = lending;
+        }
+        let now = Instant::now();
+        pushed.usage.retain(|_, (at, _)| now.duration_since(*at) < USAGE_AGE);
+        pushed.usage.extend(telemetry.usage.into_iter().map(|(task, it)| (task, (now, it))));
+    }
+
+    fn reply(&self, id: QuestionId, reply: Reply) {
+        if let Some(waiting) = lock(&self.waiting).remove(&id) {
+            // The caller has gone; a connection is closed with the reply.
+            drop(waiting.send(reply));
+        }
+    }
+}
+
+/// Forgets a question when its caller no longer waits.
+struct Entry<'p> {
+    peer: &'p AgentPeer,
+    id: QuestionId,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        lock(&self.peer.waiting).remove(&self.id);
+    }
+}
+
+impl ServerInbox for AgentPeer {
+    fn message(&self, message: ToServer) {
+        if let ToServer::Hello(hello) = &message {
+            let is_expected = hello.version == VERSION && hello.node == self.node;
+            self.is_welcome.store(is_expected, Ordering::Relaxed);
+            if !is_expected {
+                tracing::error!(?hello, VERSION, node = %self.node, "refused an agent");
+            }
+        }
+        if !self.is_welcome.load(Ordering::Relaxed) {
+            return;
+        }
+        match message {
+            ToServer::Hello(_) => {}
+            ToServer::Report(report) => {
+                // If the core has stopped, the next server's agent sends the report again.
+                drop(lock(&self.inputs).send(Input::Report(self.node.clone(), *report)));
+            }
+            ToServer::Telemetry(telemetry) => self.take_telemetry(telemetry),
+            ToServer::Answer { id, answer } => self.reply(id, Reply::Answer(answer)),
+        }
+    }
+
+    fn connection(&self, question: QuestionId, connection: Connection) {
+        self.reply(question, Reply::Connection(connection));
+    }
+
+    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
+        let id = id.0.parse().map_err(io::Error::other)?;
+        self.blobs.get(&id).map_err(|error| match error {
+            // In both cases the job is held, and users can release it when the file exists again.
+            BlobError::Missing(_) | BlobError::Damaged(_) => {
+                let path = self.blobs.path(&id).display().to_string();
+                io::Error::new(io::ErrorKind::NotFound, path)
+            }
+            other => io::Error::other(other),
+        })
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
