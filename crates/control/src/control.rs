@@ -255,6 +255,7 @@ impl Control {
                 | Event::DiskFull { .. }
                 | Event::Requested { .. }
                 | Event::Reported { .. }
+                | Event::AgentSilence { .. }
                 | Event::Delivered { .. } => needs_plan |= self.take(event),
             }
         }
@@ -288,6 +289,7 @@ impl Control {
                 self.requested(request, &caller, command);
             }
             Event::Reported { node, report } => self.reported(&node, report),
+            Event::AgentSilence { node, since } => self.silence(&node, since),
             Event::Delivered { id, sent } => self.delivered(&id, sent),
             Event::ServerStopping => self.is_stopping = true,
             Event::DiskFull { is_full } => self.is_full = is_full,

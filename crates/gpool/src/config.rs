@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -97,6 +98,9 @@ pub struct Config {
     pub node_gpu_tasks_kept: Option<u32>,
     /// Most slots of these for one user.
     pub node_user_tasks_max: Option<NonZeroU32>,
+    /// How long an agent may send nothing until its node gets no new jobs: `15s`.
+    #[serde(default, deserialize_with = "node_lease")]
+    pub node_lease: Option<Millis>,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
     pub isolate_gpus: Option<bool>,
     /// Longest time until borrowed GPU memory is back at the job that requested it: `30s`.
@@ -193,12 +197,29 @@ const LOAN_MOST: Millis = Millis::from_mins(10);
 fn loan_deadline<'de, D: Deserializer<'de>>(
     text: D,
 ) -> std::result::Result<Option<Millis>, D::Error> {
+    span_within(text, LOAN_LEAST..=LOAN_MOST)
+}
+
+/// Agents send something each second, and may be busy for one.
+const LEASE_LEAST: Millis = Millis::from_secs(3);
+/// Jobs would be placed on a node that is gone for as long.
+const LEASE_MOST: Millis = Millis::from_mins(10);
+
+fn node_lease<'de, D: Deserializer<'de>>(text: D) -> std::result::Result<Option<Millis>, D::Error> {
+    span_within(text, LEASE_LEAST..=LEASE_MOST)
+}
+
+fn span_within<'de, D: Deserializer<'de>>(
+    text: D,
+    range: RangeInclusive<Millis>,
+) -> std::result::Result<Option<Millis>, D::Error> {
     let text = String::deserialize(text)?;
     let span = gpool_model::parse::span(&text).map_err(serde::de::Error::custom)?;
-    if (LOAN_LEAST..=LOAN_MOST).contains(&span) {
+    if range.contains(&span) {
         return Ok(Some(span));
     }
-    Err(serde::de::Error::custom("it must be from 6s to 10m"))
+    let (least, most) = (range.start(), range.end());
+    Err(serde::de::Error::custom(format!("it must be from {least} to {most}")))
 }
 
 /// A delayed agent must still find the end of its job, so nothing is removed earlier than this.

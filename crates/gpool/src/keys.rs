@@ -94,6 +94,11 @@ pub const KEYS: &[Key] = &[
         "Of these, maximum for one user. Without it, 80 %; all if the server is not root's.",
     ),
     usual(
+        "node_lease",
+        "\"15s\"",
+        "A node whose agent sends nothing for this time gets no new jobs until it does, 3s to 10m.",
+    ),
+    usual(
         "isolate_gpus",
         "true",
         "Whether jobs of root's server can open only their own GPUs, where the kernel supports it.",

@@ -49,6 +49,13 @@ pub enum Event {
         /// The report.
         report: Report,
     },
+    /// An agent has been silent for too long, or is heard again.
+    AgentSilence {
+        /// The node.
+        node: NodeName,
+        /// When it was last heard; `None` if it is heard again.
+        since: Option<Timestamp>,
+    },
     /// The delivery of a message ended, with or without success.
     Delivered {
         /// The result.

@@ -41,6 +41,9 @@ pub struct Node {
     pub settled_boot_id: String,
     /// Whether its agent has reported its tasks since this server loaded its state.
     pub connected: bool,
+    /// Since when its agent has sent nothing, if that is longer than an agent may be silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<Timestamp>,
     /// Details that its agent reports about itself and its machine.
     pub facts: NodeFacts,
 }
@@ -61,6 +64,7 @@ impl Node {
             boot_id: String::new(),
             settled_boot_id: String::new(),
             connected: false,
+            silent_since: None,
             facts: NodeFacts::default(),
         }
     }
@@ -88,10 +92,16 @@ impl Node {
         self.devices.iter().filter(|it| it.instance.is_some()).filter(is_of)
     }
 
+    /// Whether its agent answers this server.
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
+        self.connected && self.silent_since.is_none()
+    }
+
     /// Whether new jobs may start there.
     #[must_use]
     pub fn takes_work(&self) -> bool {
-        self.connected && self.drain.is_none()
+        self.is_reachable() && self.drain.is_none()
     }
 
     /// Whether tasks can be paused there.

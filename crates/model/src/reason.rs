@@ -440,6 +440,9 @@ pub enum Reason {
     AgentUnreachable {
         /// The node.
         node: NodeName,
+        /// Since when, if it was heard in this run of the server.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
     },
 }
 

@@ -1,4 +1,5 @@
-//! Values that agents push once a second. No decision of the scheduler depends on them.
+//! Values that agents push once a second. No decision of the scheduler depends on them, but on the
+//! message: a node without any gets no new jobs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// Values of a node that have changed since the last message.
+/// Values of a node that have changed since the last message; there may be none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Telemetry {
@@ -20,12 +21,4 @@ pub struct Telemetry {
     /// The use of some running tasks. The agent sends that of each task in turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub usage: Vec<(TaskId, LiveUsage)>,
-}
-
-impl Telemetry {
-    /// Whether nothing has changed.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }

@@ -99,7 +99,7 @@ fn node(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         let is_real = node.devices.iter().any(|device| !device.pci_bus.is_empty());
         f.write_str(if is_real { "  checkpoints" } else { "  pauses" })?;
     }
-    writeln!(f, "{}", if node.connected { "" } else { "  unreachable" })?;
+    writeln!(f, "{}", if node.is_reachable() { "" } else { "  unreachable" })?;
     links(f, node)?;
     states(f, node)
 }

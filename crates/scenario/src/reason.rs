@@ -52,7 +52,7 @@ fn of_nodes(reason: &Reason) -> Option<String> {
         Reason::OnlyOnNodes { nodes, n_nodes, n_left_out, .. } => {
             format!("{nodes} nodes {n_nodes} of {}", n_nodes.saturating_add(*n_left_out))
         }
-        Reason::AgentUnreachable { node } => node.to_string(),
+        Reason::AgentUnreachable { node, .. } => node.to_string(),
         Reason::PausedOnMissing { node, indexes, why } => {
             let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
             format!("{node}[{}] {why}", indexes.join(","))

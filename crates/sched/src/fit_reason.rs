@@ -62,8 +62,8 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reas
 fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     let is_there = |node: &&NodeCapacity<'_>| fit.may_be_on(&node.row.node);
     let nodes: Vec<&NodeCapacity<'_>> = capacity.nodes.iter().filter(is_there).collect();
-    if let Some(away) = nodes.iter().find(|node| !node.row.node.connected) {
-        return Reason::AgentUnreachable { node: away.name().clone() };
+    if let Some(away) = nodes.iter().find(|node| !node.row.node.is_reachable()) {
+        return unreachable(away);
     }
     if let Some(reason) = nodes.iter().find_map(|node| drained_as_a_whole(node)) {
         return reason;
@@ -148,7 +148,7 @@ fn kept_from(
     let has_kind =
         |node: &&NodeCapacity<'_>| most_that(&node.row.node, &fit.gpus, |_| true) >= need;
     let in_pool = capacity.nodes.iter().filter(|node| fit.may_be_on(&node.row.node));
-    let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.connected);
+    let (here, away): (Vec<_>, Vec<_>) = in_pool.partition(|node| node.row.node.is_reachable());
     let is_drained = |node: &&NodeCapacity<'_>| {
         let has = |n_devices| times(node, n_devices);
         !node.row.node.takes_work()
@@ -160,7 +160,7 @@ fn kept_from(
         return Some(reason);
     }
     let away = away.into_iter().find(|node| here.is_empty() || has_kind(node));
-    away.map(|node| Reason::AgentUnreachable { node: node.name().clone() })
+    away.map(unreachable)
 }
 
 /// Why no node has enough devices for a share, if some node has room for it, but not beside jobs
@@ -221,10 +221,10 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
         return Some(reason);
     }
     // If no agent answers, the devices are unknown.
-    let here: Vec<_> = all().filter(|node| node.row.node.connected).collect();
+    let here: Vec<_> = all().filter(|node| node.row.node.is_reachable()).collect();
     Some(kept_from(capacity, fit, |_, n_devices| n_devices).unwrap_or_else(
         || match here.is_empty() {
-            true => Reason::AgentUnreachable { node: NodeName::new("any") },
+            true => Reason::AgentUnreachable { node: NodeName::new("any"), since: None },
             false => kind_missing(&here, fit),
         },
     ))
@@ -268,6 +268,11 @@ fn drained_as_a_whole(node: &NodeCapacity<'_>) -> Option<Reason> {
     let Drain { by, reason, .. } = node.row.node.drain.as_ref()?;
     let (node, reason) = (node.name().clone(), reason.clone());
     Some(Reason::NodeDrained { node, index: None, by: *by, reason })
+}
+
+fn unreachable(node: &NodeCapacity<'_>) -> Reason {
+    let (node, since) = (node.name().clone(), node.row.node.silent_since);
+    Reason::AgentUnreachable { node, since }
 }
 
 /// The reason where no connected node has enough devices of one kind.

@@ -16,6 +16,7 @@ use gpool_model::{DeviceUuid, Incarnation, JobId, NodeName, TaskId, Timestamp};
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{Answer, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION};
 use gpool_store::{BlobError, Blobs};
+use gpool_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::input::Input;
@@ -64,6 +65,14 @@ pub struct AgentPeer {
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
     pushed: Mutex<Pushed>,
+    heard: Mutex<Heard>,
+}
+
+/// When an agent was last heard.
+struct Heard {
+    at: Instant,
+    /// The time of the report that it is silent; `None` if it is not.
+    silent_since: Option<Timestamp>,
 }
 
 /// What an agent last pushed.
@@ -92,6 +101,7 @@ impl AgentPeer {
             last_question: AtomicU64::new(0),
             waiting: Mutex::default(),
             pushed: Mutex::default(),
+            heard: Mutex::new(Heard { at: Instant::now(), silent_since: None }),
         })
     }
 
@@ -161,6 +171,27 @@ impl AgentPeer {
         lock(&self.pushed).usage.get(&task).map(|(at, usage)| (at.elapsed(), *usage))
     }
 
+    /// Tells the core if the agent has become silent, or is heard again.
+    pub(crate) fn look(&self, lease: Duration, now: Timestamp) {
+        let mut heard = lock(&self.heard);
+        let silence = Some(heard.at.elapsed()).filter(|silence| *silence > lease);
+        let since = silence.map(|silence| {
+            let silence = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
+            Timestamp::new(now.get().saturating_sub(silence))
+        });
+        if since.is_some() != heard.silent_since.is_some() {
+            heard.silent_since = since;
+            match since {
+                Some(since) => {
+                    let since = Time(since);
+                    tracing::warn!(node = %self.node, %since, "the agent is silent");
+                }
+                None => tracing::info!(node = %self.node, "the agent is heard again"),
+            }
+            drop(lock(&self.inputs).send(Input::Silence(self.node.clone(), since)));
+        }
+    }
+
     fn take_telemetry(&self, telemetry: Telemetry) {
         let mut pushed = lock(&self.pushed);
         pushed.samples.extend(telemetry.samples);
@@ -204,6 +235,7 @@ impl ServerInbox for AgentPeer {
         if !self.is_welcome.load(Ordering::Relaxed) {
             return;
         }
+        lock(&self.heard).at = Instant::now();
         match message {
             ToServer::Hello(_) => {}
             ToServer::Report(report) => {

@@ -249,6 +249,7 @@ impl Core {
                     warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
+                Input::Silence(node, since) => events.push(Event::AgentSilence { node, since }),
                 Input::Command { caller, command, reply, look } => {
                     let asking = Asking { reply, look, again: None };
                     events.extend(self.requested(caller, command, asking, &mut coming));

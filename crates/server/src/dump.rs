@@ -93,6 +93,10 @@ fn of_event(event: &Event) -> String {
             format!("user {} asked: {}", caller.owner.uid, of_command(command))
         }
         Event::Reported { node, report } => format!("report of node {node}: {}", of_report(report)),
+        Event::AgentSilence { node, since: Some(since) } => {
+            format!("the agent of {node} is silent since {}", Time(*since))
+        }
+        Event::AgentSilence { node, since: None } => format!("the agent of {node} is heard again"),
         Event::Delivered { id, sent } => format!("message {id}: {sent:?}"),
         Event::TimerFired => "timer".to_owned(),
         Event::Committed { revision } => format!("committed {revision}"),

@@ -69,7 +69,7 @@ fn lost(node: &Node, device: &Device) -> Option<String> {
     } else if let Some(drain) = node.drain_of(&device.uuid) {
         let of = if node.drain.is_some() { node.name.to_string() } else { place.clone() };
         format!("drained: {}; until gpool undrain {of}", drain.reason)
-    } else if !node.connected {
+    } else if !node.is_reachable() {
         format!("until the agent of {} answers", node.name)
     } else {
         "until the job on it, which booked another one, has left".to_owned()

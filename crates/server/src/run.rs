@@ -278,6 +278,7 @@ async fn serve(
     let instances = tokio::spawn(crate::mig_auto::keep(handle.clone()));
     let usage = tokio::spawn(crate::recorder::keep(handle.clone()));
     let budgets = tokio::spawn(crate::subscriptions::keep(handle.clone()));
+    let agents = tokio::spawn(crate::lease::watch(handle.clone(), config.node_lease));
     fail::fail_point!("server-start-listening");
     ready(handle.info());
     fail::fail_point!("server-start-ready");
@@ -293,6 +294,7 @@ async fn serve(
     instances.abort();
     usage.abort();
     budgets.abort();
+    agents.abort();
     later.iter().for_each(tokio::task::JoinHandle::abort);
     drop(end_serving);
     server.await.context("the API panicked")?;

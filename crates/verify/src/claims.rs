@@ -13,7 +13,7 @@ pub(crate) fn check(world: &World, found: &mut Vec<Violation>) {
             row.job.phase.allocations().iter().filter_map(claimed).collect();
         let mut is_waiting = false;
         for (claim, after) in &claims {
-            is_waiting |= !world.node(&claim.node).is_some_and(|it| it.node.connected);
+            is_waiting |= !world.node(&claim.node).is_some_and(|it| it.node.is_reachable());
             for task in *after {
                 let Some(held) = allocation_of(world, *task) else { continue };
                 is_waiting |= !held.is_paused();

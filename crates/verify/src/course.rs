@@ -315,7 +315,7 @@ impl<'a> Course<'a> {
     ) -> u64 {
         let wanted = on_node(&shape.fit);
         let most = most_on(node, &shape.fit);
-        if !node.connected
+        if !node.is_reachable()
             || node.drain.is_some()
             || !is_of(node, shape.fit.pool.as_ref(), shape.fit.nodes.as_deref())
             || !is_at(node, &shape.fit)

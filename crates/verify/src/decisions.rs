@@ -241,7 +241,7 @@ fn check_placement(
         found.push(Violation::NoSuchNode { job, node: placement.node.clone() });
         return;
     };
-    if !node.node.connected {
+    if !node.node.is_reachable() {
         found.push(Violation::NotConnected { job, node: placement.node.clone() });
     }
     if node.node.drain.is_some() {

@@ -102,7 +102,7 @@ fn is_free(
     let Some(devices) = devices else { return false };
     let gpus = &row.spec.gpus;
     let ranks: BTreeSet<_> = devices.iter().map(|device| gpus.rank_of(device)).collect();
-    node.connected
+    node.is_reachable()
         && node.drain.is_none()
         && u32::try_from(devices.len()) == Ok(gpus.n_devices())
         && ranks.len() <= 1

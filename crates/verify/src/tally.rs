@@ -262,7 +262,7 @@ impl NodeTally<'_> {
             has_at(self.node, device, fit) && self.has(device, fit)
         });
         is_at(self.node, fit)
-            && self.node.connected
+            && self.node.is_reachable()
             && self.node.drain.is_none()
             && !self.is_occupied(None, fit.is_exclusive(), false)
             && is_of(self.node, fit.pool.as_ref(), fit.nodes.as_deref())

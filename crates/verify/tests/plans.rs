@@ -474,7 +474,7 @@ fn reasons_that_are_not_so() {
         (busy, not_free_together(2, 1, NodeName::new("lab3"))),
         (busy, Reason::GpuModelMissing { asked: gpus("2"), most: 1 }),
         (busy, Reason::GpuMemoryTooSmall { need: gib(100), largest: gib(80) }),
-        (busy, Reason::AgentUnreachable { node: node.clone() }),
+        (busy, Reason::AgentUnreachable { node: node.clone(), since: None }),
         (busy, Reason::WaitsForJob { job: id(1), kind: gpool_model::DependencyKind::Ok }),
         (short, not_free(1, 0)),
         (

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::reservation::{Drain, ReservedHere};
+use crate::time::Time;
 
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -17,8 +18,11 @@ pub struct Node {
     /// Labels of the node: `rack=3`, `ssd`.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Whether the node's agent is connected.
+    /// Whether the node's agent answers the server.
     pub connected: bool,
+    /// Since when the agent has been silent, if it was heard in this run of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<Time>,
     /// Version of the agent.
     pub version: String,
     /// Operating system.
@@ -78,7 +82,8 @@ impl Node {
             name: node.name.to_string(),
             pool: node.pool.to_string(),
             labels: gpool_model::label::written(&node.labels),
-            connected: node.connected,
+            connected: node.is_reachable(),
+            silent_since: node.silent_since.map(Time),
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
             devices_from: node.facts.devices_from.clone(),

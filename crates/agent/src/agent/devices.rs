@@ -19,13 +19,12 @@ use gpool_model::agent::{Report, Stamp, TaskEnd, Terms};
 use gpool_model::device::{Device, DeviceHealth};
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::GpuUsage;
-use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::node::Remap;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
-use super::division::{self, Division, check_processes};
+use super::division::{self, Division};
 use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, loads, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
@@ -40,6 +39,7 @@ use crate::message::Checkpoints;
 
 mod caps;
 mod last;
+mod mig;
 mod moves;
 
 pub(super) use caps::{Move, Then};
@@ -48,8 +48,6 @@ pub(super) use caps::{Move, Then};
 const INVENTORY: Duration = Duration::from_secs(10);
 /// How long a poll may take before a device counts as not answering.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a change of MIG instances may take: it takes seconds.
-const DIVIDE: Duration = Duration::from_secs(20);
 /// How often the thread checks which devices are due for a poll.
 const TICK: Duration = Duration::from_secs(1);
 /// How often the inventory is repeated until a server sends an order.
@@ -392,27 +390,13 @@ impl Asker {
         user_among(&owners, task, &seen)
     }
 
-    /// Lists the MIG instances, after a change if there is one. Jobs were ruled out before.
-    fn divide(&mut self, change: Option<&MigChange>) -> Result<MigReport, MigError> {
-        let why = self.from.clone();
-        let monitor = self.monitor.as_mut().ok_or(MigError::Driver { why })?;
-        let Some(change) = change else { return monitor.divisions(DIVIDE) };
-        check_processes(monitor, change, now(), LOOK)?;
-        let changed = monitor.divide(change, DIVIDE);
-        // Also after an error: a change without an answer in time may have been made.
-        self.take_inventory();
-        let created = changed?;
-        let monitor = self.monitor.as_mut().ok_or(MigError::NoSuchDevice)?;
-        Ok(MigReport { created, ..monitor.divisions(DIVIDE)? })
-    }
-
     fn take(&mut self, seen: BTreeMap<DeviceUuid, Observation>, time: Timestamp) {
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = self.about.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.is_empty() {
-            // Whoever has just started the agent sees the first samples at once. The thread waits
-            // for the lock. If it has ended, so does the agent.
+            // So that the user who started the agent sees the first samples at once. The thread
+            // waits for the lock. If it has ended, so does the agent.
             let _ = self.about.push.send(());
         }
         for (uuid, observation) in seen {

@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 
 use gpool_model::agent::{Order, Report, TaskEnd};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
+use gpool_protocol::Telemetry;
 use gpool_sys::{clock, proc};
 
 use super::devices::Move;
@@ -39,6 +40,9 @@ pub(super) enum Input {
         task: TaskId,
         end: Box<TaskEnd>,
     },
+    /// Values for the server. They go through the agent's thread, so that they also show that it
+    /// runs.
+    Telemetry(Telemetry),
     /// Open a stream to a task.
     Open(Box<StreamRequest>),
     /// Act on a task with a loan of device memory.

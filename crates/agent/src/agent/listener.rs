@@ -15,13 +15,23 @@ use super::streams::StreamRequest;
 
 /// What the thread needs of the agent.
 pub(super) struct Listener {
-    pub incarnation: Incarnation,
-    pub server: Arc<dyn ServerLink>,
-    pub inputs: InputSender,
-    pub recent: RecentValues,
+    incarnation: Incarnation,
+    server: Arc<dyn ServerLink>,
+    inputs: InputSender,
+    recent: RecentValues,
 }
 
 impl Listener {
+    pub(super) fn new(
+        incarnation: &Incarnation,
+        server: &Arc<dyn ServerLink>,
+        inputs: &InputSender,
+        recent: &RecentValues,
+    ) -> Self {
+        let (incarnation, server) = (incarnation.clone(), Arc::clone(server));
+        Self { incarnation, server, inputs: inputs.clone(), recent: recent.clone() }
+    }
+
     /// Starts the thread. It ends when the server closes the link.
     pub(super) fn start(self, mut messages: Box<dyn Messages>) -> io::Result<()> {
         let listen = move || {

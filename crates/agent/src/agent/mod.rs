@@ -40,9 +40,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
-use gpool_link::AgentEnd;
+use gpool_link::{AgentEnd, ServerLink};
 use gpool_model::device::DeviceSample;
-use gpool_model::id::{DeviceUuid, JobId, NodeName};
+use gpool_model::id::{DeviceUuid, Incarnation, JobId, NodeName};
 use gpool_model::job::JobSpec;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_protocol::{Hello, ToServer};
@@ -243,60 +243,42 @@ impl Agent {
         make_folders(&layout)?;
         let held = take_lock(&layout)?;
         let launching = await_launches(&layout, Self::PATIENCE)?;
-        let system = |what| move |error| StartError::System { what, error };
-        if pidfd::open(std::process::id()).map_err(system("use pidfds (Linux 5.3)"))?.is_none() {
-            let error = io::ErrorKind::NotFound.into();
-            return Err(StartError::System { what: "see processes in /proc", error });
-        }
-        gpool_sys::signal::keep_ended_children();
-        outlive_jobs();
+        prepare_process()?;
         let site = open_site(&config);
-
         let (inputs, taken) = channel();
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
-        let samples = Samples::default();
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
         let (shim, seen) = (Shim::prepare(&layout, &devices), Seen::default());
-        let lender = sender.clone();
-        let shares =
-            Shares::start(&layout, shim.clone(), seen.clone(), lender, config.loan_deadline)
-                .map_err(system("start a thread"))?;
-        let facts = seen.clone();
-        let groups = enforcement::groups(&site);
+        let shares = Shares::start(
+            &layout,
+            shim.clone(),
+            seen.clone(),
+            sender.clone(),
+            config.loan_deadline,
+        )
+        .map_err(system("start a thread"))?;
         let filter = isolation::probe(config.isolate_gpus, &site);
         let isolation = Isolation::new(filter.is_ok());
-        let recent = RecentValues::new(config.recent);
-        let (samples_too, recent_too) = (Arc::clone(&samples), recent.clone());
+        let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
         let AgentEnd { server, messages } = end;
         let (push, requests) = channel();
-        let incarnation = input::incarnation();
-        let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
-        let hello = Hello { version, node, incarnation: incarnation.clone() };
-        server.send(&ToServer::Hello(hello));
+        let incarnation = say_hello(&config, &*server);
         let about = devices::About {
-            samples: samples_too,
-            recent: recent_too,
+            samples: Arc::clone(&samples),
+            recent: recent.clone(),
             filter,
             shim,
-            seen,
-            groups,
+            seen: seen.clone(),
+            groups: enforcement::groups(&site),
             server: Arc::clone(&server),
             push,
         };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let listener = Listener {
-            incarnation: incarnation.clone(),
-            server: Arc::clone(&server),
-            inputs: sender.clone(),
-            recent: recent.clone(),
-        };
-        let source = telemetry::Source {
-            samples,
-            seen: facts,
-            site: site.clone(),
-            owners: devices.owners(),
-        };
+        let listener = Listener::new(&incarnation, &server, &sender, &recent);
+        let telemetry_inputs = sender.clone();
+        let source =
+            telemetry::Source { samples, seen, site: site.clone(), owners: devices.owners() };
         let parts = runner::Parts {
             config,
             layout,
@@ -307,20 +289,41 @@ impl Agent {
             isolation,
             recent: recent.clone(),
             sender,
-            server: Arc::clone(&server),
+            server,
             incarnation,
         };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
-        let thread = std::thread::Builder::new()
-            .name("agent".into())
-            .spawn(move || runner.run())
-            .map_err(system("start a thread"))?;
+        let thread = std::thread::Builder::new().name("agent".into());
+        let thread = thread.spawn(move || runner.run()).map_err(system("start a thread"))?;
         // Orders that arrive earlier wait in the link.
         listener.start(messages).map_err(system("start a thread"))?;
-        telemetry::start(source, server, requests).map_err(system("start a thread"))?;
+        telemetry::start(source, telemetry_inputs, requests).map_err(system("start a thread"))?;
         Ok(AgentHandle { inputs, waker, thread })
     }
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |error| StartError::System { what, error }
+}
+
+/// Checks and sets what this process needs to start and watch others.
+fn prepare_process() -> Result<(), StartError> {
+    if pidfd::open(std::process::id()).map_err(system("use pidfds (Linux 5.3)"))?.is_none() {
+        let error = io::ErrorKind::NotFound.into();
+        return Err(StartError::System { what: "see processes in /proc", error });
+    }
+    gpool_sys::signal::keep_ended_children();
+    outlive_jobs();
+    Ok(())
+}
+
+/// Sends the first message, and returns the name of this run in it.
+fn say_hello(config: &AgentConfig, server: &dyn ServerLink) -> Incarnation {
+    let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
+    let incarnation = input::incarnation();
+    server.send(&ToServer::Hello(Hello { version, node, incarnation: incarnation.clone() }));
+    incarnation
 }
 
 fn make_folders(layout: &Layout) -> Result<(), StartError> {

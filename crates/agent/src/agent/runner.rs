@@ -198,6 +198,9 @@ impl Runner {
             Input::Ended { task, end } => {
                 self.seen.push_back(converge::Input::Ended { task, end: *end });
             }
+            Input::Telemetry(telemetry) => {
+                self.parts.server.send(&ToServer::Telemetry(telemetry));
+            }
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
             Input::Lent(lent) => self.lend(lent),

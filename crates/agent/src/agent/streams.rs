@@ -39,7 +39,7 @@ impl Runner {
         self.shepherds.say_now(task, &ToShepherd::Open { line, opening });
     }
 
-    /// Refuses the open requests of a task whose shepherd has ended.
+    /// Refuses the open requests of a task after the end of its shepherd.
     pub(super) fn refuse_streams(&mut self, task: TaskId) {
         let requests = self.streams.awaited.extract_if(.., |_, (of, _)| *of == task);
         let questions: Vec<QuestionId> = requests.map(|(_, (_, question))| question).collect();

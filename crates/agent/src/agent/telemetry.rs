@@ -1,27 +1,28 @@
-//! The thread that pushes telemetry to the server: what has changed, once a second.
+//! The thread that reads the telemetry for the server, once a second. A message without news shows
+//! that the agent is there.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use gpool_link::ServerLink;
 use gpool_model::agent::LiveUsage;
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
-use gpool_protocol::{Telemetry, ToServer};
+use gpool_protocol::Telemetry;
 use gpool_sys::cgroup::Site;
 
 use super::Samples;
 use super::given::Owners;
+use super::input::{Input, InputSender};
 use super::seen::Seen;
 use crate::layout::claim_name;
 
 /// Between two messages.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Tasks whose use is read for one message, in turn: reading takes some 50 µs each.
+/// Tasks in one message with their use, in turn: reading takes some 50 µs each.
 const TASKS_AT_ONCE: usize = 32;
 
 /// What the thread reads.
@@ -38,23 +39,16 @@ pub(super) struct Source {
 struct Sent {
     samples: BTreeMap<DeviceUuid, DeviceSample>,
     lending: BTreeMap<DeviceUuid, Lending>,
-    /// The task whose use was read last.
+    /// The last task that was read.
     task: Option<TaskId>,
 }
 
-/// Starts the thread. It sends at once for each request, and ends when nobody can make one.
-pub(super) fn start(
-    source: Source,
-    server: Arc<dyn ServerLink>,
-    requests: Receiver<()>,
-) -> io::Result<()> {
+/// Starts the thread. It sends at once for each request, and ends when no more can come.
+pub(super) fn start(source: Source, inputs: InputSender, requests: Receiver<()>) -> io::Result<()> {
     let push = move || {
         let mut sent = Sent::default();
         while requests.recv_timeout(PERIOD) != Err(RecvTimeoutError::Disconnected) {
-            let telemetry = source.read(&mut sent);
-            if !telemetry.is_empty() {
-                server.send(&ToServer::Telemetry(telemetry));
-            }
+            inputs.send(Input::Telemetry(source.read(&mut sent)));
         }
     };
     std::thread::Builder::new().name("telemetry".into()).spawn(push)?;
@@ -62,7 +56,7 @@ pub(super) fn start(
 }
 
 impl Source {
-    /// Reads what has changed since `sent`, and notes it there.
+    /// Reads the changes since `sent`, and notes them there.
     fn read(&self, sent: &mut Sent) -> Telemetry {
         let mut telemetry = Telemetry::default();
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +78,7 @@ impl Source {
         telemetry
     }
 
-    /// The running tasks whose turn it is.
+    /// The next running tasks.
     fn next_tasks(&self, last: Option<TaskId>) -> Vec<TaskId> {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<TaskId> = owners.values().map(|given| given.task).collect();

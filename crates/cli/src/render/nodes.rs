@@ -68,6 +68,9 @@ fn state(node: &Node) -> Cell {
 /// Drains, reservations and other limits on new jobs.
 fn note(node: &Node, view: &View<'_>) -> String {
     let mut notes = Vec::new();
+    if let Some(since) = node.silent_since {
+        notes.push(format!("silent since {}", view.clock.short(since, view.now)));
+    }
     if let Some(drain) = &node.drain {
         let by = drain.by.map(|by| format!(" by {}", view.clock.short(by, view.now)));
         notes.push(format!("drained{}: {}", by.unwrap_or_default(), drain.reason));

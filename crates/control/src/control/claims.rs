@@ -67,7 +67,7 @@ impl Control {
             let waits = |it: &Allocation| match &it.state {
                 AllocationState::Claimed { after } => {
                     let node = self.world.node(&it.node);
-                    !after.is_empty() || !node.is_some_and(|row| row.node.connected)
+                    !after.is_empty() || !node.is_some_and(|row| row.node.is_reachable())
                 }
                 _ => false,
             };

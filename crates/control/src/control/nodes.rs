@@ -9,7 +9,7 @@ use gpool_model::node::NodeFacts;
 use gpool_model::refusal::Permitted;
 use gpool_model::{
     Caller, Device, DeviceStrategy, DeviceUuid, LabelChange, Node, NodeName, PoolName, Refusal,
-    Reply, Resources,
+    Reply, Resources, Timestamp,
 };
 
 use crate::control::Control;
@@ -42,6 +42,7 @@ impl Control {
             device_drains: before.map(|node| node.device_drains.clone()).unwrap_or_default(),
             settled_boot_id: before.map_or(&boot_id, |node| &node.settled_boot_id).clone(),
             connected: before.is_some_and(|node| node.connected && !is_new),
+            silent_since: before.and_then(|node| node.silent_since),
             boot_id,
             facts,
         };
@@ -71,6 +72,20 @@ impl Control {
             let node = Node { connected: true, settled_boot_id, ..row.node.clone() };
             self.world.put_node(node);
             self.publish(Change::NodeChanged { node: name.clone() });
+        }
+    }
+
+    /// Notes that an agent has been silent since a time, or is heard again. A silent node gets no
+    /// new jobs, and its running jobs go on.
+    pub(crate) fn silence(&mut self, name: &NodeName, since: Option<Timestamp>) {
+        let Some(row) = self.world.node(name).filter(|row| row.node.silent_since != since) else {
+            return;
+        };
+        self.world.put_node(Node { silent_since: since, ..row.node.clone() });
+        self.publish(Change::NodeChanged { node: name.clone() });
+        if since.is_none() {
+            // Orders and reports may have been lost meanwhile.
+            self.ask(name);
         }
     }
 

@@ -3,11 +3,11 @@
 use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
 use gpool_model::job::JobState;
 use gpool_model::{
-    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Millis, Round,
-    TaskId,
+    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Millis, NodeName,
+    Reason, Round, TaskId, Timestamp,
 };
 
-use crate::harness::{Harness, ana, inventory, job, stamp, tasks};
+use crate::harness::{Harness, NODE, ana, inventory, job, stamp, tasks};
 
 impl Harness {
     /// Lets time pass until something is due.
@@ -210,4 +210,44 @@ fn a_new_agent_is_asked_before_anything_is_placed_with_it() {
     assert!(matches!(harness.take_orders()[..], [Order::Sync { .. }]));
     let id = harness.add(job("1"));
     assert_eq!(harness.state(id), JobState::Pending);
+}
+
+fn silence(since: Option<Timestamp>) -> Event {
+    Event::AgentSilence { node: NodeName::new(NODE), since }
+}
+
+#[test]
+fn a_silent_node_gets_no_jobs_until_it_is_heard_and_its_jobs_go_on() {
+    let mut harness = Harness::new(2);
+    let running = harness.add(job("1"));
+    harness.started(running);
+    let heard_at = harness.now;
+    harness.now = harness.now.after(Millis::from_secs(16));
+    harness.step(vec![silence(Some(heard_at))]);
+    harness.take_orders();
+    let waiting = harness.add(job("1"));
+    assert_eq!(harness.take_orders(), []);
+    assert_eq!(harness.state(waiting), JobState::Pending);
+    assert_eq!(harness.state(running), JobState::Running);
+    let unreachable = Reason::AgentUnreachable { node: NodeName::new(NODE), since: Some(heard_at) };
+    assert_eq!(harness.why(waiting), [unreachable]);
+    harness.step(vec![silence(None)]);
+    let orders = harness.take_orders();
+    assert!(orders.iter().any(|order| matches!(order, Order::Sync { .. })), "{orders:?}");
+    assert_eq!(runs(&orders), [1]);
+    assert_eq!(harness.state(waiting), JobState::Starting);
+}
+
+#[test]
+fn a_start_that_a_silent_node_did_not_get_is_ordered_again() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(job("1"));
+    assert_eq!(runs(&harness.take_orders()), [1], "this one is lost");
+    harness.step(vec![silence(Some(harness.now))]);
+    assert_eq!(harness.state(id), JobState::Starting, "it may run there");
+    harness.take_orders();
+    harness.step(vec![silence(None)]);
+    let orders = harness.take_orders();
+    harness.answer(&orders, vec![]);
+    assert_eq!(runs(&harness.take_orders()), [1]);
 }

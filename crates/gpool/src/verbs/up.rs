@@ -22,8 +22,8 @@ use gpool_device::{NodeArg, NodesArg};
 use gpool_model::device::DeviceState;
 use gpool_model::{Code, DeviceStrategy, Millis};
 use gpool_server::{
-    ENVIRONMENT_KEPT_USUALLY, Limits, NotifySettings, ProviderConfig, ServerConfig, Telemetry,
-    Traces, WebAddress,
+    ENVIRONMENT_KEPT_USUALLY, Limits, NODE_LEASE_USUALLY, NotifySettings, ProviderConfig,
+    ServerConfig, Telemetry, Traces, WebAddress,
 };
 use gpool_wire::metrics::MetricNames;
 use gpool_wire::{Gpu, Job, catalogue};
@@ -119,6 +119,9 @@ pub struct UpArgs {
     /// Set only in gpool.toml.
     #[arg(skip)]
     keep_environment: Option<Millis>,
+    /// Set only in gpool.toml.
+    #[arg(skip)]
+    node_lease: Option<Millis>,
     /// Set only in gpool.toml, except the ignored processes.
     #[arg(skip)]
     node: NodeSettings,
@@ -151,6 +154,7 @@ impl UpArgs {
         };
         self.keep_output = config.keep_output;
         self.keep_environment = config.keep_environment;
+        self.node_lease = config.node_lease;
         self.node = NodeSettings {
             ignore: up_nodes::ignored(&self.ignore_processes),
             job_processes_max: config.job_processes_max.map(u32::from),
@@ -212,6 +216,7 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         journal_entries: args.journal_entries,
         keep_output: args.keep_output,
         keep_environment: args.keep_environment.unwrap_or(ENVIRONMENT_KEPT_USUALLY),
+        node_lease: args.node_lease.unwrap_or(NODE_LEASE_USUALLY),
         find_account: crate::serve::find_account,
         find_user: crate::serve::find_user,
         find_launched: crate::serve::find_launched,

@@ -346,4 +346,8 @@ fn bad_deadlines_are_refused() {
     let mut command = cluster.command();
     command.env("GPOOL_CONFIG", &file).arg("up");
     Running::start(&mut command, None).end().refused(2, &["loan_deadline", "from 6s to 10m"]);
+    std::fs::write(&file, "node_lease = \"1s\"\n").unwrap();
+    let mut command = cluster.command();
+    command.env("GPOOL_CONFIG", &file).arg("up");
+    Running::start(&mut command, None).end().refused(2, &["node_lease", "from 3s to 10m"]);
 }

@@ -4,7 +4,7 @@
 use gpool_wire::{Became, Before};
 use serde_json::Value;
 
-use crate::harness::{Cluster, Gate, Ran, kill_9, until_so};
+use crate::harness::{Cluster, Gate, Ran, kill_9, skip, until_so};
 use crate::recovery::{says, waits_at};
 
 /// Three nodes with different GPU models.
@@ -313,4 +313,39 @@ fn several_equal_nodes_are_written_as_one_word() {
     uuids.sort_unstable();
     uuids.dedup();
     assert_eq!(uuids.len(), 6, "the UUIDs differ");
+}
+
+#[test]
+fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
+    if !cfg!(feature = "failpoints") {
+        return skip("built without failpoints");
+    }
+    let mut cluster = Cluster::unstarted(&["--devices", "2x(sim:1xT4-16G)"]);
+    let settings = cluster.path("gpool.toml");
+    std::fs::write(&settings, "node_lease = \"3s\"\n").unwrap();
+    let settings = ("GPOOL_CONFIG".to_owned(), settings.display().to_string());
+    cluster.variables.push(settings.clone());
+    cluster.variables.push(("GPOOL_STUCKPOINT".to_owned(), "agent-launch-before".to_owned()));
+    cluster.up();
+    let stuck = cluster.sh(&["--node", "lab1-1"], "true");
+    let node = |cluster: &Cluster, name: &str| {
+        let nodes = cluster.client().nodes().unwrap().items;
+        nodes.into_iter().find(|node| node.name == name).unwrap()
+    };
+    until_so("the agent is silent", || node(&cluster, "lab1-1").silent_since.is_some());
+    assert!(!node(&cluster, "lab1-1").connected);
+    assert!(node(&cluster, "lab1-2").connected, "its agent does nothing and is heard");
+    let table = cluster.gpool(["nodes", "-o", "wide"]).ok();
+    assert!(table.contains("unreachable") && table.contains("silent since"), "{table}");
+    let waiting = cluster.sh(&["--gpus", "1", "--node", "lab1-1"], "true");
+    let why = cluster.gpool(["why", &waiting]).ok();
+    assert!(why.contains("The agent of lab1-1 does not answer since"), "{why}");
+    assert_eq!(cluster.job(&waiting).state.as_str(), "pending");
+    // Another server has no such fault.
+    cluster.kill();
+    cluster.variables = vec![settings];
+    cluster.up();
+    assert_eq!(cluster.until_ended(&stuck).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waiting).exit_code, Some(0));
+    assert_eq!(node(&cluster, "lab1-1").silent_since, None);
 }

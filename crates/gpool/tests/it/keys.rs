@@ -39,6 +39,7 @@ fn the_documented_defaults_are_the_real_ones() {
     assert_eq!(config.job_output_max, Some(agent.output_limit));
     assert_eq!(config.keep_output, None);
     assert_eq!(config.keep_environment, Some(gpool_server::ENVIRONMENT_KEPT_USUALLY));
+    assert_eq!(config.node_lease, Some(gpool_server::NODE_LEASE_USUALLY));
     assert_eq!(config.user_environment_max, Some(limits.stored));
     assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
     let kept = AgentConfig::gpu_tasks_kept(agent.tasks_max);

@@ -249,9 +249,12 @@ impl<'a> Explainer<'a> {
         let (gpus, fit) = (&row.spec.gpus, fit_of(row));
         let n_devices = gpus.n_devices().saturating_mul(row.spec.gang.tasks_per_node);
         let nodes = self.snapshot.world.nodes_by_name().map(|(_, row)| &row.node);
-        let away = nodes.filter(|node| !node.connected && fit.may_be_on(node));
+        let away = nodes.filter(|node| !node.is_reachable() && fit.may_be_on(node));
         away.filter(|node| fit_reason::most_that(node, gpus, |_| true) >= n_devices)
-            .map(|node| Reason::AgentUnreachable { node: node.name.clone() })
+            .map(|node| Reason::AgentUnreachable {
+                node: node.name.clone(),
+                since: node.silent_since,
+            })
             .take(Self::DEVICES_MAX)
             .collect()
     }

@@ -282,7 +282,7 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
             jobs_ended: n_ended(view),
             gpus: n_gpus(world),
             nodes: rows().count() as u64,
-            nodes_connected: rows().filter(|row| row.node.connected).count() as u64,
+            nodes_connected: rows().filter(|row| row.node.is_reachable()).count() as u64,
             policy: PolicyInfo::from(world.policy()),
             store_fault: view.store_fault.map(ToString::to_string),
             usage_fault,

@@ -21,7 +21,7 @@ pub(crate) fn of(view: &View<'_>, explainer: &Explainer<'_>, waiting: &JobRow) -
         let free = matching.clone().filter(is_free);
         WhyNode {
             name: node.node.name.to_string(),
-            connected: node.node.connected,
+            connected: node.node.is_reachable(),
             n_matching: count(matching.count()),
             n_free: count(free.count()),
             devices,

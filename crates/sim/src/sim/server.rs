@@ -142,6 +142,14 @@ impl Sim {
         }
     }
 
+    /// The server's lease of an agent runs out, or its agent is heard again. Either may happen at
+    /// any time: messages may be slow, and what an agent sends may say nothing else.
+    pub(crate) fn silence(&mut self, m: usize, is_silent: bool) {
+        let node = self.machines[m].node.name.clone();
+        let since = is_silent.then(|| Timestamp::new(self.now));
+        self.tell_server(Event::AgentSilence { node, since });
+    }
+
     /// Something reaches the server.
     pub(crate) fn tell_server(&mut self, event: Event) {
         let Some(server) = self.server.as_mut() else { return };

@@ -69,6 +69,7 @@ impl Sim {
         }
         self.start_server();
         for m in 0..self.machines.len() {
+            self.silence(m, false);
             self.machines[m].real.fill(Real::Well);
             if let Some(agent) = &mut self.machines[m].agent {
                 agent.acts_left = None;
@@ -179,7 +180,7 @@ impl Sim {
             }
             match server.control.world().node(name) {
                 None => found.push(format!("the server does not know {name}")),
-                Some(row) if !row.node.connected => {
+                Some(row) if !row.node.is_reachable() => {
                     found.push(format!("the server takes {name} for away"));
                 }
                 Some(row) if row.node.devices != machine.view() => {

@@ -67,7 +67,7 @@ impl Moment<'_> {
                 *exclusive == self.fit.is_exclusive()
                     && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
             }
-            Reason::AgentUnreachable { node } => self.is_unreachable(node),
+            Reason::AgentUnreachable { node, .. } => self.is_unreachable(node),
             Reason::OnlyInPool { pool, n_nodes } => {
                 let mut nodes = self.before.nodes.values();
                 let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));
@@ -99,7 +99,7 @@ impl Moment<'_> {
 
     /// Whether a node is connected and the work may use it.
     fn may_use(&self, node: &NodeTally<'_>) -> bool {
-        node.node.connected && self.is_here(node)
+        node.node.is_reachable() && self.is_here(node)
     }
 
     /// The nodes that the work may use, before the plan.
@@ -246,7 +246,7 @@ impl Moment<'_> {
         let nobody_answers = self.usable().next().is_none();
         let has_kind = self.before.nodes.get(node).is_some_and(|node| {
             let most = node.most_of_a_kind(&self.fit.gpus, |_| true);
-            !node.node.connected && self.is_here(node) && self.asked() <= most
+            !node.node.is_reachable() && self.is_here(node) && self.asked() <= most
         });
         nobody_answers || has_kind
     }
@@ -324,7 +324,7 @@ impl Moment<'_> {
             };
             let nodes = tally.nodes.values();
             let takes = |node: &&NodeTally<'_>| {
-                node.node.connected && node.node.drain.is_none() && self.is_here(node)
+                node.node.is_reachable() && node.node.drain.is_none() && self.is_here(node)
             };
             let open = nodes.filter(takes);
             let times = open.map(|node| with_devices(node).min(with_rest(node)));
@@ -343,7 +343,7 @@ impl Moment<'_> {
     fn at(&self, name: &NodeName, holds: impl Fn(&NodeTally<'_>, &NodeTally<'_>) -> bool) -> bool {
         match (self.before.nodes.get(name), self.after.nodes.get(name)) {
             (Some(before), Some(after)) => {
-                before.node.connected && self.is_here(before) && holds(before, after)
+                before.node.is_reachable() && self.is_here(before) && holds(before, after)
             }
             _ => false,
         }

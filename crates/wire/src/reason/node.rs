@@ -112,8 +112,11 @@ pub(super) fn told(reason: &R) -> Option<Told> {
             };
             (text, vec![("node", json!(node)), ("exclusive", json!(exclusive))])
         }
-        R::AgentUnreachable { node } => {
-            (format!("The agent of {node} does not answer"), vec![("node", json!(node))])
+        R::AgentUnreachable { node, since } => {
+            let since = since.map(Time);
+            let when = since.map(|since| format!(" since {}", since.short())).unwrap_or_default();
+            let text = format!("The agent of {node} does not answer{when}");
+            (text, vec![("node", json!(node)), ("since", json!(since))])
         }
         R::PausedOn { node, indexes, free } => {
             let listed: Vec<String> = indexes.iter().map(ToString::to_string).collect();

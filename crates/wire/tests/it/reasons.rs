@@ -347,7 +347,7 @@ fn reasons() -> Vec<(Reason, &'static str)> {
             Reason::OnlyOnNodes { nodes: chosen(), n_nodes: 0, n_left_out: 1, left_out: vec![] },
             "No node matches --not-node lab2 --where rack=3",
         ),
-        (Reason::AgentUnreachable { node }, "The agent of lab7 does not answer"),
+        (Reason::AgentUnreachable { node, since: None }, "The agent of lab7 does not answer"),
     ]
 }
 

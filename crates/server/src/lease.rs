@@ -1,0 +1,27 @@
+//! Leases of agents: a node gets new jobs only while its agent is heard.
+
+use std::time::Duration;
+
+use gpool_model::Millis;
+use tokio::time::MissedTickBehavior;
+
+use crate::agents::Agents;
+use crate::clock::now;
+use crate::handle::CoreHandle;
+
+/// How long an agent may send nothing until its node gets no new jobs.
+pub const NODE_LEASE_USUALLY: Millis = Millis::from_secs(15);
+/// How often the server looks for silent agents.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks for silent agents, for as long as the server runs.
+pub(crate) async fn watch(handle: CoreHandle, lease: Millis) {
+    let lease = Duration::from_millis(lease.get());
+    let mut timer = tokio::time::interval(LOOK);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        timer.tick().await;
+        let agents = handle.shared.agents.get().into_iter().flat_map(Agents::all);
+        agents.for_each(|agent| agent.look(lease, now()));
+    }
+}
