@@ -142,11 +142,11 @@ impl Sim {
         }
     }
 
-    /// The server's lease of an agent runs out, or its agent is heard again. Either may happen at
-    /// any time: messages may be slow, and what an agent sends may say nothing else.
-    pub(crate) fn silence(&mut self, m: usize, is_silent: bool) {
+    /// Reports from a node are lost, and the server takes its agent for silent; or no longer.
+    pub(crate) fn cut_reports(&mut self, m: usize, is_cut: bool) {
+        self.links[m].is_cut_up = is_cut;
         let node = self.machines[m].node.name.clone();
-        let since = is_silent.then(|| Timestamp::new(self.now));
+        let since = is_cut.then(|| Timestamp::new(self.now));
         self.tell_server(Event::AgentSilence { node, since });
     }
 

@@ -69,7 +69,7 @@ impl Sim {
         }
         self.start_server();
         for m in 0..self.machines.len() {
-            self.silence(m, false);
+            self.cut_reports(m, false);
             self.machines[m].real.fill(Real::Well);
             if let Some(agent) = &mut self.machines[m].agent {
                 agent.acts_left = None;
