@@ -165,8 +165,7 @@ kinds! {
     DelayReport "delay-report" ["node" "pick" "ms"] Fault 10;
     /// Orders to a node are lost from now on, or no longer.
     CutOrders "cut-orders" ["node" "on"] Fault 5;
-    /// Reports from a node are lost from now on, and the server takes its agent for silent; or no
-    /// longer.
+    /// Reports from a node are lost from now on, or no longer.
     CutReports "cut-reports" ["node" "on"] Fault 5;
 
     /// The oldest commit fails.

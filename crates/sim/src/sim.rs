@@ -356,7 +356,7 @@ impl Sim {
             Kind::RepeatReport => self.deliver_report(m, pick(), true),
             Kind::LoseReport => drop(take(&mut self.links[m].reports, pick(), false)),
             Kind::DelayReport => self.links[m].delay_report(pick(), until()),
-            Kind::CutReports => self.cut_reports(m, what.is("on")),
+            Kind::CutReports => self.links[m].is_cut_up = what.is("on"),
             Kind::Check => self.check_devices(m, pick()),
             Kind::Claim => self.claim(m, pick()),
             Kind::Start => self.start_program(m, pick()),

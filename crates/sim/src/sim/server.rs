@@ -142,14 +142,6 @@ impl Sim {
         }
     }
 
-    /// Reports from a node are lost, and the server takes its agent for silent; or no longer.
-    pub(crate) fn cut_reports(&mut self, m: usize, is_cut: bool) {
-        self.links[m].is_cut_up = is_cut;
-        let node = self.machines[m].node.name.clone();
-        let since = is_cut.then(|| Timestamp::new(self.now));
-        self.tell_server(Event::AgentSilence { node, since });
-    }
-
     /// Something reaches the server.
     pub(crate) fn tell_server(&mut self, event: Event) {
         let Some(server) = self.server.as_mut() else { return };

@@ -69,7 +69,6 @@ impl Sim {
         }
         self.start_server();
         for m in 0..self.machines.len() {
-            self.cut_reports(m, false);
             self.machines[m].real.fill(Real::Well);
             if let Some(agent) = &mut self.machines[m].agent {
                 agent.acts_left = None;
@@ -180,7 +179,7 @@ impl Sim {
             }
             match server.control.world().node(name) {
                 None => found.push(format!("the server does not know {name}")),
-                Some(row) if !row.node.is_reachable() => {
+                Some(row) if !row.node.connected => {
                     found.push(format!("the server takes {name} for away"));
                 }
                 Some(row) if row.node.devices != machine.view() => {
