@@ -30,7 +30,7 @@ pub trait AgentLink: Send + Sync {
     fn send(&self, message: &ToAgent);
 }
 
-/// What a server does with what comes over a link. Called from threads of the link or of the agent,
+/// The server, as a link calls it. Called from threads of the link or of the agent,
 /// so it does not block.
 pub trait ServerInbox: Send + Sync {
     /// Takes a message, in the order of sending.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use gpool_model::job::BlobId;
-use gpool_protocol::{Decoder, QuestionId, ToAgent, ToServer, encode};
+use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -82,6 +82,11 @@ fn decoded<M: DeserializeOwned>(decoder: &mut Decoder) -> Option<M> {
     loop {
         match decoder.next_message() {
             Ok(message) => return message,
+            // Its end is unknown.
+            Err(error @ FrameError::TooLarge { .. }) => {
+                tracing::error!(%error, "a link is broken");
+                return None;
+            }
             Err(error) => tracing::error!(%error, "skipped a message"),
         }
     }

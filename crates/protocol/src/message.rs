@@ -37,7 +37,7 @@ pub enum ToAgent {
 pub enum ToServer {
     /// The first message.
     Hello(Hello),
-    /// A report. The reports of an agent arrive in the order in which it sent them.
+    /// A report. Reports of an agent arrive in sending order.
     Report(Box<Report>),
     /// The last values of devices and tasks.
     Telemetry(Telemetry),

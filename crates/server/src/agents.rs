@@ -1,5 +1,5 @@
-//! The agents of this server: a link to each, what it last pushed, and the questions that it has
-//! yet to answer.
+//! The agents of this server. Each has a link, the last values that it pushed, and the open
+//! questions to it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ use crate::input::Input;
 
 /// How long an agent may take to answer from its memory.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The use of a task is forgotten if the agent does not renew it for so long: the task has ended.
+/// The use of a task is forgotten after this time without a new value: the task has ended.
 const USAGE_AGE: Duration = Duration::from_secs(60);
 
 /// Every agent of the server, by node.
@@ -65,17 +65,17 @@ pub struct AgentPeer {
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
     pushed: Mutex<Pushed>,
-    heard: Mutex<Heard>,
+    last_message: Mutex<LastMessage>,
 }
 
-/// When an agent was last heard.
-struct Heard {
+/// The last message of an agent.
+struct LastMessage {
     at: Instant,
-    /// The time of the report that it is silent; `None` if it is not.
+    /// Set while the core takes the agent for silent.
     silent_since: Option<Timestamp>,
 }
 
-/// What an agent last pushed.
+/// The last values that an agent pushed.
 #[derive(Default)]
 struct Pushed {
     samples: BTreeMap<DeviceUuid, DeviceSample>,
@@ -101,7 +101,7 @@ impl AgentPeer {
             last_question: AtomicU64::new(0),
             waiting: Mutex::default(),
             pushed: Mutex::default(),
-            heard: Mutex::new(Heard { at: Instant::now(), silent_since: None }),
+            last_message: Mutex::new(LastMessage { at: Instant::now(), silent_since: None }),
         })
     }
 
@@ -173,14 +173,14 @@ impl AgentPeer {
 
     /// Tells the core if the agent has become silent, or is heard again.
     pub(crate) fn look(&self, lease: Duration, now: Timestamp) {
-        let mut heard = lock(&self.heard);
-        let silence = Some(heard.at.elapsed()).filter(|silence| *silence > lease);
+        let mut last = lock(&self.last_message);
+        let silence = Some(last.at.elapsed()).filter(|silence| *silence > lease);
         let since = silence.map(|silence| {
             let silence = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
             Timestamp::new(now.get().saturating_sub(silence))
         });
-        if since.is_some() != heard.silent_since.is_some() {
-            heard.silent_since = since;
+        if since.is_some() != last.silent_since.is_some() {
+            last.silent_since = since;
             match since {
                 Some(since) => {
                     let since = Time(since);
@@ -235,7 +235,7 @@ impl ServerInbox for AgentPeer {
         if !self.is_welcome.load(Ordering::Relaxed) {
             return;
         }
-        lock(&self.heard).at = Instant::now();
+        lock(&self.last_message).at = Instant::now();
         match message {
             ToServer::Hello(_) => {}
             ToServer::Report(report) => {

@@ -47,7 +47,7 @@ pub struct ServerConfig {
     pub keep_output: Option<Millis>,
     /// Retention time of the data for a retry of an ended job: environment and script.
     pub keep_environment: Millis,
-    /// An agent that sends nothing for so long is silent: its node gets no new jobs.
+    /// After this time without a message, an agent is silent, and its node gets no new jobs.
     pub node_lease: Millis,
     /// Settings of metrics and traces.
     pub telemetry: Telemetry,

@@ -17,7 +17,7 @@ pub fn keys<T: DeserializeOwned>() -> Vec<String> {
     keys
 }
 
-/// A deserializer without data that notes the fields for which a struct asks.
+/// A deserializer without data. It notes the fields that a struct requests.
 struct Fields<'a>(&'a mut &'static [&'static str]);
 
 /// That there is no data.

@@ -395,8 +395,8 @@ impl Asker {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = self.about.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.is_empty() {
-            // So that the user who started the agent sees the first samples at once. The thread
-            // waits for the lock. If it has ended, so does the agent.
+            // The first samples should be there when the server is. The thread waits for the lock.
+            // If it has ended, so does the agent.
             let _ = self.about.push.send(());
         }
         for (uuid, observation) in seen {

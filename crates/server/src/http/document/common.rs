@@ -21,17 +21,17 @@ struct Common {
     /// Name among the document's components.
     name: &'static str,
     what: &'static str,
-    is_of: fn(Asked) -> bool,
+    is_of: fn(Request) -> bool,
 }
 
 /// A route, and whether its requests have a body.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Request {
     route: &'static Route,
     has_body: bool,
 }
 
-impl Asked {
+impl Request {
     /// Whether the request acts, or simulates an action.
     fn acts(self) -> bool {
         self.route.method != "GET" && self.route.path != "/api/v1/shutdown"
@@ -72,37 +72,37 @@ const COMMON: &[Common] = &[
         status: 401,
         name: "NotSignedIn",
         what: "Over the network, the request has no valid token.",
-        is_of: |asked| asked.route.least != Least::Anyone,
+        is_of: |request| request.route.least != Least::Anyone,
     },
     Common {
         status: 403,
         name: "NotPermitted",
         what: "The caller has no permission, or, over the network, their token does not allow it.",
-        is_of: |asked| asked.route.least != Least::Anyone,
+        is_of: |request| request.route.least != Least::Anyone,
     },
     Common {
         status: 404,
         name: "NotFound",
         what: "Something that the request names does not exist.",
-        is_of: |asked| asked.names_jobs() || asked.acts(),
+        is_of: |request| request.names_jobs() || request.acts(),
     },
     Common {
         status: 408,
         name: "TooSlow",
         what: "The rest of the request did not come in time. Nothing was done.",
-        is_of: |asked| asked.has_body,
+        is_of: |request| request.has_body,
     },
     Common {
         status: 409,
         name: "Conflict",
         what: "The state of what the request names, or an earlier request, does not allow this.",
-        is_of: Asked::acts,
+        is_of: Request::acts,
     },
     Common {
         status: 413,
         name: "TooLarge",
         what: "The body, or something in it, is larger than the limit.",
-        is_of: |asked| asked.has_body,
+        is_of: |request| request.has_body,
     },
     Common {
         status: 415,
@@ -114,7 +114,7 @@ const COMMON: &[Common] = &[
         status: 422,
         name: "Impossible",
         what: "No node could ever run the job, or no quota could ever allow it.",
-        is_of: Asked::admits,
+        is_of: Request::admits,
     },
     Common {
         status: 429,
@@ -138,13 +138,13 @@ const COMMON: &[Common] = &[
         status: 503,
         name: "Unavailable",
         what: "The server is starting or stopping.",
-        is_of: Asked::asks_the_core,
+        is_of: Request::asks_the_core,
     },
     Common {
         status: 507,
         name: "StorageFull",
         what: "The disk of the server's state folder is full. Nothing was changed.",
-        is_of: Asked::changes,
+        is_of: Request::changes,
     },
 ];
 
@@ -236,8 +236,8 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
 fn complete_operation(operation: &mut Operation, route: &'static Route) {
     // Otherwise the names of modules.
     operation.tags = None;
-    let asked = Asked { route, has_body: operation.request_body.is_some() };
-    for common in COMMON.iter().filter(|common| (common.is_of)(asked)) {
+    let request = Request { route, has_body: operation.request_body.is_some() };
+    for common in COMMON.iter().filter(|common| (common.is_of)(request)) {
         let responses = &mut operation.responses.responses;
         let of_all = || RefOr::Ref(Ref::from_response_name(common.name));
         responses.entry(common.status.to_string()).or_insert_with(of_all);
