@@ -4,12 +4,12 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
 use gpool_agent::{Agent, AgentConfig, survey};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
-use gpool_link::AgentEnd;
+use gpool_link::ServerLink;
 use gpool_model::{Bytes, JobId, Millis, NodeName};
 use gpool_server::http::Account;
 use gpool_server::{Launched, ServerConfig, ServerInfo, StopAgent};
@@ -142,8 +142,12 @@ fn open_as_many_files_as_allowed() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }
 
-fn start_agent(config: AgentConfig, devices: Opened, end: AgentEnd) -> anyhow::Result<StopAgent> {
-    let agent = Agent::start(config, devices, end)?;
+fn start_agent(
+    config: AgentConfig,
+    devices: Opened,
+    server: Arc<dyn ServerLink>,
+) -> anyhow::Result<StopAgent> {
+    let agent = Agent::start(config, devices, server)?;
     Ok(Box::new(move || agent.stop()))
 }
 

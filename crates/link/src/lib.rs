@@ -10,7 +10,7 @@ pub mod local;
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::Weak;
 
 use gpool_model::job::BlobId;
 use gpool_protocol::{QuestionId, ToAgent, ToServer};
@@ -26,7 +26,7 @@ pub struct Connection {
 
 /// The server's end of a link.
 pub trait AgentLink: Send + Sync {
-    /// Sends a message, in the order of the calls. It is lost if the agent has gone.
+    /// Sends a message, in the order of the calls. It is lost if the agent does not listen.
     fn send(&self, message: &ToAgent);
 }
 
@@ -46,8 +46,19 @@ pub trait ServerInbox: Send + Sync {
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
 }
 
-/// The agent's sending side of a link.
+/// The agent, as a link calls it. Called from threads of the link or of the server, so it does not
+/// block.
+pub trait AgentInbox: Send + Sync {
+    /// Takes a message, in the order of sending.
+    fn message(&self, message: ToAgent);
+}
+
+/// The agent's end of a link.
 pub trait ServerLink: Send + Sync {
+    /// Begins to pass on the server's messages, for as long as the inbox exists. Earlier ones are
+    /// lost.
+    fn listen(&self, inbox: Weak<dyn AgentInbox>);
+
     /// Sends a message, in the order of the calls. It is lost if the server has gone.
     fn send(&self, message: &ToServer);
 
@@ -59,19 +70,4 @@ pub trait ServerLink: Send + Sync {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] with the path of the file, or the server can't be reached.
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
-}
-
-/// The agent's receiving side of a link.
-pub trait Messages: Send {
-    /// Waits for the next message; `None` once the link is closed for good. Messages of a newer
-    /// server that this version can't read are logged and skipped.
-    fn next_message(&mut self) -> Option<ToAgent>;
-}
-
-/// The agent's end of a link.
-pub struct AgentEnd {
-    /// Its sending side.
-    pub server: Arc<dyn ServerLink>,
-    /// Its receiving side.
-    pub messages: Box<dyn Messages>,
 }

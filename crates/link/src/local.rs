@@ -1,93 +1,73 @@
-//! The link to an agent in the server's process: an in-memory pipe of frames to the agent, and
-//! direct calls to the server.
+//! The link to an agent in the server's process: each end calls the other one directly, with messages
+//! that were frames in between.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, Weak};
 
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{AgentEnd, AgentLink, Connection, Messages, ServerInbox, ServerLink};
+use crate::{AgentInbox, AgentLink, Connection, ServerInbox, ServerLink};
 
-/// Returns both ends of a new link. It is open until the server drops its end.
+/// Returns both ends of a new link.
 #[must_use]
-pub fn link(inbox: Arc<dyn ServerInbox>) -> (Arc<dyn AgentLink>, AgentEnd) {
-    let (sender, frames) = channel();
-    let messages = Box::new(Incoming { frames, decoder: Decoder::default() });
-    (Arc::new(ToAgents(sender)), AgentEnd { server: Arc::new(ToServers(inbox)), messages })
+pub fn link(server: Arc<dyn ServerInbox>) -> (Arc<dyn AgentLink>, Arc<dyn ServerLink>) {
+    let agent = Arc::new(OnceLock::new());
+    (Arc::new(ServerEnd { agent: agent.clone() }), Arc::new(AgentEnd { server, agent }))
 }
 
-/// The pipe to the agent.
-struct ToAgents(Sender<Vec<u8>>);
+struct ServerEnd {
+    /// Set once the agent listens.
+    agent: Arc<OnceLock<Weak<dyn AgentInbox>>>,
+}
 
-impl AgentLink for ToAgents {
+impl AgentLink for ServerEnd {
     fn send(&self, message: &ToAgent) {
-        if let Some(frame) = frame(message) {
-            // The agent has stopped.
-            drop(self.0.send(frame));
+        if let Some(agent) = self.agent.get().and_then(Weak::upgrade)
+            && let Some(message) = sent(message)
+        {
+            agent.message(message);
         }
     }
 }
 
-struct Incoming {
-    frames: Receiver<Vec<u8>>,
-    decoder: Decoder,
+struct AgentEnd {
+    server: Arc<dyn ServerInbox>,
+    agent: Arc<OnceLock<Weak<dyn AgentInbox>>>,
 }
 
-impl Messages for Incoming {
-    fn next_message(&mut self) -> Option<ToAgent> {
-        loop {
-            if let Some(message) = decoded(&mut self.decoder) {
-                return Some(message);
-            }
-            self.decoder.push(&self.frames.recv().ok()?);
-        }
+impl ServerLink for AgentEnd {
+    fn listen(&self, inbox: Weak<dyn AgentInbox>) {
+        // A link is for one run of an agent.
+        drop(self.agent.set(inbox));
     }
-}
 
-/// The way to the server. A message is decoded in the agent's thread, which saves a change of
-/// threads.
-struct ToServers(Arc<dyn ServerInbox>);
-
-impl ServerLink for ToServers {
     fn send(&self, message: &ToServer) {
-        let Some(frame) = frame(message) else { return };
-        let mut decoder = Decoder::default();
-        decoder.push(&frame);
-        if let Some(message) = decoded(&mut decoder) {
-            self.0.message(message);
+        if let Some(message) = sent(message) {
+            self.server.message(message);
         }
     }
 
     fn connect(&self, question: QuestionId, connection: Connection) {
-        self.0.connection(question, connection);
+        self.server.connection(question, connection);
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        self.0.blob(id)
+        self.server.blob(id)
     }
 }
 
-/// The frame of a message; one that is too large is logged.
-fn frame(message: &impl Serialize) -> Option<Vec<u8>> {
-    let frame = encode(message);
-    frame.inspect_err(|error| tracing::error!(%error, "can't send a message")).ok()
-}
-
-/// The next message of a decoder. Messages that can't be read are logged and skipped.
-fn decoded<M: DeserializeOwned>(decoder: &mut Decoder) -> Option<M> {
-    loop {
-        match decoder.next_message() {
-            Ok(message) => return message,
-            // Its end is unknown.
-            Err(error @ FrameError::TooLarge { .. }) => {
-                tracing::error!(%error, "a link is broken");
-                return None;
-            }
-            Err(error) => tracing::error!(%error, "skipped a message"),
-        }
-    }
+/// Returns a message as the other end reads it. One that it can't read is logged and lost.
+fn sent<M: Serialize + DeserializeOwned>(message: &M) -> Option<M> {
+    let read = || -> Result<Option<M>, FrameError> {
+        let mut decoder = Decoder::default();
+        decoder.push(&encode(message)?);
+        decoder.next_message()
+    };
+    read().unwrap_or_else(|error| {
+        tracing::error!(%error, "lost a message between server and agent");
+        None
+    })
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use gpool_link::{AgentEnd, local};
+use gpool_link::{ServerLink, local};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
 use gpool_store::{Committer, Options, Store};
 use gpool_world::World;
@@ -57,7 +57,7 @@ pub type StopAgent = Box<dyn FnOnce() + Send>;
 /// If the store, the socket or an agent fails; the error contains what to do.
 pub fn run(
     config: &ServerConfig,
-    start_agent: impl FnMut(&NodeName, AgentEnd) -> anyhow::Result<StopAgent>,
+    start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let usual = Options::default();
@@ -181,7 +181,7 @@ fn start_agents(
     config: &ServerConfig,
     shared: &Arc<Shared>,
     core: &mut Core,
-    mut start_agent: impl FnMut(&NodeName, AgentEnd) -> anyhow::Result<StopAgent>,
+    mut start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,
 ) -> anyhow::Result<Vec<StopAgent>> {
     let (mut peers, mut stops) = (Vec::new(), Vec::new());
     for node in &config.nodes {

@@ -1,10 +1,9 @@
-//! The thread that takes the server's messages: it passes orders on to the agent's thread, and
-//! answers questions about recent values itself.
+//! Takes the server's messages: passes orders on to the agent's thread, and answers questions about
+//! recent values at once.
 
-use std::io;
 use std::sync::Arc;
 
-use gpool_link::{Messages, ServerLink};
+use gpool_link::{AgentInbox, ServerLink};
 use gpool_model::id::Incarnation;
 use gpool_protocol::{Answer, Question, QuestionId, ToAgent, ToServer};
 
@@ -13,7 +12,7 @@ use super::input::{Input, InputSender};
 use super::recent::RecentValues;
 use super::streams::StreamRequest;
 
-/// What the thread needs of the agent.
+/// The agent, as the link calls it.
 pub(super) struct Listener {
     incarnation: Incarnation,
     server: Arc<dyn ServerLink>,
@@ -27,33 +26,9 @@ impl Listener {
         server: &Arc<dyn ServerLink>,
         inputs: &InputSender,
         recent: &RecentValues,
-    ) -> Self {
+    ) -> Arc<dyn AgentInbox> {
         let (incarnation, server) = (incarnation.clone(), Arc::clone(server));
-        Self { incarnation, server, inputs: inputs.clone(), recent: recent.clone() }
-    }
-
-    /// Starts the thread. It ends when the server closes the link.
-    pub(super) fn start(self, mut messages: Box<dyn Messages>) -> io::Result<()> {
-        let listen = move || {
-            while let Some(message) = messages.next_message() {
-                self.take(message);
-            }
-        };
-        std::thread::Builder::new().name("listener".into()).spawn(listen)?;
-        Ok(())
-    }
-
-    fn take(&self, message: ToAgent) {
-        match message {
-            ToAgent::Order { to, order } => {
-                if to.is_none_or(|to| to == self.incarnation) {
-                    self.inputs.send(Input::Order(Box::new(order)));
-                } else {
-                    tracing::debug!(?order, "dropped an order for another run of the agent");
-                }
-            }
-            ToAgent::Question { id, question } => self.answer(id, question),
-        }
+        Arc::new(Self { incarnation, server, inputs: inputs.clone(), recent: recent.clone() })
     }
 
     fn answer(&self, id: QuestionId, question: Question) {
@@ -72,5 +47,20 @@ impl Listener {
             Question::Metrics { job, since } => Answer::Metrics(self.recent.metrics(job, since)),
         };
         self.server.send(&ToServer::Answer { id, answer });
+    }
+}
+
+impl AgentInbox for Listener {
+    fn message(&self, message: ToAgent) {
+        match message {
+            ToAgent::Order { to, order } => {
+                if to.is_none_or(|to| to == self.incarnation) {
+                    self.inputs.send(Input::Order(Box::new(order)));
+                } else {
+                    tracing::debug!(?order, "dropped an order for another run of the agent");
+                }
+            }
+            ToAgent::Question { id, question } => self.answer(id, question),
+        }
     }
 }

@@ -40,7 +40,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpool_device::{Ignore, Opened};
-use gpool_link::{AgentEnd, ServerLink};
+use gpool_link::ServerLink;
 use gpool_model::device::DeviceSample;
 use gpool_model::id::{DeviceUuid, Incarnation, JobId, NodeName};
 use gpool_model::job::JobSpec;
@@ -226,7 +226,7 @@ impl Agent {
     /// How long a shepherd of an earlier agent may take to claim its task: usually a millisecond.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Starts an agent at its end of a link. It takes over the tasks of an earlier one, reports its
+    /// Starts an agent with its link to the server. It takes over the tasks of an earlier one, reports its
     /// inventory first, and then waits for orders.
     ///
     /// # Errors
@@ -234,7 +234,7 @@ impl Agent {
     pub fn start(
         config: AgentConfig,
         devices: Opened,
-        end: AgentEnd,
+        server: Arc<dyn ServerLink>,
     ) -> Result<AgentHandle, StartError> {
         let layout = Layout::new(&config.state_dir);
         if config.state_dir.to_str().is_none() {
@@ -260,7 +260,6 @@ impl Agent {
         let filter = isolation::probe(config.isolate_gpus, &site);
         let isolation = Isolation::new(filter.is_ok());
         let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
-        let AgentEnd { server, messages } = end;
         let (push, requests) = channel();
         let incarnation = say_hello(&config, &*server);
         let about = devices::About {
@@ -289,16 +288,16 @@ impl Agent {
             isolation,
             recent: recent.clone(),
             sender,
-            server,
+            server: Arc::clone(&server),
+            _listener: Arc::clone(&listener),
             incarnation,
         };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
         let thread = std::thread::Builder::new().name("agent".into());
         let thread = thread.spawn(move || runner.run()).map_err(system("start a thread"))?;
-        // Orders that arrive earlier wait in the link.
-        listener.start(messages).map_err(system("start a thread"))?;
         telemetry::start(source, telemetry_inputs, requests).map_err(system("start a thread"))?;
+        server.listen(Arc::downgrade(&listener));
         Ok(AgentHandle { inputs, waker, thread })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-use gpool_link::ServerLink;
+use gpool_link::{AgentInbox, ServerLink};
 use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::EndCause;
@@ -50,8 +50,10 @@ pub(super) struct Parts {
     pub recent: RecentValues,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
-    /// The sending side of the link to the server.
+    /// The link to the server.
     pub server: Arc<dyn ServerLink>,
+    /// Takes messages of the server for as long as the agent runs.
+    pub _listener: Arc<dyn AgentInbox>,
     /// This run of the agent.
     pub incarnation: Incarnation,
 }

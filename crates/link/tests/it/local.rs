@@ -3,9 +3,8 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
-use gpool_link::{Connection, ServerInbox, local};
+use gpool_link::{AgentInbox, Connection, ServerInbox, local};
 use gpool_model::id::{Incarnation, NodeName};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Hello, Question, QuestionId, ToAgent, ToServer};
@@ -35,20 +34,30 @@ fn question(n: u64) -> ToAgent {
     ToAgent::Question { id: QuestionId(n), question: Question::MigInstances { change: None } }
 }
 
+/// Stores what arrives.
+#[derive(Default)]
+struct Agent(Mutex<Vec<ToAgent>>);
+
+impl AgentInbox for Agent {
+    fn message(&self, message: ToAgent) {
+        self.0.lock().unwrap().push(message);
+    }
+}
+
 #[test]
-fn messages_arrive_in_order_also_those_that_were_sent_before_anyone_listened() {
-    let (link, mut end) = local::link(Arc::new(Inbox::default()));
+fn an_agent_gets_messages_in_order_from_when_it_listens_until_it_ends() {
+    let (link, end) = local::link(Arc::new(Inbox::default()));
     let sent: Vec<ToAgent> = (0..1000).map(question).collect();
-    let (before, after) = sent.split_at(10);
-    before.iter().for_each(|message| link.send(message));
-    let listener = thread::spawn(move || {
-        let received = std::iter::from_fn(|| end.messages.next_message());
-        received.collect::<Vec<ToAgent>>()
-    });
-    after.iter().for_each(|message| link.send(message));
-    // The server's end of the link closes it.
-    drop(link);
-    assert_eq!(listener.join().unwrap(), sent);
+    link.send(&sent[0]);
+    let agent = Arc::new(Agent::default());
+    let inbox: Arc<dyn AgentInbox> = agent.clone();
+    end.listen(Arc::downgrade(&inbox));
+    sent[1..].iter().for_each(|message| link.send(message));
+    assert_eq!(*agent.0.lock().unwrap(), sent[1..]);
+    drop(inbox);
+    let agent = Arc::into_inner(agent).expect("the link does not hold it");
+    link.send(&sent[0]);
+    assert_eq!(agent.0.into_inner().unwrap().len(), 999);
 }
 
 #[test]
@@ -57,12 +66,12 @@ fn messages_blobs_and_streams_reach_the_server() {
     let (_link, end) = local::link(inbox.clone());
     let (node, incarnation) = (NodeName::new("lab1"), Incarnation::new("b"));
     let hello = ToServer::Hello(Hello { version: 1, node, incarnation });
-    end.server.send(&hello);
+    end.send(&hello);
     assert_eq!(*inbox.messages.lock().unwrap(), [hello]);
-    assert_eq!(end.server.blob(&BlobId("abc".into())).unwrap(), b"abc");
+    assert_eq!(end.blob(&BlobId("abc".into())).unwrap(), b"abc");
     let (mut task, stream) = UnixStream::pair().unwrap();
     let early = b"early".to_vec();
-    end.server.connect(QuestionId(7), Connection { stream, early });
+    end.connect(QuestionId(7), Connection { stream, early });
     let (id, mut connection) = inbox.connections.lock().unwrap().pop().unwrap();
     assert_eq!((id, &*connection.early), (QuestionId(7), &b"early"[..]));
     connection.stream.write_all(b"in").unwrap();
