@@ -276,8 +276,12 @@ impl Agent {
             .map_err(system("start a thread"))?;
         let listener = Listener::new(&incarnation, &server, &sender, &recent);
         let telemetry_inputs = sender.clone();
-        let source =
-            telemetry::Source { samples, seen, site: site.clone(), owners: devices.owners() };
+        let source = telemetry::Source {
+            samples,
+            facts: seen,
+            site: site.clone(),
+            owners: devices.owners(),
+        };
         let parts = runner::Parts {
             config,
             layout,

@@ -28,7 +28,7 @@ const TASKS_AT_ONCE: usize = 32;
 /// What the thread reads.
 pub(super) struct Source {
     pub samples: Samples,
-    pub seen: Seen,
+    pub facts: Seen,
     pub site: Site,
     /// The running tasks, by shepherd.
     pub owners: Owners,
@@ -67,7 +67,7 @@ impl Source {
             }
         }
         drop(samples);
-        let lending = self.seen.lending();
+        let lending = self.facts.lending();
         if lending != sent.lending {
             sent.lending.clone_from(&lending);
             telemetry.lending = Some(lending);

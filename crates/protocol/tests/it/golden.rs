@@ -215,44 +215,46 @@ fn variants<M: DeserializeOwned>(template: &str) -> Vec<String> {
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
+/// Checks that messages contain each variant at the places of `"?"` in some templates, which have
+/// `'` in place of `"`.
+fn contain_variants<M: Serialize + DeserializeOwned>(messages: &[M], templates: &[String]) {
+    let all: String = messages.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    for template in templates {
+        for variant in variants::<M>(&template.replace('\'', "\"")) {
+            assert!(all.contains(&format!("\"{variant}\"")), "{variant} of {template}");
+        }
+    }
+}
+
 #[test]
 fn the_golden_files_contain_every_variant() {
-    let all: String = to_agent().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
-    let question = r#"{"question":{"id":1,"question":?}}"#;
-    let orders = r#"{"order":{"order":?}}"#;
-    let of = |outer: &str, inner: &str| outer.replace('?', &inner.replace('\'', "\""));
-    for template in [
-        r#"{"?":0}"#.to_owned(),
-        of(orders, "{'?':0}"),
-        of(orders, "{'signal':{'term':1,'task':'7#1/0','signal':1,'to':'?'}}"),
-        of(question, "{'?':0}"),
-        of(question, "{'stream':{'task':'7#1/0','opening':{'?':0}}}"),
-        of(question, "{'stream':{'task':'7#1/0','opening':{'forward':{'to':{'?':0}}}}}"),
-        of(question, "{'mig_instances':{'change':{'?':0}}}"),
-    ] {
-        for variant in variants::<ToAgent>(&template) {
-            assert!(all.contains(&format!("\"{variant}\"")), "{variant} of {template}");
-        }
-    }
-    let all: String = to_server().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
-    let report = r#"{"report":?}"#;
-    let answer = r#"{"answer":{"id":1,"answer":?}}"#;
-    for template in [
-        r#"{"?":0}"#.to_owned(),
-        of(report, "{'?':0}"),
-        of(report, "{'task':{'task':'7#1/0','generation':1,'is':'?'}}"),
-        of(report, "{'loan':{'task':'7#1/0','device':'GPU-1','is':'?'}}"),
-        of(report, "{'move':{'task':'7#1/0','from':[],'to':[],'is':'?'}}"),
-        of(report, "{'move':{'task':'7#1/0','from':[],'to':[],'reason':'?'}}"),
-        of(report, "{'output':{'task':'7#1/0','cut':'?'}}"),
-        of(answer, "{'?':0}"),
-        of(answer, "{'not_opened':'?'}"),
-        of(answer, "{'mig_refused':'?'}"),
-    ] {
-        for variant in variants::<ToServer>(&template) {
-            assert!(all.contains(&format!("\"{variant}\"")), "{variant} of {template}");
-        }
-    }
+    let order = |it: &str| format!("{{'order':{{'order':{it}}}}}");
+    let question = |it: &str| format!("{{'question':{{'id':1,'question':{it}}}}}");
+    let templates = [
+        "{'?':0}".to_owned(),
+        order("{'?':0}"),
+        order("{'signal':{'term':1,'task':'7#1/0','signal':1,'to':'?'}}"),
+        question("{'?':0}"),
+        question("{'stream':{'task':'7#1/0','opening':{'?':0}}}"),
+        question("{'stream':{'task':'7#1/0','opening':{'forward':{'to':{'?':0}}}}}"),
+        question("{'mig_instances':{'change':{'?':0}}}"),
+    ];
+    contain_variants(&to_agent(), &templates);
+    let report = |it: &str| format!("{{'report':{it}}}");
+    let answer = |it: &str| format!("{{'answer':{{'id':1,'answer':{it}}}}}");
+    let templates = [
+        "{'?':0}".to_owned(),
+        report("{'?':0}"),
+        report("{'task':{'task':'7#1/0','generation':1,'is':'?'}}"),
+        report("{'loan':{'task':'7#1/0','device':'GPU-1','is':'?'}}"),
+        report("{'move':{'task':'7#1/0','from':[],'to':[],'is':'?'}}"),
+        report("{'move':{'task':'7#1/0','from':[],'to':[],'reason':'?'}}"),
+        report("{'output':{'task':'7#1/0','cut':'?'}}"),
+        answer("{'?':0}"),
+        answer("{'not_opened':'?'}"),
+        answer("{'mig_refused':'?'}"),
+    ];
+    contain_variants(&to_server(), &templates);
 }
 
 #[test]
