@@ -100,7 +100,7 @@ pub fn serve(
         let follows = Follows::of_server(load.as_deref());
         let control = folder.join(CONTROL_FILE);
         let devices = node.devices.open_following(name, &control, follows);
-        start_agent(agent, devices, ports).with_context(|| format!("node {name} can't start"))
+        start_agent(agent, devices, &ports).with_context(|| format!("node {name} can't start"))
     };
     gpool_server::run(config, start, ready)
 }
@@ -145,7 +145,7 @@ fn open_as_many_files_as_allowed() {
 fn start_agent(
     config: AgentConfig,
     devices: Opened,
-    server: Arc<dyn ServerLink>,
+    server: &Arc<dyn ServerLink>,
 ) -> anyhow::Result<StopAgent> {
     let agent = Agent::start(config, devices, server)?;
     Ok(Box::new(move || agent.stop()))

@@ -1,5 +1,5 @@
-//! The link to an agent in the server's process: each end calls the other one directly, with messages
-//! that were frames in between.
+//! The link to an agent in the server's process: each end calls the other one directly, with
+//! messages that were frames in between.
 
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};

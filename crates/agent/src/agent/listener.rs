@@ -12,25 +12,25 @@ use super::input::{Input, InputSender};
 use super::recent::RecentValues;
 use super::streams::StreamRequest;
 
-/// The agent, as the link calls it.
-pub(super) struct Listener {
+struct Listener {
     incarnation: Incarnation,
     server: Arc<dyn ServerLink>,
     inputs: InputSender,
     recent: RecentValues,
 }
 
-impl Listener {
-    pub(super) fn new(
-        incarnation: &Incarnation,
-        server: &Arc<dyn ServerLink>,
-        inputs: &InputSender,
-        recent: &RecentValues,
-    ) -> Arc<dyn AgentInbox> {
-        let (incarnation, server) = (incarnation.clone(), Arc::clone(server));
-        Arc::new(Self { incarnation, server, inputs: inputs.clone(), recent: recent.clone() })
-    }
+/// Returns the agent as its link calls it.
+pub(super) fn inbox(
+    incarnation: &Incarnation,
+    server: &Arc<dyn ServerLink>,
+    inputs: &InputSender,
+    recent: &RecentValues,
+) -> Arc<dyn AgentInbox> {
+    let (incarnation, server) = (incarnation.clone(), Arc::clone(server));
+    Arc::new(Listener { incarnation, server, inputs: inputs.clone(), recent: recent.clone() })
+}
 
+impl Listener {
     fn answer(&self, id: QuestionId, question: Question) {
         let answer = match question {
             Question::Stream { task, opening } => {

@@ -54,7 +54,6 @@ use crate::layout::Layout;
 use devices::Devices;
 use enforcement::Shim;
 use isolation::Isolation;
-use listener::Listener;
 use recent::RecentValues;
 use runner::Runner;
 use seen::Seen;
@@ -226,22 +225,17 @@ impl Agent {
     /// How long a shepherd of an earlier agent may take to claim its task: usually a millisecond.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Starts an agent with its link to the server. It takes over the tasks of an earlier one, reports its
-    /// inventory first, and then waits for orders.
+    /// Starts an agent with its link to the server. It takes over the tasks of an earlier one,
+    /// reports its inventory first, and then waits for orders.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is running then.
     pub fn start(
         config: AgentConfig,
         devices: Opened,
-        server: Arc<dyn ServerLink>,
+        server: &Arc<dyn ServerLink>,
     ) -> Result<AgentHandle, StartError> {
-        let layout = Layout::new(&config.state_dir);
-        if config.state_dir.to_str().is_none() {
-            return Err(StartError::NotText { path: config.state_dir });
-        }
-        make_folders(&layout)?;
-        let held = take_lock(&layout)?;
+        let (layout, held) = take_folder(&config.state_dir)?;
         let launching = await_launches(&layout, Self::PATIENCE)?;
         prepare_process()?;
         let site = open_site(&config);
@@ -261,7 +255,7 @@ impl Agent {
         let isolation = Isolation::new(filter.is_ok());
         let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
         let (push, requests) = channel();
-        let incarnation = say_hello(&config, &*server);
+        let incarnation = say_hello(&config, &**server);
         let about = devices::About {
             samples: Arc::clone(&samples),
             recent: recent.clone(),
@@ -269,18 +263,19 @@ impl Agent {
             shim,
             seen: seen.clone(),
             groups: enforcement::groups(&site),
-            server: Arc::clone(&server),
+            server: Arc::clone(server),
             push,
         };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let listener = Listener::new(&incarnation, &server, &sender, &recent);
-        let telemetry_inputs = sender.clone();
+        let inbox = listener::inbox(&incarnation, server, &sender, &recent);
+        let weak_inbox = Arc::downgrade(&inbox);
         let source = telemetry::Source {
             samples,
             facts: seen,
             site: site.clone(),
             owners: devices.owners(),
+            inputs: sender.clone(),
         };
         let parts = runner::Parts {
             config,
@@ -292,18 +287,29 @@ impl Agent {
             isolation,
             recent: recent.clone(),
             sender,
-            server: Arc::clone(&server),
-            _listener: Arc::clone(&listener),
+            server: Arc::clone(server),
+            _inbox: inbox,
             incarnation,
         };
         let runner =
             Runner::new(parts, launching, taken, waker.clone()).map_err(system("watch events"))?;
         let thread = std::thread::Builder::new().name("agent".into());
         let thread = thread.spawn(move || runner.run()).map_err(system("start a thread"))?;
-        telemetry::start(source, telemetry_inputs, requests).map_err(system("start a thread"))?;
-        server.listen(Arc::downgrade(&listener));
+        telemetry::start(source, requests).map_err(system("start a thread"))?;
+        server.listen(weak_inbox);
         Ok(AgentHandle { inputs, waker, thread })
     }
+}
+
+/// Makes the folders of an agent, and takes its lock.
+fn take_folder(state_dir: &Path) -> Result<(Layout, File), StartError> {
+    if state_dir.to_str().is_none() {
+        return Err(StartError::NotText { path: state_dir.to_owned() });
+    }
+    let layout = Layout::new(state_dir);
+    make_folders(&layout)?;
+    let lock = take_lock(&layout)?;
+    Ok((layout, lock))
 }
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {

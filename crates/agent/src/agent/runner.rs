@@ -53,7 +53,7 @@ pub(super) struct Parts {
     /// The link to the server.
     pub server: Arc<dyn ServerLink>,
     /// Takes messages of the server for as long as the agent runs.
-    pub _listener: Arc<dyn AgentInbox>,
+    pub _inbox: Arc<dyn AgentInbox>,
     /// This run of the agent.
     pub incarnation: Incarnation,
 }

@@ -25,13 +25,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Tasks in one message with their use, in turn: reading takes some 50 µs each.
 const TASKS_AT_ONCE: usize = 32;
 
-/// What the thread reads.
+/// The sources of telemetry, and the agent's thread that gets it.
 pub(super) struct Source {
     pub samples: Samples,
     pub facts: Seen,
     pub site: Site,
     /// The running tasks, by shepherd.
     pub owners: Owners,
+    pub inputs: InputSender,
 }
 
 /// The values that were last sent.
@@ -44,11 +45,11 @@ struct Sent {
 }
 
 /// Starts the thread. It sends at once for each request, and ends when no more can come.
-pub(super) fn start(source: Source, inputs: InputSender, requests: Receiver<()>) -> io::Result<()> {
+pub(super) fn start(source: Source, requests: Receiver<()>) -> io::Result<()> {
     let push = move || {
         let mut sent = Sent::default();
         while requests.recv_timeout(PERIOD) != Err(RecvTimeoutError::Disconnected) {
-            inputs.send(Input::Telemetry(source.read(&mut sent)));
+            source.inputs.send(Input::Telemetry(source.read(&mut sent)));
         }
     };
     std::thread::Builder::new().name("telemetry".into()).spawn(push)?;

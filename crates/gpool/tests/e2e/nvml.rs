@@ -195,8 +195,9 @@ fn earlier_runs_with_little_memory_suggest_a_share() {
     }
     let note = "note: 3 earlier runs of train-4 used at most 11 GiB of 80 GiB of GPU memory; \
                 --gpu-memory 14G would let it share a GPU\n";
+    // Held, so that none of them runs and is counted too.
     let submit = |flags: &[&str]| {
-        cluster.gpool([&["submit", "--name", "train-4"], flags, &["--", "true"]].concat())
+        cluster.gpool([&["submit", "--hold", "--name", "train-4"], flags, &["--", "true"]].concat())
     };
     let out = submit(&["--gpus", "1"]);
     assert!(out.err.contains(note), "{out:?}");

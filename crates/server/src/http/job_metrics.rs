@@ -45,7 +45,7 @@ pub(crate) async fn get(
     let grid = Grid::fitting(since, until, n_points(params.points), now());
     let (handle, job) = (api.handle.clone(), found.job.id);
     let recent = match asker.may_see(found.spec.owner.uid) {
-        true => Some(Recent::of(&handle, job, grid.start).await),
+        true => Some(handle.metrics(Some(job), Timestamp::ZERO).await),
         false => None,
     };
     let read = move || {
@@ -80,30 +80,20 @@ fn range(found: &Found) -> (Timestamp, Timestamp) {
     }
 }
 
-/// What the tasks of a job reported in the last hour.
-struct Recent {
-    /// In the range of a chart, by name.
-    of_chart: BTreeMap<String, TaskMetric>,
-    all: Vec<TaskMetric>,
-}
-
-impl Recent {
-    async fn of(handle: &CoreHandle, job: JobId, start: Timestamp) -> Self {
-        let of_chart = lowest(handle.metrics(Some(job), start).await);
-        Self { of_chart, all: handle.metrics(Some(job), Timestamp::ZERO).await }
-    }
-}
-
 fn metrics(
     handle: &CoreHandle,
     job: JobId,
-    recent: Recent,
+    recent: Vec<TaskMetric>,
     chart: Option<&Chart>,
     grid: &Grid,
 ) -> Vec<JobMetric> {
-    let Recent { of_chart, all } = recent;
+    let in_range = recent.iter().cloned().filter_map(|mut metric| {
+        metric.points.retain(|(at, _)| *at >= grid.start);
+        (!metric.points.is_empty()).then_some(metric)
+    });
+    let of_chart = lowest(in_range);
     let mut found: BTreeMap<String, JobMetric> = BTreeMap::new();
-    for (name, last) in last_of(handle, job, all) {
+    for (name, last) in last_of(handle, job, recent) {
         let line = chart.and_then(|chart| chart.lines.iter().find(|line| line.name == name));
         let minutes = line.map(|line| line.points.as_slice()).unwrap_or_default();
         let samples = of_chart.get(&name).map(|it| it.points.as_slice()).unwrap_or_default();
@@ -144,7 +134,7 @@ fn last_of(handle: &CoreHandle, job: JobId, recent: Vec<TaskMetric>) -> BTreeMap
 
 /// Of several tasks that report a metric, the one with the lowest rank counts, and of several
 /// attempts the last one.
-fn lowest(metrics: Vec<TaskMetric>) -> BTreeMap<String, TaskMetric> {
+fn lowest(metrics: impl IntoIterator<Item = TaskMetric>) -> BTreeMap<String, TaskMetric> {
     let mut found = BTreeMap::<String, TaskMetric>::new();
     let order = |it: &TaskMetric| (std::cmp::Reverse(it.task.attempt), it.task.rank);
     for metric in metrics {
