@@ -150,13 +150,19 @@ pub fn compile(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let (compiler, rest) = words.split_first().context("no compiler was given")?;
     let mut command = Command::new(compiler);
     command.args(rest);
-    // A build script has no fuzzer to link with.
-    let name = rest.iter().skip_while(|word| *word != "--crate-name").nth(1);
-    if name.is_some_and(|name| name != "build_script_build") {
+    if is_fuzzed(rest) {
         command.args(FLAGS);
     }
     let status = command.status().with_context(|| format!("starting {}", compiler.display()))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns whether the arguments of a compiler are for a crate that runs within a fuzzer. Build
+/// scripts and macros run in processes without one.
+fn is_fuzzed(arguments: &[OsString]) -> bool {
+    let value = |flag: &str| arguments.iter().skip_while(|word| *word != flag).nth(1);
+    value("--crate-name").is_some_and(|name| name != "build_script_build")
+        && value("--crate-type").is_none_or(|kind| kind != "proc-macro")
 }
 
 /// The folder for all files of this command: programs, inputs, logs.
@@ -339,6 +345,16 @@ mod tests {
         for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seed", "x"], &["nothing"]] {
             assert!(asked(wrong, &known).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn build_scripts_and_macros_are_not_fuzzed() {
+        let is_fuzzed =
+            |line: &str| is_fuzzed(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+        assert!(is_fuzzed("--crate-name gpool_wire src/lib.rs --crate-type lib"));
+        assert!(!is_fuzzed("--crate-name off src/lib.rs --crate-type proc-macro"));
+        assert!(!is_fuzzed("--crate-name build_script_build build.rs --crate-type bin"));
+        assert!(!is_fuzzed("-vV"));
     }
 
     #[test]
