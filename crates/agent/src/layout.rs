@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpool_model::id::{JobId, NodeName, TaskId};
 use gpool_model::output::ORDER_FILE;
+use gpool_output::{file_name, job_folder, run_folder};
 
 /// The file in a task's folder with the device memory that it may use, written once it differs from
 /// the environment's.
@@ -79,7 +80,7 @@ impl Layout {
     /// Where a task's claim is kept after its end is durable.
     #[must_use]
     pub fn record(&self, task: TaskId) -> PathBuf {
-        let job = self.state.join("jobs").join(task.job.to_string());
+        let job = self.state.join(job_folder(task.job));
         job.join(format!("{}.{}", task.attempt, file_name("claim", task)))
     }
 
@@ -116,8 +117,7 @@ impl Layout {
     /// The folder of one run of a job, with its output and script; the job may use it too.
     #[must_use]
     pub fn attempt(&self, task: TaskId) -> PathBuf {
-        let job = self.state.join("jobs").join(task.job.to_string());
-        job.join(task.attempt.to_string())
+        self.state.join(run_folder(task))
     }
 
     /// A task's standard output, unless the user named a file.
@@ -137,11 +137,6 @@ impl Layout {
     pub fn order(&self, task: TaskId) -> PathBuf {
         self.attempt(task).join(file_name(ORDER_FILE, task))
     }
-}
-
-/// The name of a task's file in the folder of its run; the first task's has no rank.
-pub(crate) fn file_name(name: &str, task: TaskId) -> String {
-    if task.rank == 0 { name.to_owned() } else { format!("{name}-{}", task.rank) }
 }
 
 /// The name of a task's claim, and of its control group.

@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::id::{Generation, JobId, JobNumber, TaskId};
+use gpool_model::id::{JobId, TaskId};
 use gpool_model::unit::Timestamp;
+use gpool_protocol::{Launched, LaunchedTask};
 use gpool_sys::{clock, lock, proc};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::layout::{Layout, claimed_task, file_name, folders, recorded_task};
+use crate::layout::{Layout, claimed_task, recorded_task};
 use crate::record::Record;
 
 /// A launched task; no server has made its end durable.
@@ -49,17 +49,6 @@ pub enum LeftIs {
     },
 }
 
-/// Jobs and tasks that were launched from a state folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Launched {
-    /// The job with the highest number, and the file that shows it.
-    pub newest: Option<(JobNumber, PathBuf)>,
-    /// Tasks, each with its last generation and the file that shows it.
-    pub tasks: Vec<(TaskId, Generation, PathBuf)>,
-    /// Jobs with a task that runs.
-    pub running: BTreeSet<JobId>,
-}
-
 /// Returns all claimed tasks of a state folder, in order.
 ///
 /// # Errors
@@ -76,13 +65,13 @@ pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
     Ok(left)
 }
 
-/// Finds all launches of a state folder's agents, by their claims, ledgers and job folders: the job
-/// with the highest number, and the tasks of the requested jobs. Users can write in none of these
-/// places.
+/// Finds all launches of agents in their state folders, by their claims, ledgers and job folders:
+/// the job with the highest number, and the tasks of some jobs. Users can write in none of these
+/// places. Files that can't be read are left out.
 #[must_use]
-pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
+pub fn launched(state_dirs: &[PathBuf], jobs: &BTreeSet<JobId>) -> Launched {
     let mut found = Launched::default();
-    for folder in folders(state_dir) {
+    for folder in state_dirs {
         let layout = Layout::new(folder);
         let mut tasks = Vec::new();
         for (name, path) in entries(&layout.tasks()) {
@@ -91,7 +80,7 @@ pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched 
             if matches!(claim(&layout, task), Ok(Some(Left { is: LeftIs::Runs, .. }))) {
                 found.running.insert(task.job);
             }
-            tasks.extend(is_asked(task.job).then_some((task, path)));
+            tasks.extend(jobs.contains(&task.job).then_some((task, path)));
         }
         for path in layout.done() {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -101,7 +90,7 @@ pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched 
         for (name, path) in entries(&layout.state().join("jobs")) {
             let Ok(job) = name.parse::<JobId>() else { continue };
             newest(&mut found, job, &path);
-            if is_asked(job) {
+            if jobs.contains(&job) {
                 let recorded =
                     |(name, path): (String, PathBuf)| Some((recorded_task(job, &name)?, path));
                 tasks.extend(entries(&path).into_iter().filter_map(recorded));
@@ -109,7 +98,8 @@ pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched 
         }
         found.tasks.extend(tasks.into_iter().filter_map(|(task, path)| {
             let record = Record::read(&std::fs::read(&path).ok()?)?;
-            Some((task, record.generation(), path))
+            let path = path.display().to_string();
+            Some(LaunchedTask { task, generation: record.generation(), path })
         }));
     }
     found
@@ -117,7 +107,7 @@ pub fn launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched 
 
 fn newest(found: &mut Launched, job: JobId, path: &Path) {
     if found.newest.as_ref().is_none_or(|(number, _)| job.number > *number) {
-        found.newest = Some((job.number, path.to_owned()));
+        found.newest = Some((job.number, path.display().to_string()));
     }
 }
 
@@ -215,25 +205,4 @@ pub fn variable(environment: &[u8], prefix: &str) -> Option<String> {
     let mut entries = environment.split(|byte| *byte == 0);
     let value = entries.find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
     String::from_utf8(value.to_vec()).ok()
-}
-
-/// Opens an output of a run that gpool stores: `stdout`, `stderr` or their `order`. The folder
-/// belongs to the user, so links are not followed, and FIFOs are not waited for.
-///
-/// # Errors
-/// If it does not exist, may not be read, or is no regular file.
-pub fn open_output(state_dir: &Path, task: TaskId, stream: &str) -> io::Result<File> {
-    let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(state_dir, folder_flags, Mode::empty())?;
-    let attempt = Layout::new("").attempt(task);
-    let path = attempt.join(file_name(stream, task));
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = File::from(rustix::fs::openat2(&folder, &path, flags, Mode::empty(), beneath)?);
-    // A file of another owner was linked there: the shepherd makes folder and file the user's.
-    let (found, own) = (file.metadata()?, state_dir.join(&attempt).symlink_metadata()?);
-    match found.is_file() && found.uid() == own.uid() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file of the job's user")),
-    }
 }

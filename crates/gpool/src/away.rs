@@ -15,6 +15,8 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_client::Place;
 use gpool_client::socket::{Surroundings, connect, stranger_on};
 use gpool_model::TaskId;
+use gpool_model::output::OutputStream;
+use gpool_output::Output;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
 
@@ -226,9 +228,11 @@ fn user(uid: u32) -> String {
 /// The path of a task's output, if the caller can read it.
 fn output(left: &Left) -> String {
     let path = Layout::new(&left.state_dir).stdout(left.task);
-    match survey::open_output(&left.state_dir, left.task, "stdout") {
-        Ok(_) => path.display().to_string(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "none stored".to_owned(),
+    let streams = vec![OutputStream::Stdout];
+    let mut output = Output::new([left.state_dir.clone()].into(), left.task, streams, None);
+    match output.refresh() {
+        Ok(()) if output.is_written() => path.display().to_string(),
+        Ok(()) => "none stored".to_owned(),
         Err(_) => format!("{} (not readable for you)", path.display()),
     }
 }

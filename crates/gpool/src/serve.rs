@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
-use gpool_agent::{Agent, AgentConfig, survey};
+use gpool_agent::{Agent, AgentConfig, layout, survey};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
 use gpool_link::ServerLink;
-use gpool_model::{Bytes, JobId, Millis, NodeName};
+use gpool_model::{Bytes, Millis, NodeName};
 use gpool_server::http::Account;
-use gpool_server::{Launched, ServerConfig, ServerInfo, StopAgent};
+use gpool_server::{ServerConfig, ServerInfo, StopAgent};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file in a node's folder that controls simulated devices.
@@ -72,6 +72,9 @@ pub fn serve(
         make_node_folder(&config.state_dir, &folder)?;
         let mut agent =
             AgentConfig::new(&folder, name.clone()).context("can't find this program")?;
+        if nodes.first().is_some_and(|first| first.name == *name) {
+            agent.older_dirs = older_folders(&config.state_dir, nodes);
+        }
         agent.ignore = settings.ignore.clone();
         agent.pids_max = settings.job_processes_max;
         agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
@@ -105,12 +108,6 @@ pub fn serve(
     gpool_server::run(config, start, ready)
 }
 
-/// Finds the tasks that agents launched from a state folder.
-pub fn find_launched(state_dir: &Path, is_asked: &dyn Fn(JobId) -> bool) -> Launched {
-    let survey::Launched { newest, tasks, running } = survey::launched(state_dir, is_asked);
-    Launched { newest, tasks, running }
-}
-
 /// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs
 /// of an earlier only node: their agent would not find them and report them as lost.
 fn make_node_folder(state_dir: &Path, folder: &Path) -> anyhow::Result<()> {
@@ -140,6 +137,14 @@ fn open_as_many_files_as_allowed() {
     let most = getrlimit(Resource::Nofile).maximum;
     // Every process may do this up to the hard limit; if it fails, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
+}
+
+/// The folders of agents in a state folder that no node of this server has.
+fn older_folders(state_dir: &Path, nodes: &[NodeArg]) -> Vec<PathBuf> {
+    let is_alone = nodes.len() == 1;
+    let used: Vec<PathBuf> =
+        nodes.iter().map(|node| node_folder(state_dir, &node.name, is_alone)).collect();
+    layout::folders(state_dir).into_iter().filter(|folder| !used.contains(folder)).collect()
 }
 
 fn start_agent(

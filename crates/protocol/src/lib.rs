@@ -13,12 +13,17 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod frame;
 mod message;
 mod question;
 pub mod recent;
 mod telemetry;
 
+pub use files::{
+    FileAnswer, FileQuestion, Launched, LaunchedTask, OutputBytes, OutputPart, OutputRequest,
+    OutputStart,
+};
 pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
 pub use message::{Hello, ToAgent, ToServer, VERSION};
 pub use question::{Answer, Question, QuestionId};

@@ -1,12 +1,14 @@
 //! Questions of a server to an agent. They concern nothing that the scheduler decides on.
 
+use std::collections::BTreeSet;
+
 use gpool_model::attach::{NotOpened, Opening};
-use gpool_model::id::TaskId;
-use gpool_model::id::{DeviceUuid, JobId};
+use gpool_model::id::{DeviceUuid, JobId, TaskId};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::unit::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::files::{FileAnswer, FileQuestion, Launched};
 use crate::recent::{DevicePoint, TaskMetric};
 
 /// The id of a question: unique among the questions of one server to one agent.
@@ -47,6 +49,13 @@ pub enum Question {
         /// The earliest value.
         since: Timestamp,
     },
+    /// Read, list or remove files of jobs.
+    Files(FileQuestion),
+    /// List the launched tasks of some jobs, and the newest job of all.
+    Launched {
+        /// The jobs.
+        jobs: BTreeSet<JobId>,
+    },
 }
 
 /// The answer of an agent.
@@ -63,4 +72,8 @@ pub enum Answer {
     DevicePoints(Vec<DevicePoint>),
     /// To [`Question::Metrics`], by task and name.
     Metrics(Vec<TaskMetric>),
+    /// To [`Question::Files`].
+    Files(FileAnswer),
+    /// To [`Question::Launched`].
+    Launched(Launched),
 }

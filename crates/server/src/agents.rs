@@ -1,7 +1,7 @@
 //! The agents of this server. Each has a link, the last values that it pushed, and the open
 //! questions to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -14,15 +14,23 @@ use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
 use gpool_model::{DeviceUuid, Incarnation, JobId, NodeName, TaskId, Timestamp};
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
-use gpool_protocol::{Answer, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION};
+use gpool_protocol::{
+    Answer, FileAnswer, FileQuestion, Launched, Question, QuestionId, Telemetry, ToAgent, ToServer,
+    VERSION,
+};
 use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::input::Input;
 
-/// How long an agent may take to answer from its memory.
+/// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take to list or remove the files of some jobs. If it takes longer, it goes on,
+/// and the next look finds the rest.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(600);
+/// How long it may take to find all tasks that were launched on its node.
+const LAUNCHED_PATIENCE: Duration = Duration::from_secs(60);
 /// The use of a task is forgotten after this time without a new value: the task has ended.
 const USAGE_AGE: Duration = Duration::from_secs(60);
 
@@ -132,6 +140,31 @@ impl AgentPeer {
         lock(&self.waiting).insert(id, reply);
         self.send(&ToAgent::Question { id, question });
         tokio::time::timeout(patience, replied).await.ok()?.ok()
+    }
+
+    /// The node of the agent.
+    pub(crate) fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Asks about the files of jobs; `None` if the agent does not answer in time.
+    pub(crate) async fn files(&self, question: FileQuestion) -> Option<FileAnswer> {
+        let patience = match question {
+            FileQuestion::Output(_) | FileQuestion::OutputPaths { .. } => PATIENCE,
+            FileQuestion::OldJobs { .. } | FileQuestion::RemoveJobs { .. } => REMOVAL_PATIENCE,
+        };
+        match self.ask(Question::Files(question), patience).await? {
+            Reply::Answer(Answer::Files(answer)) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// Lists the launched tasks of some jobs; `None` if the agent does not answer in time.
+    pub(crate) async fn launched(&self, jobs: BTreeSet<JobId>) -> Option<Launched> {
+        match self.ask(Question::Launched { jobs }, LAUNCHED_PATIENCE).await? {
+            Reply::Answer(Answer::Launched(launched)) => Some(launched),
+            _ => None,
+        }
     }
 
     /// The samples of a device from a time on, at most of the last hour.

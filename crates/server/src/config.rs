@@ -8,7 +8,6 @@ use crate::handle::FindUser;
 use crate::http;
 use crate::limits::Limits;
 use crate::lives::settings::Telemetry;
-use crate::older::FindLaunched;
 use crate::post::NotifySettings;
 use crate::sign_in::ProviderConfig;
 use crate::tls::NetworkConfig;
@@ -57,6 +56,4 @@ pub struct ServerConfig {
     pub find_account: http::FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,
-    /// Finds the tasks that were started from the state directory.
-    pub find_launched: FindLaunched,
 }

@@ -312,7 +312,8 @@ impl CoreHandle {
         self.shared.agents.get()?.get(node)
     }
 
-    fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
+    /// Returns all agents, by node.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
         self.shared.agents.get().into_iter().flat_map(Agents::all)
     }
 

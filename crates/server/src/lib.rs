@@ -76,7 +76,6 @@ pub use lease::NODE_LEASE_USUALLY;
 pub use limits::Limits;
 pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
 pub use lives::trace::context_of as trace_context;
-pub use older::{FindLaunched, Launched};
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text};
 pub use run::{StopAgent, run};
 pub use sign_in::{ProviderConfig, SameNames};

@@ -1,12 +1,14 @@
-//! Removes the output of jobs that ended longer ago than it is to be kept: the folders `jobs/ID`
-//! below the state folder, with what the job left in them. Files that users named stay.
+//! Removes the output of jobs that ended longer ago than it is to be kept: their folders on the
+//! nodes, with everything in them. Files that users named stay.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use gpool_model::{JobId, Millis, Phase, Refusal, Timestamp};
+use gpool_protocol::{FileAnswer, FileQuestion};
 
+use crate::View;
+use crate::agents::AgentPeer;
 use crate::clock::now;
 use crate::handle::CoreHandle;
 
@@ -14,7 +16,7 @@ use crate::handle::CoreHandle;
 const LOOK: Duration = Duration::from_secs(3600);
 /// How many jobs have their output removed in one batch.
 const AT_ONCE: usize = 500;
-/// Between two lots, so that the disk and the archive serve others too.
+/// Between two batches, so that the disk and the archive serve others too.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Until when the output of a job is kept, if it has ended and output is not kept forever.
@@ -38,29 +40,53 @@ pub(crate) async fn remove_old(handle: CoreHandle) {
     }
 }
 
+/// Removes the output that is due on all nodes; returns for how many jobs.
 pub(crate) async fn remove_due(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
-    let state_dir = handle.info().state_dir.clone();
-    let age = Duration::from_millis(keep.get());
-    let find = move || untouched(&state_dir, age);
-    let found = tokio::task::spawn_blocking(find).await.unwrap_or_default();
     let mut n_removed = 0;
-    for lot in found.chunks(AT_ONCE) {
-        let ids: Vec<JobId> = lot.iter().map(|(id, _)| *id).collect();
-        let lives = move |view: &crate::View<'_>| -> Vec<bool> {
-            ids.iter().map(|id| view.world.is_live(*id)).collect()
-        };
-        let lives = handle.query(lives).await?;
-        for ((id, folder), lives) in lot.iter().zip(lives) {
-            if lives || !is_due(handle, *id, keep).await? {
+    for agent in handle.agents() {
+        let before = Timestamp::new(now().get().saturating_sub(keep.get()));
+        let jobs = match agent.files(FileQuestion::OldJobs { before }).await {
+            Some(FileAnswer::OldJobs(jobs)) => jobs,
+            _ => {
+                tracing::warn!(node = %agent.node(), "the agent did not list old output in time");
                 continue;
             }
-            let folder = folder.clone();
-            let remove = move || remove(&folder);
-            n_removed += u64::from(tokio::task::spawn_blocking(remove).await.unwrap_or(false));
+        };
+        for batch in jobs.chunks(AT_ONCE) {
+            n_removed += remove(handle, agent, batch, keep).await?;
+            tokio::time::sleep(PAUSE).await;
         }
-        tokio::time::sleep(PAUSE).await;
     }
     Ok(n_removed)
+}
+
+/// Removes the output of those jobs that ended long enough ago.
+async fn remove(
+    handle: &CoreHandle,
+    agent: &Arc<AgentPeer>,
+    jobs: &[JobId],
+    keep: Millis,
+) -> Result<u64, Refusal> {
+    let ids = jobs.to_vec();
+    let ended = move |view: &View<'_>| -> Vec<JobId> {
+        ids.into_iter().filter(|id| !view.world.is_live(*id)).collect()
+    };
+    let mut due = Vec::new();
+    for id in handle.query(ended).await? {
+        if is_due(handle, id, keep).await? {
+            due.push(id);
+        }
+    }
+    if due.is_empty() {
+        return Ok(0);
+    }
+    match agent.files(FileQuestion::RemoveJobs { jobs: due }).await {
+        Some(FileAnswer::RemovedJobs(n_removed)) => Ok(n_removed),
+        _ => {
+            tracing::warn!(node = %agent.node(), "the agent did not remove old output in time");
+            Ok(0)
+        }
+    }
 }
 
 /// Whether a job that does not live ended long enough ago. A job that no store knows was submitted
@@ -69,32 +95,4 @@ async fn is_due(handle: &CoreHandle, id: JobId, keep: Millis) -> Result<bool, Re
     let ended = handle.archived(id).await?;
     let until = ended.and_then(|ended| kept_until(&ended.job.phase, Some(keep)));
     Ok(until.is_none_or(|until| until <= now()))
-}
-
-/// The folders of jobs that did not change for that time. The end of a job changes its folder.
-pub fn untouched(state_dir: &Path, age: Duration) -> Vec<(JobId, PathBuf)> {
-    let Some(before) = SystemTime::now().checked_sub(age) else { return Vec::new() };
-    let nodes = std::fs::read_dir(state_dir.join("nodes")).into_iter().flatten().flatten();
-    let folders = nodes.map(|node| node.path()).chain([state_dir.to_owned()]);
-    let jobs = folders.flat_map(|folder| std::fs::read_dir(folder.join("jobs")));
-    let found = jobs.flatten().flatten().filter_map(|entry| {
-        let id: JobId = entry.file_name().to_str()?.parse().ok()?;
-        let about = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
-        (about.modified().ok()? < before).then(|| (id, entry.path()))
-    });
-    let mut found: Vec<(JobId, PathBuf)> = found.collect();
-    found.sort_unstable();
-    found
-}
-
-/// Removes a folder whose content users may have chosen: links in it are removed, not followed.
-pub fn remove(folder: &Path) -> bool {
-    match std::fs::remove_dir_all(folder) {
-        Ok(()) => true,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => {
-            tracing::warn!(folder = %folder.display(), %error, "can't remove output");
-            false
-        }
-    }
 }

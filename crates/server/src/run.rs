@@ -73,20 +73,27 @@ pub fn run(
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);
-    let found = take_over(config, &mut core)?;
-    let stops = start_agents(config, &shared, &mut core, start_agent)?;
-    let core = std::thread::Builder::new()
-        .name("core".to_owned())
-        .spawn(move || core.run(&inbox))
-        .context("can't start a thread")?;
-
-    let handle = CoreHandle { shared: Arc::clone(&shared) };
+    check_names(core.world(), &config.nodes)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("http")
         .enable_all()
         .build()
         .context("can't start the threads of the API")?;
+    let stops = start_agents(config, &shared, &mut core, start_agent)?;
+    let found = match runtime.block_on(take_over(config, &shared, &mut core)) {
+        Ok(found) => found,
+        Err(error) => {
+            within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
+            return Err(error);
+        }
+    };
+    let core = std::thread::Builder::new()
+        .name("core".to_owned())
+        .spawn(move || core.run(&inbox))
+        .context("can't start a thread")?;
+
+    let handle = CoreHandle { shared: Arc::clone(&shared) };
     let served = runtime.block_on(serve(config, &handle, found, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     shared.forecaster.save();
@@ -161,12 +168,16 @@ fn share(
     }))
 }
 
-/// Begins a term with the loaded state, if this server may; returns the findings of the start.
-fn take_over(config: &ServerConfig, core: &mut Core) -> anyhow::Result<Found> {
-    check_names(core.world(), &config.nodes)?;
+/// Begins a term with the loaded state, if this server may; returns the findings of the start. The
+/// reports of the agents wait until then.
+async fn take_over(
+    config: &ServerConfig,
+    shared: &Shared,
+    core: &mut Core,
+) -> anyhow::Result<Found> {
     // A restored store is older, and skips job numbers that may have been used since.
-    if !core.is_restored() {
-        refuse_older(core.world(), &config.state_dir, config.find_launched)?;
+    if let Some(agents) = shared.agents.get().filter(|_| !core.is_restored()) {
+        refuse_older(core.world(), &config.state_dir, agents).await?;
     }
     let mut found = Found::of(core.world(), &config.state_dir);
     found.is_restored = core.is_restored();

@@ -1,9 +1,11 @@
 //! The end of a start: waits for the agents, keeps the account of their reports, and applies the
 //! configuration. Without room on the disk the server answers first, and this follows later.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::future::join_all;
 use gpool_model::{Caller, Command, LabelChange, Refusal};
 use gpool_store::CommitError;
 use tokio::task::JoinHandle;
@@ -36,8 +38,10 @@ pub(crate) async fn begin(
             }
         }
         Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
-            let launched = (config.find_launched)(&config.state_dir, &|_| false);
-            let early = found.early(handle, &launched.running);
+            let agents = handle.agents().map(|agent| agent.launched(BTreeSet::new()));
+            let launched = join_all(agents).await.into_iter().flatten();
+            let running = launched.flat_map(|launched| launched.running).collect();
+            let early = found.early(handle, &running);
             assert!(handle.shared.early.set(early).is_ok(), "one start has one account");
             Some(found)
         }

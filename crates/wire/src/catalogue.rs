@@ -333,6 +333,9 @@ catalogue! {
     JOB_NOT_REACHED = 722, EXIT_OTHER, 503, "the job could not be reached",
         "The job's shepherd process did not open a connection. The message says why. The job \
          continues. A job that an earlier version of gpool started can't be attached to.";
+    NODE_NOT_REACHED = 723, EXIT_OTHER, 503, "the node does not answer",
+        "The agent of a node did not answer in time, and may have the requested data. Its jobs \
+         continue. `gpool nodes` shows since when it is silent.";
     AFFECTS_OTHERS = 731, EXIT_CONFLICT, 409, "running or waiting jobs are affected",
         "Jobs run on the nodes or GPUs to drain or reserve and would not end in time, or waiting \
          jobs may no longer start there. Nothing was changed. Choose what happens to the running \

@@ -1,22 +1,29 @@
-//! Takes the server's messages: passes orders on to the agent's thread, and answers questions about
-//! recent values at once.
+//! Takes the server's messages: passes orders on to the agent's thread, and answers questions that
+//! need nothing of it.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpool_link::{AgentInbox, ServerLink};
-use gpool_model::id::Incarnation;
-use gpool_protocol::{Answer, Question, QuestionId, ToAgent, ToServer};
+use gpool_model::id::{Incarnation, JobId};
+use gpool_output::JobFiles;
+use gpool_protocol::{Answer, FileQuestion, Question, QuestionId, ToAgent, ToServer};
 
 use super::division::Division;
 use super::input::{Input, InputSender};
 use super::recent::RecentValues;
 use super::streams::StreamRequest;
+use crate::survey;
 
 struct Listener {
     incarnation: Incarnation,
     server: Arc<dyn ServerLink>,
     inputs: InputSender,
     recent: RecentValues,
+    /// The agent's state folder, and those of agents that are gone.
+    state_dirs: Arc<[PathBuf]>,
+    files: JobFiles,
 }
 
 /// Returns the agent as its link calls it.
@@ -25,9 +32,16 @@ pub(super) fn inbox(
     server: &Arc<dyn ServerLink>,
     inputs: &InputSender,
     recent: &RecentValues,
+    state_dirs: Arc<[PathBuf]>,
 ) -> Arc<dyn AgentInbox> {
-    let (incarnation, server) = (incarnation.clone(), Arc::clone(server));
-    Arc::new(Listener { incarnation, server, inputs: inputs.clone(), recent: recent.clone() })
+    Arc::new(Listener {
+        incarnation: incarnation.clone(),
+        server: Arc::clone(server),
+        inputs: inputs.clone(),
+        recent: recent.clone(),
+        files: JobFiles::new(Arc::clone(&state_dirs)),
+        state_dirs,
+    })
 }
 
 impl Listener {
@@ -45,8 +59,32 @@ impl Listener {
                 Answer::DevicePoints(self.recent.of_device(&device, since))
             }
             Question::Metrics { job, since } => Answer::Metrics(self.recent.metrics(job, since)),
+            Question::Files(question) => return self.read_files(id, question),
+            Question::Launched { jobs } => return self.find_launched(id, jobs),
         };
         self.server.send(&ToServer::Answer { id, answer });
+    }
+
+    fn read_files(&self, id: QuestionId, question: FileQuestion) {
+        let server = Arc::clone(&self.server);
+        let reply = move |answer| {
+            server.send(&ToServer::Answer { id, answer: Answer::Files(answer) });
+        };
+        if let Err(error) = self.files.answer(question, Box::new(reply)) {
+            tracing::error!(%error, "can't start a thread that reads files of jobs");
+        }
+    }
+
+    fn find_launched(&self, id: QuestionId, jobs: BTreeSet<JobId>) {
+        let (server, state_dirs) = (Arc::clone(&self.server), Arc::clone(&self.state_dirs));
+        let find = move || {
+            let answer = Answer::Launched(survey::launched(&state_dirs, &jobs));
+            server.send(&ToServer::Answer { id, answer });
+        };
+        // The folders of many jobs are there: the caller does not wait for the disk.
+        if let Err(error) = std::thread::Builder::new().name("launched".into()).spawn(find) {
+            tracing::error!(%error, "can't start a thread that finds launched tasks");
+        }
     }
 }
 

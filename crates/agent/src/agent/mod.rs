@@ -65,6 +65,9 @@ use wake::Waker;
 pub struct AgentConfig {
     /// The folder for claims and output. The path must be text.
     pub state_dir: PathBuf,
+    /// Folders of agents that are gone, whose jobs have ended: this agent reads and removes their
+    /// output.
+    pub older_dirs: Vec<PathBuf>,
     /// The node's name.
     pub node: NodeName,
     /// The program that forks shepherds if its first argument is [`crate::nursery::ARGUMENT`].
@@ -138,6 +141,7 @@ impl AgentConfig {
     pub fn new(state_dir: impl Into<PathBuf>, node: NodeName) -> io::Result<Self> {
         Ok(Self {
             state_dir: state_dir.into(),
+            older_dirs: Vec::new(),
             node,
             shepherd_exe: std::env::current_exe()?,
             api_socket: None,
@@ -268,7 +272,7 @@ impl Agent {
         };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let inbox = listener::inbox(&incarnation, server, &sender, &recent);
+        let inbox = listener::inbox(&incarnation, server, &sender, &recent, state_dirs(&config));
         let weak_inbox = Arc::downgrade(&inbox);
         let source = telemetry::Source {
             samples,
@@ -299,6 +303,11 @@ impl Agent {
         server.listen(weak_inbox);
         Ok(AgentHandle { inputs, waker, thread })
     }
+}
+
+/// The state folder of the agent, and those of agents that are gone.
+fn state_dirs(config: &AgentConfig) -> Arc<[PathBuf]> {
+    std::iter::once(&config.state_dir).chain(&config.older_dirs).cloned().collect()
 }
 
 /// Makes the folders of an agent, and takes its lock.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use gpool_model::JobSpec;
 use gpool_model::agent::LaunchContext;
 use gpool_model::unit::Bytes;
+use gpool_output::file_name;
 use gpool_sys::cgroup::{Group, Limits};
 use gpool_sys::{child, user};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -18,7 +19,7 @@ use super::start::{Program, Setting};
 use super::tree::Tree;
 use super::{Shepherd, now, terminal};
 use crate::environment::{Surroundings, environment};
-use crate::layout::{claim_name, file_name};
+use crate::layout::claim_name;
 
 /// The standard streams of a process; absent ones are as the program says.
 #[derive(Default)]

@@ -4,10 +4,10 @@
 
 use gpool_model::job::StepEnd;
 use gpool_model::unit::Timestamp;
+use gpool_output::file_name;
 
 use super::files::read_file;
 use super::{Shepherd, now};
-use crate::layout::file_name;
 
 /// Bytes of the file that are read: about 300 steps.
 const BYTES_MAX: u64 = 64 << 10;

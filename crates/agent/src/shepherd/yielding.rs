@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use gpool_model::id::Generation;
 use gpool_model::kind::Yields;
 use gpool_model::unit::Millis;
+use gpool_output::file_name;
 use gpool_sys::clock;
 
 use super::Shepherd;
 use super::files::{read_file, write_file};
-use crate::layout::file_name;
 use crate::message::FromShepherd;
 
 /// The file with the request: `release N` or `use N`.

@@ -4,15 +4,12 @@
 use gpool_model::id::Generation;
 use gpool_model::job::{ExitStatus, Usage};
 
-use std::io;
-
 use gpool_agent::layout::Layout;
-use gpool_agent::survey::{LeftIs, claimed, left_of, open_output, variable};
+use gpool_agent::survey::{LeftIs, claimed, left_of, variable};
 use gpool_agent::testing::{Claim, Claimant};
 use gpool_model::agent::TaskEnd;
 use gpool_model::{TaskId, Timestamp};
 use gpool_sys::proc;
-use rustix::fs::Mode;
 
 fn folder() -> (tempfile::TempDir, Layout, TaskId) {
     let dir = tempfile::tempdir().unwrap();
@@ -52,25 +49,6 @@ fn the_state_of_a_claim_follows_from_lock_end_and_boot() {
     std::fs::write(layout.claim(task), "rubbish").unwrap();
     assert_eq!(claimed(dir.path()).unwrap(), []);
     assert!(claimed(&dir.path().join("nowhere")).is_err());
-}
-
-#[test]
-fn output_is_opened_only_if_it_is_a_regular_file() {
-    let (dir, layout, task) = folder();
-    let path = layout.stdout(task);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    assert!(open_output(dir.path(), task, "stdout").is_err());
-    std::fs::write(dir.path().join("secret"), "s").unwrap();
-    std::os::unix::fs::symlink(dir.path().join("secret"), &path).unwrap();
-    assert!(open_output(dir.path(), task, "stdout").is_err(), "a link");
-    std::fs::remove_file(&path).unwrap();
-    let mode = Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    assert!(open_output(dir.path(), task, "stdout").is_err(), "a pipe");
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, "a\nb\nc\n").unwrap();
-    let file = open_output(dir.path(), task, "stdout").unwrap();
-    assert_eq!(io::read_to_string(file).unwrap(), "a\nb\nc\n");
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! The output of jobs on disk, for when no server answers.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read as _, Write};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::PathBuf;
-use std::time::{Duration, UNIX_EPOCH};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gpool_agent::layout::Layout;
 use gpool_agent::survey::{self, Left, LeftIs};
@@ -15,8 +13,9 @@ use gpool_cli::render::safe::Plain;
 use gpool_cli::screen::not_written;
 use gpool_cli::session::{BACK, Session};
 use gpool_client::{Client, LogQuery, LogStream};
-use gpool_model::output::{ORDER_FILE, ORDER_MAX, OutputStream, Pieces, last_lines};
+use gpool_model::output::OutputStream;
 use gpool_model::{Attempt, JobId, TaskId};
+use gpool_output::Output;
 
 use super::{Found, look, state};
 
@@ -79,10 +78,11 @@ fn find(
     for state_dir in &found.folders {
         for attempt in &attempts {
             let task = TaskId { job, attempt: Attempt(*attempt), rank: query.rank.unwrap_or(0) };
-            let mut on_disk = OnDisk::of(state_dir.clone(), task, streams.clone());
-            let looked = on_disk.look();
-            looked.map_err(|error| format!("can't read {}: {error}", on_disk.path().display()))?;
-            if on_disk.files.iter().any(Option::is_some) {
+            let mut on_disk = OnDisk::of(state_dir, task, streams.clone());
+            let refreshed = on_disk.output.refresh();
+            refreshed
+                .map_err(|error| format!("can't read {}: {error}", on_disk.path().display()))?;
+            if on_disk.output.is_written() {
                 return Ok(Some(on_disk));
             }
         }
@@ -95,15 +95,15 @@ struct OnDisk {
     task: TaskId,
     state_dir: PathBuf,
     streams: Vec<OutputStream>,
-    files: [Option<File>; 2],
-    pieces: Pieces,
-    n_seen: u64,
+    output: Output,
+    n_copied: u64,
 }
 
 impl OnDisk {
-    fn of(state_dir: PathBuf, task: TaskId, streams: Vec<OutputStream>) -> Self {
-        let files = [None, None];
-        Self { task, state_dir, streams, files, pieces: Pieces::default(), n_seen: 0 }
+    fn of(state_dir: &Path, task: TaskId, streams: Vec<OutputStream>) -> Self {
+        let state_dir = state_dir.to_owned();
+        let output = Output::new([state_dir.clone()].into(), task, streams.clone(), None);
+        Self { task, state_dir, streams, output, n_copied: 0 }
     }
 
     /// The path that messages show.
@@ -115,50 +115,10 @@ impl OnDisk {
         }
     }
 
-    /// Reads the current lengths of the files.
-    fn look(&mut self) -> io::Result<()> {
-        let mut lengths = [0, 0];
-        for stream in &self.streams {
-            let file = &mut self.files[*stream as usize];
-            if file.is_none() {
-                *file = opened(&self.state_dir, self.task, stream.as_str())?;
-            }
-            if let Some(file) = file {
-                lengths[*stream as usize] = file.metadata()?.len();
-            }
-        }
-        self.pieces = match self.streams[..] {
-            [stream] => Pieces::one(stream, lengths[stream as usize]),
-            _ => {
-                // Read after the lengths, so the order covers all these bytes.
-                let mut order = Vec::new();
-                if let Ok(Some(file)) = opened(&self.state_dir, self.task, ORDER_FILE) {
-                    file.take(ORDER_MAX).read_to_end(&mut order)?;
-                }
-                Pieces::both(lengths, &order)
-            }
-        };
-        Ok(())
-    }
-
-    /// Whether all files belong to the user that reads them.
+    /// Whether the files belong to the user that reads them.
     fn is_mine(&self) -> io::Result<bool> {
         let me = rustix::process::geteuid().as_raw();
-        let mut is_mine = true;
-        for file in self.files.iter().flatten() {
-            is_mine &= file.metadata()?.uid() == me;
-        }
-        Ok(is_mine)
-    }
-
-    /// The time of the last write, in milliseconds since 1970.
-    fn written_at(&self) -> io::Result<u128> {
-        let mut last = 0;
-        for file in self.files.iter().flatten() {
-            let at = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-            last = at.as_millis().max(last);
-        }
-        Ok(last)
+        Ok(self.output.owner()?.is_none_or(|owner| owner == me))
     }
 
     fn copy(mut self, failure: Failure, query: &LogQuery, session: &Session) -> Result<()> {
@@ -166,14 +126,13 @@ impl OnDisk {
             Failure::new(errors::CONNECTION_LOST, format!("can't read the output: {error}"))
         };
         if let Some(since) = query.since
-            && self.written_at().map_err(unread)? < u128::from(since.0.get())
+            && self.output.written_at().map_err(unread)? < since.0
             && !query.follow
         {
             return Err(failure);
         }
         if let Some(n_lines) = query.tail {
-            let read = |at, buffer: &mut [u8]| self.read_exact_at(at, buffer);
-            self.n_seen = last_lines(self.pieces.length(), n_lines, read).map_err(unread)?;
+            self.n_copied = self.output.last_lines(n_lines).map_err(unread)?;
         }
         let is_plain = session.screen.is_terminal() && !self.is_mine().map_err(unread)?;
         let mut out: Box<dyn Write> = match io::stdout().lock() {
@@ -183,7 +142,7 @@ impl OnDisk {
         loop {
             // Checked before reading, so no output from before the end is missed.
             let has_ended = !self.runs();
-            self.look().map_err(unread)?;
+            self.output.refresh().map_err(unread)?;
             while self.copy_some(&mut out).map_err(|error| not_written(&error))? {}
             if !query.follow || has_ended {
                 return Err(failure);
@@ -207,29 +166,10 @@ impl OnDisk {
 
     fn copy_some(&mut self, out: &mut dyn Write) -> io::Result<bool> {
         let mut buffer = vec![0; 64 * 1024];
-        let n_read = self.read_at(self.n_seen, &mut buffer)?;
+        let n_read = self.output.read_at(self.n_copied, &mut buffer)?;
         out.write_all(&buffer[..n_read]).and_then(|()| out.flush())?;
-        self.n_seen += n_read as u64;
+        self.n_copied += n_read as u64;
         Ok(n_read > 0)
-    }
-
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some((stream, from, n_bytes)) = self.pieces.find(at) else { return Ok(0) };
-        let Some(file) = &self.files[stream as usize] else { return Ok(0) };
-        let n_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX).min(buffer.len());
-        file.read_at(&mut buffer[..n_bytes], from)
-    }
-
-    fn read_exact_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let n_read = self.read_at(at, buffer)?;
-            if n_read == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            at += n_read as u64;
-            buffer = &mut buffer[n_read..];
-        }
-        Ok(())
     }
 
     /// Copies the rest from a server that answers again.
@@ -243,14 +183,6 @@ impl OnDisk {
         session.screen.note(BACK);
         let attempt = Some(self.task.attempt.0);
         let rest = LogQuery { since: None, tail: None, attempt, ..query.clone() };
-        follow::copy_after(client, &self.task.job.to_string(), &rest, self.n_seen, out)
-    }
-}
-
-fn opened(state_dir: &std::path::Path, task: TaskId, name: &str) -> io::Result<Option<File>> {
-    match survey::open_output(state_dir, task, name) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        follow::copy_after(client, &self.task.job.to_string(), &rest, self.n_copied, out)
     }
 }

@@ -219,7 +219,6 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
         node_lease: args.node_lease.unwrap_or(NODE_LEASE_USUALLY),
         find_account: crate::serve::find_account,
         find_user: crate::serve::find_user,
-        find_launched: crate::serve::find_launched,
     };
     gpool_client::socket::check_length(&gpool_client::socket::liveness(&config.socket))?;
     refuse_few_files()?;

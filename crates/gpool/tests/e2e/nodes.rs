@@ -349,3 +349,26 @@ fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
     assert_eq!(cluster.until_ended(&waiting).exit_code, Some(0));
     assert_eq!(node(&cluster, "lab1-1").silent_since, None);
 }
+
+#[test]
+fn output_is_read_from_the_folders_of_earlier_nodes() {
+    let mut cluster = Cluster::new("none");
+    let alone = cluster.sh(&[], "echo alone");
+    cluster.until_ended(&alone);
+    cluster.down(&[]).ok();
+    let file = cluster.path("nodes.toml");
+    std::fs::write(&file, THREE).unwrap();
+    cluster.set_flags(&["--devices", file.to_str().unwrap()]);
+    cluster.up();
+    assert_eq!(cluster.stdout_of(&alone), "alone\n");
+    let on_n2 = cluster.sh(&["--gpus", "a100"], "echo on n2");
+    cluster.until_ended(&on_n2);
+    cluster.down(&[]).ok();
+    std::fs::write(&file, THREE.replace("n2", "n5")).unwrap();
+    cluster.up();
+    for (id, text) in [(&alone, "alone\n"), (&on_n2, "on n2\n")] {
+        assert_eq!(cluster.stdout_of(id), text);
+        let path = cluster.job(id).logs.unwrap().stdout.unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), text);
+    }
+}

@@ -15,10 +15,14 @@ use gpool_model::id::{Generation, Incarnation, RequestId, Round, TaskId, Term};
 use gpool_model::job::end::{EndCause, ExitStatus, OutputCut, Usage};
 use gpool_model::launch::WindowSize;
 use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigReport};
+use gpool_model::output::OutputStream;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{DeviceUuid, JobId, NodeName, Rare, Resources, SignalTo, Slot, SlotPart};
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
-use gpool_protocol::{Answer, Hello, Question, QuestionId, Telemetry, ToAgent, ToServer};
+use gpool_protocol::{
+    Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputBytes, OutputPart,
+    OutputRequest, OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -72,7 +76,23 @@ fn to_agent() -> Vec<ToAgent> {
         Question::DevicePoints { device: gpu(), since: AT },
         Question::Metrics { job: Some(JobId::single(7)), since: AT },
         Question::Metrics { job: None, since: AT },
+        Question::Launched { jobs: [JobId::single(7)].into() },
     ];
+    let request = |start| OutputRequest {
+        task,
+        streams: OutputStream::BOTH.to_vec(),
+        owner: 1000,
+        start,
+        since: Some(AT),
+    };
+    let files = vec![
+        FileQuestion::Output(request(OutputStart::Byte(5))),
+        FileQuestion::Output(request(OutputStart::LastLines(10))),
+        FileQuestion::OutputPaths { task },
+        FileQuestion::OldJobs { before: AT },
+        FileQuestion::RemoveJobs { jobs: vec![JobId::single(7)] },
+    ];
+    let questions = questions.into_iter().chain(files.into_iter().map(Question::Files));
     let to = Some(Incarnation::new("boot-1-2"));
     let orders = orders.into_iter().map(|order| ToAgent::Order { to: to.clone(), order });
     let questions = (1..).map(QuestionId).zip(questions);
@@ -141,6 +161,32 @@ fn reports() -> Vec<Report> {
     all.chain(loans.into_iter().map(loan)).chain(rest).collect()
 }
 
+/// Answers about the files of jobs.
+fn of_files() -> Vec<Answer> {
+    let bytes = OutputPart::Bytes { offset: 5, bytes: OutputBytes(b"epoch 1\n\xff".to_vec()) };
+    let parts = vec![
+        bytes,
+        OutputPart::TooOld,
+        OutputPart::Unwritten,
+        OutputPart::Missing,
+        OutputPart::NotRegular,
+        OutputPart::Unreadable { why: "a reason".to_owned() },
+    ];
+    let rest = vec![
+        FileAnswer::OutputPaths { stdout: Some("/s/jobs/7/1/stdout".to_owned()), stderr: None },
+        FileAnswer::OldJobs(vec![JobId::single(7)]),
+        FileAnswer::RemovedJobs(1),
+    ];
+    let path = "/s/tasks/7#1-0".to_owned();
+    let launched = Launched {
+        newest: Some((JobId::single(7).number, path.clone())),
+        tasks: vec![LaunchedTask { task: task(), generation: GENERATION, path }],
+        running: [JobId::single(7)].into(),
+    };
+    let files = parts.into_iter().map(FileAnswer::Output).chain(rest).map(Answer::Files);
+    files.chain([Answer::Launched(launched)]).collect()
+}
+
 fn to_server() -> Vec<ToServer> {
     let loan = Loan { task: task(), bytes: GIB, since: AT, keep: None };
     let lending = Lending { loans: vec![loan], n_late: 1, compute_percent: BTreeMap::new() };
@@ -175,6 +221,7 @@ fn to_server() -> Vec<ToServer> {
     ];
     let answers = not_opened.into_iter().map(Answer::NotOpened);
     let answers = answers.chain(refused.into_iter().map(Answer::MigRefused)).chain(rest);
+    let answers = answers.chain(of_files());
     let hello = Hello {
         version: gpool_protocol::VERSION,
         node: NodeName::new("lab1"),
@@ -238,6 +285,8 @@ fn the_golden_files_contain_every_variant() {
         question("{'stream':{'task':'7#1/0','opening':{'?':0}}}"),
         question("{'stream':{'task':'7#1/0','opening':{'forward':{'to':{'?':0}}}}}"),
         question("{'mig_instances':{'change':{'?':0}}}"),
+        question("{'files':{'?':0}}"),
+        question("{'files':{'output':{'task':'7#1/0','streams':[],'owner':0,'start':{'?':0}}}}"),
     ];
     contain_variants(&to_agent(), &templates);
     let report = |it: &str| format!("{{'report':{it}}}");
@@ -253,6 +302,8 @@ fn the_golden_files_contain_every_variant() {
         answer("{'?':0}"),
         answer("{'not_opened':'?'}"),
         answer("{'mig_refused':'?'}"),
+        answer("{'files':{'?':0}}"),
+        answer("{'files':{'output':'?'}}"),
     ];
     contain_variants(&to_server(), &templates);
 }

@@ -2,8 +2,6 @@
 //! not read here, since the server may be allowed to read what its user is not.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,9 +12,9 @@ use futures_util::stream::unfold;
 use gpool_model::effect::Change;
 use gpool_model::output::OutputStream;
 use gpool_model::refusal::Permitted;
-use gpool_model::{JobId, Notice, Phase, Refusal, Timestamp};
-use gpool_wire::{LOG_OFFSET, Problem, Time, catalogue};
-use gpool_world::NodeRow;
+use gpool_model::{Attempt, JobId, Notice, Phase, Refusal, TaskId, Timestamp};
+use gpool_protocol::{OutputPart, OutputStart};
+use gpool_wire::{LOG_OFFSET, LogFiles, Problem, Time, catalogue};
 use serde::Deserialize;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
@@ -26,12 +24,10 @@ use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::jobs::{self, Found};
-use super::output::{Opened, Output, Place};
+use super::output::TaskOutput;
 use crate::fault::internal;
 use crate::output::kept_until;
 
-/// Bytes that are read at once.
-const CHUNK: usize = 64 * 1024;
 /// How often a file that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -89,40 +85,36 @@ pub(crate) async fn get(
         let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
         return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
     }
-    let (run, suffix, streams) = log_of(&found, &params)?;
-    let folders = places(&node_folders(&api).await?, &run);
+    let (task, streams) = log_of(&found, &params)?;
     let since = params.since.as_deref().map(since_of).transpose()?;
-    let state_dir = api.handle.info().state_dir.clone();
-    let job_has_ended = found.job.phase.is_ended();
-    let place = Place { state_dir, folders, suffix, streams, owner: found.spec.owner.uid };
-    let opened = {
-        let (place, tail, offset) = (place.clone(), params.tail, params.offset);
-        let open = move || place.open(since, tail, offset);
-        let opened = tokio::task::spawn_blocking(open).await.map_err(internal)?;
-        opened.map_err(|error| unreadable(id, &error))?
+    let start = match (params.offset, params.tail) {
+        (Some(offset), _) => OutputStart::Byte(offset),
+        (None, Some(n_lines)) => OutputStart::LastLines(n_lines),
+        (None, None) => OutputStart::Byte(0),
     };
-    let (output, offset) = match opened {
-        Opened::At(output, offset) => (output, offset),
-        Opened::TooOld if !params.follow || job_has_ended => return Ok(answer(Body::empty(), 0)),
-        Opened::Missing if job_has_ended && has_run(&found.job.phase) => {
-            let what = format!("the output of job {id} was removed");
-            let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
-            let keep = api.handle.shared.keep_output;
-            return Err(match (keep, kept_until(&found.job.phase, keep)) {
-                (Some(keep), Some(until)) if until <= crate::clock::now() => problem
-                    .because(format!("it was kept until {}, {keep} after its end", Time(until))),
-                _ => problem,
-            }
-            .into());
+    let job_has_ended = found.job.phase.is_ended();
+    let mut output = TaskOutput::new(api.clone(), &found, task, streams);
+    let (first, offset) = match output.read(start, since).await? {
+        OutputPart::Bytes { offset, bytes } => (Bytes::from(bytes.0), offset),
+        OutputPart::NotRegular => {
+            let what = format!("the output of job {id} is not a regular file of its user any more");
+            return Err(Problem::new(catalogue::NO_SUCH_LOG, what).into());
+        }
+        OutputPart::Unreadable { why } => return Err(internal(why).into()),
+        OutputPart::TooOld if !params.follow || job_has_ended => {
+            return Ok(answer(Body::empty(), 0));
+        }
+        OutputPart::Missing if job_has_ended && has_run(&found.job.phase) => {
+            return Err(removed(&api, &found).into());
         }
         // There is nothing yet, or a follower gets all of it.
-        Opened::TooOld | Opened::Unwritten | Opened::Missing => (Output::default(), 0),
+        OutputPart::TooOld | OutputPart::Unwritten | OutputPart::Missing => (Bytes::new(), 0),
     };
     let reader = LogReader {
-        place,
+        output,
         id,
-        output: Some(output),
-        position: offset,
+        position: offset + first.len() as u64,
+        first: Some(first).filter(|first| !first.is_empty()),
         follow: params.follow && !job_has_ended,
         job_has_ended,
         notices,
@@ -135,15 +127,16 @@ pub(crate) async fn get(
     Ok(answer(Body::from_stream(chunks), offset))
 }
 
-/// Maps an error to a refusal where the user may have caused it, and to a server error otherwise.
-fn unreadable(id: JobId, error: &io::Error) -> ApiError {
-    use rustix::io::Errno;
-    match Errno::from_io_error(error) {
-        Some(Errno::LOOP | Errno::NOTDIR | Errno::NXIO | Errno::INVAL) => {
-            let what = format!("the output of job {id} is not a regular file of its user any more");
-            Problem::new(catalogue::NO_SUCH_LOG, what).into()
+/// The problem of output that was there once.
+fn removed(api: &Api, found: &Found) -> Problem {
+    let what = format!("the output of job {} was removed", found.job.id);
+    let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
+    let keep = api.handle.shared.keep_output;
+    match (keep, kept_until(&found.job.phase, keep)) {
+        (Some(keep), Some(until)) if until <= crate::clock::now() => {
+            problem.because(format!("it was kept until {}, {keep} after its end", Time(until)))
         }
-        _ => internal(error).into(),
+        _ => problem,
     }
 }
 
@@ -166,12 +159,8 @@ pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
         .map_err(|error| Refusal::Invalid { field: "since".to_owned(), why: error.to_string() })
 }
 
-/// The output that a request names: the folder of the run, the suffix of the task's files, and the
-/// streams. No part of it comes from a user's text.
-fn log_of(
-    found: &Found,
-    params: &LogParams,
-) -> Result<(PathBuf, String, Vec<OutputStream>), ApiError> {
+/// The task and the streams that a request names.
+fn log_of(found: &Found, params: &LogParams) -> Result<(TaskId, Vec<OutputStream>), ApiError> {
     let (spec, job) = (&found.spec, &found.job);
     if job.array.is_some() {
         let what = format!("job {} is an array: each element has its own output", job.id);
@@ -193,16 +182,13 @@ fn log_of(
         return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(newest).into());
     }
     let n_tasks = spec.gang.n_tasks();
-    let suffix = match params.rank.unwrap_or(0) {
-        0 => String::new(),
-        rank if rank < n_tasks => format!("-{rank}"),
-        rank => {
-            let what = format!("job {} has no task {rank}", job.id);
-            let there = format!("it has {n_tasks} tasks, counted from 0");
-            return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(there).into());
-        }
-    };
-    Ok((PathBuf::from(format!("jobs/{}/{attempt}", job.id)), suffix, streams))
+    let rank = params.rank.unwrap_or(0);
+    if rank >= n_tasks {
+        let what = format!("job {} has no task {rank}", job.id);
+        let there = format!("it has {n_tasks} tasks, counted from 0");
+        return Err(Problem::new(catalogue::NO_SUCH_LOG, what).because(there).into());
+    }
+    Ok((TaskId { job: job.id, attempt: Attempt(attempt), rank }, streams))
 }
 
 /// The streams of that word that gpool keeps.
@@ -236,43 +222,16 @@ fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
     }
 }
 
-/// Folders below the state directory: it is on the node that it ran on, of
-/// which there may have been one or several at that time. Runs are numbered, so no two nodes have
-/// the same.
-fn places(nodes: &[String], run: &Path) -> Arc<[PathBuf]> {
-    let of_several = nodes.iter().map(|folder| Path::new(folder).join(run));
-    std::iter::once(run.to_owned()).chain(of_several).collect()
-}
-
-/// Returns gpool's own output files of the newest attempt of a job, as far as they exist.
-pub(crate) async fn paths(api: &Api, found: &Found) -> Result<gpool_wire::LogFiles, Refusal> {
-    let nodes = node_folders(api).await?;
-    let state_dir = api.handle.info().state_dir.clone();
-    let of_stream = |stream: OutputStream| {
-        let params = LogParams { stream: Some(stream.as_str().to_owned()), ..LogParams::default() };
-        let (run, suffix, _) = log_of(found, &params).ok()?;
-        Some((places(&nodes, &run), format!("{}{suffix}", stream.as_str())))
-    };
-    let logs = OutputStream::BOTH.map(of_stream);
-    let look = move || {
-        logs.map(|log| {
-            let (folders, file) = log?;
-            let mut paths = folders.iter().map(|folder| state_dir.join(folder).join(&file));
-            let there = paths.find(|path| path.exists())?;
-            Some(there.display().to_string())
-        })
-    };
-    let [stdout, stderr] = tokio::task::spawn_blocking(look).await.map_err(internal)?;
-    Ok(gpool_wire::LogFiles { stdout, stderr })
-}
-
-/// The folders of nodes below the state directory, where there are several.
-async fn node_folders(api: &Api) -> Result<Vec<String>, Refusal> {
-    let nodes = api.handle.query(|view| {
-        let folder = |(_, row): (_, &NodeRow)| row.node.name.folder();
-        view.world.nodes_by_name().filter_map(folder).collect::<Vec<_>>()
-    });
-    nodes.await
+/// Returns gpool's own output files of the newest attempt of a job, as far as they exist and its
+/// agent answers.
+pub(super) async fn paths(api: &Api, found: &Found) -> Option<LogFiles> {
+    let (task, _) =
+        log_of(found, &LogParams { stream: Some("both".to_owned()), ..Default::default() }).ok()?;
+    let own = [&found.spec.stdout, &found.spec.stderr].map(Option::is_some);
+    let paths = TaskOutput::new(api.clone(), found, task, Vec::new()).paths().await.ok()?;
+    let [stdout, stderr] = [(paths.stdout, own[0]), (paths.stderr, own[1])]
+        .map(|(path, is_own)| path.filter(|_| !is_own));
+    Some(LogFiles { stdout, stderr })
 }
 
 /// Waits until a notice about the job arrives, or may have been missed.
@@ -297,11 +256,11 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
 
 struct LogReader {
     api: Api,
-    place: Place,
+    output: TaskOutput,
     id: JobId,
-    /// `None` while it is read.
-    output: Option<Output>,
-    /// How many bytes are sent, or left out.
+    /// The first part, until it is sent.
+    first: Option<Bytes>,
+    /// How many bytes are read, or left out.
     position: u64,
     follow: bool,
     job_has_ended: bool,
@@ -313,6 +272,9 @@ impl LogReader {
     /// The next bytes; `None` where there will be no more. When the server stops first, it is an
     /// error, so that the reader knows that this is not the end.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         loop {
             if let Some(chunk) = self.read().await? {
                 return Ok(Some(chunk));
@@ -347,18 +309,18 @@ impl LogReader {
 
     /// Reads the bytes that are there now, if there are any.
     async fn read(&mut self) -> io::Result<Option<Bytes>> {
-        let (mut output, place) = (self.output.take().unwrap_or_default(), self.place.clone());
-        let position = self.position;
-        let read = move || {
-            let mut buffer = vec![0; CHUNK];
-            let n_read = output.read(&place, position, &mut buffer)?;
-            buffer.truncate(n_read);
-            Ok::<_, io::Error>((output, buffer))
-        };
-        let (output, chunk) =
-            tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
-        self.output = Some(output);
-        self.position += chunk.len() as u64;
-        Ok((!chunk.is_empty()).then(|| Bytes::from(chunk)))
+        let part = self.output.read(OutputStart::Byte(self.position), None).await;
+        match part.map_err(|error| io::Error::other(error.0.detail))? {
+            OutputPart::Bytes { bytes, .. } if !bytes.0.is_empty() => {
+                self.position += bytes.0.len() as u64;
+                Ok(Some(Bytes::from(bytes.0)))
+            }
+            OutputPart::Unreadable { why } => Err(io::Error::other(why)),
+            OutputPart::NotRegular => Err(io::Error::other("it is no regular file any more")),
+            OutputPart::Bytes { .. }
+            | OutputPart::TooOld
+            | OutputPart::Unwritten
+            | OutputPart::Missing => Ok(None),
+        }
     }
 }

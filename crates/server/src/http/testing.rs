@@ -14,8 +14,9 @@ use gpool_model::{
     Attempt, Bytes, Caller, DeviceUuid, Incarnation, JobId, Millis, NodeName, Policy, TaskId,
     Timestamp,
 };
+use gpool_output::JobFiles;
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
-use gpool_protocol::{Answer, Hello, Question, ToAgent, ToServer, VERSION};
+use gpool_protocol::{Answer, Hello, Launched, Question, ToAgent, ToServer, VERSION};
 use gpool_store::{Committer, Options, Store};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
@@ -51,7 +52,6 @@ pub use crate::clock::now;
 pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
 pub use crate::otherwise::{FORMS, Supposed, added, read};
-pub use crate::output::{remove, untouched};
 pub use crate::pool::{Active, Places, Pool, Rates, Source};
 pub use crate::post::{Guarded, KEY_FILE, Keys};
 pub use crate::reads::{Reads, State, Work};
@@ -106,7 +106,9 @@ impl Server {
         let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
         let info = info(folder, state_dir);
         let agent = AgentPeer::new(NodeName::new(NODE), inputs.clone(), Arc::clone(&blobs));
-        let link = TestAgent { peer: Arc::downgrade(&agent), on_order: Mutex::new(on_order) };
+        let files = JobFiles::new([info.state_dir.clone()].into());
+        let peer = Arc::downgrade(&agent);
+        let link = TestAgent { peer, on_order: Mutex::new(on_order), files };
         agent.connect(Arc::new(link));
         let (node, incarnation) = (NodeName::new(NODE), Incarnation::new("test"));
         agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
@@ -285,10 +287,12 @@ impl Drop for Server {
     }
 }
 
-/// The agent of the node. It answers at once, in the thread that asks, and has no streams.
+/// The agent of the node. It has no streams.
 struct TestAgent {
     peer: Weak<AgentPeer>,
     on_order: Mutex<OnOrder>,
+    /// In the state folder of the server.
+    files: JobFiles,
 }
 
 impl AgentLink for TestAgent {
@@ -318,6 +322,14 @@ impl AgentLink for TestAgent {
                 Question::Metrics { job, since } => {
                     answer(id, Answer::Metrics(metrics(job, since)));
                 }
+                Question::Files(question) => {
+                    let peer = Arc::clone(&peer);
+                    let reply = Box::new(move |answer| {
+                        peer.message(ToServer::Answer { id, answer: Answer::Files(answer) });
+                    });
+                    self.files.answer(question, reply).expect("a thread can be started");
+                }
+                Question::Launched { .. } => answer(id, Answer::Launched(Launched::default())),
             },
         }
     }

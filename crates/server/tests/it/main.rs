@@ -34,7 +34,6 @@ mod mail;
 mod network;
 mod network_table;
 mod otherwise;
-mod output;
 mod places;
 mod pool;
 mod reads;

@@ -1,0 +1,153 @@
+//! Questions about the files of jobs on a node: their output, and what its agents have launched.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use gpool_model::id::{Generation, JobId, JobNumber, TaskId};
+use gpool_model::output::OutputStream;
+use gpool_model::unit::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A question about the files of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileQuestion {
+    /// Read output.
+    Output(OutputRequest),
+    /// Name the output files of a task.
+    OutputPaths {
+        /// The task.
+        task: TaskId,
+    },
+    /// List the jobs with files that have not changed since a time.
+    OldJobs {
+        /// The time.
+        before: Timestamp,
+    },
+    /// Remove all files of some jobs.
+    RemoveJobs {
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+}
+
+/// The answer to a [`FileQuestion`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileAnswer {
+    /// To [`FileQuestion::Output`].
+    Output(OutputPart),
+    /// To [`FileQuestion::OutputPaths`]: those that exist.
+    OutputPaths {
+        /// The standard output.
+        stdout: Option<String>,
+        /// The standard error.
+        stderr: Option<String>,
+    },
+    /// To [`FileQuestion::OldJobs`], in order.
+    OldJobs(Vec<JobId>),
+    /// To [`FileQuestion::RemoveJobs`]: the number of jobs that had files.
+    RemovedJobs(u64),
+}
+
+/// A request for a part of a task's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputRequest {
+    /// The task.
+    pub task: TaskId,
+    /// One stream, or both in the order of their writing.
+    pub streams: Vec<OutputStream>,
+    /// The user that the files must belong to.
+    pub owner: u32,
+    /// The first byte.
+    pub start: OutputStart,
+    /// The time of the last output at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl OutputRequest {
+    /// Whether both are for the same bytes, from whatever position on.
+    #[must_use]
+    pub fn is_of_same_output(&self, other: &Self) -> bool {
+        (self.task, &self.streams, self.owner) == (other.task, &other.streams, other.owner)
+    }
+}
+
+/// The first byte of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStart {
+    /// At this position, or at the end if there are fewer bytes.
+    Byte(u64),
+    /// That of the last lines, within the last 64 MiB.
+    LastLines(u64),
+}
+
+/// A part of a task's output, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputPart {
+    /// Some bytes; none at the end.
+    Bytes {
+        /// The position of the first one.
+        offset: u64,
+        /// The bytes.
+        bytes: OutputBytes,
+    },
+    /// The last output is older than requested.
+    TooOld,
+    /// The task has not written anything.
+    Unwritten,
+    /// The task has no folder: it has not run here, or its files were removed.
+    Missing,
+    /// A file is not a regular file of the owner.
+    NotRegular,
+    /// The files can't be read.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Bytes of output. As JSON they are a text in Base64.
+///
+/// Source: RFC 4648, section 4.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputBytes(pub Vec<u8>);
+
+impl Serialize for OutputBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for OutputBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map(Self).map_err(de::Error::custom)
+    }
+}
+
+/// Jobs and tasks that agents launched in the state folders of one agent, by its files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launched {
+    /// The job with the highest number, and the file that shows it.
+    pub newest: Option<(JobNumber, String)>,
+    /// Tasks of the requested jobs.
+    pub tasks: Vec<LaunchedTask>,
+    /// Jobs with a running task.
+    pub running: BTreeSet<JobId>,
+}
+
+/// A task that was launched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchedTask {
+    /// The task.
+    pub task: TaskId,
+    /// That of its last order.
+    pub generation: Generation,
+    /// The file that shows it.
+    pub path: String,
+}
