@@ -40,10 +40,7 @@ pub const EXAMPLES: &Table = &[
     ),
     (
         "simulate scenarios",
-        &[(
-            "gpool simulate scenarios cases.json --policy fair",
-            "Play them with the real scheduler",
-        )],
+        &[("gpool simulate scenarios kai_public.json", "Compare gpool with KAI")],
     ),
     (
         "simulate packing",

@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod cli;
 mod examples;
+pub mod kai;
 pub mod render;
 pub mod simulate;
 pub mod verbs;

@@ -32,7 +32,7 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Run scenarios of clusters with quotas, and compare with the expected results
+    /// Play scenarios of clusters with quotas, and compare with the results of KAI
     #[command(hide = true)]
     Scenarios(LabArgs),
     /// Fill a cluster with tasks under several policies, and report its utilization

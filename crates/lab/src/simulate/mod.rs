@@ -26,7 +26,7 @@ pub struct SimulateArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Run scenarios of clusters with quotas, and compare with the expected results
+    /// Play scenarios of clusters with quotas, and compare with the results of KAI
     Scenarios(scenarios::ScenariosArgs),
     Packing(packing::PackingArgs),
     Queue(queue::QueueArgs),

@@ -137,28 +137,34 @@ fn a_trace_is_played_by_one_policy_and_another() {
     }
 }
 
-/// One device, and a job that requests it.
+/// A public scenario by its ID, with one device and a job that requests it.
 const CASE: &str = r#"{"scenarios": [{
-    "id": "one", "name": "a job gets what is free", "action": "allocate",
-    "nodes": [{"name": "n0", "gpus": 1}],
+    "id": "ID", "name": "a job gets what is free",
+    "nodes": [{"name": "node0", "gpus": 1}],
     "queues": [{"name": "red", "deserved_gpus": 1}],
-    "jobs": [{"name": "a", "queue": "red", "gpus": 1,
-              "tasks": [{"name": "a-0", "state": "Pending"}]}],
-    "expected": {"jobs": {"a": {"status": "STATUS"}}}
+    "jobs": [{"name": "pending_job0", "queue": "red", "gpus": 1,
+              "tasks": [{"name": "a-0", "state": "Pending"}]}]
 }]}"#;
 
 #[test]
 fn cases_are_played_and_counted() {
     let place = Place::new();
-    place.file("good.json", CASE.replace("STATUS", "Binding").as_bytes());
-    place.file("bad.json", CASE.replace("STATUS", "Pending").as_bytes());
-    let good = place.run(&["simulate", "scenarios", "good.json"]);
-    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
-    assert_eq!(stdout(&good), "passed  one  a job gets what is free\n1 passed, 0 failed\n");
-    let both = place.run(&["simulate", "scenarios", "good.json", "bad.json", "--policy", "kai"]);
-    assert_eq!(both.status.code(), Some(1));
-    assert!(stdout(&both).ends_with("1 passed, 1 failed\n"), "{}", stdout(&both));
-    assert!(stdout(&both).contains("failed  one"), "{}", stdout(&both));
+    let known = "kai/allocate/allocateElastic/0daf83d1e2";
+    place.file("known.json", CASE.replace("ID", known).as_bytes());
+    place.file("own.json", CASE.replace("ID", "own").as_bytes());
+    let both = place.run(&["simulate", "scenarios", "known.json", "own.json"]);
+    assert_eq!(both.status.code(), Some(0), "{}", stderr(&both));
+    let expected = "same        kai/allocate/allocateElastic/0daf83d1e2\n\
+                    not played  own\n            no recorded answer\n\
+                    1 same, 0 differ with an explanation, 1 not run\n";
+    assert_eq!(stdout(&both), expected);
+    // KAI runs the job, and here no node has as many cores.
+    let too_large =
+        CASE.replace("ID", known).replace(r#""gpus": 1,"#, r#""gpus": 1, "cpus": 99999,"#);
+    place.file("fault.json", too_large.as_bytes());
+    let fault = place.run(&["simulate", "scenarios", "fault.json"]);
+    assert_eq!(fault.status.code(), Some(1), "{}", stdout(&fault));
+    assert!(stdout(&fault).contains("no explanation"), "{}", stdout(&fault));
     place.file("none.json", b"{\"scenarios\": 7}");
     let none = place.run(&["simulate", "scenarios", "none.json"]);
     assert_eq!(none.status.code(), Some(2));

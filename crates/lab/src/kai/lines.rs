@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
 
-use crate::{self as kai, DeviceMode, GpuAsk, TaskState};
 use gpool_model::mig::Profile;
 use gpool_model::{Bytes, Instance};
+
+use super::case::{self, Case, DeviceMode, GpuAsk, TaskState};
 
 /// What a case uses that the scheduler does not have, or has otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,8 @@ pub enum Missing {
     /// Rules that decide which jobs run are switched off, and the result differs by more than the
     /// node.
     Switches,
+    /// The answer of KAI's rules: only those of the public scenarios are recorded.
+    Answer,
     /// Jobs that hold more than their nodes have.
     Overbooked,
     /// Amounts finer than a thousandth of a GPU, or names that can't be written.
@@ -40,6 +43,7 @@ impl Missing {
             Self::NamedNodes => "a job that names its nodes",
             Self::Gated => "tasks that may not start yet",
             Self::Switches => "disabled rules",
+            Self::Answer => "no recorded answer",
             Self::Overbooked => "jobs that use more than the capacity",
             Self::Unwritable => "an amount or a name that a scenario can't express",
         }
@@ -65,26 +69,26 @@ pub struct Written {
 ///
 /// # Errors
 /// A feature of the case that the live scheduler lacks.
-pub fn lines(input: &kai::Input, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
+pub fn lines(case: &Case, gone: &BTreeSet<&str>) -> Result<Written, Missing> {
     let mut text = String::new();
-    for project in &input.projects {
+    for project in &case.projects {
         text.push_str(&line_of_project(project)?);
     }
-    for node in &input.nodes {
+    for node in &case.nodes {
         text.push_str(&line_of_node(node)?);
     }
     let mut places = Places::default();
     let mut extras = BTreeMap::new();
     // Those that run come first: their devices are taken.
-    let mut jobs: Vec<&kai::Job> = input.jobs.iter().collect();
+    let mut jobs: Vec<&case::Job> = case.jobs.iter().collect();
     jobs.sort_by_key(|job| (job.created, &job.name));
     for job in jobs {
         if !is_booked(job) {
-            text.push_str(&lines_of_unmanaged(input, job, &mut places)?);
+            text.push_str(&lines_of_unmanaged(case, job, &mut places)?);
             continue;
         }
         let comes_back = !gone.contains(job.name.as_str());
-        let (lines, n_extra) = lines_of_job(input, (job, comes_back), &mut places)?;
+        let (lines, n_extra) = lines_of_job(case, (job, comes_back), &mut places)?;
         text.push_str(&lines);
         if n_extra > 0 {
             extras.insert(job.name.clone(), n_extra);
@@ -113,7 +117,7 @@ fn memory(bytes: i64) -> Result<String, Missing> {
     Ok(format!("{bytes}B"))
 }
 
-fn line_of_project(project: &kai::Project) -> Result<String, Missing> {
+fn line_of_project(project: &case::Project) -> Result<String, Missing> {
     let mut text = format!("project {}", name(&project.name)?);
     if let Some(parent) = &project.parent {
         let _ = write!(text, "  in {}", name(parent)?);
@@ -140,7 +144,7 @@ fn line_of_project(project: &kai::Project) -> Result<String, Missing> {
     Ok(text)
 }
 
-fn line_of_node(node: &kai::Node) -> Result<String, Missing> {
+fn line_of_node(node: &case::Node) -> Result<String, Missing> {
     let mut text = format!("node {}", name(&node.name)?);
     let mut divided = String::new();
     for devices in &node.devices {
@@ -177,7 +181,7 @@ const DIVIDED: &str = "gpu@80G";
 const SINGLE: &str = "7g.80gb";
 
 /// The instances of a node, on as few devices as hold them.
-fn layouts(node: &kai::Node) -> Result<Vec<Vec<String>>, Missing> {
+fn layouts(node: &case::Node) -> Result<Vec<Vec<String>>, Missing> {
     let mut layouts: Vec<Vec<String>> = Vec::new();
     let is_one = |layout: &[String]| {
         Profile::layout(layout.iter().map(String::as_str), Bytes::from_gib(80)).is_ok()
@@ -213,7 +217,7 @@ impl Places {
     /// Instances of such profiles for a task that runs there, the lowest first.
     fn take_instances(
         &mut self,
-        node: &kai::Node,
+        node: &case::Node,
         count: i64,
         is_meant: impl Fn(&str) -> bool,
     ) -> Option<Vec<u32>> {
@@ -233,7 +237,7 @@ impl Places {
     }
 
     /// Devices for a task that runs there: whole ones, or the shared one of a name.
-    fn take(&mut self, node: &kai::Node, ask: &GpuAsk, shared: &[String]) -> Option<Vec<usize>> {
+    fn take(&mut self, node: &case::Node, ask: &GpuAsk, shared: &[String]) -> Option<Vec<usize>> {
         let n_devices = node.devices.iter().map(|devices| devices.count).sum::<i64>();
         let n_devices = usize::try_from(n_devices).ok()?;
         let taken = self.taken.entry(node.name.clone()).or_default();
@@ -262,10 +266,10 @@ impl Places {
     }
 }
 
-fn gpus(input: &kai::Input, ask: &GpuAsk) -> Result<String, Missing> {
+fn gpus(case: &Case, ask: &GpuAsk) -> Result<String, Missing> {
     match ask {
         GpuAsk::None => Ok("0".to_owned()),
-        GpuAsk::Whole(count) if has_single(input)? => Ok(format!("{SINGLE}:{count}")),
+        GpuAsk::Whole(count) if has_single(case)? => Ok(format!("{SINGLE}:{count}")),
         GpuAsk::Whole(count) => Ok(count.to_string()),
         GpuAsk::Share { milli, devices: 1 } => number(*milli),
         GpuAsk::Share { milli, devices } => Ok(format!("{devices}@{}", number(*milli)?)),
@@ -279,9 +283,9 @@ fn gpus(input: &kai::Input, ask: &GpuAsk) -> Result<String, Missing> {
 }
 
 /// Whether every device is all of one instance: then whole ones are asked for as that.
-fn has_single(input: &kai::Input) -> Result<bool, Missing> {
-    let devices = || input.nodes.iter().flat_map(|node| &node.devices);
-    let is_single = |it: &kai::Devices| it.mode == DeviceMode::Single;
+fn has_single(case: &Case) -> Result<bool, Missing> {
+    let devices = || case.nodes.iter().flat_map(|node| &node.devices);
+    let is_single = |it: &case::Devices| it.mode == DeviceMode::Single;
     match (devices().any(is_single), devices().all(is_single)) {
         (true, false) => Err(Missing::Instances),
         (any, _) => Ok(any),
@@ -289,19 +293,19 @@ fn has_single(input: &kai::Input) -> Result<bool, Missing> {
 }
 
 /// Whether a job books the devices that it uses. Otherwise it is refused, or runs as unmanaged.
-pub fn is_booked(job: &kai::Job) -> bool {
+pub fn is_booked(job: &case::Job) -> bool {
     job.tasks.iter().all(|task| task.request.gpu != GpuAsk::Unbooked)
 }
 
 /// What runs without being booked uses an instance of its node each.
 fn lines_of_unmanaged(
-    input: &kai::Input,
-    job: &kai::Job,
+    case: &Case,
+    job: &case::Job,
     places: &mut Places,
 ) -> Result<String, Missing> {
     let mut text = String::new();
     for placement in job.tasks.iter().filter_map(|task| task.placement.as_ref()) {
-        let node = input.nodes.iter().find(|node| node.name == placement.node);
+        let node = case.nodes.iter().find(|node| node.name == placement.node);
         let node = node.ok_or(Missing::Overbooked)?;
         let used = places.take_instances(node, 1, |_| true).ok_or(Missing::Overbooked)?;
         let _ = writeln!(text, "gpu {}[{}]  unmanaged", name(&node.name)?, used[0]);
@@ -313,15 +317,15 @@ fn lines_of_unmanaged(
 /// out, and tasks with a claim wait: the victims' own lines say that they leave. Sets of tasks with
 /// equal requests are one, with the sum of their minimums.
 fn lines_of_job(
-    input: &kai::Input,
-    (job, comes_back): (&kai::Job, bool),
+    case: &Case,
+    (job, comes_back): (&case::Job, bool),
     places: &mut Places,
 ) -> Result<(String, usize), Missing> {
     let Some(first) = job.tasks.first() else { return Err(Missing::Parts) };
     if job.tasks.iter().any(|task| task.request != first.request) {
         return Err(Missing::Parts);
     }
-    if job.tasks.iter().any(|task| task.site.is_some()) {
+    if job.tasks.iter().any(|task| task.names_nodes) {
         return Err(Missing::NamedNodes);
     }
     let (mut n_tasks, mut running, mut leaving) = (0_usize, Vec::new(), Vec::new());
@@ -329,9 +333,9 @@ fn lines_of_job(
         match task.state {
             TaskState::Pending | TaskState::Pipelined => {}
             TaskState::Running | TaskState::Bound => {
-                running.push(place_of(input, task, places)?);
+                running.push(place_of(case, task, places)?);
             }
-            TaskState::Releasing => leaving.push(place_of(input, task, places)?),
+            TaskState::Releasing => leaving.push(place_of(case, task, places)?),
             TaskState::Succeeded | TaskState::Failed => continue,
             TaskState::Gated => return Err(Missing::Gated),
         }
@@ -339,9 +343,9 @@ fn lines_of_job(
     }
     let least = least(job);
     // As old as its place among the others says: ages of equal jobs are equal there.
-    let age = input.now.saturating_sub(job.created).max(0) / 1000;
+    let age = case.now.saturating_sub(job.created).max(0) / 1000;
     let own = name(&job.name)?;
-    let asked = gpus(input, &first.request.gpu)?;
+    let asked = gpus(case, &first.request.gpu)?;
     if running.is_empty() && leaving.is_empty() && !has_least(job, is_alive) {
         // Too much of it has ended.
         return Ok((String::new(), 0));
@@ -379,13 +383,13 @@ fn lines_of_job(
 }
 
 /// How many tasks must run at once.
-fn least(job: &kai::Job) -> usize {
+fn least(job: &case::Job) -> usize {
     let least: i64 = sets(&job.gang).iter().map(|set| set.min).sum();
     usize::try_from(least).unwrap_or(usize::MAX).max(1)
 }
 
 /// Whether of each set as many tasks as must run are in such a state.
-fn has_least(job: &kai::Job, test: impl Fn(TaskState) -> bool) -> bool {
+fn has_least(job: &case::Job, test: impl Fn(TaskState) -> bool) -> bool {
     let n_that = |set: &str| {
         let own = job.tasks.iter().filter(|task| task.set == set && test(task.state));
         i64::try_from(own.count()).unwrap_or(i64::MAX)
@@ -399,7 +403,7 @@ fn is_alive(state: TaskState) -> bool {
 }
 
 /// Whether of a job that must run as a whole only some tasks run, or leave.
-pub fn is_in_part(job: &kai::Job) -> bool {
+pub fn is_in_part(job: &case::Job) -> bool {
     let runs = |state| matches!(state, TaskState::Running | TaskState::Bound);
     let leaves = |state| state == TaskState::Releasing;
     let n_that =
@@ -413,14 +417,14 @@ pub fn is_in_part(job: &kai::Job) -> bool {
 }
 
 /// All sets of tasks of a group and of those in it.
-fn sets(group: &kai::Group) -> Vec<&kai::TaskSet> {
+fn sets(group: &case::Group) -> Vec<&case::TaskSet> {
     group.sets.iter().chain(group.groups.iter().flat_map(sets)).collect()
 }
 
 /// Where a task runs: `n1[0,1]`.
-fn place_of(input: &kai::Input, task: &kai::Task, places: &mut Places) -> Result<String, Missing> {
+fn place_of(case: &Case, task: &case::Task, places: &mut Places) -> Result<String, Missing> {
     let placement = task.placement.as_ref().ok_or(Missing::Unwritable)?;
-    let node = input.nodes.iter().find(|node| node.name == placement.node);
+    let node = case.nodes.iter().find(|node| node.name == placement.node);
     let node = node.ok_or(Missing::Overbooked)?;
     let devices: Vec<String> = match &task.request.gpu {
         GpuAsk::Mig(asked) => {
@@ -434,7 +438,7 @@ fn place_of(input: &kai::Input, task: &kai::Task, places: &mut Places) -> Result
             let devices = places.take(node, ask, &placement.shared).ok_or(Missing::Overbooked)?;
             let of_single =
                 |ix: &usize| Instance::index(u32::try_from(*ix).unwrap_or(u32::MAX), 0).to_string();
-            match has_single(input)? {
+            match has_single(case)? {
                 true => devices.iter().map(of_single).collect(),
                 false => devices.iter().map(ToString::to_string).collect(),
             }
@@ -445,7 +449,7 @@ fn place_of(input: &kai::Input, task: &kai::Task, places: &mut Places) -> Result
 }
 
 /// Returns the rest of a job's line, after its request and state.
-fn rest_of_line(job: &kai::Job, task: &kai::Task) -> Result<String, Missing> {
+fn rest_of_line(job: &case::Job, task: &case::Task) -> Result<String, Missing> {
     let mut text = format!("  project {}", name(&job.project)?);
     if job.priority != 0 {
         let _ = write!(text, "  priority {}", job.priority.clamp(-1000, 1000));

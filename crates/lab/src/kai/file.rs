@@ -1,4 +1,4 @@
-//! The format of files of such scenarios, as it is written.
+//! The format of files of scenarios: JSON, as a public collection has it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct File {
     pub scenarios: Vec<Scenario>,
 }
 
-/// A cluster, an action, and the expected result.
+/// A cluster and its jobs. The file also has expected results, which are not read.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Scenario {
     /// The name.
@@ -20,11 +20,6 @@ pub struct Scenario {
     /// A description.
     #[serde(default)]
     pub name: String,
-    /// The action: one stage once, or whole cycles.
-    pub action: String,
-    /// Its topics.
-    #[serde(default)]
-    pub tags: Vec<String>,
     /// The nodes.
     #[serde(default)]
     pub nodes: Vec<Node>,
@@ -34,21 +29,9 @@ pub struct Scenario {
     /// The jobs.
     #[serde(default)]
     pub jobs: Vec<Job>,
-    /// The expected result.
-    #[serde(default)]
-    pub expected: Expected,
     /// Settings other than the defaults.
     #[serde(default)]
     pub config: Option<Config>,
-    /// After how many cycles it must be as expected.
-    #[serde(default)]
-    pub rounds_until_match: Option<usize>,
-    /// For how many further cycles it must stay so.
-    #[serde(default)]
-    pub rounds_after_match: Option<usize>,
-    /// How long the rest of a gang may stay.
-    #[serde(default)]
-    pub staleness_grace_seconds: Option<i64>,
 }
 
 /// A node.
@@ -162,9 +145,6 @@ pub struct Job {
     /// Its parts.
     #[serde(default)]
     pub sub_groups: Option<Group>,
-    /// For how long fewer run.
-    #[serde(default)]
-    pub stale_seconds: Option<i64>,
     /// A task of it that leaves does not come back.
     #[serde(default)]
     pub delete_when_releasing: bool,
@@ -216,9 +196,6 @@ pub struct Task {
     /// GPUs, instead of what its job says.
     #[serde(default)]
     pub gpus: Option<Number>,
-    /// Its rank in its job.
-    #[serde(default)]
-    pub task_priority: Option<i64>,
     /// Where it may go.
     #[serde(default)]
     pub allowed_nodes: Option<Vec<String>>,
@@ -246,67 +223,6 @@ pub struct Plugin {
     /// How.
     #[serde(default)]
     pub args: BTreeMap<String, serde_json::Value>,
-}
-
-/// The expected result; absent parts are not checked.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Expected {
-    /// Of every task of a job.
-    #[serde(default)]
-    pub jobs: BTreeMap<String, ExpectedTask>,
-    /// Of tasks.
-    #[serde(default)]
-    pub tasks: BTreeMap<String, ExpectedTask>,
-    /// Of nodes.
-    #[serde(default)]
-    pub nodes: BTreeMap<String, ExpectedNode>,
-    /// Limits on the actions of a cycle.
-    #[serde(default)]
-    pub max_actions: Option<MaxActions>,
-}
-
-/// The expected state of a task.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ExpectedTask {
-    /// Its state.
-    pub status: String,
-    /// Where it is.
-    #[serde(default)]
-    pub node: Option<String>,
-    /// GPUs that are asked for, those of all tasks of a job together.
-    #[serde(default)]
-    pub gpus_requested: Option<Number>,
-    /// GPUs that are held.
-    #[serde(default)]
-    pub gpus_accepted: Option<Number>,
-    /// Which tasks share a device.
-    #[serde(default)]
-    pub gpu_groups: Option<Vec<String>>,
-    /// They are not looked at.
-    #[serde(default)]
-    pub skip_gpu_group_check: bool,
-}
-
-/// The expected state of a node.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ExpectedNode {
-    /// Whole devices that are free.
-    #[serde(default)]
-    pub idle_gpus: Option<Number>,
-    /// Whole devices that will be.
-    #[serde(default)]
-    pub releasing_gpus: Option<Number>,
-}
-
-/// Limits on the actions of a cycle.
-#[derive(Debug, Clone, Deserialize)]
-pub struct MaxActions {
-    /// Tasks that start.
-    pub bind: usize,
-    /// Tasks that are ended or moved.
-    pub evict: usize,
-    /// Tasks that are promised a place.
-    pub pipeline: usize,
 }
 
 fn unspecified_memory() -> i64 {

@@ -1,22 +1,22 @@
-//! Compares a case under preset `fair`, played by the live scheduler, with the same case under
-//! KAI's rules: which jobs run in the end, and the reasons for differences.
+//! Compares the result of a case, played by the scheduler with preset `fair`, with the recorded
+//! answer of KAI's rules: which jobs run in the end, and the reasons for differences.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{self as kai, Stage, TaskState};
 use gpool_model::job::JobState;
 use gpool_model::{JobId, Phase, ResourceKind};
+use gpool_scenario::{Cluster, Situation};
 use gpool_sched::ProjectShare;
 use gpool_sched::fairshare::Account;
 use gpool_world::Snapshot;
 
+use super::answer::{Answer, Running};
 use super::build::{CaseError, build};
+use super::case::{self, Case, GpuAsk, TaskState};
 use super::explanation::Explanation;
-use super::fair::{self, Missing};
 use super::file::Scenario;
-use gpool_scenario::Cluster;
-use gpool_scenario::Situation;
+use super::lines::{self, Missing};
 
 /// What became of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,15 +34,24 @@ pub enum Beside {
 /// Cycles after which things have settled, or never do.
 const CYCLES: usize = 12;
 
-/// Plays a case by both rules, whole cycles until nothing changes.
+/// Plays a case, and compares the result with the recorded answer.
 ///
 /// # Errors
 /// What of it is not understood.
 pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
-    let ready = build(scenario)?;
-    let settings = kai::Settings { stages: Stage::CYCLE.to_vec(), ..ready.settings.clone() };
-    let gone = gone(scenario);
-    let written = match fair::lines(&ready.input, &gone) {
+    match Answer::of(&scenario.id) {
+        Some(answer) => compare(scenario, answer),
+        None => Ok(Beside::NotPlayed(Missing::Answer)),
+    }
+}
+
+/// Plays a case, whole cycles until nothing changes, and compares the result with an answer of KAI.
+///
+/// # Errors
+/// What of it is not understood.
+pub fn compare(scenario: &Scenario, answer: Answer) -> Result<Beside, CaseError> {
+    let case = build(scenario)?;
+    let written = match lines::lines(&case, &gone(scenario)) {
         Ok(written) => written,
         Err(missing) => return Ok(Beside::NotPlayed(missing)),
     };
@@ -55,7 +64,6 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
     if !faults.is_empty() {
         return Ok(Beside::NotPlayed(Missing::Overbooked));
     }
-    let (by_kai, moves) = settle_kai(&ready.input, &settings, &gone);
     let mut cluster = Cluster::of(&situation);
     let extras = situation.jobs.iter().filter_map(|(spec, _)| {
         Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
@@ -64,28 +72,22 @@ pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
         return Ok(Beside::Fault(faults));
     }
     let end = cluster.snapshot();
-    let case = Case {
+    let comparison = Comparison {
         shares: gpool_sched::project_shares(&end, end.world.policy()),
-        began: running_kai(&ready.input),
-        kai: running_kai(&by_kai),
+        began: running(&case),
+        kai: answer.running,
         fair: running_fair(&cluster),
-        moves,
+        moves: answer.moves,
         cluster: &cluster,
-        input: &ready.input,
+        case: &case,
     };
-    Ok(match case.judge() {
-        Beside::Differs(reasons) if !decides_as_usual(&settings) && !are_elsewhere(&reasons) => {
+    Ok(match comparison.judge() {
+        Beside::Differs(reasons) if case.is_partial && !are_elsewhere(&reasons) => {
             Beside::NotPlayed(Missing::Switches)
         }
-        Beside::Fault(_) if !decides_as_usual(&settings) => Beside::NotPlayed(Missing::Switches),
+        Beside::Fault(_) if case.is_partial => Beside::NotPlayed(Missing::Switches),
         came => came,
     })
-}
-
-/// Whether all of KAI's rules are on that decide which jobs run: in `fair` they can't be switched
-/// off. Rules that choose between places do not matter.
-fn decides_as_usual(settings: &kai::Settings) -> bool {
-    settings.quotas && settings.job_priority && settings.elastic && settings.min_run
 }
 
 /// Whether all jobs have the same allocations, some of them on other nodes.
@@ -98,8 +100,7 @@ fn are_elsewhere(reasons: &BTreeMap<String, Explanation>) -> bool {
 /// # Errors
 /// The part of the case that is not understood.
 pub fn lines(scenario: &Scenario) -> Result<Result<String, Missing>, CaseError> {
-    let ready = build(scenario)?;
-    let written = fair::lines(&ready.input, &gone(scenario));
+    let written = lines::lines(&build(scenario)?, &gone(scenario));
     Ok(written.map(|written| written.lines))
 }
 
@@ -109,16 +110,14 @@ fn gone(scenario: &Scenario) -> BTreeSet<&str> {
     jobs.map(|job| job.name.as_str()).collect()
 }
 
-/// On which nodes the tasks of jobs run, by name of the job.
-type Running = BTreeMap<String, Vec<String>>;
-
 fn n_running(running: &Running, job: &str) -> usize {
     running.get(job).map_or(0, Vec::len)
 }
 
-fn running_kai(input: &kai::Input) -> Running {
+/// Which jobs run when a case begins.
+fn running(case: &Case) -> Running {
     let mut running = Running::new();
-    for job in input.jobs.iter().filter(|job| fair::is_booked(job)) {
+    for job in case.jobs.iter().filter(|job| lines::is_booked(job)) {
         let runs = job.tasks.iter().filter_map(|task| match task.state {
             TaskState::Running | TaskState::Bound => Some(task.placement.as_ref()?.node.clone()),
             _ => None,
@@ -143,49 +142,6 @@ fn running_fair(cluster: &Cluster) -> Running {
     }
     running.values_mut().for_each(|nodes| nodes.sort());
     running
-}
-
-/// The end by `kai`, and whether anything was moved on the way.
-fn settle_kai(
-    input: &kai::Input,
-    settings: &kai::Settings,
-    gone: &BTreeSet<&str>,
-) -> (kai::Input, bool) {
-    let mut input = input.clone();
-    let mut moves = false;
-    for number in 0..CYCLES {
-        let before = running_kai(&input);
-        let outcome = kai::cycle(&input, settings);
-        moves |= outcome.decisions.iter().any(|it| matches!(it.what, kai::Change::Move { .. }));
-        let mut changed = false;
-        for (row, job) in input.jobs.iter_mut().enumerate() {
-            for (column, task) in job.tasks.iter_mut().enumerate() {
-                let after = &outcome.tasks[row][column];
-                match after.state {
-                    TaskState::Releasing if gone.contains(job.name.as_str()) => {
-                        changed = true;
-                        (task.state, task.placement) = (TaskState::Failed, None);
-                    }
-                    TaskState::Releasing | TaskState::Pipelined => {
-                        changed |= task.state != TaskState::Pending;
-                        (task.state, task.placement) = (TaskState::Pending, None);
-                    }
-                    TaskState::Bound => {
-                        changed = true;
-                        task.state = TaskState::Running;
-                        let placement = after.placement.as_ref();
-                        task.placement = placement.map(|it| super::play::placement(it, number));
-                        job.last_start = Some(input.now);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        if !changed && before == running_kai(&input) {
-            break;
-        }
-    }
-    (input, moves)
 }
 
 /// Cycles until nothing changes, each plan judged.
@@ -215,8 +171,8 @@ fn settle_fair(cluster: &mut Cluster, extras: &BTreeMap<JobId, usize>) -> Result
     Err(vec![format!("it has not settled after {CYCLES} cycles (E5)")])
 }
 
-/// A case that was played by both.
-struct Case<'c> {
+/// A case with both results.
+struct Comparison<'c> {
     began: Running,
     kai: Running,
     fair: Running,
@@ -225,14 +181,14 @@ struct Case<'c> {
     cluster: &'c Cluster,
     /// What projects have and may have in the end.
     shares: Vec<ProjectShare>,
-    input: &'c kai::Input,
+    case: &'c Case,
 }
 
-impl Case<'_> {
+impl Comparison<'_> {
     fn judge(&self) -> Beside {
         let mut reasons = BTreeMap::new();
         let mut faults = Vec::new();
-        for job in &self.input.jobs {
+        for job in &self.case.jobs {
             let (kai, fair) = (self.kai.get(&job.name), self.fair.get(&job.name));
             if kai == fair {
                 continue;
@@ -265,9 +221,9 @@ impl Case<'_> {
     }
 
     /// Those that run by one rule and not by the other, and ran when it began or not.
-    fn others(&self, of: &Running, not_of: &Running, began: bool) -> Vec<&kai::Job> {
-        let jobs = self.input.jobs.iter();
-        let is_one = |job: &&kai::Job| {
+    fn others(&self, of: &Running, not_of: &Running, began: bool) -> Vec<&case::Job> {
+        let jobs = self.case.jobs.iter();
+        let is_one = |job: &&case::Job| {
             let n_less = n_running(not_of, &job.name);
             n_running(of, &job.name) > n_less
                 && (n_running(&self.began, &job.name) > n_less) == began
@@ -276,8 +232,8 @@ impl Case<'_> {
     }
 
     /// Why a job that runs by `kai` does not by `fair`.
-    fn why_not(&self, job: &kai::Job) -> Option<Explanation> {
-        if fair::is_in_part(job) {
+    fn why_not(&self, job: &case::Job) -> Option<Explanation> {
+        if lines::is_in_part(job) {
             return Some(Explanation::AsAWhole);
         }
         if n_running(&self.began, &job.name) > n_running(&self.fair, &job.name) {
@@ -320,8 +276,8 @@ impl Case<'_> {
     }
 
     /// Others start in its place, and why these.
-    fn went_first(&self, job: &kai::Job, started: &[&kai::Job]) -> Option<Explanation> {
-        let smaller = |it: &&&kai::Job| {
+    fn went_first(&self, job: &case::Job, started: &[&case::Job]) -> Option<Explanation> {
+        let smaller = |it: &&&case::Job| {
             it.project == job.project && it.priority >= job.priority && size(it) < size(job)
         };
         if started.iter().any(|it| smaller(&it)) {
@@ -335,7 +291,7 @@ impl Case<'_> {
     }
 
     /// Why a job that waits by `kai` runs by `fair`: it is in the place of one that does not.
-    fn why_so(&self, job: &kai::Job) -> Option<Explanation> {
+    fn why_so(&self, job: &case::Job) -> Option<Explanation> {
         if n_running(&self.began, &job.name) > n_running(&self.kai, &job.name) {
             // It was spared: what would have had it does without.
             let gone = self.others(&self.kai, &self.fair, true);
@@ -368,12 +324,12 @@ impl Case<'_> {
         if gone.iter().any(|it| self.was_over(it)) {
             return Some(Explanation::LegalVictimFound);
         }
-        let is_unmanaged = |it: &kai::Job| !fair::is_booked(it);
-        self.input.jobs.iter().any(is_unmanaged).then_some(Explanation::BesideUnmanaged)
+        let is_unmanaged = |it: &case::Job| !lines::is_booked(it);
+        self.case.jobs.iter().any(is_unmanaged).then_some(Explanation::BesideUnmanaged)
     }
 
     /// What any of these asks for, as far as anything is agreed about it with any project.
-    fn counted(&self, jobs: &[&kai::Job]) -> Vec<ResourceKind> {
+    fn counted(&self, jobs: &[&case::Job]) -> Vec<ResourceKind> {
         let asked = |kind: &ResourceKind| jobs.iter().any(|job| asked_of(job, kind) > 0);
         let accounts = self.shares.first().map(accounts).into_iter().flatten();
         accounts.map(|(kind, _)| kind).filter(asked).collect()
@@ -394,7 +350,7 @@ impl Case<'_> {
     }
 
     /// Whether a job that waits in the end would have its project hold more than its own.
-    fn would_borrow(&self, job: &kai::Job) -> bool {
+    fn would_borrow(&self, job: &case::Job) -> bool {
         let is_over = |(kind, it): (ResourceKind, Account)| {
             let asked = asked_of(job, &kind);
             asked > 0 && !it.own().allows(it.held.saturating_add(asked))
@@ -407,10 +363,10 @@ impl Case<'_> {
     }
 
     /// Whether a job's project held more than it is guaranteed when it began.
-    fn was_over(&self, job: &kai::Job) -> bool {
-        let own = self.input.projects.iter().find(|it| it.name == job.project);
+    fn was_over(&self, job: &case::Job) -> bool {
+        let own = self.case.projects.iter().find(|it| it.name == job.project);
         let Some(guaranteed) = own.and_then(|it| it.gpu.guaranteed) else { return false };
-        let jobs = self.input.jobs.iter();
+        let jobs = self.case.jobs.iter();
         let own = jobs.filter(|it| it.project == job.project);
         let held = own.map(|it| {
             let n_tasks = i64::try_from(n_running(&self.began, &it.name)).unwrap_or(i64::MAX);
@@ -421,8 +377,8 @@ impl Case<'_> {
 
     /// Whether more is guaranteed than there is.
     fn is_oversubscribed(&self) -> bool {
-        let leaves = self.input.projects.iter().filter(|it| {
-            !self.input.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
+        let leaves = self.case.projects.iter().filter(|it| {
+            !self.case.projects.iter().any(|other| other.parent.as_ref() == Some(&it.name))
         });
         let promised: i64 = leaves.filter_map(|it| it.gpu.guaranteed).sum();
         let capacity = self.cluster.snapshot().world.capacity();
@@ -430,7 +386,7 @@ impl Case<'_> {
     }
 
     /// Whether the room is kept for one with a planned start.
-    fn is_kept(&self, job: &kai::Job) -> Option<Explanation> {
+    fn is_kept(&self, job: &case::Job) -> Option<Explanation> {
         let snapshot = self.cluster.snapshot();
         let explainer = gpool_sched::Explainer::new(snapshot, snapshot.world.policy());
         let mut rows = snapshot.world.job_rows();
@@ -451,7 +407,7 @@ fn accounts(share: &ProjectShare) -> impl Iterator<Item = (ResourceKind, Account
 }
 
 /// What a job must have at once of a kind.
-fn asked_of(job: &kai::Job, kind: &ResourceKind) -> u64 {
+fn asked_of(job: &case::Job, kind: &ResourceKind) -> u64 {
     let Some(first) = job.tasks.first() else { return 0 };
     let asked = match kind {
         ResourceKind::Gpu => size(job),
@@ -463,23 +419,23 @@ fn asked_of(job: &kai::Job, kind: &ResourceKind) -> u64 {
 }
 
 /// How many tasks must run at once.
-fn n_least(job: &kai::Job) -> i64 {
+fn n_least(job: &case::Job) -> i64 {
     let n_tasks = i64::try_from(job.tasks.len()).unwrap_or(i64::MAX);
     job.gang.sets.first().map_or(n_tasks, |set| set.min.clamp(1, n_tasks.max(1)))
 }
 
 /// Thousandths of GPUs that must be had at once.
-fn size(job: &kai::Job) -> i64 {
+fn size(job: &case::Job) -> i64 {
     job.tasks.first().map_or(0, |task| of_task(task).saturating_mul(n_least(job)))
 }
 
 /// Of one task; a share by memory counts as a whole device.
-fn of_task(task: &kai::Task) -> i64 {
+fn of_task(task: &case::Task) -> i64 {
     match &task.request.gpu {
-        kai::GpuAsk::Whole(count) => count * 1000,
-        kai::GpuAsk::Share { milli, devices } => milli * devices,
-        kai::GpuAsk::Memory { devices, .. } => devices * 1000,
-        kai::GpuAsk::Mig(asked) => asked.iter().map(|it| it.count * it.charge).sum(),
-        kai::GpuAsk::None | kai::GpuAsk::Unbooked => 0,
+        GpuAsk::Whole(count) => count * 1000,
+        GpuAsk::Share { milli, devices } => milli * devices,
+        GpuAsk::Memory { devices, .. } => devices * 1000,
+        GpuAsk::Mig(asked) => asked.iter().map(|it| it.count * it.charge).sum(),
+        GpuAsk::None | GpuAsk::Unbooked => 0,
     }
 }

@@ -1,104 +1,18 @@
-//! The input of a cycle, as plain data: the caller fills it from the state of a cluster or from a
-//! scenario. Names identify things; the order of the lists means nothing.
+//! A scenario as plain data. Names identify things; the order of the lists means nothing.
 
-use std::ops::{Add, AddAssign, Index, IndexMut, Sub, SubAssign};
-
-/// One of the three quantities that are divided among projects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Thousandths of a GPU.
-    Gpu,
-    /// Thousandths of a CPU core.
-    Cpu,
-    /// Bytes of memory.
-    Memory,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Gpu, Self::Cpu, Self::Memory];
-}
-
-/// An amount of each quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Amounts {
-    /// Thousandths of a GPU.
-    pub gpu: i64,
-    /// Thousandths of a CPU core.
-    pub cpu: i64,
-    /// Bytes of memory.
-    pub memory: i64,
-}
-
-impl Index<Kind> for Amounts {
-    type Output = i64;
-
-    fn index(&self, kind: Kind) -> &i64 {
-        match kind {
-            Kind::Gpu => &self.gpu,
-            Kind::Cpu => &self.cpu,
-            Kind::Memory => &self.memory,
-        }
-    }
-}
-
-impl IndexMut<Kind> for Amounts {
-    fn index_mut(&mut self, kind: Kind) -> &mut i64 {
-        match kind {
-            Kind::Gpu => &mut self.gpu,
-            Kind::Cpu => &mut self.cpu,
-            Kind::Memory => &mut self.memory,
-        }
-    }
-}
-
-impl AddAssign for Amounts {
-    fn add_assign(&mut self, other: Self) {
-        for kind in Kind::ALL {
-            self[kind] = self[kind].saturating_add(other[kind]);
-        }
-    }
-}
-
-impl SubAssign for Amounts {
-    fn sub_assign(&mut self, other: Self) {
-        for kind in Kind::ALL {
-            self[kind] = self[kind].saturating_sub(other[kind]);
-        }
-    }
-}
-
-impl Add for Amounts {
-    type Output = Self;
-
-    fn add(mut self, other: Self) -> Self {
-        self += other;
-        self
-    }
-}
-
-impl Sub for Amounts {
-    type Output = Self;
-
-    fn sub(mut self, other: Self) -> Self {
-        self -= other;
-        self
-    }
-}
-
-/// Everything that a cycle decides from.
+/// A cluster and its jobs.
 #[derive(Debug, Clone, Default)]
-pub struct Input {
-    /// Now, in milliseconds of the clock that the moments below are of.
+pub struct Case {
+    /// Now, in milliseconds of the clock of all times here.
     pub now: i64,
     /// The tree of projects.
     pub projects: Vec<Project>,
-    /// The nodes that may be used.
+    /// The nodes.
     pub nodes: Vec<Node>,
-    /// Where tasks may go, for those that may not go everywhere.
-    pub sites: Vec<Site>,
     /// Jobs that wait, run or leave.
     pub jobs: Vec<Job>,
+    /// Whether some of the rules that decide which jobs run are switched off.
+    pub is_partial: bool,
 }
 
 /// The quota of a project for one quantity; `None` is unset.
@@ -110,8 +24,6 @@ pub struct Quota {
     pub limit: Option<i64>,
     /// Its weight where more than the guarantees is divided.
     pub weight: i64,
-    /// Its decayed use, in millionths of the whole.
-    pub usage: i64,
 }
 
 /// A project, inner or leaf.
@@ -123,31 +35,12 @@ pub struct Project {
     pub parent: Option<String>,
     /// Its priority among its siblings, higher first.
     pub priority: i64,
-    /// When it was made; older first.
-    pub created: i64,
     /// Its part of the GPUs.
     pub gpu: Quota,
     /// Its part of the CPU cores.
     pub cpu: Quota,
     /// Its part of the memory.
     pub memory: Quota,
-    /// How long a job of it runs at least before a job of the same project may end it,
-    /// in milliseconds.
-    pub min_run_preempt: Option<i64>,
-    /// How long a job of it runs at least before another project may have it back,
-    /// in milliseconds.
-    pub min_run_reclaim: Option<i64>,
-}
-
-impl Project {
-    /// Its part of a quantity.
-    pub fn quota(&self, kind: Kind) -> Quota {
-        match kind {
-            Kind::Gpu => self.gpu,
-            Kind::Cpu => self.cpu,
-            Kind::Memory => self.memory,
-        }
-    }
 }
 
 /// A node.
@@ -168,8 +61,6 @@ pub struct Node {
 /// Devices of a node that are alike.
 #[derive(Debug, Clone)]
 pub struct Devices {
-    /// Their name, where tasks request devices by kind.
-    pub kind: String,
     /// How many there are.
     pub count: i64,
     /// The memory of each in bytes, if it is known.
@@ -200,15 +91,6 @@ pub struct Instances {
     pub charge: i64,
 }
 
-/// Where a task may go. `None` stands for no such condition.
-#[derive(Debug, Clone, Default)]
-pub struct Site {
-    /// Only on these nodes.
-    pub nodes: Option<Vec<String>>,
-    /// Only on devices of these kinds.
-    pub kinds: Option<Vec<String>>,
-}
-
 /// A job: tasks that make sense together.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -224,10 +106,6 @@ pub struct Job {
     pub created: i64,
     /// Its parts and how many tasks of each must run at once.
     pub gang: Group,
-    /// When it began to run the last time.
-    pub last_start: Option<i64>,
-    /// Since when fewer of its tasks run than must run at once.
-    pub stale_since: Option<i64>,
     /// Its tasks.
     pub tasks: Vec<Task>,
 }
@@ -265,14 +143,8 @@ pub struct Task {
     pub placement: Option<Placement>,
     /// Its request.
     pub request: Request,
-    /// Where it may go, a row of [`Input::sites`].
-    pub site: Option<usize>,
-    /// Its rank among the tasks of its job, higher first; one that has none comes last.
-    pub priority: Option<i64>,
-    /// When it was made; older first.
-    pub created: i64,
-    /// The node that it is promised.
-    pub nominated: Option<String>,
+    /// Whether it may run only on some nodes.
+    pub names_nodes: bool,
 }
 
 /// What a task does.
@@ -301,14 +173,12 @@ pub enum TaskState {
 pub struct Placement {
     /// The node.
     pub node: String,
-    /// Which of its lists of devices.
-    pub devices: usize,
     /// The shared devices that it is on, by names that mean something on this node alone.
     pub shared: Vec<String>,
 }
 
 /// What a task asks for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// GPUs.
     pub gpu: GpuAsk,
@@ -319,7 +189,7 @@ pub struct Request {
 }
 
 /// Which GPUs a task asks for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GpuAsk {
     /// None.
     #[default]
@@ -348,7 +218,7 @@ pub enum GpuAsk {
 }
 
 /// Instances of one profile that are asked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigAsk {
     /// The profile, such as `1g.10gb`.
     pub profile: String,

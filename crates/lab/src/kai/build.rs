@@ -1,24 +1,21 @@
-//! From a written scenario to an input of the scheduler.
+//! From a written scenario to a case.
 
 use std::collections::BTreeSet;
 
-use crate::{
-    self as kai, DeviceMode, Devices, GpuAsk, Input, Instances, MigAsk, Placement, Quota, Request,
-    Settings, Site, Stage, Strategy, TaskSet, TaskState,
-};
 use serde_json::Number;
 use thiserror::Error;
 
-use super::file::{Group, Job, Node, Plugin, PodSet, Queue, Scenario, Task};
+use super::case::{
+    self, Case, DeviceMode, Devices, GpuAsk, Instances, MigAsk, Placement, Quota, Request, TaskSet,
+    TaskState,
+};
+use super::file::{Config, Group, Job, Node, PodSet, Queue, Scenario, Task};
 
 /// Now, in milliseconds: late enough for every age.
 const NOW: i64 = 1_000_000_000_000;
 
 /// How many devices a node has at most, and a task asks for.
 const MOST_DEVICES: i64 = 10_000;
-
-/// How many cycles are played at most.
-const MOST_CYCLES: i64 = 1000;
 
 /// How many tasks anything has at most.
 const MOST_TASKS: i64 = 1_000_000;
@@ -68,37 +65,28 @@ pub enum CaseError {
     },
 }
 
-/// A scenario, ready to be played.
-#[derive(Debug, Clone)]
-pub struct Ready {
-    /// The cluster.
-    pub input: Input,
-    /// The settings, and the stages of one cycle.
-    pub settings: Settings,
-}
-
 /// Reads a scenario.
 ///
 /// # Errors
 /// What of it is not understood.
-pub fn build(scenario: &Scenario) -> Result<Ready, CaseError> {
+pub fn build(scenario: &Scenario) -> Result<Case, CaseError> {
     once("node", scenario.nodes.iter().map(|it| &it.name))?;
     once("queue", scenario.queues.iter().map(|it| &it.name))?;
     once("job", scenario.jobs.iter().map(|it| &it.name))?;
     let tasks = scenario.jobs.iter().flat_map(|job| &job.tasks);
     once("task", tasks.map(|it| &it.name))?;
-    let mut input = Input { now: NOW, ..Input::default() };
+    let is_partial = scenario.config.as_ref().is_some_and(switches_off);
+    let mut case = Case { now: NOW, is_partial, ..Case::default() };
     for queue in &scenario.queues {
-        input.projects.push(project(queue)?);
+        case.projects.push(project(queue)?);
     }
     for it in &scenario.nodes {
-        input.nodes.push(node(it)?);
+        case.nodes.push(node(it)?);
     }
     for it in &scenario.jobs {
-        let job = job(it, &mut input.sites)?;
-        input.jobs.push(job);
+        case.jobs.push(job(it)?);
     }
-    Ok(Ready { input, settings: settings(scenario)? })
+    Ok(case)
 }
 
 /// Each name is there once.
@@ -121,88 +109,20 @@ fn count(what: &str, count: i64, most: i64) -> Result<i64, CaseError> {
     }
 }
 
-fn settings(scenario: &Scenario) -> Result<Settings, CaseError> {
-    let stages = match scenario.action.as_str() {
-        "cycle" => Stage::CYCLE.to_vec(),
-        "allocate" => vec![Stage::Allocate],
-        "consolidation" => vec![Stage::Consolidate],
-        "reclaim" => vec![Stage::Reclaim],
-        "preempt" => vec![Stage::Preempt],
-        "stalegangeviction" => vec![Stage::StaleGangs],
-        word => return Err(unknown("action", word)),
-    };
-    let stale_grace = scenario.staleness_grace_seconds.unwrap_or(60).saturating_mul(1000);
-    let cycles = [scenario.rounds_until_match, scenario.rounds_after_match];
-    for cycles in cycles.into_iter().flatten() {
-        count("cycles", i64::try_from(cycles).unwrap_or(i64::MAX), MOST_CYCLES)?;
-    }
-    let mut settings = Settings { stages, stale_grace, ..Settings::default() };
-    if let Some(plugins) = scenario.config.as_ref().and_then(|config| config.plugins.as_ref()) {
-        settings = Settings {
-            quotas: false,
-            job_priority: false,
-            elastic: false,
-            task_priority: false,
-            min_run: false,
-            gpu_nodes: Strategy::Any,
-            cpu_nodes: Strategy::Any,
-            devices: Strategy::Any,
-            prefer_idle: false,
-            prefer_cpu_only: false,
-            prefer_shared: false,
-            prefer_nominated: false,
-            ..settings
-        };
-        for plugin in plugins {
-            switch_on(&mut settings, plugin)?;
-        }
-    }
-    Ok(settings)
+/// Whether a configuration lacks a plugin that decides which jobs run.
+fn switches_off(config: &Config) -> bool {
+    const DECIDING: [&str; 4] = ["proportion", "priority", "elastic", "minruntime"];
+    let Some(plugins) = &config.plugins else { return false };
+    DECIDING.iter().any(|name| plugins.iter().all(|plugin| plugin.name != *name))
 }
 
-fn switch_on(settings: &mut Settings, plugin: &Plugin) -> Result<(), CaseError> {
-    match plugin.name.as_str() {
-        "proportion" => settings.quotas = true,
-        "priority" => settings.job_priority = true,
-        "elastic" => settings.elastic = true,
-        "taskorder" => settings.task_priority = true,
-        "minruntime" => settings.min_run = true,
-        "nodeavailability" => settings.prefer_idle = true,
-        "resourcetype" => settings.prefer_cpu_only = true,
-        "gpusharingorder" => settings.prefer_shared = true,
-        "nominatednode" => settings.prefer_nominated = true,
-        "gpupack" => settings.devices = Strategy::Pack,
-        "gpuspread" => settings.devices = Strategy::Spread,
-        "nodeplacement" => {
-            settings.gpu_nodes = strategy(plugin, "gpu")?;
-            settings.cpu_nodes = strategy(plugin, "cpu")?;
-        }
-        // The other plugins do not affect these scenarios.
-        _ => {}
-    }
-    Ok(())
-}
-
-fn strategy(plugin: &Plugin, what: &str) -> Result<Strategy, CaseError> {
-    match plugin.args.get(what).map(|word| word.as_str().unwrap_or_default()) {
-        None | Some("binpack") => Ok(Strategy::Pack),
-        Some("spread") => Ok(Strategy::Spread),
-        Some(word) => Err(unknown("nodeplacement", word)),
-    }
-}
-
-fn project(queue: &Queue) -> Result<kai::Project, CaseError> {
-    let nothing = Quota { guaranteed: Some(0), limit: Some(0), weight: 0, usage: 0 };
+fn project(queue: &Queue) -> Result<case::Project, CaseError> {
+    let nothing = Quota { guaranteed: Some(0), limit: Some(0), weight: 0 };
     let number = |it: &Option<Number>, scale| {
         it.as_ref().map(|it| scaled(&queue.name, it, scale)).transpose()
     };
     let quota = |guaranteed: &Option<Number>, limit: &Option<Number>, weight, scale| {
-        Ok(Quota {
-            guaranteed: number(guaranteed, scale)?,
-            limit: number(limit, scale)?,
-            weight,
-            usage: 0,
-        })
+        Ok(Quota { guaranteed: number(guaranteed, scale)?, limit: number(limit, scale)?, weight })
     };
     let weight = number(&queue.over_quota_weight, 1000)?.unwrap_or(0);
     let (gpu, cpu, memory) = if queue.no_resources {
@@ -214,20 +134,17 @@ fn project(queue: &Queue) -> Result<kai::Project, CaseError> {
             quota(&queue.deserved_memory_mb, &queue.limit_memory_mb, 1000, 1_000_000)?,
         )
     };
-    Ok(kai::Project {
+    Ok(case::Project {
         name: queue.name.clone(),
         parent: queue.parent.clone(),
         priority: queue.priority,
-        created: queue.order,
         gpu,
         cpu,
         memory,
-        min_run_preempt: None,
-        min_run_reclaim: None,
     })
 }
 
-fn node(node: &Node) -> Result<kai::Node, CaseError> {
+fn node(node: &Node) -> Result<case::Node, CaseError> {
     let mode = match node.mig_strategy.as_deref() {
         None => DeviceMode::Whole,
         Some("single") => DeviceMode::Single,
@@ -242,13 +159,12 @@ fn node(node: &Node) -> Result<kai::Node, CaseError> {
     };
     let memory = count(&node.name, node.gpu_memory_mb, MOST)? * 1_000_000;
     let devices = Devices {
-        kind: String::new(),
         count: count(&node.name, node.gpus, MOST_DEVICES)?,
         memory: (!node.gpu_memory_unknown).then_some(memory),
         mode,
     };
     let none = devices.count == 0 && !matches!(devices.mode, DeviceMode::Mixed(_));
-    Ok(kai::Node {
+    Ok(case::Node {
         name: node.name.clone(),
         cpu: scaled(&node.name, &node.cpus, 1000)?,
         memory: scaled(&node.name, &node.memory_bytes, 1)?,
@@ -257,73 +173,60 @@ fn node(node: &Node) -> Result<kai::Node, CaseError> {
     })
 }
 
-fn job(job: &Job, sites: &mut Vec<Site>) -> Result<kai::Job, CaseError> {
+fn job(job: &Job) -> Result<case::Job, CaseError> {
     let gang = match &job.sub_groups {
         Some(group) => parts(group)?,
         None => {
             let all = i64::try_from(job.tasks.len()).unwrap_or(MOST_TASKS);
             let min = count(&job.name, job.min_available.unwrap_or(all), MOST_TASKS)?;
             let sets = vec![TaskSet { name: String::new(), min }];
-            kai::Group { name: String::new(), sets, groups: Vec::new() }
+            case::Group { name: String::new(), sets, groups: Vec::new() }
         }
     };
     let age = job.age_minutes.as_ref().map(|age| scaled(&job.name, age, 60_000)).transpose()?;
     let mut tasks = Vec::new();
     for it in &job.tasks {
-        tasks.push(task(job, it, sites)?);
+        tasks.push(task(job, it)?);
     }
-    let stale_seconds = job.stale_seconds.map(|it| count(&job.name, it, MOST)).transpose()?;
-    let stale_since = stale_seconds.map(|it| NOW - it * 1000);
-    let runs = tasks.iter().any(|task| task.state == TaskState::Running);
-    Ok(kai::Job {
+    Ok(case::Job {
         name: job.name.clone(),
         project: job.queue.clone(),
         priority: job.priority,
         preemptible: job.preemptible,
         created: NOW - age.unwrap_or(0),
         gang,
-        last_start: runs.then_some(NOW - 60_000),
-        stale_since,
         tasks,
     })
 }
 
-fn parts(group: &Group) -> Result<kai::Group, CaseError> {
+fn parts(group: &Group) -> Result<case::Group, CaseError> {
     let set = |set: &PodSet| {
         let min = count(&set.name, set.min, MOST_TASKS)?;
         Ok(TaskSet { name: set.name.clone(), min })
     };
-    Ok(kai::Group {
+    Ok(case::Group {
         name: group.name.clone(),
         sets: group.pod_sets.iter().map(set).collect::<Result<_, CaseError>>()?,
         groups: group.groups.iter().map(parts).collect::<Result<_, _>>()?,
     })
 }
 
-fn task(job: &Job, task: &Task, sites: &mut Vec<Site>) -> Result<kai::Task, CaseError> {
+fn task(job: &Job, task: &Task) -> Result<case::Task, CaseError> {
     let state = state(task)?;
     let placement = match state {
         TaskState::Pending | TaskState::Gated | TaskState::Succeeded | TaskState::Failed => None,
-        _ => task.node.as_ref().map(|node| Placement {
-            node: node.clone(),
-            devices: 0,
-            shared: task.gpu_groups.clone(),
-        }),
+        _ => task
+            .node
+            .as_ref()
+            .map(|node| Placement { node: node.clone(), shared: task.gpu_groups.clone() }),
     };
-    let site = task.allowed_nodes.as_ref().map(|nodes| {
-        sites.push(Site { nodes: Some(nodes.clone()), kinds: None });
-        sites.len() - 1
-    });
-    Ok(kai::Task {
+    Ok(case::Task {
         name: task.name.clone(),
         set: task.pod_set.clone().filter(|_| job.sub_groups.is_some()).unwrap_or_default(),
         state,
         placement,
         request: request(job, task)?,
-        site,
-        priority: task.task_priority,
-        created: 0,
-        nominated: None,
+        names_nodes: task.allowed_nodes.is_some(),
     })
 }
 
@@ -401,7 +304,7 @@ fn unknown(what: &str, word: &str) -> CaseError {
 }
 
 /// A decimal in so small parts, cut off where it is finer.
-pub(super) fn scaled(what: &str, number: &Number, scale: i64) -> Result<i64, CaseError> {
+fn scaled(what: &str, number: &Number, scale: i64) -> Result<i64, CaseError> {
     let text = number.to_string();
     let amount = || {
         let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
