@@ -23,13 +23,12 @@ const TABLE: &[(&str, Allowed)] = &[
     ("model", Allowed::Only(&[])),
     ("world", Allowed::Only(&["model"])),
     ("node", Allowed::Only(&["model"])),
-    ("fragmentation", Allowed::Only(&[])),
-    ("sched", Allowed::Only(&["model", "world", "node", "fragmentation"])),
+    ("sched", Allowed::Only(&["model", "world", "node"])),
     ("verify", Allowed::Only(&["model", "world"])),
     ("control", Allowed::Only(&["model", "world", "sched", "verify"])),
     ("scenario", Allowed::Only(&["model", "world", "sched", "verify"])),
     ("sim", Allowed::Only(&["model", "world", "node", "sched", "verify", "control"])),
-    ("trace", Allowed::Only(&["model", "world", "fragmentation", "control"])),
+    ("trace", Allowed::Only(&["model", "world", "sched", "control"])),
     ("protocol", Allowed::Only(&["model"])),
     ("link", Allowed::Only(&["model", "protocol"])),
     ("output", Allowed::Only(&["model", "protocol"])),
@@ -120,7 +119,7 @@ const TABLE: &[(&str, Allowed)] = &[
 ];
 
 /// The crates without clock, I/O, threads, floats, hash order and randomness.
-const PURE: &[&str] = &["model", "world", "node", "fragmentation", "sched", "verify", "control"];
+const PURE: &[&str] = &["model", "world", "node", "sched", "verify", "control"];
 
 /// The external crates that a pure crate may import: neither can reach the outside world.
 const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];

@@ -3,8 +3,8 @@
 //!
 //! Read `pipeline` first: the stages of a cycle in order. Then `capacity` (does a demand fit, and
 //! on which devices), `victims` (which jobs leave for it), `quota_state` and [`fairshare`] (the
-//! quota and share of each project), `fragmentation` (which node to take), `fit_reason` (why a
-//! job waits).
+//! quota and share of each project), [`fragmentation`] and `node_scores` (which node to take),
+//! `fit_reason` (why a job waits).
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -13,7 +13,8 @@ mod capacity;
 mod caps;
 pub mod fairshare;
 mod fit_reason;
-mod fragmentation;
+pub mod fragmentation;
+mod node_scores;
 mod order;
 mod pending_report;
 mod pipeline;

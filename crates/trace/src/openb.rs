@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gpool_fragmentation::{Ask, Left, WHOLE};
+use gpool_sched::fragmentation::{Ask, Left, WHOLE};
 
 use crate::table::{Table, TraceError};
 

@@ -9,7 +9,7 @@ mod fgd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_fragmentation::{Ask, Left, Mix, Parts, Reserve, Rollout, RolloutRule, splitmix};
+use gpool_sched::fragmentation::{Ask, Left, Mix, Parts, Reserve, Rollout, RolloutRule, splitmix};
 
 pub use fgd::fragment;
 use fgd::score;

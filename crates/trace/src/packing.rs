@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-pub use gpool_fragmentation::{Ask, Mix};
+pub use gpool_sched::fragmentation::{Ask, Mix};
 
 use crate::openb::Cluster;
 use crate::packer::Packer;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_fragmentation::{Ask, Left, Mix, WHOLE};
 use gpool_model::agent::TaskIs;
 use gpool_model::job::Owner;
 use gpool_model::pattern::ModelPattern;
@@ -10,6 +9,7 @@ use gpool_model::{
     Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, JobVerb, MilliCpu, MilliGpu, Millis,
     NewJob, Policy, Resources, Share, Timestamp,
 };
+use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
 use crate::cluster::{self, Cluster};
 use crate::coming::new_job;

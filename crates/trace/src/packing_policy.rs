@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gpool_fragmentation::RolloutRule;
+use gpool_sched::fragmentation::RolloutRule;
 
 use crate::packer::Rule;
 

@@ -12,7 +12,7 @@ use crate::capacity::{
     View, most_times, share_out,
 };
 use crate::fit_reason;
-use crate::fragmentation::{Fragmentation, Look};
+use crate::node_scores::{Fragmentation, Look};
 use crate::quota_state::resource_flavors::of_one_model;
 use crate::victims::Solution;
 

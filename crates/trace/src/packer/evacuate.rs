@@ -1,6 +1,6 @@
 //! Places a task that fits nowhere: a few small tasks of one node move to other nodes.
 
-use gpool_fragmentation::Ask;
+use gpool_sched::fragmentation::Ask;
 
 use super::{Move, NodeNo, Packer};
 

@@ -1,6 +1,6 @@
 //! The fragment of a node: its idle devices that the next task can't use.
 
-use gpool_fragmentation::{Ask, Left, Mix, WHOLE};
+use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
 
 /// Returns the expected thousandths of devices that the next task of the mix can't use, times a
 /// million: all idle devices if it does not fit or needs no device, else the free parts that are

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use gpool_fragmentation::{Ask, Left, Mix, RolloutRule, WHOLE};
+use gpool_sched::fragmentation::{Ask, Left, Mix, RolloutRule, WHOLE};
 use gpool_trace::openb::Cluster;
 use gpool_trace::packer::{Packer, Rule};
 use gpool_trace::packing::Experiment;

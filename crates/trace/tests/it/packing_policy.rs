@@ -1,7 +1,7 @@
 //! The policies of packing experiments, as they are written: `fgd`, `rollout:margin=8`, or `fair`,
 //! a preset of the real scheduler.
 
-use gpool_fragmentation::RolloutRule;
+use gpool_sched::fragmentation::RolloutRule;
 use gpool_trace::packer::Rule;
 use gpool_trace::packing_policy::{By, Policy};
 

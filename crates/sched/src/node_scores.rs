@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use gpool_fragmentation::{Ask, Left, Mix, RolloutRule, Scores, WHOLE};
 use gpool_model::plan::Fit;
 use gpool_model::{Bytes, GpuRequest, Millis, ResourceKind, Shape, Share, StartBasis, Timestamp};
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
 use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
+use crate::fragmentation::{Ask, Left, Mix, RolloutRule, Scores, WHOLE};
 
 /// The most different free parts that are compared for one job: more are hardly better.
 const NODES_MAX: usize = 512;

@@ -1,8 +1,8 @@
 //! Nodes for tasks of several devices: while few nodes can take such a task, other tasks go there
 //! last.
 
-use crate::left::{Ask, Left, WHOLE};
-use crate::mix::{Mix, Weighed};
+use super::left::{Ask, Left, WHOLE};
+use super::mix::{Mix, Weighed};
 
 /// The cost of a node that can no longer take a task, for each device of that task, in thousandths
 /// of an idle device.

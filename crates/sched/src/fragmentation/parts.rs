@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::left::Left;
-use crate::reserve::Reserve;
+use super::left::Left;
+use super::reserve::Reserve;
 
 /// Free parts of nodes.
 #[derive(Debug, Clone, Default)]

@@ -9,9 +9,6 @@
 //! Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, for the measure by a mix of
 //! tasks.
 
-#![forbid(unsafe_code)]
-#![deny(clippy::float_arithmetic)]
-
 mod left;
 mod mix;
 mod parts;

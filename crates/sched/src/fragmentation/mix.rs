@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::left::Ask;
+use super::left::Ask;
 
 /// The sum of all weights.
 const ALL: u64 = 1_000_000;

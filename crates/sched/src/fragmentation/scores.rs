@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::left::{Ask, Left};
-use crate::mix::Mix;
-use crate::parts::Parts;
-use crate::reserve::Reserve;
-use crate::rollout::{Rollout, RolloutRule};
+use super::left::{Ask, Left};
+use super::mix::Mix;
+use super::parts::Parts;
+use super::reserve::Reserve;
+use super::rollout::{Rollout, RolloutRule};
 
 /// The most free parts that are kept, and the most scores of each: tens of megabytes.
 const KNOWN_MAX: usize = 16_384;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::left::{Ask, Left, WHOLE};
-use crate::mix::Mix;
+use super::left::{Ask, Left, WHOLE};
+use super::mix::Mix;
 
 /// The sequences of tasks that a node is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
