@@ -44,14 +44,8 @@ pub use series::{DeviceSeries, JobSeries, Scale};
 pub use time::{Minute, Span, Step};
 pub use totals::Totals;
 
-/// The encoding of columns, for the benchmark that compares layouts and for the tests.
+/// The encoding of columns, for the tests.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::codec::{close, open, put, put_column, take, take_column};
-
-    /// The integer of a device's value.
-    #[must_use]
-    pub fn quantise(series: crate::DeviceSeries, value: Option<f64>) -> Option<u32> {
-        crate::series::Family::Device.scales()[series as usize].quantise(value?)
-    }
+    pub use crate::codec::{close, open, put, put_column, take_column};
 }

@@ -19,13 +19,7 @@ pub const EXAMPLES: &Table = &[
             ("gpool bench faults kill torn", "Only kill -9 of the server and flipped bits"),
         ],
     ),
-    (
-        "bench history",
-        &[
-            ("gpool bench history --nodes 64", "A day of 512 GPUs in four file layouts"),
-            ("gpool bench history --only store", "Only the layout of gpool"),
-        ],
-    ),
+    ("bench history", &[("gpool bench history --nodes 64", "A day of 512 GPUs")]),
     (
         "replay",
         &[

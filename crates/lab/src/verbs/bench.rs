@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
 use crate::bench::faults::{self, Fault};
-use crate::bench::history::{self, Layout};
+use crate::bench::history;
 use crate::bench::{self, Options, Part};
 
 /// The arguments of `gpool bench`.
@@ -82,9 +82,6 @@ struct HistoryArgs {
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(1..=720))]
     hours: u32,
-    /// Layouts to measure (default: all)
-    #[arg(long, value_name = "LAYOUT", value_enum, value_delimiter = ',')]
-    only: Vec<Layout>,
 }
 
 const HISTORY: &str = "\
@@ -109,9 +106,8 @@ pub fn run(args: BenchArgs, session: &Session) -> Result {
         Some(Other::Faults(FaultsArgs { faults, quick, kept })) => {
             return faults::run(&faults::Options { faults, quick, kept }, &session.screen);
         }
-        Some(Other::History(HistoryArgs { nodes, hours, only })) => {
-            let layouts = if only.is_empty() { Layout::value_variants().to_vec() } else { only };
-            return history::run(&history::Options { nodes, hours, layouts }, &session.screen);
+        Some(Other::History(HistoryArgs { nodes, hours })) => {
+            return history::run(&history::Options { nodes, hours }, &session.screen);
         }
         None => {}
     }

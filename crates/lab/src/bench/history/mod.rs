@@ -1,12 +1,8 @@
-//! `gpool bench history`: the store of utilization history against its targets, and against other
-//! layouts in SQLite. All layouts store the same integers.
+//! `gpool bench history`: the store of utilization history against its targets.
 
-mod deltas;
 mod fleet;
-mod kept;
-mod others;
+mod store;
 
-use clap::ValueEnum;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::screen::Screen;
@@ -20,20 +16,6 @@ pub(super) use fleet::Fleet;
 /// The number of devices that the targets are about.
 const SIZING: f64 = 80_000.0;
 
-/// Layouts of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Layout {
-    /// The store of gpool: a blob for each device and hour, each series as wide as it needs
-    Store,
-    /// A row for each device and minute
-    Rows,
-    /// A blob for each device and hour, compressed by zstd
-    Blobs,
-    /// A blob for each series, 64 devices and hour, compressed by zstd
-    Columns,
-}
-
 /// The extent.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -41,15 +23,6 @@ pub struct Options {
     pub nodes: u32,
     /// Hours to write.
     pub hours: u32,
-    /// Layouts to measure.
-    pub layouts: Vec<Layout>,
-}
-
-/// The figures of one layout.
-#[derive(Debug, Serialize)]
-struct Measured {
-    layout: Layout,
-    figures: Vec<Figure>,
 }
 
 /// The report with all figures.
@@ -58,51 +31,36 @@ struct Report {
     version: &'static str,
     n_devices: u32,
     hours: u32,
-    layouts: Vec<Measured>,
+    figures: Vec<Figure>,
 }
 
-/// Measures and prints figures, as text during the run or as one JSON document.
+/// Measures and prints figures, as text or as one JSON document.
 ///
 /// # Errors
 /// A file can't be written or read. A missed target is not an error.
 pub fn run(options: &Options, screen: &Screen) -> Result {
-    let n_devices = Fleet::new(options.nodes).n_devices();
-    let mut layouts = Vec::new();
-    for &layout in &options.layouts {
-        let figures = measure(layout, options)?;
-        if !screen.json {
-            let value = layout.to_possible_value();
-            let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
-            let lines: String = figures.iter().map(Figure::line).collect();
-            let (help, hours) = (help.unwrap_or_default(), options.hours);
-            screen.data(&format!("{help}; {n_devices} devices, {hours} h\n{lines}\n"))?;
-        }
-        layouts.push(Measured { layout, figures });
-    }
+    let (n_devices, hours) = (Fleet::new(options.nodes).n_devices(), options.hours);
+    let figures = measure(options)?;
     if screen.json {
         let version = env!("CARGO_PKG_VERSION");
-        let report = Report { version, n_devices, hours: options.hours, layouts };
-        let body = gpool_wire::Document::new(report);
+        let body = gpool_wire::Document::new(Report { version, n_devices, hours, figures });
         let text = serde_json::to_string_pretty(&body).unwrap_or_default();
         screen.data(&format!("{text}\n"))?;
+    } else {
+        let lines: String = figures.iter().map(Figure::line).collect();
+        screen.data(&format!("{n_devices} devices, {hours} h\n{lines}"))?;
     }
     Ok(Exit::OK)
 }
 
-/// Measures a layout.
+/// Measures the store.
 ///
 /// # Errors
 /// A file can't be written or read.
-pub fn measure(layout: Layout, options: &Options) -> Result<Vec<Figure>> {
+pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     let fleet = Fleet::new(options.nodes);
     let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
-    let path = folder.path().join("history.db");
-    match layout {
-        Layout::Store => kept::measure(&path, &fleet, options.hours),
-        Layout::Rows | Layout::Blobs | Layout::Columns => {
-            others::measure(layout, &path, &fleet, options.hours)
-        }
-    }
+    store::measure(&folder.path().join("history.db"), &fleet, options.hours)
 }
 
 /// The figures of writing: CPU time of one core for the minutes of 80,000 devices, and size.

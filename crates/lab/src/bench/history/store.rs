@@ -1,4 +1,4 @@
-//! Measures the store of gpool through its interface.
+//! Measures the store through its interface.
 
 use std::path::Path;
 use std::time::Instant;
