@@ -95,8 +95,9 @@ fn long_functions(code: &str) -> impl Iterator<Item = String> {
     found.into_iter()
 }
 
-/// Circles of imports between files of one crate, except between a file and the files below it; as
-/// paths in the source folder.
+/// Circles of imports between files of one crate, as paths in the source folder. Imports between a
+/// file and the files below it do not count: these are one module. So siblings below one file must
+/// not import each other in a circle, although each of them may use that file.
 fn circles(files: &BTreeMap<PathBuf, String>) -> Vec<Vec<PathBuf>> {
     let mut modules = BTreeMap::<Module, Vec<&PathBuf>>::new();
     for path in files.keys() {
@@ -112,7 +113,10 @@ fn circles(files: &BTreeMap<PathBuf, String>) -> Vec<Vec<PathBuf>> {
         let named = paths.iter().flat_map(|path| paths_in(&files[*path], with_public));
         let found = named.filter_map(|path| target(&modules, &exported, module, &path));
         let found = found.filter_map(|it| modules.get_key_value(&it)).map(|(key, _)| key);
-        imports.insert(module, found.filter(|it| *it != module).collect());
+        let is_related = |it: &Module| it.starts_with(module) || module.starts_with(it);
+        let is_root = |it: &Module| it.is_empty() != module.is_empty();
+        let found = found.filter(|it| *it != module && (is_root(it) || !is_related(it)));
+        imports.insert(module, found.collect());
     }
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
         modules.keys().map(|module| (module, reachable(&imports, module))).collect();
@@ -124,12 +128,7 @@ fn circles(files: &BTreeMap<PathBuf, String>) -> Vec<Vec<PathBuf>> {
         if circle.len() < 2 || !circle.iter().all(|it| seen.insert(*it)) {
             continue;
         }
-        let is_above_all =
-            |it: &Module| !it.is_empty() && circle.iter().all(|other| other.starts_with(it));
-        if !circle.iter().any(|it| is_above_all(it)) {
-            found
-                .push(circle.iter().flat_map(|it| modules[*it].iter().copied().cloned()).collect());
-        }
+        found.push(circle.iter().flat_map(|it| modules[*it].iter().copied().cloned()).collect());
     }
     found
 }
@@ -381,14 +380,12 @@ mod tests {
 
     #[test]
     fn a_file_and_the_files_below_it_are_one_module() {
-        let files = [
-            ("a.rs", "mod b;\nuse b::B;"),
-            ("a/b.rs", "use super::A;\nuse crate::a::c::C;"),
-            ("a/c.rs", "use crate::a::b::B;\nuse crate::a::A;"),
-        ];
-        assert!(found(&files).is_empty());
-        let siblings = [("a.rs", "mod b;\nmod c;"), files[1], ("a/c.rs", "use super::b::B;")];
-        assert_eq!(found(&siblings), [["a/b.rs", "a/c.rs"]]);
+        let above = ("a.rs", "mod b;\nmod c;\nuse b::B;\nuse c::C;");
+        let below = ("a/b.rs", "use super::A;\nuse crate::a::c::C;");
+        let apart = ("a/c.rs", "use crate::a::A;");
+        assert!(found(&[above, below, apart]).is_empty());
+        let back = ("a/c.rs", "use super::A;\nuse super::b::B;");
+        assert_eq!(found(&[above, below, back]), [["a/b.rs", "a/c.rs"]]);
     }
 
     #[test]

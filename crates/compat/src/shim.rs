@@ -87,6 +87,28 @@ pub fn say_ignored(said: &Said, session: &Session) {
     }
 }
 
+/// The same for a command that takes `n` words; it also warns of flags without an effect.
+///
+/// # Errors
+/// A flag is not valid, or there are more or fewer words.
+pub fn read_words(
+    spoken: &Spoken,
+    words: &[String],
+    n: usize,
+    session: &Session,
+) -> Result<Option<Said>> {
+    let Some(said) = read(spoken, words, session)? else { return Ok(None) };
+    say_ignored(&said, session);
+    if said.words.len() != n {
+        let what = match n {
+            0 => format!("{} has only flags, no arguments", spoken.name),
+            n => format!("{} takes {n} words: {}", spoken.name, spoken.words),
+        };
+        return Err(Failure::new(errors::USAGE, what));
+    }
+    Ok(Some(said))
+}
+
 /// The subcommand: `log` of `gjob log 7`, with the words after it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ mod idle;
 mod in_the_way;
 mod jobs;
 mod judge;
+pub(crate) mod known_ends;
 mod late;
 mod moments;
 pub(crate) mod nodes;
@@ -50,10 +51,10 @@ use gpool_model::{
 use gpool_sched::Workspace;
 use gpool_world::{World, has_begun};
 
+use crate::control::known_ends::KnownEnds;
 use crate::control::outbox::Couriers;
 use crate::control::sessions::Sessions;
 use crate::control::settle::Gone;
-use crate::control::submit::KnownEnds;
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]

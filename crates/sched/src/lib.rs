@@ -18,6 +18,7 @@ mod node_scores;
 mod order;
 mod pending_report;
 mod pipeline;
+mod preemption;
 mod quota_state;
 mod share_report;
 mod victims;

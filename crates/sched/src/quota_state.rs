@@ -16,6 +16,9 @@ use gpool_world::{JobRow, LineKey, ProjectIx, World};
 use crate::fairshare::{Account, Division, Ledger, Ratio, Row, Tree};
 use resource_flavors::Classes;
 
+/// The row of the project or user of a job; `None` without shares between projects.
+pub(crate) type Leaf = Option<Row>;
+
 /// The projects of a cluster with shares between projects, or with limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Projects {

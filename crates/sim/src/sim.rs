@@ -3,6 +3,7 @@
 mod agent;
 mod check;
 mod client;
+mod distortion;
 pub(crate) mod keeping;
 mod lend;
 mod moves;

@@ -8,7 +8,8 @@ use gpool_node::presence::{Presence, can_return};
 
 use super::grow::{Keeper, Kept};
 use super::input::Input;
-use super::lend::{Lent, Seat};
+use super::input::Lent;
+use super::lend::Seat;
 use super::shares::LENT;
 
 /// Free memory that a device must have beside that of a task that moves there: contexts differ.

@@ -24,11 +24,11 @@ use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
-use super::division::{self, Division};
+use super::division;
 use super::enforcement::{Shim, enforced};
 use super::given::{Given, Owners, limits_of, loads, processes_of, set_guests, user_among, uses};
 use super::idle::{activities, counted, idle_tasks, same};
-use super::input::{Input, InputSender};
+use super::input::{Division, Input, InputSender, Move};
 use super::job_files::JobFiles;
 use super::recent::RecentValues;
 use super::remap::Probed;
@@ -41,8 +41,6 @@ mod caps;
 mod last;
 mod mig;
 mod moves;
-
-pub(super) use caps::{Move, Then};
 
 /// How long a first inventory may take: it may wake devices.
 const INVENTORY: Duration = Duration::from_secs(10);

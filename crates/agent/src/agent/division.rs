@@ -1,22 +1,13 @@
-//! Requests of admins about MIG instances. The thread that polls the devices carries them out, in
-//! turn with its checks before launches, so no task is started on an instance that goes away.
+//! Answers to requests about MIG instances. The thread that polls the devices carries the requests
+//! out, in turn with its checks before launches, so no task is started on an instance that goes
+//! away.
 
 use std::time::Duration;
 
 use gpool_device::{Monitor, Wanted};
-use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::unit::Timestamp;
 use gpool_protocol::{Answer, QuestionId, ToServer};
-
-use super::runner::Runner;
-
-/// A request about MIG instances.
-pub(super) struct Division {
-    pub question: QuestionId,
-    /// The change; `None` only lists them.
-    pub change: Option<MigChange>,
-}
 
 /// Returns the answer to a request: the MIG instances of the node, or why nothing was changed.
 pub(super) fn answer(id: QuestionId, divided: Result<MigReport, MigError>) -> ToServer {
@@ -40,27 +31,5 @@ pub(super) fn check_processes(
             let name = format!("{} of {}", name.unwrap_or("?"), user.unwrap_or("?"));
             Err(MigError::HasProcess { pid: process.pid, name })
         }
-    }
-}
-
-impl Runner {
-    /// Carries out a request, unless a task has the instance or waits for the check of it.
-    pub(super) fn divide(&self, asked: Division) {
-        if let Some(MigChange::Destroy { instance }) = &asked.change
-            && let Some(task) = self.task_on(instance)
-        {
-            let refused = answer(asked.question, Err(MigError::HasTask { task }));
-            return self.parts.server.send(&refused);
-        }
-        self.parts.devices.divide(asked);
-    }
-
-    fn task_on(&self, device: &DeviceUuid) -> Option<TaskId> {
-        let mut asked = self.asked.values();
-        let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
-        let waits = asked.find(|(order, _)| has(&order.allocation.slots));
-        let waits = waits.map(|(order, _)| order.task());
-        let has = || self.parts.devices.owner(device);
-        waits.or_else(|| has().filter(|task| !self.shepherds.has_ended(*task)))
     }
 }

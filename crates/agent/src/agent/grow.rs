@@ -16,7 +16,6 @@ use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::input::InputSender;
-use super::lend::Asked;
 use super::seen::Seen;
 use super::wake::Waker;
 
@@ -100,6 +99,16 @@ pub(super) struct Waiting {
     pub since: Timestamp,
     until: Instant,
     /// Whether it was reported that it waits too long.
+    pub is_late: bool,
+}
+
+/// The oldest question of a task about a device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OldestQuestion {
+    /// The position of the question.
+    pub ix: usize,
+    pub bytes: Bytes,
+    pub since: Timestamp,
     pub is_late: bool,
 }
 
@@ -354,11 +363,16 @@ impl Keeper {
     /// the oldest.
     fn settle_on(&mut self, device: &DeviceUuid) {
         while self.is_complete {
-            let mut asked: BTreeMap<TaskId, Asked> = BTreeMap::new();
+            let mut asked: BTreeMap<TaskId, OldestQuestion> = BTreeMap::new();
             for (ix, waiting) in self.waiting.iter().enumerate() {
                 if self.device_of(waiting) == Some(device) {
                     let (bytes, since, is_late) = (waiting.bytes, waiting.since, waiting.is_late);
-                    asked.entry(waiting.task).or_insert(Asked { ix, bytes, since, is_late });
+                    asked.entry(waiting.task).or_insert(OldestQuestion {
+                        ix,
+                        bytes,
+                        since,
+                        is_late,
+                    });
                 }
             }
             let answers = self.balance(device, &asked);

@@ -2,16 +2,16 @@
 
 use std::sync::mpsc::Sender;
 
-use gpool_model::agent::{Order, Report, TaskEnd};
+use gpool_model::agent::{LoanReport, Order, Report, TaskEnd};
+use gpool_model::attach::Opening;
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
-use gpool_protocol::Telemetry;
+use gpool_model::mig_layout::MigChange;
+use gpool_model::unit::{Bytes, Millis};
+use gpool_protocol::{QuestionId, Telemetry};
 use gpool_sys::{clock, proc};
 
-use super::devices::Move;
-use super::division::Division;
-use super::lend::Lent;
-use super::streams::StreamRequest;
 use super::wake::Waker;
+use crate::message::DeviceMemory;
 
 /// An input from another thread.
 pub(super) enum Input {
@@ -50,6 +50,66 @@ pub(super) enum Input {
     /// List or change MIG instances.
     Divide(Box<Division>),
     Stop,
+}
+
+/// A paused task that comes to other devices.
+pub(super) struct Move {
+    pub task: TaskId,
+    /// The devices that it left, by slot.
+    pub from: Vec<DeviceUuid>,
+    /// Its new devices, by slot.
+    pub to: Vec<DeviceUuid>,
+    /// The most memory on each of these.
+    pub limits: Vec<(DeviceUuid, Bytes)>,
+    /// What waits for the limits, with the devices that are booked for it if that changed.
+    pub then: Option<(Then, Vec<DeviceUuid>)>,
+}
+
+/// How a task comes to its new devices.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Then {
+    /// By an order of the server.
+    Resume(Generation),
+    /// At the end of a move.
+    Attach,
+}
+
+/// An action on a borrower, or an event, for the agent's thread.
+pub(super) enum Lent {
+    /// Tell the task how much memory it may use.
+    Tell(TaskId, Vec<DeviceMemory>),
+    /// Move the task from a device to the first of others that takes it.
+    Move {
+        task: TaskId,
+        from: DeviceUuid,
+        to: Vec<DeviceUuid>,
+        beneficiary: TaskId,
+    },
+    /// Let the task leave its devices: it has given back its loans, or does not.
+    Leave(TaskId),
+    /// Let the task come to these devices, which have room for it.
+    Attach(TaskId, Vec<DeviceUuid>),
+    /// The task that left its devices waits for room on others.
+    Parked(TaskId),
+    Pause(TaskId),
+    Return(TaskId),
+    Stop(TaskId, Millis),
+    Report(LoanReport),
+}
+
+/// A request for a stream.
+pub(super) struct StreamRequest {
+    /// The question that the stream answers.
+    pub question: QuestionId,
+    pub task: TaskId,
+    pub opening: Opening,
+}
+
+/// A request about MIG instances.
+pub(super) struct Division {
+    pub question: QuestionId,
+    /// The change; `None` only lists them.
+    pub change: Option<MigChange>,
 }
 
 /// The sending side of the agent's inputs.

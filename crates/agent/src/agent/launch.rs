@@ -2,23 +2,17 @@
 
 use std::io;
 
-use gpool_model::agent::{Report, TaskEnd, TaskOrder};
+use gpool_model::Slot;
+use gpool_model::agent::{Report, TaskOrder};
 use gpool_model::id::DeviceUuid;
-use gpool_model::job::{BlobId, EndCause, Usage};
-use gpool_model::unit::Timestamp;
-use gpool_model::{ArrayValues, Slot};
+use gpool_model::job::{BlobId, EndCause};
 use gpool_node::converge::{self, Seats};
-use gpool_sys::clock;
 
 use super::AgentConfig;
 use super::given::{Given, limits_of};
-use super::lend::Lent;
+use super::input::Lent;
 use super::runner::Runner;
 use crate::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
-
-/// The values of the last started array: the next element usually belongs to the same one.
-#[derive(Default)]
-pub(super) struct LastValues(Option<(BlobId, ArrayValues)>);
 
 impl Runner {
     /// Acts on a task with a loan of device memory.
@@ -157,23 +151,5 @@ impl Runner {
             last.0 = Some((values.blob.clone(), read));
         }
         Ok(last.0.as_ref().map(|(_, values)| Element::of(values, index)))
-    }
-}
-
-/// The end of a task that was stopped before its launch.
-pub(super) fn stopped() -> TaskEnd {
-    let cause = EndCause::LaunchFailed { why: String::new() };
-    TaskEnd { cause: None, stopped: true, ..not_started(cause) }
-}
-
-pub(super) fn not_started(cause: EndCause) -> TaskEnd {
-    TaskEnd {
-        started_at: None,
-        ended_at: Timestamp::new(clock::unix_ms()),
-        exit: None,
-        cause: Some(cause),
-        stopped: false,
-        usage: Usage::default(),
-        steps: gpool_model::Rare::default(),
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use gpool_model::agent::{LoanIs, LoanReport};
 use gpool_model::device::Loan;
 use gpool_model::id::{DeviceUuid, TaskId};
-use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
 use gpool_node::presence::{Presence, reserve};
 use gpool_sys::clock;
 
-use super::grow::{Keeper, Kept};
-use super::input::Input;
+use super::grow::{Keeper, Kept, OldestQuestion};
+use super::input::{Input, Lent};
 use crate::message::DeviceMemory;
 
 /// The step of grants: a smaller one would make programs ask for each small allocation.
@@ -25,39 +25,6 @@ const ROUNDS: u32 = 4;
 const PROMISE: Duration = Duration::from_secs(1);
 /// A context can be larger than its charge: this much more is no loan.
 const SLACK: Bytes = Bytes::from_mib(512);
-
-/// The oldest question of a task about a device.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    /// The position of the question.
-    pub ix: usize,
-    pub bytes: Bytes,
-    pub since: Timestamp,
-    pub is_late: bool,
-}
-
-/// An action on a borrower, or an event, for the agent's thread.
-pub(super) enum Lent {
-    /// Tell the task how much memory it may use.
-    Tell(TaskId, Vec<DeviceMemory>),
-    /// Move the task from a device to the first of others that takes it.
-    Move {
-        task: TaskId,
-        from: DeviceUuid,
-        to: Vec<DeviceUuid>,
-        beneficiary: TaskId,
-    },
-    /// Let the task leave its devices: it has given back its loans, or does not.
-    Leave(TaskId),
-    /// Let the task come to these devices, which have room for it.
-    Attach(TaskId, Vec<DeviceUuid>),
-    /// The task that left its devices waits for room on others.
-    Parked(TaskId),
-    Pause(TaskId),
-    Return(TaskId),
-    Stop(TaskId, Millis),
-    Report(LoanReport),
-}
 
 /// A task on a device.
 pub(super) struct Seat {
@@ -78,7 +45,7 @@ impl Keeper {
     pub(super) fn balance(
         &mut self,
         device: &DeviceUuid,
-        asked: &BTreeMap<TaskId, Asked>,
+        asked: &BTreeMap<TaskId, OldestQuestion>,
     ) -> Option<BTreeMap<TaskId, loans::Answer>> {
         let usable = self.usable(device)?;
         let here = self.tasks.iter().filter(|(_, kept)| kept.place(device).is_some());
@@ -141,7 +108,7 @@ impl Keeper {
         device: &DeviceUuid,
         seats: &[Seat],
         plan: &[Decision],
-        asked: &BTreeMap<TaskId, Asked>,
+        asked: &BTreeMap<TaskId, OldestQuestion>,
     ) -> Option<BTreeMap<TaskId, loans::Answer>> {
         let mut answers = BTreeMap::new();
         // The first that waits is the reason for all calls.
@@ -250,7 +217,7 @@ impl Keeper {
         &self,
         task: TaskId,
         device: &DeviceUuid,
-        asked: Option<&Asked>,
+        asked: Option<&OldestQuestion>,
     ) -> Option<Seat> {
         let kept = self.tasks.get(&task)?;
         let place = kept.place(device)?;

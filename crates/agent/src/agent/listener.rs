@@ -10,10 +10,8 @@ use gpool_model::id::{Incarnation, JobId};
 use gpool_output::JobFiles;
 use gpool_protocol::{Answer, FileQuestion, Question, QuestionId, ToAgent, ToServer};
 
-use super::division::Division;
-use super::input::{Input, InputSender};
+use super::input::{Division, Input, InputSender, StreamRequest};
 use super::recent::RecentValues;
-use super::streams::StreamRequest;
 use crate::survey;
 
 struct Listener {

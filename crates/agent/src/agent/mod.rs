@@ -4,6 +4,7 @@
 mod adopt;
 mod away;
 mod devices;
+mod divide;
 mod division;
 pub(crate) mod done;
 mod enforcement;
@@ -26,6 +27,7 @@ mod shares;
 mod shepherds;
 mod streams;
 mod takeover;
+mod task_state;
 mod telemetry;
 mod wake;
 

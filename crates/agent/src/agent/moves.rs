@@ -3,24 +3,16 @@
 use std::time::Instant;
 
 use gpool_model::agent::MoveReason;
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_node::converge::{self, Halting, Moves};
 use gpool_node::presence::Presence;
 
-use super::devices::{Move, Then};
 use super::given::limits_of;
+use super::input::{Move, Then};
 use super::runner::Runner;
+use super::task_state::ToResume;
 use crate::layout::claim_name;
 use crate::message::ToShepherd;
-
-/// An order to resume a task.
-pub(super) struct ToResume {
-    pub generation: Generation,
-    /// Its devices, by slot.
-    pub devices: Vec<DeviceUuid>,
-    /// The devices that are booked for it, by slot.
-    pub booked: Vec<DeviceUuid>,
-}
 
 impl Runner {
     /// Lets a task leave its devices, to go to others. A loan that is not the reason is called back

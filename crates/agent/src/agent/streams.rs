@@ -1,30 +1,14 @@
 //! Streams to running tasks: the agent asks the task's shepherd to open one, and gives it to the
 //! link. The agent never reads the bytes that go over it.
 
-use std::collections::BTreeMap;
-
 use gpool_link::Connection;
-use gpool_model::attach::{NotOpened, Opening};
+use gpool_model::attach::NotOpened;
 use gpool_model::id::TaskId;
 use gpool_protocol::{Answer, QuestionId, ToServer};
 
+use super::input::StreamRequest;
 use super::runner::Runner;
 use crate::message::ToShepherd;
-
-/// A request for a stream.
-pub(super) struct StreamRequest {
-    /// The question that the stream answers.
-    pub question: QuestionId,
-    pub task: TaskId,
-    pub opening: Opening,
-}
-
-/// Streams that were requested and are not open yet.
-#[derive(Default)]
-pub(super) struct Streams {
-    last: u64,
-    awaited: BTreeMap<u64, (TaskId, QuestionId)>,
-}
 
 impl Runner {
     /// Asks a task's shepherd for a stream.

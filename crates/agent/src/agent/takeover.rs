@@ -6,13 +6,13 @@ use std::time::Duration;
 use gpool_model::agent::{TaskIs, TaskReport};
 use gpool_model::id::{Generation, TaskId};
 use gpool_model::job::EndCause;
-use gpool_node::converge::{self, Seats};
+use gpool_node::converge;
 
 use super::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
 use super::given::Given;
 use super::input::Input;
-use super::launch::not_started;
 use super::runner::Runner;
+use super::task_state::{Place, not_started};
 use crate::layout::claimed_task;
 use crate::record::{Found, Record};
 
@@ -145,21 +145,6 @@ impl Runner {
         };
         // If no thread can be started, the next agent checks the task again.
         let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
-    }
-}
-
-/// Where a task is, by its claim.
-#[derive(Default)]
-pub(super) struct Place {
-    seats: Seats,
-    is_detached: bool,
-    is_settled: bool,
-}
-
-impl Place {
-    fn of(record: &Record, is_settled: bool) -> Self {
-        let (seats, is_detached) = (record.claimant.seats(), record.is_detached);
-        Self { seats, is_detached, is_settled }
     }
 }
 

@@ -18,7 +18,7 @@ use super::Shepherd;
 use super::attachment::Attachment;
 use super::forward;
 use super::joined::{Ends, Joined};
-use super::launch::Fds;
+use super::standard_streams::Fds;
 use super::terminal::{self, Terminal};
 
 /// Most open streams of one task.

@@ -15,21 +15,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::files::{give, make_folder, write_script};
 use super::output::{Order, Stream, Target};
+use super::standard_streams::Fds;
 use super::start::{Program, Setting};
 use super::tree::Tree;
 use super::{Shepherd, now, terminal};
 use crate::environment::{Surroundings, environment};
 use crate::layout::claim_name;
-
-/// The standard streams of a process; absent ones are as the program says.
-#[derive(Default)]
-pub(super) struct Fds<'a> {
-    pub stdin: Option<&'a OwnedFd>,
-    pub stdout: Option<&'a OwnedFd>,
-    pub stderr: Option<&'a OwnedFd>,
-    /// Replaces the three others.
-    pub terminal: Option<&'a OwnedFd>,
-}
 
 /// The child's ends of the program's output.
 struct Ends {

@@ -15,6 +15,7 @@ mod memory;
 pub(crate) mod metrics;
 pub(crate) mod output;
 mod ready;
+mod standard_streams;
 mod start;
 mod steps;
 pub(crate) mod terminal;

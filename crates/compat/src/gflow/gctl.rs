@@ -5,11 +5,11 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::Standing::{Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::Value;
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::{completion, flags_behind, gctl_quota, gctl_reserve};
-use crate::shim::{below, gpool_line, read, say_ignored};
+use crate::shim::{below, gpool_line, read_words};
 
 static PROCESS: &[Flag] = &[
     row("gpu", '\0', Value, Ignored, "a process is ignored on all GPUs"),
@@ -86,15 +86,15 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl", words, &BELOW)?;
     match word {
         "set-gpus" => {
-            let Some(said) = said(&SET_GPUS, rest, 1, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&SET_GPUS, rest, 1, session)? else { return Ok(Exit::OK) };
             gpool_line(&["gpus", "allow", &said.words[0]], session)
         }
         "show-gpus" => {
-            let Some(_) = said(&SHOW_GPUS, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(_) = read_words(&SHOW_GPUS, rest, 0, session)? else { return Ok(Exit::OK) };
             gpool_line(&["gpus"], session)
         }
         "set-limit" => {
-            let Some(said) = said(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
             set_limit(&said.words[0], &said.words[1], session)
         }
         "gpu-process" => Err(instead(
@@ -133,23 +133,4 @@ fn instead(what: &str, tip: &str, or: &str) -> Failure {
         .why("gpool help compat lists the supported commands")
         .tip(tip)
         .tip(or)
-}
-
-/// Parses a command that takes `n` words.
-pub(super) fn said(
-    spoken: &Spoken,
-    words: &[String],
-    n: usize,
-    session: &Session,
-) -> Result<Option<Said>> {
-    let Some(said) = read(spoken, words, session)? else { return Ok(None) };
-    say_ignored(&said, session);
-    if said.words.len() != n {
-        let what = match n {
-            0 => format!("{} has only flags, no arguments", spoken.name),
-            n => format!("{} takes {n} words: {}", spoken.name, spoken.words),
-        };
-        return Err(Failure::new(errors::USAGE, what));
-    }
-    Ok(Some(said))
 }

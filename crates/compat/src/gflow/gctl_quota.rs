@@ -8,8 +8,7 @@ use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;
 
-use super::gctl::said;
-use crate::shim::{below, gpool, gpool_line};
+use crate::shim::{below, gpool, gpool_line, read_words};
 
 const EACH_PROJECT: &str = "gpool project edit PROJECT --limit N, for each project";
 
@@ -59,17 +58,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl quota", words, &["list", "set", "remove"])?;
     match word {
         "list" => {
-            let Some(_) = said(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(_) = read_words(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
             gpool_line(&["quota"], session)?;
             gpool_line(&["user", "limit", "all"], session)?;
             gpool_line(&["user", "limit", session.me()], session)
         }
         "set" => {
-            let Some(said) = said(&SET, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&SET, rest, 0, session)? else { return Ok(Exit::OK) };
             set(&said, session)
         }
         _ => {
-            let Some(said) = said(&REMOVE, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&REMOVE, rest, 0, session)? else { return Ok(Exit::OK) };
             remove(&said, session)
         }
     }

@@ -14,8 +14,7 @@ use gpool_cli::render::reserve::{RESERVATIONS, timeline};
 use gpool_cli::session::Session;
 use gpool_wire::{Reservation, Time, catalogue};
 
-use super::gctl::said;
-use crate::shim::{below, gpool, gpool_line, print};
+use crate::shim::{below, gpool, gpool_line, print, read_words};
 
 static OF_CREATE: &[Flag] = &[
     row("duration", '\0', Value, Covered, "--for"),
@@ -56,19 +55,19 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl reserve", words, &["create", "list", "get", "cancel"])?;
     match word {
         "create" => {
-            let Some(said) = said(&CREATE, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&CREATE, rest, 0, session)? else { return Ok(Exit::OK) };
             create(&said, session)
         }
         "list" => {
-            let Some(said) = said(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
             list(&said, session)
         }
         "get" => {
-            let Some(said) = said(&GET, rest, 1, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&GET, rest, 1, session)? else { return Ok(Exit::OK) };
             gpool_line(&["reserve", "show", &name(&said.words[0])], session)
         }
         _ => {
-            let Some(said) = said(&CANCEL, rest, 1, session)? else { return Ok(Exit::OK) };
+            let Some(said) = read_words(&CANCEL, rest, 1, session)? else { return Ok(Exit::OK) };
             gpool_line(&["reserve", "cancel", &name(&said.words[0])], session)
         }
     }

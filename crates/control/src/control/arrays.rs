@@ -11,8 +11,8 @@ use gpool_model::{
 use gpool_world::JobRow;
 
 use crate::control::Control;
+use crate::control::known_ends::KnownEnds;
 use crate::control::settle::Gone;
-use crate::control::submit::KnownEnds;
 
 impl Control {
     /// Returns the row that an element without one would have had from the start.

@@ -14,8 +14,8 @@ use gpool_model::{
 use crate::admission::{self, Admission};
 use crate::control::Control;
 use crate::control::extend::check_exits;
+use crate::control::known_ends::KnownEnds;
 use crate::control::outbox::as_named_by;
-use crate::control::submit::KnownEnds;
 
 impl Control {
     /// Longest note, in bytes.

@@ -19,31 +19,9 @@ use crate::admission::Admission;
 use crate::control::Control;
 use crate::control::edit::Waits;
 use crate::control::extend::check_exits;
+use crate::control::known_ends::KnownEnds;
 use crate::control::outbox::as_named_by;
 use crate::project_tree;
-
-/// Ends of jobs that have left memory, as the caller looked them up.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KnownEnds<'a> {
-    pub jobs: &'a [ArchivedDependency],
-    /// Arrays, with the end of each element.
-    pub arrays: &'a [(JobId, ArrayEnds)],
-}
-
-impl KnownEnds<'_> {
-    pub const NONE: Self = Self { jobs: &[], arrays: &[] };
-
-    /// The end of a job.
-    pub fn of(&self, job: JobId) -> Option<&ArchivedDependency> {
-        self.jobs.iter().find(|ended| ended.job == job)
-    }
-
-    /// The earliest start that follows from the dependencies.
-    pub fn begin_after(&self, world: &World, after: &[Dependency]) -> Option<Timestamp> {
-        let of_ended = |it: &Dependency| it.begin(self.of(it.job)?.began_at);
-        world.begin_after(after).max(after.iter().filter_map(of_ended).max())
-    }
-}
 
 /// Ends of jobs and of arrays that others wait for.
 type Ends<'e> = (&'e [ArchivedDependency], &'e [(JobId, ArrayEnds)]);

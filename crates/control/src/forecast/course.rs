@@ -15,7 +15,7 @@ use super::length::{Length, Pace, Source};
 use super::part::{Part, whole};
 use crate::control::Control;
 use crate::control::claims::is_claim;
-use crate::control::submit::KnownEnds;
+use crate::control::known_ends::KnownEnds;
 
 /// The bounds of a simulation.
 #[derive(Debug, Clone, Copy)]

@@ -4,26 +4,39 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpool_model::device::{Device, DeviceHealth, Instance, Mig};
+use gpool_model::device::{Device, DeviceHealth, Instance, Link, Mig};
 use gpool_model::enforcement::{Enforced, Mechanism, Probe};
 use gpool_model::id::DeviceUuid;
 use gpool_model::mig::{Profile, model_of, split_model};
 use gpool_model::unit::Bytes;
 use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::gpm::GpmSample;
 
-use super::detail::Counters;
 use super::health::Faults;
 use super::links::{NvLinks, bus_key};
 use super::{failure, needed, supported};
 use crate::source::SourceError;
+
+/// The counters of a device at the last reading; activity is the difference of two readings.
+#[derive(Debug, Default)]
+pub(super) enum Counters {
+    /// Not read yet.
+    #[default]
+    Unread,
+    /// The device or driver has none.
+    Absent,
+    /// As they were.
+    Read(GpmSample<'static>),
+}
 
 /// The state of a device between calls.
 pub(super) struct Card {
     pub(super) nvml: &'static Nvml,
     pub(super) device: nvml_wrapper::Device<'static>,
     pub(super) pci_bus: String,
-    pub(super) nv_links: NvLinks,
+    nv_links: NvLinks,
     /// Locked during a call that reads events.
     faults: Mutex<Faults>,
     /// When the driver took its last sample of processes that was read, in its own time.
@@ -66,6 +79,40 @@ impl Card {
             counters: Mutex::new(Counters::Absent),
             parent: Some(Arc::clone(parent)),
         }
+    }
+
+    /// The nearest link to another device: their common ancestor on the bus according to the
+    /// driver, or NVLink, direct or through switches.
+    pub(super) fn link_to(&self, other: &Self) -> Result<Link, SourceError> {
+        let level = supported(self.nvml.topology_common_ancestor(&self.device, &other.device))?;
+        let ancestor = match level {
+            Some(TopologyLevel::Internal | TopologyLevel::Single | TopologyLevel::Multiple) => {
+                Link::Switch
+            }
+            Some(TopologyLevel::HostBridge) => Link::HostBridge,
+            Some(TopologyLevel::Node) => Link::Numa,
+            Some(TopologyLevel::System) | None => Link::System,
+        };
+        let n_links = match self.nv_links.n_to(&bus_key(&other.pci_bus)) {
+            0 => self.n_through_switches(other)?,
+            direct => direct,
+        };
+        match u32::try_from(n_links) {
+            Ok(n_links @ 1..) => Ok(Link::NvLink(n_links)),
+            _ => Ok(ancestor),
+        }
+    }
+
+    /// The number of NVLinks through switches: links of both devices that end elsewhere count if
+    /// the driver reports NVLink traffic between the two.
+    fn n_through_switches(&self, other: &Self) -> Result<usize, SourceError> {
+        let n_links = self.nv_links.n_all().min(other.nv_links.n_all());
+        if n_links == 0 {
+            return Ok(0);
+        }
+        let status =
+            supported(self.device.p2p_status(&other.device, P2pCapabilitiesIndex::NvLink))?;
+        Ok(if status == Some(P2pStatus::Ok) { n_links } else { 0 })
     }
 
     /// The device's description, without its instances.

@@ -3,30 +3,19 @@
 
 use std::sync::PoisonError;
 
-use gpool_model::device::DeviceDetail;
+use gpool_model::device::{DeviceDetail, DeviceErrors};
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{Clock, PerformancePolicy, TemperatureSensor};
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::enums::gpm::GpmMetricId;
-use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
+use nvml_wrapper::gpm::gpm_metrics_get;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_MEMORY_TEMP;
 
-use super::card::Card;
+use super::card::{Card, Counters};
+use super::errors::{Rows, corrected, uncorrected};
 use super::supported;
 use crate::source::SourceError;
-
-/// The counters of a device at the last reading; activity is the difference of two readings.
-#[derive(Debug, Default)]
-pub(super) enum Counters {
-    /// Not read yet.
-    #[default]
-    Unread,
-    /// The device or driver has none.
-    Absent,
-    /// As they were.
-    Read(GpmSample<'static>),
-}
 
 /// The counters in the order of [`Card::note_counters`]: percentages, then MiB per second.
 const COUNTERS: [GpmMetricId; 7] = [
@@ -59,6 +48,22 @@ impl Card {
         };
         self.note_counters(&mut detail)?;
         Ok(detail)
+    }
+
+    /// The errors of the device; nothing for a MIG instance, which has those of its device.
+    fn errors(&self) -> Result<DeviceErrors, SourceError> {
+        if self.parent().is_some() {
+            return Ok(DeviceErrors::default());
+        }
+        let rows = Rows::read(&self.device)?;
+        Ok(DeviceErrors {
+            ecc_corrected: corrected(&self.device)?,
+            ecc_uncorrected: uncorrected(&self.device)?,
+            rows_corrected: rows.corrected,
+            rows_uncorrected: rows.uncorrected,
+            is_remap_failed: rows.is_failed,
+            xids: self.faults().xids.clone(),
+        })
     }
 
     /// Notes the activity since the last reading. The first reading shows none.

@@ -1,6 +1,5 @@
 //! Errors that a device counts: of its memory, and memory rows that were replaced.
 
-use gpool_model::device::DeviceErrors;
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{EccCounter, MemoryError};
 use nvml_wrapper::enums::device::SampleValue;
@@ -10,14 +9,13 @@ use nvml_wrapper::sys_exports::field_id::{
     NVML_FI_DEV_REMAPPED_UNC, NVML_FI_DEV_RETIRED_PENDING,
 };
 
-use super::card::Card;
 use super::supported;
 use crate::source::SourceError;
 
 /// Memory rows that were replaced, or wait for it. Devices before Ampere retire pages instead.
 pub(super) struct Rows {
-    corrected: Option<u64>,
-    uncorrected: Option<u64>,
+    pub(super) corrected: Option<u64>,
+    pub(super) uncorrected: Option<u64>,
     /// Whether a row could not be replaced.
     pub(super) is_failed: Option<bool>,
     /// Whether rows or pages are replaced at the next reset.
@@ -50,26 +48,12 @@ impl Rows {
     }
 }
 
+/// Corrected memory errors since the driver was loaded.
+pub(super) fn corrected(device: &Device<'_>) -> Result<Option<u64>, SourceError> {
+    supported(device.total_ecc_errors(MemoryError::Corrected, EccCounter::Volatile))
+}
+
 /// Uncorrected memory errors since the driver was loaded.
 pub(super) fn uncorrected(device: &Device<'_>) -> Result<Option<u64>, SourceError> {
     supported(device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile))
-}
-
-impl Card {
-    /// The errors of the device; nothing for a MIG instance, which has those of its device.
-    pub(super) fn errors(&self) -> Result<DeviceErrors, SourceError> {
-        if self.parent().is_some() {
-            return Ok(DeviceErrors::default());
-        }
-        let corrected = self.device.total_ecc_errors(MemoryError::Corrected, EccCounter::Volatile);
-        let rows = Rows::read(&self.device)?;
-        Ok(DeviceErrors {
-            ecc_corrected: supported(corrected)?,
-            ecc_uncorrected: uncorrected(&self.device)?,
-            rows_corrected: rows.corrected,
-            rows_uncorrected: rows.uncorrected,
-            is_remap_failed: rows.is_failed,
-            xids: self.faults().xids.clone(),
-        })
-    }
 }

@@ -1,11 +1,7 @@
-//! The links between devices: their common ancestor on the bus according to the driver, and NVLink,
-//! direct or through switches.
+//! The NVLinks of a device.
 
-use gpool_model::device::Link;
 use nvml_wrapper::Device;
-use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
 
-use super::card::Card;
 use super::supported;
 use crate::source::SourceError;
 
@@ -45,41 +41,15 @@ impl NvLinks {
         Ok(Self { remotes })
     }
 
-    fn n_to(&self, bus: &str) -> usize {
+    /// The number of all links.
+    pub(super) fn n_all(&self) -> usize {
+        self.remotes.len()
+    }
+
+    /// The number of links to the device with this bus ID.
+    pub(super) fn n_to(&self, bus: &str) -> usize {
         self.remotes.iter().flatten().filter(|remote| *remote == bus).count()
     }
-}
-
-/// The nearest link between two devices.
-pub(super) fn between(me: &Card, other: &Card) -> Result<Link, SourceError> {
-    let level = supported(me.nvml.topology_common_ancestor(&me.device, &other.device))?;
-    let ancestor = match level {
-        Some(TopologyLevel::Internal | TopologyLevel::Single | TopologyLevel::Multiple) => {
-            Link::Switch
-        }
-        Some(TopologyLevel::HostBridge) => Link::HostBridge,
-        Some(TopologyLevel::Node) => Link::Numa,
-        Some(TopologyLevel::System) | None => Link::System,
-    };
-    let n_links = match me.nv_links.n_to(&bus_key(&other.pci_bus)) {
-        0 => through_switches(me, other)?,
-        direct => direct,
-    };
-    match u32::try_from(n_links) {
-        Ok(n_links @ 1..) => Ok(Link::NvLink(n_links)),
-        _ => Ok(ancestor),
-    }
-}
-
-/// The number of NVLinks through switches: links of both devices that end elsewhere count if the
-/// driver reports NVLink traffic between the two.
-fn through_switches(me: &Card, other: &Card) -> Result<usize, SourceError> {
-    let n_links = me.nv_links.remotes.len().min(other.nv_links.remotes.len());
-    if n_links == 0 {
-        return Ok(0);
-    }
-    let status = supported(me.device.p2p_status(&other.device, P2pCapabilitiesIndex::NvLink))?;
-    Ok(if status == Some(P2pStatus::Ok) { n_links } else { 0 })
 }
 
 /// A bus ID in the kernel's form: `00000000:1B:00.0` is `0000:1b:00.0`.

@@ -164,7 +164,7 @@ impl DeviceSource for NvmlSource {
         let card = self.card(uuid)?;
         let mut all = BTreeMap::new();
         for other in others {
-            let link = links::between(&card, self.card(other)?.as_ref())?;
+            let link = card.link_to(&*self.card(other)?)?;
             if link > Link::System {
                 all.insert(other.clone(), link);
             }

@@ -147,6 +147,25 @@ fn an_elastic_job_grows_shrinks_and_ends_as_one() {
 }
 
 #[test]
+fn the_output_of_an_earlier_attempt_is_read_from_the_node_of_each_task() {
+    let cluster = three_nodes();
+    let gate = Gate::new(&cluster, "gate");
+    let line = format!(
+        "echo $GPOOL_RANK in $GPOOL_ATTEMPT; test $GPOOL_ATTEMPT = 2 && exit; {}; exit 1",
+        gate.line()
+    );
+    let id = cluster.sh(&["--nodes", "3", "--gpus", "1", "--retry", "1", "--backoff", "0"], &line);
+    let wrote = |rank| log(&cluster, &id, rank) == format!("{rank} in 1\n");
+    until_so("all have written", || ["0", "1", "2"].into_iter().all(wrote));
+    gate.open();
+    assert_eq!(cluster.until_ended(&id).attempt, 2);
+    for rank in ["0", "1", "2"] {
+        assert_eq!(log(&cluster, &format!("{id}#1"), rank), format!("{rank} in 1\n"));
+        assert_eq!(log(&cluster, &id, rank), format!("{rank} in 2\n"));
+    }
+}
+
+#[test]
 fn the_output_of_all_tasks_is_shown_with_their_ranks() {
     let cluster = three_nodes();
     let line = "echo out $GPOOL_RANK; echo err $GPOOL_RANK >&2";

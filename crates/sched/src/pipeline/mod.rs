@@ -42,14 +42,15 @@ use self::consolidate::Movables;
 use self::find_placement::Placing;
 use self::preempt::{Lasts, Preempting};
 use self::prefilter::Prefilter;
-use self::queue_order::{Leaf, QueueOrder, scopes};
+use self::queue_order::{QueueOrder, scopes};
 use self::reclaim::Reclaiming;
 use crate::capacity::{Capacity, Demand, Holds, Planned, Timeline, View, seed};
 use crate::caps::Users;
 use crate::fairshare::Row;
 use crate::pending_report::PendingReport;
+use crate::preemption;
 use crate::quota_state::resource_flavors::Flavor;
-use crate::quota_state::{Amounts, Projects};
+use crate::quota_state::{Amounts, Leaf, Projects};
 use crate::victims::Evictions;
 pub use explain::{Explainer, KeptBy, ReasonsByShape, Rivals};
 pub use find_placement::would_place;
@@ -263,7 +264,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         workspace.current_job = None;
         workspace.is_cut = is_cut;
         workspace.projects = cluster.projects;
-        workspace.is_settled = starts_only && !is_unsettled && !preempt::any_evictable(world);
+        workspace.is_settled = starts_only && !is_unsettled && !preemption::any_evictable(world);
         plan
     }
 

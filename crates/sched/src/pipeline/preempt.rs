@@ -13,23 +13,12 @@ use gpool_world::{JobRow, ProjectIx, World};
 
 use crate::fairshare::Row;
 use crate::pipeline::consolidate::{Movables, Moving, move_others};
+use crate::preemption;
 use crate::quota_state::Projects;
 use crate::victims::{
     ByNode, Evictable, Evictions, Input, Search, Solution, Test, fewest_that, in_order, pauses_any,
     put,
 };
-
-/// Whether jobs may be preempted: by priority or GPU-time, where one of these is the first key of
-/// the policy's order, or because jobs make other jobs larger.
-pub(crate) fn happens(world: &World, policy: &Policy) -> bool {
-    matches!(policy.order.first(), Some(OrderKey::Priority | OrderKey::Attained))
-        || world.joiners().next().is_some()
-}
-
-/// Whether any running job may be evicted.
-pub(crate) fn any_evictable(world: &World) -> bool {
-    world.project_rows().iter().any(|row| !row.evictable.is_empty())
-}
 
 /// The precedence of a job, by the first keys of the policy's order; less comes first. A job is
 /// only preempted by jobs that also come before it in the queue, so no job takes its place back.
@@ -69,7 +58,9 @@ pub(crate) struct Lasts {
 impl Lasts {
     pub fn new(world: &World, policy: &Policy, projects: Option<&Projects>) -> Self {
         let mut lasts = Self::default();
-        let Some(projects) = projects.filter(|_| happens(world, policy)) else { return lasts };
+        let Some(projects) = projects.filter(|_| preemption::is_possible(world, policy)) else {
+            return lasts;
+        };
         lasts.by_row.resize(projects.tree.len(), None);
         for (row, of) in world.project_rows().iter().zip(&projects.rows) {
             let all = row.evictable_by.keys().map(|rank| precedence(policy, *rank, 0));

@@ -6,8 +6,9 @@ use gpool_world::{Head, Line, World};
 
 use super::find_placement::Placing;
 use super::preempt::{self, Lasts};
-use super::queue_order::Leaf;
 use super::{Cluster, Scope};
+use crate::preemption;
+use crate::quota_state::Leaf;
 
 /// Whether a job is considered.
 pub(super) enum Verdict {
@@ -132,7 +133,7 @@ impl<'a> Prefilter<'_, 'a> {
     fn may_preempt(&self, leaf: Leaf, (priority, joins): (i32, bool)) -> bool {
         let Some(projects) = &self.cluster.projects else { return false };
         let policy = self.scope.policy;
-        if !preempt::happens(self.world(), policy) {
+        if !preemption::is_possible(self.world(), policy) {
             return false;
         }
         let project = leaf.map(|row| projects.project(row));

@@ -9,7 +9,7 @@ use gpool_world::{Head, ShapeIx, Snapshot};
 use super::prefilter::{Prefilter, Verdict};
 use crate::fairshare::Row;
 use crate::order::Heads;
-use crate::quota_state::{Projects, Standing};
+use crate::quota_state::{Leaf, Projects, Standing};
 
 /// The pools with a policy of their own, by name, and then the cluster; each with its policy.
 pub(super) fn scopes(policy: &Policy) -> impl Iterator<Item = (Option<&PoolName>, &Policy)> {
@@ -54,9 +54,6 @@ pub(crate) struct QueueOrder<'w> {
     /// Whether jobs were skipped that may start once capacity is lent.
     has_skipped: bool,
 }
-
-/// The project or user of a job; `None` without shares between projects.
-pub(crate) type Leaf = Option<Row>;
 
 fn ix(leaf: Leaf) -> usize {
     leaf.map_or(0, Row::ix)

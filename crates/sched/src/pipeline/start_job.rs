@@ -11,6 +11,7 @@ use super::queue_order::QueueOrder;
 use super::{Cluster, Cycle, Request};
 use crate::capacity::{Demand, seed};
 use crate::fairshare::Row;
+use crate::preemption;
 use crate::quota_state::Amounts;
 use crate::quota_state::resource_flavors::Flavor;
 use crate::victims::{Evictable, Input, Solution};
@@ -156,7 +157,7 @@ impl<'a> Cycle<'a, '_> {
             Stage::Place | Stage::Reclaim => true,
             Stage::Consolidate => n_moved_most > 0,
             Stage::ReclaimAtLimit => projects.is_limited_above(leaf, charge, preemptible),
-            Stage::Preempt => preempt::happens(self.world(), policy),
+            Stage::Preempt => preemption::is_possible(self.world(), policy),
         };
         if !is_useful {
             return None;

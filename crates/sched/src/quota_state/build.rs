@@ -16,7 +16,7 @@ use super::{Projects, in_devices};
 use crate::fairshare::{
     Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Tree,
 };
-use crate::pipeline::preempt;
+use crate::preemption;
 
 impl Projects {
     /// Returns the quota state of a snapshot. `None` without shares and limits: by policy, or if
@@ -27,8 +27,8 @@ impl Projects {
         let is_limited = |it: &Project| it.quotas.iter().any(|(_, it)| !it.limit.is_unlimited());
         // The charges of victims must be known.
         let happens =
-            policy.all().any(|policy| policy.consolidate || preempt::happens(world, policy));
-        let preempts = happens && preempt::any_evictable(world);
+            policy.all().any(|policy| policy.consolidate || preemption::is_possible(world, policy));
+        let preempts = happens && preemption::any_evictable(world);
         let are_charged = preempts || world.projects().values().any(is_limited);
         if !policy.shares() && !are_charged {
             return None;

@@ -1,22 +1,12 @@
-//! The listener: identifies the user of each connection, and limits the connections of each user
-//! and the time and memory of each connection.
+//! The listener of the Unix socket: identifies the user of each connection.
 
-use std::collections::HashMap;
-use std::convert::Infallible;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::StatusCode;
-use gpool_wire::{Problem, catalogue};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::Service;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use prometheus_client::metrics::counter::Counter;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -26,7 +16,8 @@ use tower::util::MapRequestLayer;
 use super::asker::{Accounts, Asker, Asks, FindAccount, Identify, Peer};
 use super::changes::Changes;
 use super::classes::Classes;
-use super::connection::{Connection, Ends};
+use super::connection::Connection;
+use super::connections::{ACCEPT_PAUSE, Connections, Patience, Seat, Seated, refuse};
 use super::entrance::Entrance;
 use super::network::Network;
 use super::pages::Pages;
@@ -38,11 +29,6 @@ use crate::pool::{Rates, Source};
 use crate::tls::Tls;
 use crate::web::{Loopback, Sessions, Web};
 
-/// Bytes of request headers after which the connection is closed. Smaller headers that are still
-/// too large get an answer with a problem; see [`super::guard`].
-const HEADERS_BUFFERED: usize = 64 * 1024;
-/// The most connections of the browsers of one user on the loopback address, three quarters of all.
-const BROWSERS_MAX: u32 = 384;
 /// The most connections that are refused at once.
 const REFUSALS_MAX: usize = 64;
 /// The limit on new connections of one user on the Unix socket: a number at once, then one in each
@@ -51,11 +37,6 @@ const ARRIVALS_AT_ONCE: u32 = 500;
 const ARRIVAL: Duration = Duration::from_millis(2);
 /// How long requests that are being answered are waited for at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// Time limit for a refused client to read the refusal.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-/// After the kernel could not give a connection (no file descriptors), how long until the next.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Serves a listener until `shutdown` completes; then ends streams, gives running requests a
 /// moment, and returns.
 ///
@@ -80,30 +61,6 @@ pub struct Others {
     pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
 
-/// The time limits of a connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// For the headers of a request; and between two requests.
-    pub headers: Duration,
-    /// For the body of a request, or for the next part of a long one.
-    pub body: Duration,
-    /// For the client to read some of its answer.
-    pub answer: Duration,
-    /// Until the account of the user of a long request is looked up again.
-    pub account: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            headers: Duration::from_secs(5),
-            body: Duration::from_secs(30),
-            answer: Duration::from_secs(60),
-            account: Duration::from_secs(60),
-        }
-    }
-}
-
 pub(crate) async fn serve_as(
     listener: UnixListener,
     others: Others,
@@ -121,16 +78,14 @@ pub(crate) async fn serve_as(
     let changes = Changes::new(handle.limits().changes);
     let charged = evictions::charge(handle.clone(), changes.clone(), end.clone());
     let api = Api::new(handle, user, patience, classes.clone(), end.clone());
+    let closed = api.meters.closed_connections.clone();
+    let open = Arc::new(Connections::new(closed, classes, patience, connections_max));
     let server = Arc::new(Server {
         identify,
-        closed: api.meters.closed_connections.clone(),
         router: router(api, changes),
-        classes,
-        patience,
-        connections_max,
         arrivals: Rates::every(ARRIVAL, ARRIVAL * ARRIVALS_AT_ONCE),
         refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
-        n_open: Mutex::default(),
+        open,
     });
     let mut connections = JoinSet::new();
     connections.spawn(charged);
@@ -187,7 +142,7 @@ impl ListenerParts {
     fn pages(&self, web: Arc<Web>, is_remote: bool) -> Arc<Pages> {
         let Self { server, entrance, feed, end, .. } = self.clone();
         let (identify, router) = (server.identify.clone(), server.router.clone());
-        Pages::new((web, is_remote), entrance, identify, (router, server), feed, end)
+        Pages::new((web, is_remote), entrance, identify, (router, server.open.clone()), feed, end)
     }
 
     async fn dashboard(self, opening: Opening<(Arc<Web>, Loopback)>) {
@@ -203,7 +158,8 @@ impl ListenerParts {
         let Self { server, entrance, end, .. } = self;
         let router = server.router.clone();
         let arrivals = Network::arrivals();
-        let network = Arc::new(Network { tls, entrance, router, pages, server, arrivals });
+        let open = server.open.clone();
+        let network = Arc::new(Network { tls, entrance, router, pages, open, arrivals });
         network.serve(listener, end).await;
     }
 
@@ -233,33 +189,22 @@ struct Arrived {
     seat: Seat,
 }
 
-/// The parts that all connections share.
-pub(super) struct Server {
+/// The listener of the Unix socket.
+struct Server {
     identify: Arc<dyn Identify>,
     router: Router,
-    /// Connections that were closed without an answer, above a limit.
-    pub closed: Counter,
-    pub classes: Classes,
-    patience: Patience,
-    connections_max: u32,
     /// New connections on the Unix socket.
     arrivals: Rates<Source>,
     /// Places for refusals of connections. Above them, connections are closed without an answer.
     refusals: Arc<Semaphore>,
-    n_open: Mutex<HashMap<Source, u32>>,
+    open: Arc<Connections>,
 }
 
 impl Server {
-    /// The refusal of a connection or stream above the limit of its user.
-    pub fn too_many_connections(&self) -> Problem {
-        let what = format!("you have {} open connections, the maximum", self.connections_max);
-        Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
-    }
-
     /// Finds the user of a new connection, and takes a seat for it.
     fn arrival(self: &Arc<Self>, stream: UnixStream) -> Arrival {
         let Ok(peer) = stream.peer_cred() else { return Arrival::Closed };
-        if let Some(seat) = Seat::take(self, Source::User(peer.uid())) {
+        if let Some(seat) = Seat::take(&self.open, Source::User(peer.uid())) {
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
             let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
             return Arrival::Seated(Arrived { stream, peer, seat });
@@ -267,7 +212,7 @@ impl Server {
         match self.refusals.clone().try_acquire_owned() {
             Ok(place) => Arrival::TooMany(stream, place),
             Err(_) => {
-                self.closed.inc();
+                self.open.closed.inc();
                 Arrival::Closed
             }
         }
@@ -294,7 +239,7 @@ impl Server {
 
     /// Refuses a connection above the limit of its user.
     async fn turn_away(self: Arc<Self>, stream: UnixStream, place: OwnedSemaphorePermit) {
-        refuse(&Connection::new(stream), &self.too_many_connections()).await;
+        refuse(&Connection::new(stream), &self.open.too_many()).await;
         drop(place);
     }
 
@@ -316,7 +261,7 @@ impl Server {
             request
         });
         let service = ServiceBuilder::new().layer(with_asker).service(self.router.clone());
-        self.answer(connection, TowerToHyperService::new(service), end).await;
+        self.open.answer(connection, TowerToHyperService::new(service), end).await;
     }
 
     /// Finds the user of a connection; `None` at shutdown. The system's name service may take its
@@ -325,99 +270,8 @@ impl Server {
         if let Some(asker) = self.identify.recent(peer) {
             return Some(asker);
         }
-        let _place = self.classes.enter_lookup(Source::User(peer.uid)).await;
+        let _place = self.open.classes.enter_lookup(Source::User(peer.uid)).await;
         let identify = self.identify.clone();
         tokio::task::spawn_blocking(move || identify.find(peer)).await.ok()
     }
-
-    /// Answers the requests of a connection.
-    pub async fn answer<S>(
-        &self,
-        connection: Arc<Connection>,
-        service: S,
-        mut end: watch::Receiver<bool>,
-    ) where
-        S: Service<hyper::Request<Incoming>, Response = hyper::Response<Body>, Error = Infallible>,
-        S::Future: Send,
-    {
-        let ends = Ends::new(connection.clone(), self.patience.answer);
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.patience.headers)
-            .max_buf_size(HEADERS_BUFFERED)
-            .serve_connection(TokioIo::new(ends), service)
-            .with_upgrades();
-        tokio::pin!(served);
-        let result = tokio::select! {
-            result = served.as_mut() => Some(result),
-            _ = end.wait_for(|end| *end) => None,
-        };
-        let Some(result) = result else {
-            served.as_mut().graceful_shutdown();
-            return drop(served.await);
-        };
-        // Other errors are the peer's: it has gone, or speaks no HTTP.
-        if result.is_err_and(|error| error.is_timeout()) && connection.was_heard() {
-            let what = "the headers of the request did not come in time";
-            refuse(&connection, &Problem::new(catalogue::BODY_TIMEOUT, what)).await;
-        }
-    }
-}
-
-/// The counted seat of a connection, kept by the stream that the connection is upgraded to.
-#[derive(Clone)]
-pub(crate) struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
-
-impl Seated {
-    pub(super) fn new(seat: Seat) -> Self {
-        Self(Arc::new(seat))
-    }
-}
-
-/// A connection that counts against a limit while it is there.
-pub(super) struct Seat {
-    server: Arc<Server>,
-    by: Source,
-}
-
-impl Seat {
-    pub fn take(server: &Arc<Server>, by: Source) -> Option<Self> {
-        let mut all_open = server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
-        let n_open = all_open.entry(by).or_default();
-        let most = match by {
-            Source::Browsers(_) => BROWSERS_MAX,
-            Source::User(_) | Source::Block(_) => server.connections_max,
-        };
-        if *n_open >= most {
-            return None;
-        }
-        *n_open += 1;
-        Some(Self { server: server.clone(), by })
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut all_open = self.server.n_open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(n_open) = all_open.get_mut(&self.by) {
-            *n_open -= 1;
-            if *n_open == 0 {
-                all_open.remove(&self.by);
-            }
-        }
-    }
-}
-
-/// Sends a problem without reading the request.
-async fn refuse(connection: &Connection, problem: &Problem) {
-    let body = serde_json::to_string(problem).expect("problems are plain data");
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let later = if problem.status == 429 { "retry-after: 1\r\n" } else { "" };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\n{later}\
-         content-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    // One attempt is enough: the client may be gone.
-    drop(tokio::time::timeout(LAST_WORDS, connection.write_all(answer.as_bytes())).await);
 }

@@ -11,8 +11,7 @@ use gpool_wire::{JobChanged, List, VERBS, VerbRow};
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::changes::Portion;
-use super::extract::{ApiError, JsonBytes, Segment, job_id, pairs};
-use super::submit::unexpected;
+use super::extract::{ApiError, JsonBytes, Segment, job_id, pairs, unexpected};
 use crate::view::View;
 
 type Changed = Result<Json<List<JobChanged>>, ApiError>;

@@ -13,7 +13,6 @@ use axum::http::request::Parts;
 use gpool_model::{Caller, Owner};
 use gpool_wire::Scope;
 
-use super::pages::NOBODY;
 use super::way::{Origin, Way};
 use crate::pool::Source;
 
@@ -31,6 +30,10 @@ pub struct Account {
     /// Whether it is a person's: no account of the system, and one that can log in.
     pub is_person: bool,
 }
+
+/// The user and group ID of callers without a user of the system. No user of the system has it.
+/// Source: POSIX.1-2024, `chown()`.
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Finds an account by user ID. May block on the system's name service.
 pub type FindAccount = fn(u32) -> Option<Account>;

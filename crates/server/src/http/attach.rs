@@ -21,10 +21,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy, split};
 use tokio::net::UnixStream;
 
-use super::accept::Seated;
 use super::asker::{Asker, Asks};
+use super::connections::Seated;
 use super::extract::{ApiError, JsonBody, Segment, job_id};
-use super::{Api, jobs};
+use super::{Api, found};
 use crate::agents::Reply;
 use crate::fault::internal;
 
@@ -134,7 +134,7 @@ async fn open(
     upgrading: Upgrading,
 ) -> Result<Response<Body>, ApiError> {
     let id = job_id(id)?;
-    let found = jobs::find(api, id).await?;
+    let found = found::find(api, id).await?;
     let owner = &found.spec.owner;
     if !asker.may_see(owner.uid) {
         let what = format!("{action} job {id} of user {}", owner.user);

@@ -25,7 +25,8 @@ use super::asker::{Asker, Asks};
 use super::audit::{entered, without_entry};
 use super::changes::Portion;
 use super::context::{self, Files};
-use super::extract::{ApiError, Params, check_type, lost, too_slow};
+use super::extract::{ApiError, Params, check_type, lost, too_slow, unexpected};
+use super::idempotency;
 use super::submit::{self, DryRun};
 use crate::fault::internal;
 
@@ -50,7 +51,7 @@ const GATHER: usize = 256 * 1024;
     responses(
         (status = 201, description = "All jobs were submitted", body = Document<BulkAnswer>),
         (status = 200, description = "With dry_run: the forecasts; for a repeated \
-         request: the same answer", body = crate::http::document::ForecastsOrBulkAnswer),
+         request: the same answer", body = crate::http::document::shapes::ForecastsOrBulkAnswer),
         (status = 400, description = "A line is not valid; its number is in `line`", body = Problem,
          content_type = "application/problem+json"),
         (status = 413, description = "Too many", body = Problem,
@@ -66,12 +67,12 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
-    let key_name = submit::key_name(&headers)?;
+    let key_name = idempotency::key_name(&headers)?;
     let store = (!dry_run).then(|| Files::new(api.handle.clone(), asker.caller.owner.uid));
     let lines = Lines::new(store, asker.clone(), portion);
     let (lines, digest) = read(body, lines, api.patience.body).await?;
     let Lines { store, jobs, numbers, .. } = lines;
-    let key: Option<RequestKey> = key_name.map(|name| submit::key(name, digest));
+    let key: Option<RequestKey> = key_name.map(|name| idempotency::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run };
     let caller = asker.caller.clone();
     let reply = match store {
@@ -88,7 +89,7 @@ pub(crate) async fn create(
             let items = forecasts.iter().map(Forecast::from).collect();
             Ok(without_entry(Json(List::<Forecast>::new(items))))
         }
-        other => Err(submit::unexpected(&other)),
+        other => Err(unexpected(&other)),
     }
 }
 

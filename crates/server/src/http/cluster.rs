@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use gpool_model::device::Lending;
-use gpool_model::escape::repeated;
 use gpool_model::{Command, NodeName, Refusal};
 use gpool_wire::gpu::{Held, HeldBy, Kept};
 use gpool_wire::node::InUse;
@@ -18,6 +17,7 @@ use gpool_wire::{
 use gpool_world::{NodeRow, World};
 
 use super::asker::Asks;
+use super::device_list::devices_of;
 use super::extract::{ApiError, JsonBody, Segment, accepted};
 use super::listing::n_ended;
 use super::movable::Shares;
@@ -25,9 +25,6 @@ use super::{Api, reservations};
 use crate::handle::{Age, StopRequest};
 use crate::listeners::Which;
 use crate::view::View;
-
-/// Maximum number of devices of a node.
-const DEVICES_MAX: u32 = 4096;
 
 /// Lists all devices, with their states and jobs.
 #[utoipa::path(
@@ -141,36 +138,6 @@ async fn only_node(api: &Api) -> Result<NodeName, Refusal> {
             Err(Refusal::Invalid { field: "node".to_owned(), why })
         }
     }
-}
-
-/// Returns the devices of a list, with ranges expanded; `None` for all.
-pub fn devices_of(written: &[String]) -> Result<Option<Vec<String>>, Refusal> {
-    let invalid = |why| Refusal::Invalid { field: "devices".to_owned(), why };
-    let mut devices = Vec::new();
-    for text in written {
-        if text == "all" && written.len() == 1 {
-            return Ok(None);
-        }
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        match text.split_once('-').filter(|(from, to)| is_number(from) && is_number(to)) {
-            None => devices.push(text.clone()),
-            Some((from, to)) => {
-                let range = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
-                let range = range.filter(|(from, to)| from <= to && *to < DEVICES_MAX);
-                let (from, to) = range.ok_or_else(|| {
-                    invalid(format!("{:?} is not a range; write 2-5", repeated(text)))
-                })?;
-                devices.extend((from..=to).map(|index| index.to_string()));
-            }
-        }
-        // Checked inside the loop: a small request can contain ranges that would fill the memory.
-        if devices.len() > DEVICES_MAX as usize {
-            return Err(invalid(format!(
-                "it has more than the maximum of {DEVICES_MAX}; write each once"
-            )));
-        }
-    }
-    Ok(Some(devices))
 }
 
 /// Lists all nodes.

@@ -14,7 +14,7 @@ use gpool_wire::usage::UsageParams;
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params};
-use super::jobs::Found;
+use super::found::Found;
 use super::usage::{Ask, hours, row};
 use crate::clock::now;
 use crate::usage::cost::{self, Priced};

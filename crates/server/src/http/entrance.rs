@@ -11,8 +11,7 @@ use gpool_model::{Caller, Owner};
 use gpool_wire::{Problem, Scope, catalogue};
 use tokio::sync::watch;
 
-use super::asker::{Asker, Asks, Identify, Peer};
-use super::pages::NOBODY;
+use super::asker::{Asker, Asks, Identify, NOBODY, Peer};
 use super::way::{Origin, Way};
 use crate::access::{Access, Standing, Subject, TokenRow};
 use crate::clock::now;

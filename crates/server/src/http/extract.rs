@@ -7,12 +7,13 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use gpool_model::{JobId, Refusal};
+use gpool_model::{JobId, Refusal, Reply};
 use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue, json, query};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use super::Api;
+use crate::fault::internal;
 
 /// A request that was refused.
 #[derive(Debug)]
@@ -180,4 +181,9 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 /// An empty answer.
 pub(crate) fn accepted() -> Response<Body> {
     StatusCode::ACCEPTED.into_response()
+}
+
+/// The error of a reply that is none to the command.
+pub(crate) fn unexpected(reply: &Reply) -> ApiError {
+    internal(format!("the core answered {reply:?}")).into()
 }

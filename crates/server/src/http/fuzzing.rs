@@ -14,8 +14,9 @@ use super::changes::Portion;
 use super::extract::{ApiError, check_type, job_id, params};
 use super::listing::{self, ListParams};
 use super::logs::{LogParams, since_of};
-use super::submit::{self, DryRun};
-use super::{actions, cluster, jobs};
+use super::submit::DryRun;
+use super::{actions, jobs};
+use super::{device_list, idempotency};
 use crate::feed::place_of;
 
 /// The epoch in the event IDs that are parsed.
@@ -69,7 +70,7 @@ pub fn id(text: &str) -> Result<String, Problem> {
 /// As the routes answer.
 pub fn header(name: HeaderName, value: &HeaderValue) -> Result<(), Problem> {
     let headers = HeaderMap::from_iter([(name, value.clone())]);
-    submit::key_name(&headers).map_err(problem)?;
+    idempotency::key_name(&headers).map_err(problem)?;
     if let Ok(text) = value.to_str() {
         // An id of another server is no error.
         let _ = place_of(EPOCH, text);
@@ -93,7 +94,7 @@ pub fn selected(body: &[u8]) -> Result<usize, Problem> {
 /// As the route answers.
 pub fn devices(body: &[u8]) -> Result<Option<Vec<String>>, Problem> {
     let allow: AllowDevices = json::read(body)?;
-    cluster::devices_of(&allow.devices).map_err(problem)
+    device_list::devices_of(&allow.devices).map_err(problem)
 }
 
 /// The jobs of `POST /jobs/bulk` with the lines that they stand on, if its body comes in these

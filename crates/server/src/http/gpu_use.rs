@@ -8,7 +8,7 @@ use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::{JobEvent, Time};
 use serde_json::json;
 
-use super::life::{event, facts};
+use super::job_event::{event, facts};
 
 /// The event of a job that became idle, or no longer is.
 pub(super) fn of_idle(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {

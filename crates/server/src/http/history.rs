@@ -10,7 +10,7 @@ use gpool_wire::{Document, ForecastState, Job, NodeUse, Report, Time, Totals};
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
 use super::listing::{self, ListParams};
-use super::{Api, jobs};
+use super::{Api, found, jobs};
 use crate::codec;
 use crate::fault::internal;
 use crate::usage::tenure::Tenure;
@@ -122,7 +122,7 @@ pub(crate) async fn report(
     Segment(id): Segment,
 ) -> Result<Json<Document<Report>>, ApiError> {
     let now = crate::clock::now();
-    let found = jobs::find(&api, job_id(&id)?).await?;
+    let found = found::find(&api, job_id(&id)?).await?;
     let cost = super::cost::of_job(&api, asker.caller.owner.uid, &found).await?;
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let metrics = super::job_metrics::last(&api, &asker, &found).await?;

@@ -13,7 +13,7 @@ use gpool_wire::{Document, Time};
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::jobs::{self, Found};
+use super::found::{self, Found};
 use super::usage::n_points;
 use crate::clock::now;
 use crate::handle::CoreHandle;
@@ -38,7 +38,7 @@ pub(crate) async fn get(
     Segment(id): Segment,
     Params(params): Params<JobMetricsParams>,
 ) -> Result<Json<Document<JobMetrics>>, ApiError> {
-    let found = jobs::find(&api, job_id(&id)?).await?;
+    let found = found::find(&api, job_id(&id)?).await?;
     let (first, last) = range(&found);
     let since = params.since.map_or(first, |time| time.0);
     let until = params.until.map_or(last, |time| time.0);

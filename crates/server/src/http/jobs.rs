@@ -1,166 +1,31 @@
 //! Jobs: one by ID, lists, and edits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ETAG;
 use axum::response::{IntoResponse, Response};
-use gpool_control::forecast::{Length, Pace};
-use gpool_model::record::EndedJob;
-use gpool_model::{
-    Allocation, Command, Job, JobId, JobRequest, JobSpec, Millis, Node, Phase, Reason, Refusal,
-    Slot, Timestamp,
-};
-use gpool_wire::array::Elements;
+use gpool_model::{Command, JobId, JobRequest, Phase, Refusal};
 use gpool_wire::cost::Cost;
 use gpool_wire::live_usage::LiveUsage;
-use gpool_wire::show::Shown;
-use gpool_wire::time::seconds;
-use gpool_wire::{Document, Hint, JobPatch, LogFiles, Time};
-
-use gpool_world::JobRow;
+use gpool_wire::{Document, Hint, JobPatch, LogFiles};
 
 use super::asker::{Asker, Asks};
 use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
+use super::found::{self, Found};
 use super::listing::{self, ListParams};
 use super::{Api, logs};
+use crate::environments;
 use crate::fault::internal;
 use crate::output::kept_until;
-use crate::view::View;
-use crate::{elements, environments};
-
-/// A job with its reasons for waiting.
-pub(crate) struct Found {
-    pub spec: Arc<JobSpec>,
-    pub job: Job,
-    pub reasons: Vec<Reason>,
-    /// How many reasons there are beyond these.
-    pub n_more_reasons: u64,
-    /// When it will likely start, and when that was worked out.
-    pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Its planned start.
-    pub planned_at: Option<Timestamp>,
-    /// How long it will likely run from now or from its start.
-    pub expected_run: Option<Millis>,
-    /// Of a living array: its elements together.
-    pub elements: Option<Elements>,
-    /// The nodes on which it shares devices.
-    pub nodes: Vec<Node>,
-    /// How long it has at most to save and to end when it is taken back.
-    pub save_time_max: Option<Millis>,
-}
-
-impl Found {
-    /// A job or element of an array, with its reasons to wait and the number of further reasons.
-    pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
-        let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
-        Self {
-            spec,
-            job,
-            reasons,
-            n_more_reasons,
-            eta: None,
-            planned_at: None,
-            expected_run: None,
-            elements: None,
-            nodes: Vec::new(),
-            save_time_max: None,
-        }
-    }
-
-    /// A job that has ended.
-    pub fn of_ended(ended: EndedJob) -> Self {
-        Self::waiting(&JobRow { spec: ended.spec, job: ended.job }, (Vec::new(), 0))
-    }
-
-    /// The same, with the last forecast of its start.
-    pub fn with_eta(self, api: &Api) -> Self {
-        Self { eta: api.handle.eta_of(&self.job), ..self }
-    }
-
-    /// Whether the job, or an element of it, may have run.
-    fn has_run(&self) -> bool {
-        let waits = matches!(
-            self.job.phase,
-            Phase::Waiting { .. }
-                | Phase::Held { .. }
-                | Phase::Pending { .. }
-                | Phase::Starting { .. }
-        );
-        !waits || !self.job.course.past.is_empty() || self.job.array.is_some()
-    }
-
-    /// Returns the parts that the caller may see.
-    pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
-        let private = !asker.may_see(self.spec.owner.uid);
-        let Self { elements, reasons, n_more_reasons, eta, nodes, save_time_max, .. } = self;
-        let shown = Shown { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };
-        let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
-        if let Some(eta) = &mut job.eta {
-            eta.planned_at = self.planned_at.map(Time);
-        }
-        job.expected_run_s = self.expected_run.map(seconds);
-        job
-    }
-}
-
-/// How long a job will likely run by the runs of jobs like it, as forecasts assume.
-pub(crate) fn expected_run(view: &View<'_>, row: &JobRow) -> Option<Millis> {
-    let like = view.world.prediction(&row.spec)?;
-    Some(Length::of(row, Some(like), view.now).at(Pace::Middle))
-}
-
-/// The nodes on which a job shares devices, so that it may use others than it booked, or is idle or
-/// stalled.
-pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
-    let shares = |slot: &Slot| !slot.part.is_alone();
-    let told_of = |it: &Allocation| {
-        let node = &view.world.node(&it.node)?.node;
-        let tells = it.slots.iter().any(shares)
-            || node.idle_since(it.task).is_some()
-            || node.stalled(it.task).is_some();
-        tells.then(|| node.clone())
-    };
-    row.job.phase.allocations().iter().filter_map(told_of).collect()
-}
-
-/// A job, or an element of an array, that has not ended.
-pub(crate) fn living(view: &View<'_>, id: JobId) -> Option<Found> {
-    let row = view.world.row_for(id)?;
-    let explainer = view.explainer();
-    let own = (row.job.id != id).then(|| elements::alone(row, id));
-    let reasons = match &own {
-        Some(own) if matches!(own.job.phase, Phase::Waiting { .. }) => own,
-        _ => row,
-    };
-    let reasons = explainer.decisive(reasons, Reason::LISTED_MAX);
-    let elements = elements::together(view.world, row, view.now).filter(|_| own.is_none());
-    let row = own.as_ref().unwrap_or(row);
-    let planned_at = view.planned_at(id);
-    let save_time_max = Some(view.world.save_time_max(&row.spec.project));
-    let found = Found::waiting(row, reasons);
-    let (nodes, expected_run) = (shared_nodes(view, row), expected_run(view, row));
-    Some(Found { planned_at, elements, nodes, expected_run, save_time_max, ..found })
-}
-
-/// A job, or an element of an array, living or ended.
-pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
-    if let Some(found) = api.handle.query(move |view| living(view, id)).await? {
-        return Ok(found.with_eta(api));
-    }
-    // The view is of durable state, so a job that is not live is in the archive.
-    let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
-    Ok(Found::of_ended(ended))
-}
 
 /// One job as the answer to a request, with its version as the tag.
 pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Response, ApiError> {
-    let found = find(api, id).await?;
+    let found = found::find(api, id).await?;
     answer_of(api, asker, found, Vec::new()).await
 }
 
@@ -313,7 +178,7 @@ pub(crate) async fn edit(
     let context = match environment.is_empty() {
         true => None,
         false => {
-            let found = find(&api, job).await?;
+            let found = found::find(&api, job).await?;
             // Of two changes at the same time, the second would undo the first.
             version = version.or(Some(found.job.version.0));
             Some(found.spec.context.clone())
@@ -332,7 +197,7 @@ pub(crate) async fn edit(
     api.handle.check_notify(&asker.caller, &patch.to.standing.notify)?;
     if patch.to.life.retry.is_some() {
         // All of them may come from now on.
-        let spec = find(&api, job).await?.spec;
+        let spec = found::find(&api, job).await?.spec;
         let again = JobRequest { life: patch.to.life.clone(), ..spec.request.clone() };
         portion.take_runs(again.n_runs())?;
     }

@@ -1,8 +1,6 @@
 //! The history of a job: events from its record and the journal, and the jobs that used the devices
 //! it waited for.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
 use gpool_model::agent::{
@@ -23,8 +21,9 @@ use serde_json::{Value, json};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
+use super::found::{self, Found};
 use super::gpu_use::{of_idle, over_limit, xid};
-use super::jobs::{self, Found};
+use super::job_event::{event, facts};
 use crate::codec;
 use crate::fault::internal;
 
@@ -57,7 +56,7 @@ pub(crate) async fn get(
     Asks(asker): Asks,
     Segment(id): Segment,
 ) -> Result<Json<List<JobEvent>>, ApiError> {
-    let found = jobs::find(&api, job_id(&id)?).await?;
+    let found = found::find(&api, job_id(&id)?).await?;
     let is_seen = asker.may_see(found.spec.owner.uid);
     let uid = asker.caller.owner.uid;
     Ok(Json(List::new(of(&api, uid, &found, is_seen).await?)))
@@ -137,11 +136,6 @@ async fn all_of(api: &Api, uid: u32, found: &Found) -> Result<Vec<JobEvent>, Ref
     Ok(told)
 }
 
-pub(super) fn event(id: JobId, time: Timestamp, kind: &str, text: String) -> JobEvent {
-    let (kind, job) = (kind.to_owned(), id.to_string());
-    JobEvent { time: Time(time), seq: None, kind, job, text, by: None, facts: BTreeMap::new() }
-}
-
 fn submitted(spec: &JobSpec) -> JobEvent {
     // The scheduler creates jobs that extend an elastic job; no user submits them.
     let by = Some(spec.owner.user.to_string()).filter(|_| spec.joins.is_none());
@@ -166,10 +160,6 @@ fn ended(found: &Found) -> Option<JobEvent> {
     let mut told = event(found.job.id, end.ended_at, "ended", format!("{words}{why}"));
     told.facts = facts([("state", json!(state)), ("exit_code", json!(code))]);
     Some(told)
-}
-
-pub(super) fn facts<const N: usize>(of: [(&str, Value); N]) -> BTreeMap<String, Value> {
-    of.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {

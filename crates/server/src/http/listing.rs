@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::asker::Asker;
 use super::extract::ApiError;
-use super::jobs::{self, Found};
+use super::found::{self, Found};
 use super::page::{self, Making, Piece, Room};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
@@ -260,14 +260,14 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
             let reasons = explainer.decisive(row, Reason::LISTED_MAX);
             let elements = elements::together(view.world, row, view.now);
             let (eta, planned_at) = (handle.eta_of(&row.job), view.planned_at(row.job.id));
-            let nodes = jobs::shared_nodes(view, row);
+            let nodes = found::shared_nodes(view, row);
             let is_in_plan = eta.is_some() || !row.job.phase.allocations().is_empty();
             let found = Found {
                 eta,
                 planned_at,
                 elements,
                 nodes,
-                expected_run: jobs::expected_run(view, row).filter(|_| is_in_plan),
+                expected_run: found::expected_run(view, row).filter(|_| is_in_plan),
                 ..Found::waiting(row, reasons)
             };
             found.shown(asker, view.now)

@@ -23,7 +23,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::jobs::{self, Found};
+use super::found::{self, Found};
 use super::output::TaskOutput;
 use crate::fault::internal;
 use crate::output::kept_until;
@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogParams {
     /// `stdout` (the default), `stderr`, or `both` in the order of their writing.
-    #[param(schema_with = crate::http::document::stream_words)]
+    #[param(schema_with = crate::http::document::shapes::stream_words)]
     pub stream: Option<String>,
     /// Keeps sending until the job has ended and all output is sent.
     #[serde(default)]
@@ -80,7 +80,7 @@ pub(crate) async fn get(
     let id = job_id(&id)?;
     // Before the job is looked at, so that its end can't be missed in between.
     let notices = api.handle.notices();
-    let found = jobs::find(&api, id).await?;
+    let found = found::find(&api, id).await?;
     if !asker.may_see(found.spec.owner.uid) {
         let what = format!("read the output of job {id} of user {}", found.spec.owner.user);
         return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());

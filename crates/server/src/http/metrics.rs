@@ -28,9 +28,9 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use super::Api;
+use super::asker::NOBODY;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::{ApiError, Params};
-use super::pages::NOBODY;
 use super::process::Process;
 use super::projects::overview;
 use crate::fault::internal;

@@ -13,10 +13,12 @@ mod changes;
 mod classes;
 mod cluster;
 mod connection;
+mod connections;
 mod context;
 mod contract;
 mod cost;
 mod device;
+mod device_list;
 #[cfg(feature = "openapi")]
 mod document;
 mod dump;
@@ -25,12 +27,15 @@ mod entrance;
 mod events;
 mod evictions;
 mod extract;
+mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gpu_use;
 mod guard;
 mod health;
 mod history;
+mod idempotency;
+mod job_event;
 mod job_metrics;
 mod jobs;
 mod labels;
@@ -85,9 +90,9 @@ use crate::handle::CoreHandle;
 #[cfg(feature = "openapi")]
 pub use document::openapi_json;
 
-use accept::Patience;
 pub use accept::{Others, serve};
 pub use asker::{Account, FindAccount};
+use connections::Patience;
 
 use crate::pool::{Rates, Source};
 use audit::Scribe;

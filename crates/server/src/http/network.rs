@@ -23,9 +23,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
-use super::accept::{ACCEPT_PAUSE, Seat, Seated, Server};
 use super::asker::Asks;
 use super::connection::Connection;
+use super::connections::{ACCEPT_PAUSE, Connections, Seat, Seated};
 use super::entrance::{Entrance, RightsCheck};
 use super::extract::ApiError;
 use super::pages::Pages;
@@ -54,7 +54,7 @@ pub(crate) struct Network {
     pub entrance: Arc<Entrance>,
     pub router: Router,
     pub pages: Arc<Pages>,
-    pub server: Arc<Server>,
+    pub open: Arc<Connections>,
     /// New connections by source: each costs a handshake.
     pub arrivals: Rates<Source>,
 }
@@ -112,10 +112,10 @@ impl Network {
         let from = from.to_canonical();
         let source = Source::of(from);
         let may_come = self.arrivals.take(source, Instant::now());
-        let seat = may_come.then(|| Seat::take(&self.server, source)).flatten();
+        let seat = may_come.then(|| Seat::take(&self.open, source)).flatten();
         // An answer would cost a handshake.
         let Some(seat) = seat else {
-            self.server.closed.inc();
+            self.open.closed.inc();
             return;
         };
         let Ok(at) = stream.local_addr() else { return };
@@ -143,7 +143,7 @@ impl Network {
             let asked = asked.clone();
             async move { Ok::<_, std::convert::Infallible>(asked.answer(request).await) }
         });
-        let answered = self.server.answer(Connection::new(inside), service, end.clone());
+        let answered = self.open.answer(Connection::new(inside), service, end.clone());
         tokio::select! {
             // After an upgrade the bytes go on, so its end alone counts.
             () = both(carry(stream, outside), answered, end) => {}
@@ -228,7 +228,7 @@ impl Caller {
             return self.network.pages.answer(request, (self.from, None)).await;
         }
         let entrance = &self.network.entrance;
-        let place = self.network.server.classes.enter_lookup(Source::of(self.from)).await;
+        let place = self.network.open.classes.enter_lookup(Source::of(self.from)).await;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {
             true => entrance.without_token(self.from),
             false => entrance.by_headers(request.headers(), self.from).await,

@@ -10,7 +10,7 @@ use gpool_wire::{LogFiles, Problem, catalogue};
 
 use super::Api;
 use super::extract::ApiError;
-use super::jobs::Found;
+use super::found::Found;
 use crate::View;
 use crate::agents::AgentPeer;
 
@@ -21,7 +21,7 @@ pub(super) struct TaskOutput {
     streams: Vec<OutputStream>,
     /// The user of the job.
     owner: u32,
-    /// The node of the task, if the job has ended and this was its last attempt.
+    /// The node of the task, as far as the job has said it.
     last_node: Option<NodeName>,
     /// The agent that has it, once that is known.
     agent: Option<Arc<AgentPeer>>,
@@ -81,35 +81,41 @@ impl TaskOutput {
             let answer = agent.files(question).await;
             return Ok(Some(answer.ok_or_else(|| not_reached(agent.node()))?));
         }
-        let first = match self.holder().await? {
+        match self.holder().await? {
             Holder::Unplaced => return Ok(None),
-            Holder::Node(node) => Some(node),
-            Holder::Any => self.last_node.clone(),
-        };
-        if let Some(agent) = first.as_ref().and_then(|node| self.api.handle.agent(node)) {
+            Holder::Node(node) => self.last_node = Some(node),
+            Holder::Any => {}
+        }
+        if let Some(agent) = self.last_node.as_ref().and_then(|node| self.api.handle.agent(node)) {
             let answer = agent.files(question.clone()).await;
             let answer = answer.ok_or_else(|| not_reached(agent.node()))?;
-            if is_found(&answer) {
+            if trace(&answer) != Trace::None {
                 self.agent = Some(Arc::clone(agent));
                 return Ok(Some(answer));
             }
         }
-        let others = self.api.handle.agents().filter(|agent| Some(agent.node()) != first.as_ref());
+        let others = self.api.handle.agents();
+        let others = others.filter(|agent| Some(agent.node()) != self.last_node.as_ref());
         let others: Vec<_> = others.cloned().collect();
         let answers = join_all(others.iter().map(|agent| agent.files(question.clone()))).await;
         let mut silent = None;
+        let mut best = (Trace::None, None);
         for (agent, answer) in others.into_iter().zip(answers) {
-            match answer {
-                Some(answer) if is_found(&answer) => {
+            let Some(answer) = answer else {
+                silent = Some(agent);
+                continue;
+            };
+            match trace(&answer) {
+                Trace::Files => {
                     self.agent = Some(agent);
                     return Ok(Some(answer));
                 }
-                Some(_) => {}
-                None => silent = Some(agent),
+                trace if trace > best.0 => best = (trace, Some(answer)),
+                _ => {}
             }
         }
         // It may be the one that has the output.
-        silent.map_or(Ok(None), |agent| Err(not_reached(agent.node()).into()))
+        silent.map_or(Ok(best.1), |agent| Err(not_reached(agent.node()).into()))
     }
 
     async fn holder(&self) -> Result<Holder, ApiError> {
@@ -126,12 +132,24 @@ impl TaskOutput {
     }
 }
 
-/// Whether an agent has any file of the task, or has made its folder.
-fn is_found(answer: &FileAnswer) -> bool {
+/// What an agent has of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trace {
+    None,
+    /// The folder of its run, which other tasks of the run on that node have too.
+    Folder,
+    /// Files.
+    Files,
+}
+
+fn trace(answer: &FileAnswer) -> Trace {
     match answer {
-        FileAnswer::Output(part) => *part != OutputPart::Missing,
-        FileAnswer::OutputPaths { stdout, stderr } => stdout.is_some() || stderr.is_some(),
-        FileAnswer::OldJobs(_) | FileAnswer::RemovedJobs(_) => false,
+        FileAnswer::Output(OutputPart::Missing) => Trace::None,
+        FileAnswer::Output(OutputPart::Unwritten) => Trace::Folder,
+        FileAnswer::Output(_) => Trace::Files,
+        FileAnswer::OutputPaths { stdout: None, stderr: None } => Trace::None,
+        FileAnswer::OutputPaths { .. } => Trace::Files,
+        FileAnswer::OldJobs(_) | FileAnswer::RemovedJobs(_) => Trace::None,
     }
 }
 

@@ -24,9 +24,8 @@ use gpool_world::{JobRow, ProjectIx, Snapshot, World};
 use super::Api;
 use super::asker::Asks;
 use super::audit::entered;
-use super::extract::{ApiError, JsonBody, Segment, header};
+use super::extract::{ApiError, JsonBody, Segment, header, unexpected};
 use super::jobs::version_of;
-use super::submit::unexpected;
 use crate::handle::Age;
 use crate::view::View;
 

@@ -15,9 +15,8 @@ use gpool_world::World;
 
 use super::asker::Asks;
 use super::audit::entered;
-use super::cluster::devices_of;
-use super::extract::{ApiError, JsonBody, Segment};
-use super::submit::unexpected;
+use super::device_list::devices_of;
+use super::extract::{ApiError, JsonBody, Segment, unexpected};
 use super::{Api, later};
 use crate::view::View;
 

@@ -12,7 +12,7 @@ use gpool_wire::{Document, JobScript};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
-use super::jobs;
+use super::found;
 
 /// Returns the script of a job. Only the owner and admins may read it.
 #[utoipa::path(
@@ -36,7 +36,7 @@ pub(crate) async fn get(
     Segment(id): Segment,
 ) -> Result<Json<Document<JobScript>>, ApiError> {
     let id = job_id(&id)?;
-    let spec = jobs::find(&api, id).await?.spec;
+    let spec = found::find(&api, id).await?.spec;
     if !asker.may_see(spec.owner.uid) {
         let what = format!("read the script of job {id} of user {}", spec.owner.user);
         return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());

@@ -5,12 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use gpool_control::forecast::{self, Length, Part};
-use gpool_model::command::RequestKey;
-use gpool_model::record::IdempotencyRecord;
 use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
-use gpool_wire::{
-    CheckedJob, Delayed, Document, Eta, Forecast, Hint, IDEMPOTENCY_KEY, JobCreate, json,
-};
+use gpool_wire::{CheckedJob, Delayed, Document, Eta, Forecast, Hint, JobCreate, json};
 use gpool_world::Snapshot;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -19,9 +15,10 @@ use super::asker::{Asker, Asks};
 use super::audit::{KnownChange, with_change, without_entry};
 use super::changes::Portion;
 use super::context::{self, Contents, Files};
-use super::extract::{ApiError, JsonBytes, Params, header};
+use super::extract::{ApiError, JsonBytes, Params, unexpected};
+use super::idempotency::{key, key_name};
 use super::way::Origin;
-use super::{Api, jobs};
+use super::{Api, found, jobs};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
 use crate::view::View;
@@ -30,8 +27,6 @@ use crate::view::View;
 const IMAGINED_MAX: usize = 500;
 /// The search path of a login.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Maximum length of an idempotency key in bytes.
-const KEY_MAX: usize = 255;
 
 /// Query parameter for a dry run.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
@@ -54,7 +49,7 @@ pub(crate) struct DryRun {
     responses(
         (status = 201, description = "The job", body = Document<gpool_wire::Job>),
         (status = 200, description = "With dry_run: the forecast; for a repeated \
-         request: the job", body = crate::http::document::ForecastOrJob),
+         request: the job", body = crate::http::document::shapes::ForecastOrJob),
         (status = 400, description = "A field is not valid", body = gpool_wire::Problem,
          content_type = "application/problem+json"),
         (status = 403, description = "Not permitted", body = gpool_wire::Problem,
@@ -100,7 +95,7 @@ pub(crate) async fn create(
         Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run: false };
     let look = |view: &View<'_>, reply: &Reply| {
         let id = submitted(reply)?;
-        Some((jobs::living(view, id)?, hint(view, id)))
+        Some((found::living(view, id)?, hint(view, id)))
     };
     let (reply, seen) =
         files.command_and_look(asker.caller.clone(), command, look).await.map_err(of_one)?;
@@ -109,7 +104,7 @@ pub(crate) async fn create(
             let (found, hint) = match seen.flatten() {
                 Some((found, hint)) => (found.with_eta(&api), hint),
                 // A repeated request, and the job has ended.
-                None => (jobs::find(&api, id).await?, None),
+                None => (found::find(&api, id).await?, None),
             };
             let change = KnownChange::job(id, found.job.phase.state());
             let mut answer = jobs::answer_of(&api, &asker, found, Vec::from_iter(hint)).await?;
@@ -244,36 +239,4 @@ fn add_account(checked: &mut CheckedJob, asker: &Asker) {
     for (name, value) in usual {
         checked.environment.entry(name.into()).or_insert_with(|| value.into());
     }
-}
-
-/// Returns the idempotency key of a request, if it has one.
-pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    if !headers.contains_key(IDEMPOTENCY_KEY) {
-        return Ok(None);
-    }
-    let key =
-        header(headers, IDEMPOTENCY_KEY).filter(|key| !key.is_empty() && key.len() <= KEY_MAX);
-    let why = || format!("it is 1 to {KEY_MAX} printable ASCII characters, new for each request");
-    let refusal = || Refusal::Invalid { field: "Idempotency-Key".to_owned(), why: why() };
-    key.map(Some).ok_or_else(refusal)
-}
-
-/// Whether the caller has sent a request with this key before: it is answered, and changes nothing.
-pub(crate) async fn is_repeated(
-    handle: &CoreHandle,
-    asker: &Asker,
-    key: Option<&str>,
-) -> Result<bool, Refusal> {
-    let Some(key) = key else { return Ok(false) };
-    let key = IdempotencyRecord::key_of(asker.caller.owner.uid, key);
-    handle.query(move |view| view.world.request(&key).is_some()).await
-}
-
-/// Returns a key with the digest of its request.
-pub(crate) fn key(name: &str, digest: blake3::Hash) -> RequestKey {
-    RequestKey { name: name.to_owned(), digest: digest.to_hex().to_string() }
-}
-
-pub(crate) fn unexpected(reply: &Reply) -> ApiError {
-    internal(format!("the core answered {reply:?}")).into()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpool_history::Settings;
 use gpool_model::{Allocation, DeviceUuid, Millis, Phase, Refusal, Timestamp};
 
-use super::jobs::Found;
+use super::found::Found;
 use super::{Api, life};
 use crate::usage::tenure::Tenure;
 

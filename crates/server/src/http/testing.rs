@@ -38,9 +38,9 @@ use crate::recovery::Found;
 use crate::tls::{NetworkConfig, Tls};
 use crate::web::Web;
 
-pub use super::accept::Patience;
 pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
-pub use super::cluster::devices_of;
+pub use super::connections::Patience;
+pub use super::device_list::devices_of;
 pub use super::reservations::{target_word, targets_of};
 pub use super::usage_history::without_gaps;
 pub use crate::access::{Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow};

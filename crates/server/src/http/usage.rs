@@ -15,7 +15,7 @@ use super::Api;
 use super::asker::Asks;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, Params, job_id};
-use super::{jobs, tenure};
+use super::{found, tenure};
 use crate::clock::now;
 use crate::handle::CoreHandle;
 use crate::usage::grid::{Grid, time_of};
@@ -134,7 +134,7 @@ pub(crate) async fn gpu_history(
     let uid = asker.caller.owner.uid;
     let tenure = match &params.job {
         Some(job) => {
-            let found = jobs::find(&api, job_id(job)?).await?;
+            let found = found::find(&api, job_id(job)?).await?;
             Some(tenure::of(&api, asker.caller.owner.uid, &found, now()).await?)
         }
         None => None,

@@ -12,9 +12,9 @@ use gpool_wire::{List, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
-use super::jobs::Found;
+use super::found::Found;
 use super::usage::{WEEK, before};
-use super::{Api, jobs, listing, simulate};
+use super::{Api, found, listing, simulate};
 use crate::clock::now;
 use crate::codec;
 use crate::fault::internal;
@@ -72,7 +72,7 @@ pub(crate) async fn list(
     let wasted = api.handle.beside(uid, read).await?;
     let mut rows = Vec::with_capacity(wasted.len());
     for it in wasted {
-        match jobs::find(&api, it.job).await {
+        match found::find(&api, it.job).await {
             Ok(found) => {
                 let now = now();
                 let parts = idle_parts(&api, uid, &found, now).await?;

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::jobs::{self, Found};
+use super::found::{self, Found};
 use super::{Api, life, why_nodes};
 use crate::elements;
 use crate::handle::Age;
@@ -77,7 +77,7 @@ pub(crate) async fn get(
         Some((explained, part.map(|part| try_all(part, id, whose, alternatives, &learnt))))
     };
     let Some((explained, tried)) = api.handle.look(uid, Age::New, look).await? else {
-        let found = jobs::find(&api, id).await?;
+        let found = found::find(&api, id).await?;
         let is_seen = asker.may_see(found.spec.owner.uid);
         let life = life::of(&api, uid, &found, is_seen).await?;
         let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
@@ -183,7 +183,7 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let elements = elements::together(view.world, row, view.now);
     let planned_at = view.planned_at(id);
     let found = Found::waiting(row, (decisive, n_more_reasons));
-    let shared = jobs::shared_nodes(view, row);
+    let shared = found::shared_nodes(view, row);
     let found = Found { planned_at, elements, nodes: shared, ..found };
     // More GPUs would not help a job that its quota keeps waiting.
     let is_of_quota = reasons.iter().any(|it| it.blocking && it.code == "quota_project");

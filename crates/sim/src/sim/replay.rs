@@ -8,7 +8,7 @@ use gpool_world::World;
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::sim::Sim;
-use crate::sim::server::{Server, begun, distortion};
+use crate::sim::distortion::{begun, distortion};
 use crate::swarm;
 
 /// What went in and came out since a state machine was made.
@@ -82,12 +82,11 @@ impl Life {
 }
 
 impl Sim {
-    /// The same inputs do the same again, effect for effect, and leave the same records.
-    pub(crate) fn replay(&mut self, server: &Server) {
+    /// The same inputs do the same again, effect for effect, and lead to the same `end`.
+    pub(crate) fn replay(&mut self, life: &Life, end: &World) {
         if self.broken.is_some() {
             return;
         }
-        let life = &server.life;
         let mut control = life.begin(self.bug);
         for ((clock, events), expected) in life.inputs.iter().zip(&life.outputs) {
             let effects = control.step(*clock, events.clone());
@@ -96,7 +95,7 @@ impl Sim {
                 return self.blame(Invariant::Replay, what);
             }
         }
-        if control.world().records() != server.control.world().records() {
+        if control.world().records() != end.records() {
             self.blame(Invariant::Replay, "the same steps left other records".to_owned());
         }
         if let Err(what) = life.replay_journal(self.bug) {

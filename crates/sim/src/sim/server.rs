@@ -7,14 +7,15 @@ use gpool_control::Control;
 use gpool_model::agent::Order;
 use gpool_model::effect::Change;
 use gpool_model::{
-    Alert, Decision, Effect, Event, Generation, JobNumber, Phase, Plan, Record, Refusal, Reply,
-    RequestId, Revision, Term, Timestamp,
+    Alert, Effect, Event, Generation, JobNumber, Phase, Record, Refusal, Reply, RequestId,
+    Revision, Term, Timestamp,
 };
 use gpool_world::World;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::network::Sent;
+use crate::sim::distortion::begun;
 use crate::sim::planned::Before;
 use crate::sim::replay::Life;
 use crate::sim::taken::Causes;
@@ -116,7 +117,7 @@ impl Sim {
     pub(crate) fn kill_server(&mut self, durable: u64) {
         let Some(server) = self.server.take() else { return };
         self.totals.servers_killed += 1;
-        self.replay(&server);
+        self.replay(&server.life, server.control.world());
         let in_flight = u64::try_from(self.store.in_flight.len()).expect("few");
         for _ in 0..durable.min(in_flight) {
             self.persist();
@@ -135,7 +136,7 @@ impl Sim {
             server.is_stopping && server.control.durable() == server.control.revision()
         });
         if is_over && let Some(server) = self.server.take() {
-            self.replay(&server);
+            self.replay(&server.life, server.control.world());
             self.forget_pending(&server);
             self.post.under_way.clear();
             self.store.reset();
@@ -204,7 +205,7 @@ impl Sim {
             self.answered(request, Err(refusal));
         }
         if let Some(server) = self.server.take() {
-            self.replay(&server);
+            self.replay(&server.life, server.control.world());
             self.store.reset();
             if let Some((control, life)) = self.load() {
                 self.server = Some(Server { control, life, ..server });
@@ -418,40 +419,4 @@ fn request_of(event: &Event) -> Option<RequestId> {
         Event::Requested { request, .. } => Some(*request),
         _ => None,
     }
-}
-
-/// A state machine with the bug in its plans that is planted.
-pub(crate) fn begun(mut control: Control, bug: Option<Bug>) -> Control {
-    if let Some(distort) = bug.and_then(distortion) {
-        control.distort_plans(distort);
-    }
-    control
-}
-
-/// What a bug does to each plan.
-pub(crate) fn distortion(bug: Bug) -> Option<fn(&mut Plan)> {
-    Some(match bug {
-        Bug::TakenForNobody => |plan| {
-            let claims =
-                |it: &Decision| matches!(it, Decision::Start { after, .. } if !after.is_empty());
-            plan.decisions.retain(|it| !claims(it));
-        },
-        Bug::VictimStays => |plan| {
-            plan.decisions.retain(|it| matches!(it, Decision::Start { .. }));
-            for decision in &mut plan.decisions {
-                if let Decision::Start { after, .. } = decision {
-                    after.clear();
-                }
-            }
-        },
-        Bug::PlanWrong => |plan| plan.basis = Revision(u64::MAX),
-        Bug::PlanWrongForSome => |plan| {
-            let is_wrong = |it: &&Decision| {
-                it.started().is_some_and(|(job, _)| Bug::PlanWrongForSome.is_wrong_for(job))
-            };
-            let twice: Vec<Decision> = plan.decisions.iter().filter(is_wrong).cloned().collect();
-            plan.decisions.extend(twice);
-        },
-        _ => return None,
-    })
 }

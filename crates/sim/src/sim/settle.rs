@@ -217,7 +217,7 @@ impl Sim {
         self.check();
         self.check_load_order();
         if let Some(server) = self.server.take() {
-            self.replay(&server);
+            self.replay(&server.life, server.control.world());
             self.server = Some(server);
         }
     }

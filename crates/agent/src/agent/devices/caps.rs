@@ -3,35 +3,12 @@
 use std::io;
 
 use gpool_model::agent::{LoanIs, LoanReport};
-use gpool_model::id::{DeviceUuid, Generation, TaskId};
+use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 
 use super::{Asker, LOOK};
-use crate::agent::input::Input;
-use crate::agent::lend::Lent;
+use crate::agent::input::{Input, Lent, Move};
 use crate::layout::claim_name;
-
-/// A paused task that comes to other devices.
-pub(in crate::agent) struct Move {
-    pub task: TaskId,
-    /// The devices that it left, by slot.
-    pub from: Vec<DeviceUuid>,
-    /// Its new devices, by slot.
-    pub to: Vec<DeviceUuid>,
-    /// The most memory on each of these.
-    pub limits: Vec<(DeviceUuid, Bytes)>,
-    /// What waits for the limits, with the devices that are booked for it if that changed.
-    pub then: Option<(Then, Vec<DeviceUuid>)>,
-}
-
-/// How a task comes to its new devices.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::agent) enum Then {
-    /// By an order of the server.
-    Resume(Generation),
-    /// At the end of a move.
-    Attach,
-}
 
 impl Asker {
     /// Limits the memory of a task where the driver can do that. Before it starts, its control

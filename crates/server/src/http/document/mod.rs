@@ -2,12 +2,11 @@
 //! it with the file in the repository compiles this.
 
 mod common;
+pub(super) mod shapes;
 mod verbs;
 
-use gpool_wire::{API_PREFIX, BulkAnswer, Document, Forecast, List};
-use utoipa::openapi::schema::Type;
-use utoipa::openapi::{Object, ObjectBuilder};
-use utoipa::{OpenApi, ToSchema};
+use gpool_wire::API_PREFIX;
+use utoipa::OpenApi;
 
 use super::{
     attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, health,
@@ -128,32 +127,4 @@ pub fn openapi_json() -> String {
         document.to_pretty_json().expect("the document has string keys and no failing serializers");
     text.push('\n');
     text
-}
-
-/// Returns the schema of the streams of a job's output.
-pub(super) fn stream_words() -> Object {
-    let words = ["stdout", "stderr", "both"];
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
-}
-
-/// The answer with status 200 to a submission.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it is a schema")]
-pub(super) enum ForecastOrJob {
-    /// Answer to a dry run.
-    Forecast(Box<Document<Forecast>>),
-    /// Answer to a repeated request.
-    Job(Box<Document<gpool_wire::Job>>),
-}
-
-/// The answer with status 200 to a bulk submission.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it is a schema")]
-pub(super) enum ForecastsOrBulkAnswer {
-    /// With `dry_run`.
-    Forecasts(List<Forecast>),
-    /// For a repeated request.
-    BulkAnswer(Document<BulkAnswer>),
 }

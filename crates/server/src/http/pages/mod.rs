@@ -36,8 +36,8 @@ use tokio::sync::watch;
 use self::answer::{file, message, no_page_in, with_headers};
 use self::query::Query;
 use super::Api;
-use super::accept::Server;
-use super::asker::{Asker, Asks, Identify};
+use super::asker::{Asker, Asks, Identify, NOBODY};
+use super::connections::Connections;
 use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
@@ -47,10 +47,6 @@ use crate::web::{At, SessionKey, SignedIn, Web};
 
 /// The most questions at once about the users of connections.
 const LOOKUPS_MAX: usize = 2;
-
-/// The user and group ID of callers without a user of the system. No user of the system has it.
-/// Source: POSIX.1-2024, `chown()`.
-pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Makes a link that signs the caller in to the dashboard, once and within a minute.
 #[utoipa::path(
@@ -89,7 +85,7 @@ pub(crate) struct Pages {
     entrance: Arc<Entrance>,
     identify: Arc<dyn Identify>,
     api: Router,
-    server: Arc<Server>,
+    open: Arc<Connections>,
     nobody: Asks,
     feed: Arc<Feed>,
     /// Becomes true when streams must end.
@@ -176,7 +172,7 @@ impl Pages {
         (web, is_remote): (Arc<Web>, bool),
         entrance: Arc<Entrance>,
         identify: Arc<dyn Identify>,
-        (api, server): (Router, Arc<Server>),
+        (api, open): (Router, Arc<Connections>),
         feed: Arc<Feed>,
         end: watch::Receiver<bool>,
     ) -> Arc<Self> {
@@ -191,7 +187,7 @@ impl Pages {
             entrance,
             identify,
             api,
-            server,
+            open,
             nobody,
             feed,
             end,
@@ -218,7 +214,7 @@ impl Pages {
         let path = head.uri.path().to_owned();
         let source = uid.map_or(Source::of(from), Source::Browsers);
         // Until the answer begins.
-        let _place = self.server.classes.enter_page(&path, source).await;
+        let _place = self.open.classes.enter_page(&path, source).await;
         let place = Place { label, from, uid };
         let page = match head.method {
             Method::GET if path == "/login/provider" => {

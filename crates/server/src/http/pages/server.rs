@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::super::accept::Seat;
+use super::super::connections::Seat;
 use super::Pages;
 use crate::pool::Source;
 use crate::web::{Loopback, connected};
@@ -73,7 +73,7 @@ impl Pages {
         let uid = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(place);
         let source = uid.map_or(Source::of(from.ip()), Source::Browsers);
-        let Some(_seat) = Seat::take(&self.server, source) else { return refuse(stream).await };
+        let Some(_seat) = Seat::take(&self.open, source) else { return refuse(stream).await };
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let pages = self.clone();

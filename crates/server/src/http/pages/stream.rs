@@ -10,8 +10,8 @@ use futures_util::stream::unfold;
 use gpool_wire::EventKind;
 use tokio::sync::watch;
 
-use super::super::accept::Seat;
 use super::super::asker::Asks;
+use super::super::connections::Seat;
 use super::super::entrance::RightsCheck;
 use super::{Page, Pages, Visit};
 use crate::feed::{After, Feed};
@@ -32,9 +32,9 @@ const BATCH: usize = 1024;
 /// a limit.
 pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
     let by = Source::User(visit.asks.0.caller.owner.uid);
-    let seat = Seat::take(&pages.server, by);
+    let seat = Seat::take(&pages.open, by);
     if seat.is_none() && !pages.is_remote {
-        return Err(Box::new(pages.server.too_many_connections()));
+        return Err(Box::new(pages.open.too_many()));
     }
     let job = visit.query.get("job").to_owned();
     let watch = Watch {
