@@ -53,12 +53,12 @@ impl JobFiles {
         match question {
             FileQuestion::Output(request) => self.read(Request { request, reply }),
             FileQuestion::OutputPaths { task } => {
-                beside(move || reply(output_paths(&state_dirs, task)))
+                spawn(move || reply(output_paths(&state_dirs, task)))
             }
             FileQuestion::OldJobs { before } => {
-                beside(move || reply(FileAnswer::OldJobs(old_jobs(&state_dirs, before))))
+                spawn(move || reply(FileAnswer::OldJobs(old_jobs(&state_dirs, before))))
             }
-            FileQuestion::RemoveJobs { jobs } => beside(move || {
+            FileQuestion::RemoveJobs { jobs } => spawn(move || {
                 let n_removed = jobs.iter().filter(|job| remove_job(&state_dirs, **job)).count();
                 reply(FileAnswer::RemovedJobs(n_removed as u64));
             }),
@@ -78,7 +78,7 @@ impl JobFiles {
         let (sender, receiver) = channel();
         let reader = Reader { state_dirs: Arc::clone(&self.state_dirs), open: Vec::new() };
         let slot = Arc::clone(&self.requests);
-        beside(move || reader.run(&receiver, &slot))?;
+        spawn(move || reader.run(&receiver, &slot))?;
         drop(sender.send(request));
         *requests = Some(sender);
         Ok(())
@@ -179,7 +179,7 @@ fn output_paths(state_dirs: &[PathBuf], task: TaskId) -> FileAnswer {
 }
 
 /// Runs work in its own thread.
-fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name("output".into()).spawn(work).map(drop)
 }
 

@@ -18,58 +18,58 @@ use super::explanation::Explanation;
 use super::file::Scenario;
 use super::lines::{self, Missing};
 
-/// What became of a case.
+/// The result of a case beside KAI's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beside {
+pub enum CaseResult {
     /// By both rules the same jobs run on the same nodes.
     Same,
     /// Not the same, each difference for one of these reasons.
     Differs(BTreeMap<String, Explanation>),
     /// An unexplained difference, or a broken guarantee. Both are faults.
     Fault(Vec<String>),
-    /// It uses what there is not.
+    /// It uses a feature that gpool lacks, or has no recorded answer.
     NotPlayed(Missing),
 }
 
-/// Cycles after which things have settled, or never do.
+/// Cycles within which a case must settle.
 const CYCLES: usize = 12;
 
 /// Plays a case, and compares the result with the recorded answer.
 ///
 /// # Errors
-/// What of it is not understood.
-pub fn beside(scenario: &Scenario) -> Result<Beside, CaseError> {
+/// A part of it is not valid.
+pub fn play(scenario: &Scenario) -> Result<CaseResult, CaseError> {
     match Answer::of(&scenario.id) {
         Some(answer) => compare(scenario, answer),
-        None => Ok(Beside::NotPlayed(Missing::Answer)),
+        None => Ok(CaseResult::NotPlayed(Missing::Answer)),
     }
 }
 
 /// Plays a case, whole cycles until nothing changes, and compares the result with an answer of KAI.
 ///
 /// # Errors
-/// What of it is not understood.
-pub fn compare(scenario: &Scenario, answer: Answer) -> Result<Beside, CaseError> {
+/// A part of it is not valid.
+pub fn compare(scenario: &Scenario, answer: Answer) -> Result<CaseResult, CaseError> {
     let case = build(scenario)?;
     let written = match lines::lines(&case, &gone(scenario)) {
         Ok(written) => written,
-        Err(missing) => return Ok(Beside::NotPlayed(missing)),
+        Err(missing) => return Ok(CaseResult::NotPlayed(missing)),
     };
     let situation = match Situation::parse(&written.lines) {
         Ok(situation) => situation,
-        Err(error) => return Ok(Beside::Fault(vec![format!("its lines: {error}")])),
+        Err(error) => return Ok(CaseResult::Fault(vec![format!("its lines: {error}")])),
     };
     let snapshot = situation.world();
     let faults = gpool_verify::check(&Snapshot { world: &snapshot, now: situation.now });
     if !faults.is_empty() {
-        return Ok(Beside::NotPlayed(Missing::Overbooked));
+        return Ok(CaseResult::NotPlayed(Missing::Overbooked));
     }
     let mut cluster = Cluster::of(&situation);
     let extras = situation.jobs.iter().filter_map(|(spec, _)| {
         Some((spec.id, *written.extras.get(spec.name.as_ref()).filter(|_| spec.joins.is_none())?))
     });
     if let Err(faults) = settle_fair(&mut cluster, &extras.collect()) {
-        return Ok(Beside::Fault(faults));
+        return Ok(CaseResult::Fault(faults));
     }
     let end = cluster.snapshot();
     let comparison = Comparison {
@@ -82,10 +82,10 @@ pub fn compare(scenario: &Scenario, answer: Answer) -> Result<Beside, CaseError>
         case: &case,
     };
     Ok(match comparison.judge() {
-        Beside::Differs(reasons) if case.is_partial && !are_elsewhere(&reasons) => {
-            Beside::NotPlayed(Missing::Switches)
+        CaseResult::Differs(reasons) if case.is_partial && !are_elsewhere(&reasons) => {
+            CaseResult::NotPlayed(Missing::Switches)
         }
-        Beside::Fault(_) if case.is_partial => Beside::NotPlayed(Missing::Switches),
+        CaseResult::Fault(_) if case.is_partial => CaseResult::NotPlayed(Missing::Switches),
         came => came,
     })
 }
@@ -185,7 +185,7 @@ struct Comparison<'c> {
 }
 
 impl Comparison<'_> {
-    fn judge(&self) -> Beside {
+    fn judge(&self) -> CaseResult {
         let mut reasons = BTreeMap::new();
         let mut faults = Vec::new();
         for job in &self.case.jobs {
@@ -214,9 +214,9 @@ impl Comparison<'_> {
             }
         }
         match (faults.is_empty(), reasons.is_empty()) {
-            (false, _) => Beside::Fault(faults),
-            (true, true) => Beside::Same,
-            (true, false) => Beside::Differs(reasons),
+            (false, _) => CaseResult::Fault(faults),
+            (true, true) => CaseResult::Same,
+            (true, false) => CaseResult::Differs(reasons),
         }
     }
 

@@ -129,13 +129,13 @@ fn line_of_project(project: &case::Project) -> Result<String, Missing> {
     }
     let _ = write!(text, "  weight {}", number(project.gpu.weight)?);
     let (cpu, mem) = (&project.cpu, &project.memory);
-    let beside = [
+    let others = [
         ("cpus", cpu.guaranteed.map(number)),
         ("cpus-limit", cpu.limit.map(number)),
         ("mem", mem.guaranteed.map(memory)),
         ("mem-limit", mem.limit.map(memory)),
     ];
-    for (word, said) in beside {
+    for (word, said) in others {
         if let Some(said) = said {
             let _ = write!(text, "  {word} {}", said?);
         }

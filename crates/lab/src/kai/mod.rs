@@ -13,7 +13,7 @@ mod lines;
 pub use answer::Answer;
 pub use build::{CaseError, build};
 pub use case::Case;
-pub use compare::{Beside, beside, compare, lines};
+pub use compare::{CaseResult, compare, lines, play};
 pub use explanation::{Explanation, told};
 pub use file::{File, Scenario};
 pub use lines::Missing;
@@ -21,7 +21,7 @@ pub use lines::Missing;
 /// Reads a file.
 ///
 /// # Errors
-/// What of it is no such file, and where.
+/// It is no such file; the error names the place.
 pub fn read(text: &str) -> Result<File, serde_json::Error> {
     serde_json::from_str(text)
 }

@@ -12,7 +12,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use serde_json::json;
 
-use crate::kai::{self, Beside, Scenario};
+use crate::kai::{self, CaseResult, Scenario};
 
 /// Most differences of one scenario in the text output.
 const SHOWN: usize = 3;
@@ -35,11 +35,13 @@ pub fn run(args: &ScenariosArgs, session: &Session) -> Result {
     let (mut n_same, mut n_differ, mut n_not, mut n_faults) = (0u32, 0u32, 0u32, 0u32);
     let (mut text, mut items) = (String::new(), Vec::new());
     for scenario in args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?.concat() {
-        let (word, why, n) = match kai::beside(&scenario) {
-            Ok(Beside::Same) => ("same", Vec::new(), &mut n_same),
-            Ok(Beside::Differs(reasons)) => ("differs", kai::told(&reasons), &mut n_differ),
-            Ok(Beside::NotPlayed(missing)) => ("not played", vec![missing.to_string()], &mut n_not),
-            Ok(Beside::Fault(faults)) => ("fault", faults, &mut n_faults),
+        let (word, why, n) = match kai::play(&scenario) {
+            Ok(CaseResult::Same) => ("same", Vec::new(), &mut n_same),
+            Ok(CaseResult::Differs(reasons)) => ("differs", kai::told(&reasons), &mut n_differ),
+            Ok(CaseResult::NotPlayed(missing)) => {
+                ("not played", vec![missing.to_string()], &mut n_not)
+            }
+            Ok(CaseResult::Fault(faults)) => ("fault", faults, &mut n_faults),
             Err(error) => ("fault", vec![error.to_string()], &mut n_faults),
         };
         *n += 1;

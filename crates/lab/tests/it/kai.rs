@@ -1,10 +1,10 @@
 //! Translates KAI's cases for the scheduler, and reports cases that can't be played.
 
-use gpool_lab::kai::{Answer, Beside, Explanation, Missing, Scenario, compare, lines, read};
+use gpool_lab::kai::{Answer, CaseResult, Explanation, Missing, Scenario, compare, lines, read};
 use insta::assert_snapshot;
 
 /// Plays a case, and compares the result with such an answer of KAI.
-fn with_answer(scenario: &Scenario, answer: &str) -> Beside {
+fn with_answer(scenario: &Scenario, answer: &str) -> CaseResult {
     compare(scenario, Answer::read(answer.lines())).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn victims_come_back_or_not() {
     job b  0.5  stopping n2[0] 60s  project red  cpus 1  mem 1000000000B
     job c  2  pending 0s  project red  cpus 1  mem 1000000000B
     ");
-    assert_eq!(with_answer(&case(jobs), "  a  n1\n  c  n2"), Beside::Same);
+    assert_eq!(with_answer(&case(jobs), "  a  n1\n  c  n2"), CaseResult::Same);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_has_ended_is_no_part_of_a_job_any_more() {
     job a  1  running n1[0] 60s  project red  cpus 1  mem 1000000000B
     job a.1  1  running n1[1] 60s  project red  cpus 1  mem 1000000000B  joins a
     ");
-    assert_eq!(with_answer(&case(jobs), "  a  n1 n1"), Beside::Same);
+    assert_eq!(with_answer(&case(jobs), "  a  n1 n1"), CaseResult::Same);
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn a_case_that_switches_rules_off_is_played_if_no_more_than_places_differ() {
     };
     let elsewhere = [("b".to_owned(), Explanation::Elsewhere)].into();
     let spread_out = with_answer(&switched(spread, &one(1)), "  a  n1\n  b  n2");
-    assert_eq!(spread_out, Beside::Differs(elsewhere));
+    assert_eq!(spread_out, CaseResult::Differs(elsewhere));
     // Without quotas the project exceeds its guarantee.
     let beyond = with_answer(&switched(spread, &one(2)), "  a  n1\n  b  n2");
-    assert_eq!(beyond, Beside::NotPlayed(Missing::Switches));
-    assert_eq!(with_answer(&case(&one(2)), "  a  n1"), Beside::Same);
+    assert_eq!(beyond, CaseResult::NotPlayed(Missing::Switches));
+    assert_eq!(with_answer(&case(&one(2)), "  a  n1"), CaseResult::Same);
 }
 
 #[test]

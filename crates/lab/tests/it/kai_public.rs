@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpool_lab::kai::{Beside, Scenario, beside, read, told};
+use gpool_lab::kai::{CaseResult, Scenario, play, read, told};
 
 /// The folder of the scenarios: `GPOOL_SHARED`, or else the next `shared` in a parent folder.
 fn folder() -> Option<PathBuf> {
     let above = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let beside = || above.ancestors().map(|it| it.join("shared")).find(|it| it.is_dir());
+    let nearby = || above.ancestors().map(|it| it.join("shared")).find(|it| it.is_dir());
     std::env::var_os("GPOOL_SHARED")
         .map(PathBuf::from)
-        .or_else(beside)
+        .or_else(nearby)
         .map(|it| it.join("scenarios"))
 }
 
@@ -28,11 +28,11 @@ fn scenarios(file: &str) -> Vec<Scenario> {
 fn results(file: &str) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for scenario in scenarios(file) {
-        let (word, why) = match beside(&scenario).unwrap() {
-            Beside::Same => ("same", Vec::new()),
-            Beside::Differs(reasons) => ("differs", told(&reasons)),
-            Beside::NotPlayed(missing) => ("not played", vec![missing.to_string()]),
-            Beside::Fault(faults) => ("wrong", faults),
+        let (word, why) = match play(&scenario).unwrap() {
+            CaseResult::Same => ("same", Vec::new()),
+            CaseResult::Differs(reasons) => ("differs", told(&reasons)),
+            CaseResult::NotPlayed(missing) => ("not played", vec![missing.to_string()]),
+            CaseResult::Fault(faults) => ("wrong", faults),
         };
         *counts.entry(word).or_default() += 1;
         for line in why {
