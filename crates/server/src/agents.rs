@@ -26,6 +26,9 @@ use crate::input::Input;
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for an agent that is silent: its answers may still come, as those that need
+/// only its files do.
+const SILENT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long it may take to list or remove the files of some jobs. If it takes longer, it goes on,
 /// and the next look finds the rest.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(600);
@@ -135,6 +138,10 @@ impl AgentPeer {
     pub(crate) async fn ask(&self, question: Question, patience: Duration) -> Option<Reply> {
         let id = QuestionId(self.last_question.fetch_add(1, Ordering::Relaxed) + 1);
         let (reply, replied) = oneshot::channel();
+        let patience = match lock(&self.last_message).silent_since {
+            Some(_) => patience.min(SILENT_PATIENCE),
+            None => patience,
+        };
         // The caller may be gone before the answer is there.
         let _entry = Entry { peer: self, id };
         lock(&self.waiting).insert(id, reply);

@@ -41,7 +41,7 @@ pub(crate) async fn refuse_older(
             let store = state_dir.join("store.db");
             let what = format!("the store {} is older than its jobs: {why}", store.display());
             return Err(anyhow!(
-                "it is an older copy; nothing was changed: put the newest copy back, or make a \
+                "it is an older copy, and was not changed: put the newest copy back, or make a \
                  new store from this one: gpool restore --put-aside {}",
                 store.display()
             )

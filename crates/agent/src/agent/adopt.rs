@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::TaskId;
-use gpool_model::job::{EndCause, Usage};
-use gpool_model::unit::Timestamp;
+use gpool_model::job::EndCause;
 use gpool_sys::cgroup::{Group, Site};
 use gpool_sys::{clock, pidfd, proc};
 use rustix::process::Signal;
 
+use super::task_state::not_started;
 use crate::environment::mark;
 use crate::layout::{Layout, claim_name, claimed_task};
 use crate::record::{Found, Record};
@@ -87,12 +87,7 @@ fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
     }
     let end = TaskEnd {
         started_at: record.as_ref().and_then(|record| record.started).map(|(_, at)| at),
-        ended_at: Timestamp::new(clock::unix_ms()),
-        exit: None,
-        cause: Some(cause),
-        stopped: false,
-        usage: Usage::default(),
-        steps: gpool_model::Rare::default(),
+        ..not_started(cause)
     };
     // A later agent then reports the same end. If the disk is full, it finds the end out again.
     let _ = found.ended(&end);

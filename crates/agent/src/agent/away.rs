@@ -8,7 +8,7 @@ use gpool_node::presence::{Presence, can_return};
 
 use super::grow::{Keeper, Kept};
 use super::input::Input;
-use super::input::Lent;
+use super::input::LoanAction;
 use super::lend::Seat;
 use super::shares::LENT;
 
@@ -80,7 +80,7 @@ impl Keeper {
                 kept.departs = Some(beneficiary);
                 self.settle_all();
             }
-            None => self.sender.send(Input::Lent(Lent::Leave(task))),
+            None => self.sender.send(Input::LoanAction(LoanAction::Leave(task))),
         }
     }
 
@@ -88,7 +88,7 @@ impl Keeper {
         if let Some(kept) = self.tasks.get_mut(&task) {
             kept.presence = Presence::Leaving;
         }
-        self.sender.send(Input::Lent(Lent::Leave(task)));
+        self.sender.send(Input::LoanAction(LoanAction::Leave(task)));
     }
 
     /// Sends a borrower to another device with room.
@@ -103,7 +103,7 @@ impl Keeper {
         kept.presence = Presence::Leaving;
         kept.holds = Some((from.clone(), seat.tenant.used));
         let beneficiary = beneficiary.unwrap_or(task);
-        self.sender.send(Input::Lent(Lent::Move { task, from, to, beneficiary }));
+        self.sender.send(Input::LoanAction(LoanAction::Move { task, from, to, beneficiary }));
     }
 
     /// Notes that a task could not be moved.
@@ -119,14 +119,14 @@ impl Keeper {
     pub(super) fn come(&mut self, task: TaskId, devices: Vec<DeviceUuid>) {
         if self.may_come(task) {
             self.note(task, Presence::Resuming);
-            return self.sender.send(Input::Lent(Lent::Attach(task, devices)));
+            return self.sender.send(Input::LoanAction(LoanAction::Attach(task, devices)));
         }
         let Some(kept) = self.tasks.get_mut(&task) else { return };
         (kept.presence, kept.comes, kept.holds) = (Presence::Away, Some(devices), None);
         let device = kept.devices.first().cloned();
         self.seen.facts().stalled.insert(task, LENT.to_owned());
         self.report(task, device, LoanIs::Paused);
-        self.sender.send(Input::Lent(Lent::Parked(task)));
+        self.sender.send(Input::LoanAction(LoanAction::Parked(task)));
         self.settle_all();
     }
 
@@ -139,9 +139,9 @@ impl Keeper {
             if self.may_come(task) {
                 let comes = self.tasks.get_mut(&task).and_then(|kept| kept.comes.take());
                 self.note(task, Presence::Returning);
-                self.sender.send(Input::Lent(match comes {
-                    Some(devices) => Lent::Attach(task, devices),
-                    None => Lent::Return(task),
+                self.sender.send(Input::LoanAction(match comes {
+                    Some(devices) => LoanAction::Attach(task, devices),
+                    None => LoanAction::Return(task),
                 }));
             }
         }

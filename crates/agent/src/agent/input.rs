@@ -46,7 +46,7 @@ pub(super) enum Input {
     /// Open a stream to a task.
     Open(Box<StreamRequest>),
     /// Act on a task with a loan of device memory.
-    Lent(Lent),
+    LoanAction(LoanAction),
     /// List or change MIG instances.
     Divide(Box<Division>),
     Stop,
@@ -75,7 +75,7 @@ pub(super) enum Then {
 }
 
 /// An action on a borrower, or an event, for the agent's thread.
-pub(super) enum Lent {
+pub(super) enum LoanAction {
     /// Tell the task how much memory it may use.
     Tell(TaskId, Vec<DeviceMemory>),
     /// Move the task from a device to the first of others that takes it.

@@ -10,31 +10,31 @@ use gpool_node::converge::{self, Seats};
 
 use super::AgentConfig;
 use super::given::{Given, limits_of};
-use super::input::Lent;
+use super::input::LoanAction;
 use super::runner::Runner;
 use crate::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
 
 impl Runner {
     /// Acts on a task with a loan of device memory.
-    pub(super) fn lend(&mut self, lent: Lent) {
+    pub(super) fn lend(&mut self, lent: LoanAction) {
         match lent {
-            Lent::Tell(task, devices) => {
+            LoanAction::Tell(task, devices) => {
                 self.shepherds.say_now(task, &ToShepherd::Memory { devices });
             }
-            Lent::Move { task, from, to, beneficiary } => {
+            LoanAction::Move { task, from, to, beneficiary } => {
                 let input = converge::Input::Relocate { task, from, to, beneficiary };
                 self.seen.push_back(input);
             }
-            Lent::Leave(task) => self.leave(task),
-            Lent::Parked(task) => self.seen.push_back(converge::Input::Parked { task }),
-            Lent::Attach(task, devices) => self.say_attach(task, devices),
-            Lent::Pause(task) => self.shepherds.say(task, &ToShepherd::Vacate),
-            Lent::Return(task) => self.shepherds.say(task, &ToShepherd::Return),
-            Lent::Stop(task, grace) => {
+            LoanAction::Leave(task) => self.leave(task),
+            LoanAction::Parked(task) => self.seen.push_back(converge::Input::Parked { task }),
+            LoanAction::Attach(task, devices) => self.say_attach(task, devices),
+            LoanAction::Pause(task) => self.shepherds.say(task, &ToShepherd::Vacate),
+            LoanAction::Return(task) => self.shepherds.say(task, &ToShepherd::Return),
+            LoanAction::Stop(task, grace) => {
                 self.shepherds.say(task, &ToShepherd::Reclaim { grace });
                 self.shepherds.wake(task);
             }
-            Lent::Report(report) => self.tell(Report::Loan(report)),
+            LoanAction::Report(report) => self.tell(Report::Loan(report)),
         }
     }
 

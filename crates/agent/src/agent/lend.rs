@@ -14,7 +14,7 @@ use gpool_node::presence::{Presence, reserve};
 use gpool_sys::clock;
 
 use super::grow::{Keeper, Kept, OldestQuestion};
-use super::input::{Input, Lent};
+use super::input::{Input, LoanAction};
 use crate::message::DeviceMemory;
 
 /// The step of grants: a smaller one would make programs ask for each small allocation.
@@ -45,15 +45,17 @@ impl Keeper {
     pub(super) fn balance(
         &mut self,
         device: &DeviceUuid,
-        asked: &BTreeMap<TaskId, OldestQuestion>,
+        questions: &BTreeMap<TaskId, OldestQuestion>,
     ) -> Option<BTreeMap<TaskId, loans::Answer>> {
         let usable = self.usable(device)?;
         let here = self.tasks.iter().filter(|(_, kept)| kept.place(device).is_some());
         let here: Vec<TaskId> = here.map(|(task, _)| *task).collect();
         here.iter().for_each(|task| self.clear(*task));
         for _ in 0..ROUNDS {
-            let mut seats: Vec<Seat> =
-                here.iter().filter_map(|task| self.seat(*task, device, asked.get(task))).collect();
+            let mut seats: Vec<Seat> = here
+                .iter()
+                .filter_map(|task| self.seat(*task, device, questions.get(task)))
+                .collect();
             for seat in &mut seats {
                 let is_called = seat.tenant.called.is_some();
                 seat.tenant.can_move &= is_called && !self.roomy(device, seat).is_empty();
@@ -83,7 +85,7 @@ impl Keeper {
             if is_lower {
                 continue;
             }
-            return self.apply(device, &seats, &plan, asked).filter(|_| !reserved.is_frozen);
+            return self.apply(device, &seats, &plan, questions).filter(|_| !reserved.is_frozen);
         }
         None
     }
@@ -108,7 +110,7 @@ impl Keeper {
         device: &DeviceUuid,
         seats: &[Seat],
         plan: &[Decision],
-        asked: &BTreeMap<TaskId, OldestQuestion>,
+        questions: &BTreeMap<TaskId, OldestQuestion>,
     ) -> Option<BTreeMap<TaskId, loans::Answer>> {
         let mut answers = BTreeMap::new();
         // The first that waits is the reason for all calls.
@@ -140,9 +142,9 @@ impl Keeper {
             granted.insert(device.clone(), decision.grant.bytes.max(called));
             drop(facts);
             self.act(device, seat, decision, beneficiary);
-            let late = asked.get(&seat.task).filter(|it| decision.is_late && !it.is_late);
-            if let (Some(asked), Some(wish)) = (late, seat.tenant.wish) {
-                self.waiting[asked.ix].is_late = true;
+            let late = questions.get(&seat.task).filter(|it| decision.is_late && !it.is_late);
+            if let (Some(question), Some(wish)) = (late, seat.tenant.wish) {
+                self.waiting[question.ix].is_late = true;
                 self.seen.facts().lending.entry(device.clone()).or_default().n_late += 1;
                 let waited = Timestamp::new(clock::boot_ms()).since(wish.since);
                 let is = LoanIs::Late { bytes: wish.total, waited };
@@ -180,11 +182,12 @@ impl Keeper {
                 if let Some(kept) = self.tasks.get_mut(&task) {
                     kept.presence = Presence::Leaving;
                 }
-                self.sender.send(Input::Lent(Lent::Pause(task)));
+                self.sender.send(Input::LoanAction(LoanAction::Pause(task)));
             }
             Some(Act::Stop) => {
                 self.report(task, on, LoanIs::Stopped);
-                self.sender.send(Input::Lent(Lent::Stop(task, Rung::grace(self.deadline))));
+                self.sender
+                    .send(Input::LoanAction(LoanAction::Stop(task, Rung::grace(self.deadline))));
             }
         }
     }
@@ -201,13 +204,13 @@ impl Keeper {
             Some(DeviceMemory { device: device.clone(), request, limit: keep.min(limit) })
         };
         let devices = kept.devices.iter().enumerate().filter_map(of_device).collect();
-        self.sender.send(Input::Lent(Lent::Tell(task, devices)));
+        self.sender.send(Input::LoanAction(LoanAction::Tell(task, devices)));
     }
 
     pub(super) fn report(&self, task: TaskId, device: Option<DeviceUuid>, is: LoanIs) {
         if let Some(device) = device {
             let report = LoanReport { task, device, is };
-            self.sender.send(Input::Lent(Lent::Report(report)));
+            self.sender.send(Input::LoanAction(LoanAction::Report(report)));
         }
     }
 
@@ -217,7 +220,7 @@ impl Keeper {
         &self,
         task: TaskId,
         device: &DeviceUuid,
-        asked: Option<&OldestQuestion>,
+        question: Option<&OldestQuestion>,
     ) -> Option<Seat> {
         let kept = self.tasks.get(&task)?;
         let place = kept.place(device)?;
@@ -230,7 +233,7 @@ impl Keeper {
         drop(facts);
         // A task that damaged its file may have used all of its grant.
         let counted = kept.counted(place).unwrap_or(granted);
-        let needed = counted.saturating_add(asked.map_or(Bytes::ZERO, |asked| asked.bytes));
+        let needed = counted.saturating_add(question.map_or(Bytes::ZERO, |it| it.bytes));
         let promised = kept.promised.get(&place).filter(|(_, at)| at.elapsed() < PROMISE);
         let charged = counted.max(promised.map_or(Bytes::ZERO, |(bytes, _)| *bytes));
         let is_away = kept.presence.is_away();
@@ -240,14 +243,14 @@ impl Keeper {
             request = request.saturating_add(more);
             limit = limit.max(request);
         }
-        let wish = asked.filter(|_| !is_away).map(|asked| {
+        let wish = question.filter(|_| !is_away).map(|question| {
             let stepped = needed.get().checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
             let most = match needed {
                 _ if needed <= request => request,
                 _ if needed <= limit => limit,
                 _ => needed,
             };
-            loans::Wish { total: Bytes::new(stepped).min(most), since: asked.since }
+            loans::Wish { total: Bytes::new(stepped).min(most), since: question.since }
         });
         let tenant = Tenant {
             request,

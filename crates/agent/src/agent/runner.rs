@@ -202,7 +202,7 @@ impl Runner {
             }
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
-            Input::Lent(lent) => self.lend(lent),
+            Input::LoanAction(lent) => self.lend(lent),
             Input::Stop => {
                 fail::fail_point!("agent-stop");
                 // Running jobs keep their own groups, and so the folder above them.

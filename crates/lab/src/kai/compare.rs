@@ -248,7 +248,7 @@ impl Comparison<'_> {
                 (true, true) => None,
             };
         }
-        if self.counted(&[job]).is_empty() {
+        if self.counted_kinds(&[job]).is_empty() {
             return Some(Explanation::NotPromised);
         }
         let spared = self.others(&self.fair, &self.kai, true);
@@ -256,7 +256,7 @@ impl Comparison<'_> {
             if self.is_oversubscribed() {
                 return Some(Explanation::ScaledGuarantees);
             }
-            let kinds = self.counted(&[job]);
+            let kinds = self.counted_kinds(&[job]);
             return match spared.iter().any(|it| self.is_within(&it.project, &kinds)) {
                 true => Some(Explanation::WithinGuarantee),
                 false => Some(Explanation::ShareKept),
@@ -270,7 +270,8 @@ impl Comparison<'_> {
         }
         let started = self.others(&self.fair, &self.kai, false);
         self.went_first(job, &started).or_else(|| {
-            let is_lent = job.preemptible || self.is_within(&job.project, &self.counted(&[job]));
+            let is_lent =
+                job.preemptible || self.is_within(&job.project, &self.counted_kinds(&[job]));
             (!is_lent).then_some(Explanation::NeverLent).or_else(|| self.is_kept(job))
         })
     }
@@ -305,13 +306,13 @@ impl Comparison<'_> {
             if self.is_oversubscribed() {
                 return Some(Explanation::ScaledGuarantees);
             }
-            return Some(match self.is_within(&job.project, &self.counted(&without)) {
+            return Some(match self.is_within(&job.project, &self.counted_kinds(&without)) {
                 true => Explanation::WithinGuarantee,
                 false => Explanation::ShareKept,
             });
         }
         let without = self.others(&self.kai, &self.fair, false);
-        if without.iter().any(|it| self.counted(&[it]).is_empty()) {
+        if without.iter().any(|it| self.counted_kinds(&[it]).is_empty()) {
             return Some(Explanation::NotPromised);
         }
         if let Some(reason) = without.iter().find_map(|it| self.went_first(it, &[job])) {
@@ -329,7 +330,7 @@ impl Comparison<'_> {
     }
 
     /// What any of these asks for, as far as anything is agreed about it with any project.
-    fn counted(&self, jobs: &[&case::Job]) -> Vec<ResourceKind> {
+    fn counted_kinds(&self, jobs: &[&case::Job]) -> Vec<ResourceKind> {
         let asked = |kind: &ResourceKind| jobs.iter().any(|job| asked_of(job, kind) > 0);
         let accounts = self.shares.first().map(accounts).into_iter().flatten();
         accounts.map(|(kind, _)| kind).filter(asked).collect()

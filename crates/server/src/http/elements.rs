@@ -131,7 +131,7 @@ async fn piece(
             Some(Found::of_ended(EndedJob { spec: spec.clone(), job }))
         });
         let Some(found) = found else { continue };
-        let mut shown = found.shown(asker, now);
+        let mut shown = found.for_caller(asker, now);
         if let (Some(element), Some(values)) = (&mut shown.element, &values) {
             give(element, &mut shown.name, values);
         }

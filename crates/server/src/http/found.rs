@@ -80,7 +80,7 @@ impl Found {
     }
 
     /// Returns the parts that the caller may see.
-    pub fn shown(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
+    pub fn for_caller(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
         let Self { elements, reasons, n_more_reasons, eta, nodes, save_time_max, .. } = self;
         let shown = Shown { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };

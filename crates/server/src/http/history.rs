@@ -127,7 +127,7 @@ pub(crate) async fn report(
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let metrics = super::job_metrics::last(&api, &asker, &found).await?;
     let tenure = super::tenure::of(&api, asker.caller.owner.uid, &found, now).await?;
-    let job = Job { cost, live, metrics, ..found.shown(&asker, now) };
+    let job = Job { cost, live, metrics, ..found.for_caller(&asker, now) };
     let handle = api.handle.clone();
     let read = move || {
         let nodes = nodes_of(&handle.shared.usage, &job, &tenure, now)?;

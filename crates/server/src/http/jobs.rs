@@ -45,7 +45,7 @@ pub(crate) async fn answer_of(
         true => Course::of(api, asker, &found).await?,
         false => Course::default(),
     };
-    let mut job = found.shown(asker, crate::clock::now());
+    let mut job = found.for_caller(asker, crate::clock::now());
     (job.metrics, job.logs) = (course.metrics, course.logs);
     (job.live, job.cost) = (course.live, course.cost);
     job.hints = hints;

@@ -270,7 +270,7 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
                 expected_run: found::expected_run(view, row).filter(|_| is_in_plan),
                 ..Found::waiting(row, reasons)
             };
-            found.shown(asker, view.now)
+            found.for_caller(asker, view.now)
         };
         if piece.is_full() || !piece.add(&shown()) {
             piece.next = Some(Cursor::Living(last));
@@ -328,7 +328,7 @@ fn ended(pass: &Pass<'_>, before: Option<JobNumber>, room: Room) -> Result<Piece
             last = Some(row.job);
             continue;
         }
-        if piece.is_full() || !piece.add(&Found::of_ended(ended).shown(asker, now)) {
+        if piece.is_full() || !piece.add(&Found::of_ended(ended).for_caller(asker, now)) {
             piece.next = Some(Cursor::Ended(last));
             return Ok(piece);
         }

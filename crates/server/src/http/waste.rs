@@ -76,7 +76,7 @@ pub(crate) async fn list(
             Ok(found) => {
                 let now = now();
                 let parts = idle_parts(&api, uid, &found, now).await?;
-                let job = found.shown(&asker, now);
+                let job = found.for_caller(&asker, now);
                 let mut row = WasteRow::new(job, it.utilization, Time(now));
                 let hours = |part: f64| part * row.idle_gpu_hours;
                 row.idle_parts = parts.map(|it| IdleParts {

@@ -80,7 +80,7 @@ pub(crate) async fn get(
         let found = found::find(&api, id).await?;
         let is_seen = asker.may_see(found.spec.owner.uid);
         let life = life::of(&api, uid, &found, is_seen).await?;
-        let why = Why { life, ..Why::of(found.shown(&asker, now), Time(now)) };
+        let why = Why { life, ..Why::of(found.for_caller(&asker, now), Time(now)) };
         return Ok(Json(Document::new(why)));
     };
     let Explained { mut found, reasons, lost, nodes, place, .. } = explained;
@@ -110,7 +110,8 @@ pub(crate) async fn get(
 fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
     let (elements, nodes) = (found.elements.clone(), found.nodes.clone());
-    Found { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }.shown(asker, now)
+    Found { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }
+        .for_caller(asker, now)
 }
 
 fn waits(phase: &Phase) -> bool {

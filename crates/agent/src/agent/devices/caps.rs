@@ -7,7 +7,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 
 use super::{Asker, LOOK};
-use crate::agent::input::{Input, Lent, Move};
+use crate::agent::input::{Input, LoanAction, Move};
 use crate::layout::claim_name;
 
 impl Asker {
@@ -44,7 +44,7 @@ impl Asker {
         if let Err(why) = self.limit(task, limits) {
             let device = limits[0].0.clone();
             let report = LoanReport { task, device, is: LoanIs::NotLimited { why } };
-            self.inputs.send(Input::Lent(Lent::Report(report)));
+            self.inputs.send(Input::LoanAction(LoanAction::Report(report)));
         }
     }
 
