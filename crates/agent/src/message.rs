@@ -60,6 +60,10 @@ pub(crate) struct Launch {
     pub context_bytes: usize,
     /// Length of the script that follows after it.
     pub script_bytes: Option<usize>,
+    /// When the shepherd ends the task unless the lease is renewed, in milliseconds since the
+    /// machine was booted; `None` if the task is not fenced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence_at: Option<u64>,
 }
 
 /// The driver that frees the devices of a paused task by checkpoints.
@@ -167,6 +171,11 @@ pub enum ToShepherd {
         /// The signal for its process group in place of SIGTERM.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<i32>,
+    },
+    /// The lease is renewed, for a fenced task.
+    Lease {
+        /// Its end, in milliseconds since the machine was booted.
+        until: u64,
     },
     /// Change the terms.
     Change {

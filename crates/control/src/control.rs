@@ -290,7 +290,7 @@ impl Control {
                 self.requested(request, &caller, command);
             }
             Event::Reported { node, report } => self.reported(&node, report),
-            Event::AgentSilence { node, since } => self.silence(&node, since),
+            Event::AgentSilence { node, silence } => self.silence(&node, silence),
             Event::Delivered { id, sent } => self.delivered(&id, sent),
             Event::ServerStopping => self.is_stopping = true,
             Event::DiskFull { is_full } => self.is_full = is_full,

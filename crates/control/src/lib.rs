@@ -11,6 +11,7 @@ mod affected;
 mod choose;
 mod control;
 pub mod forecast;
+pub mod lease;
 pub mod mig_plan;
 pub mod project_tree;
 pub mod replay;

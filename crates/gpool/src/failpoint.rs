@@ -2,7 +2,8 @@
 //! point NAME is ended by SIGKILL. The file counts, since servers restart and shepherds fork from
 //! one another. The point that `GPOOL_SLOWPOINT` names sleeps for a while, to let other events come
 //! in between; the point that `GPOOL_STUCKPOINT` names blocks for good; the point that
-//! `GPOOL_WRONGPOINT` names does the wrong thing.
+//! `GPOOL_WRONGPOINT` names does the wrong thing. Both may name another action: `NAME=ACTION`, in
+//! the words of the crate `fail`.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -21,11 +22,11 @@ pub fn arm() {
     if let Ok(name) = std::env::var("GPOOL_SLOWPOINT") {
         fail::cfg(name, "sleep(50)").expect("this is an action");
     }
-    if let Ok(name) = std::env::var("GPOOL_STUCKPOINT") {
-        fail::cfg(name, "pause").expect("this is an action");
-    }
-    if let Ok(name) = std::env::var("GPOOL_WRONGPOINT") {
-        fail::cfg(name, "return").expect("this is an action");
+    for (variable, usual) in [("GPOOL_STUCKPOINT", "pause"), ("GPOOL_WRONGPOINT", "return")] {
+        if let Ok(chosen) = std::env::var(variable) {
+            let (name, action) = chosen.split_once('=').unwrap_or((&chosen, usual));
+            fail::cfg(name, action).expect("this is an action");
+        }
     }
     let Ok(chosen) = std::env::var(VARIABLE) else { return };
     let (name, rest) = chosen.split_once(' ').expect("a name, a number, a file");

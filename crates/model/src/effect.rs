@@ -12,6 +12,7 @@ use crate::id::{
     Incarnation, JobId, NodeName, ProjectName, RequestId, ReservationName, Revision, Seq, Term,
 };
 use crate::job::JobState;
+use crate::node::Membership;
 use crate::notify::Delivery;
 use crate::plan::Plan;
 use crate::record::{EndedJob, JournalEntry, Record, RecordChange};
@@ -41,6 +42,8 @@ pub enum Effect {
     },
     /// Send a message of the outbox once, then report the result with `Event::Delivered`.
     Deliver(Box<Delivery>),
+    /// Renew the lease of an agent again, that was lost: every earlier order to it has left.
+    Readmit(NodeName),
     /// Notify watchers.
     Publish(Notice),
     /// A plan broke an invariant and was not applied: save the case and tell the admins.
@@ -136,6 +139,13 @@ pub enum Change {
     NodeChanged {
         /// The node.
         node: NodeName,
+    },
+    /// A node joined the cluster, or its agent is connected, silent, lost or removed.
+    NodeMembership {
+        /// The node.
+        node: NodeName,
+        /// Its place in the cluster from now on.
+        is: Membership,
     },
     /// A notification about a job was delivered, or will not be sent again.
     Told {

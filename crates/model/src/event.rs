@@ -7,6 +7,7 @@ use crate::command::{Caller, Command};
 use crate::displace::Displace;
 use crate::id::{JobId, NodeName, RequestId, ReservationName, Revision, Term};
 use crate::kind::OnIdle;
+use crate::lease::Silence;
 use crate::notify::{DeliveryId, NearLimit, Sent};
 use crate::over_limit::{OverLimit, OverMemory};
 use crate::plan::{Decision, PlannedStart};
@@ -53,8 +54,8 @@ pub enum Event {
     AgentSilence {
         /// The node.
         node: NodeName,
-        /// When it was last heard; `None` if it is heard again.
-        since: Option<Timestamp>,
+        /// Its silence; `None` if it is heard again.
+        silence: Option<Silence>,
     },
     /// The delivery of a message ended, with or without success.
     Delivered {

@@ -33,6 +33,7 @@ pub mod job;
 pub mod kind;
 pub mod label;
 pub mod launch;
+pub mod lease;
 pub mod life;
 pub mod mig;
 pub mod mig_layout;
@@ -99,8 +100,9 @@ pub use job::{
 pub use kind::JobKind;
 pub use label::{LabelChange, Labels};
 pub use launch::{Activation, Missing, WindowSize};
+pub use lease::{LeaseTerms, OnNodeLost, Silence};
 pub use life::Life;
-pub use node::{Drain, Node};
+pub use node::{Drain, Membership, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
 pub use parse::ParseError;
 pub use pattern::ModelPattern;

@@ -8,6 +8,7 @@ use crate::exit::{Checkpoint, Exit};
 use crate::job::dependency::Dependency;
 use crate::job::end::{EndCause, ExitStatus, Outcome};
 use crate::kind::Habits;
+use crate::lease::OnNodeLost;
 use crate::rare::Rare;
 use crate::unit::{Millis, Timestamp};
 
@@ -37,6 +38,9 @@ pub struct Life {
     /// `Some(true)` also after its node failed, `Some(false)` never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
+    /// What happens to it when its node is lost.
+    #[serde(skip_serializing_if = "OnNodeLost::is_wait")]
+    pub on_node_lost: OnNodeLost,
     /// Whether it may be evicted for other jobs, and so whether its project may be over quota with
     /// it. `None` is the default of its project, and `false` once it was admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +99,16 @@ impl Life {
             && (self.exits.contains(&exit)
                 || self.exits.is_empty() && exit.is_usual()
                 || exit == Exit::Pause && self.habits.yields.is_some())
+    }
+
+    /// The error in the reaction to the loss of its node, with a correction.
+    #[must_use]
+    pub fn wrong_on_node_lost(&self) -> Option<&'static str> {
+        let is_wrong = self.on_node_lost == OnNodeLost::Requeue && self.requeue == Some(false);
+        is_wrong.then_some(
+            "it can't be requeued (--no-requeue); write --on-node-lost end, or leave --no-requeue \
+             out",
+        )
     }
 
     /// The error in the requested exits, with a correction.

@@ -9,6 +9,7 @@ use crate::device::{Device, DeviceHealth, Guest};
 use crate::displace::Displace;
 use crate::id::{DeviceUuid, NodeName, PoolName, TaskId};
 use crate::label::Labels;
+use crate::lease::Silence;
 use crate::resource::{ResourceKind, Resources};
 use crate::unit::Timestamp;
 
@@ -41,9 +42,9 @@ pub struct Node {
     pub settled_boot_id: String,
     /// Whether its agent has reported its tasks since this server loaded its state.
     pub connected: bool,
-    /// Since when its agent has sent nothing, if that is longer than an agent may be silent.
+    /// The silence of its agent, if that is longer than an agent may be silent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent_since: Option<Timestamp>,
+    pub silence: Option<Silence>,
     /// Details that its agent reports about itself and its machine.
     pub facts: NodeFacts,
 }
@@ -64,7 +65,7 @@ impl Node {
             boot_id: String::new(),
             settled_boot_id: String::new(),
             connected: false,
-            silent_since: None,
+            silence: None,
             facts: NodeFacts::default(),
         }
     }
@@ -95,7 +96,24 @@ impl Node {
     /// Whether its agent answers this server.
     #[must_use]
     pub fn is_reachable(&self) -> bool {
-        self.connected && self.silent_since.is_none()
+        self.membership() == Membership::Connected
+    }
+
+    /// Its place in the cluster.
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        match self.silence {
+            Some(Silence { is_lost: true, .. }) => Membership::Lost,
+            Some(_) => Membership::Silent,
+            None if self.connected => Membership::Connected,
+            None => Membership::Joined,
+        }
+    }
+
+    /// Since when its agent is silent.
+    #[must_use]
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        self.silence.map(|silence| silence.since)
     }
 
     /// Whether new jobs may start there.
@@ -199,6 +217,37 @@ impl Node {
     /// Every drain of the node and of its devices.
     pub fn drains(&self) -> impl Iterator<Item = &Drain> {
         self.drain.iter().chain(self.device_drains.values())
+    }
+}
+
+/// The place of a node in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Membership {
+    /// Its agent has not reported its tasks to this server yet.
+    Joined,
+    /// Its agent answers.
+    Connected,
+    /// Its agent has been silent for longer than it may be. It gets no new jobs, and its running
+    /// jobs go on.
+    Silent,
+    /// Its agent has been silent until its lease was over.
+    Lost,
+    /// It was removed.
+    Removed,
+}
+
+impl Membership {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Joined => "joined",
+            Self::Connected => "connected",
+            Self::Silent => "silent",
+            Self::Lost => "lost",
+            Self::Removed => "removed",
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod action;
 pub mod converge;
 mod done;
+pub mod lease;
 pub mod loans;
 mod moving;
 mod placed;

@@ -1,5 +1,6 @@
 //! The messages of each direction.
 
+use gpool_model::LeaseTerms;
 use gpool_model::agent::{Order, Report};
 use gpool_model::id::{Incarnation, NodeName};
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,28 @@ pub const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
+    /// The answer to [`Hello`]: the server takes this run of the agent for that of its node.
+    Welcome {
+        /// The [`VERSION`] of the server.
+        version: u32,
+        /// The terms of the agent's lease; an agent in the server's process has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lease: Option<LeaseTerms>,
+    },
+    /// The lease is renewed.
+    Renewed {
+        /// The beat that this answers.
+        beat: u64,
+    },
     /// An order.
     Order {
         /// The run of the agent that may carry it out; any run if absent. The others drop it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Incarnation>,
+        /// The last beat of the agent that the server had answered, if the agent has a lease: a
+        /// fenced task is not started after the lease of that beat.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beat: Option<u64>,
         /// The order.
         order: Order,
     },

@@ -21,4 +21,10 @@ pub struct Telemetry {
     /// The use of some running tasks. The agent sends that of each task in turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub usage: Vec<(TaskId, LiveUsage)>,
+    /// A beat of an agent with a lease: the time of sending, by the agent's clock, in milliseconds
+    /// since its machine was booted. The server renews the lease by [`Renewed`].
+    ///
+    /// [`Renewed`]: crate::ToAgent::Renewed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beat: Option<u64>,
 }

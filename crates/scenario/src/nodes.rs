@@ -162,7 +162,7 @@ fn bare_node(name: &str) -> Node {
         boot_id: format!("boot-of-{name}"),
         settled_boot_id: format!("boot-of-{name}"),
         connected: true,
-        silent_since: None,
+        silence: None,
         facts: NodeFacts::default(),
     }
 }

@@ -271,7 +271,7 @@ fn drained_as_a_whole(node: &NodeCapacity<'_>) -> Option<Reason> {
 }
 
 fn unreachable(node: &NodeCapacity<'_>) -> Reason {
-    let (node, since) = (node.name().clone(), node.row.node.silent_since);
+    let (node, since) = (node.name().clone(), node.row.node.silent_since());
     Reason::AgentUnreachable { node, since }
 }
 

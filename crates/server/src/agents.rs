@@ -8,20 +8,24 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpool_control::lease::{LeaseWatch, Standing};
 use gpool_link::{AgentLink, Connection, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::BlobId;
-use gpool_model::{DeviceUuid, Incarnation, JobId, NodeName, TaskId, Timestamp};
+use gpool_model::{
+    DeviceUuid, Incarnation, JobId, LeaseTerms, Millis, NodeName, Silence, TaskId, Timestamp,
+};
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{
-    Answer, FileAnswer, FileQuestion, Launched, Question, QuestionId, Telemetry, ToAgent, ToServer,
-    VERSION,
+    Answer, FileAnswer, FileQuestion, Hello, Launched, Question, QuestionId, Telemetry, ToAgent,
+    ToServer, VERSION,
 };
 use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
+use crate::clock::boot_ms;
 use crate::input::Input;
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
@@ -76,14 +80,9 @@ pub struct AgentPeer {
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
     pushed: Mutex<Pushed>,
-    last_message: Mutex<LastMessage>,
-}
-
-/// The last message of an agent.
-struct LastMessage {
-    at: Instant,
-    /// Set while the core takes the agent for silent.
-    silent_since: Option<Timestamp>,
+    watch: Mutex<LeaseWatch>,
+    /// The terms of its lease; an agent of this process has none, since it is never lost alone.
+    lease: Option<LeaseTerms>,
 }
 
 /// The last values that an agent pushed.
@@ -103,8 +102,11 @@ pub(crate) enum Reply {
 impl AgentPeer {
     /// An agent that is yet to be started.
     pub fn new(node: NodeName, inputs: Sender<Input>, blobs: Arc<Blobs>) -> Arc<Self> {
+        let mut lease = None;
+        lease_for_tests(&mut lease);
         Arc::new(Self {
             node,
+            lease,
             link: OnceLock::new(),
             is_welcome: AtomicBool::new(false),
             inputs: Mutex::new(inputs),
@@ -112,7 +114,7 @@ impl AgentPeer {
             last_question: AtomicU64::new(0),
             waiting: Mutex::default(),
             pushed: Mutex::default(),
-            last_message: Mutex::new(LastMessage { at: Instant::now(), silent_since: None }),
+            watch: Mutex::new(LeaseWatch::new(boot_ms())),
         })
     }
 
@@ -130,7 +132,18 @@ impl AgentPeer {
 
     /// Sends an order, for one run of the agent or for any.
     pub fn order(&self, to: Option<Incarnation>, order: Order) {
-        self.send(&ToAgent::Order { to, order });
+        let beat = self.lease.and_then(|_| lock(&self.watch).last_beat());
+        self.send(&ToAgent::Order { to, beat, order });
+    }
+
+    /// Every order from before the agent was lost has left.
+    pub fn readmit(&self) {
+        lock(&self.watch).readmit();
+    }
+
+    /// The core has forgotten whether the agent is silent.
+    pub(crate) fn tell_again(&self) {
+        lock(&self.watch).tell_again();
     }
 
     /// Asks a question; `None` if the agent does not answer in time. A question without an answer
@@ -138,9 +151,9 @@ impl AgentPeer {
     pub(crate) async fn ask(&self, question: Question, patience: Duration) -> Option<Reply> {
         let id = QuestionId(self.last_question.fetch_add(1, Ordering::Relaxed) + 1);
         let (reply, replied) = oneshot::channel();
-        let patience = match lock(&self.last_message).silent_since {
-            Some(_) => patience.min(SILENT_PATIENCE),
-            None => patience,
+        let patience = match lock(&self.watch).is_heard() {
+            true => patience,
+            false => patience.min(SILENT_PATIENCE),
         };
         // The caller may be gone before the answer is there.
         let _entry = Entry { peer: self, id };
@@ -211,24 +224,44 @@ impl AgentPeer {
         lock(&self.pushed).usage.get(&task).map(|(at, usage)| (at.elapsed(), *usage))
     }
 
-    /// Tells the core if the agent has become silent, or is heard again.
-    pub(crate) fn look(&self, lease: Duration, now: Timestamp) {
-        let mut last = lock(&self.last_message);
-        let silence = Some(last.at.elapsed()).filter(|silence| *silence > lease);
-        let since = silence.map(|silence| {
-            let silence = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
-            Timestamp::new(now.get().saturating_sub(silence))
-        });
-        if since.is_some() != last.silent_since.is_some() {
-            last.silent_since = since;
-            match since {
-                Some(since) => {
-                    let since = Time(since);
-                    tracing::warn!(node = %self.node, %since, "the agent is silent");
-                }
-                None => tracing::info!(node = %self.node, "the agent is heard again"),
+    /// Tells the core if the agent has become silent, is lost, or is heard again.
+    pub(crate) fn look(&self, silent_after: Millis, now: Timestamp) {
+        let time = boot_ms();
+        let mut watch = lock(&self.watch);
+        let Some(standing) = watch.look(time, silent_after, self.lease) else { return };
+        let since = Timestamp::new(now.get().saturating_sub(watch.silence(time).get()));
+        let (node, at) = (&self.node, Time(since));
+        let silence = match standing {
+            Standing::Heard => {
+                tracing::info!(%node, "the agent is heard again");
+                None
             }
-            drop(lock(&self.inputs).send(Input::Silence(self.node.clone(), since)));
+            Standing::Silent => {
+                tracing::warn!(%node, since = %at, "the agent is silent");
+                Some(Silence { since, is_lost: false })
+            }
+            Standing::Lost => {
+                tracing::warn!(%node, since = %at, "the agent is lost; its fenced jobs have ended");
+                Some(Silence { since, is_lost: true })
+            }
+        };
+        drop(lock(&self.inputs).send(Input::Silence(self.node.clone(), silence)));
+    }
+
+    /// Answers the first message of an agent; one of another node or version gets no answer.
+    fn hello(&self, hello: &Hello) {
+        let is_expected = hello.version == VERSION && hello.node == self.node;
+        self.is_welcome.store(is_expected, Ordering::Relaxed);
+        match is_expected {
+            true => self.send(&ToAgent::Welcome { version: VERSION, lease: self.lease }),
+            false => tracing::error!(?hello, VERSION, node = %self.node, "refused an agent"),
+        }
+    }
+
+    /// Takes a beat, and renews the lease of the agent if it may.
+    fn take_beat(&self, beat: u64) {
+        if self.lease.is_some() && lock(&self.watch).beat(beat, boot_ms()) {
+            self.send(&ToAgent::Renewed { beat });
         }
     }
 
@@ -251,6 +284,14 @@ impl AgentPeer {
     }
 }
 
+/// Gives an agent of this process a lease, where a test asks for it.
+fn lease_for_tests(_lease: &mut Option<LeaseTerms>) {
+    fail::fail_point!("server-agent-lease", |ms: Option<String>| {
+        let lasts = ms.and_then(|ms| ms.parse().ok()).map(Millis::new);
+        *_lease = lasts.map(|lasts| LeaseTerms { lasts });
+    });
+}
+
 /// Forgets a question when its caller no longer waits.
 struct Entry<'p> {
     peer: &'p AgentPeer,
@@ -266,23 +307,25 @@ impl Drop for Entry<'_> {
 impl ServerInbox for AgentPeer {
     fn message(&self, message: ToServer) {
         if let ToServer::Hello(hello) = &message {
-            let is_expected = hello.version == VERSION && hello.node == self.node;
-            self.is_welcome.store(is_expected, Ordering::Relaxed);
-            if !is_expected {
-                tracing::error!(?hello, VERSION, node = %self.node, "refused an agent");
-            }
+            self.hello(hello);
         }
         if !self.is_welcome.load(Ordering::Relaxed) {
             return;
         }
-        lock(&self.last_message).at = Instant::now();
+        // Other threads of the agent answer questions, also while its own thread hangs.
+        if !matches!(message, ToServer::Answer { .. }) {
+            lock(&self.watch).hear(boot_ms());
+        }
         match message {
             ToServer::Hello(_) => {}
             ToServer::Report(report) => {
                 // If the core has stopped, the next server's agent sends the report again.
                 drop(lock(&self.inputs).send(Input::Report(self.node.clone(), *report)));
             }
-            ToServer::Telemetry(telemetry) => self.take_telemetry(telemetry),
+            ToServer::Telemetry(telemetry) => {
+                telemetry.beat.into_iter().for_each(|beat| self.take_beat(beat));
+                self.take_telemetry(telemetry);
+            }
             ToServer::Answer { id, answer } => self.reply(id, Reply::Answer(answer)),
         }
     }

@@ -17,6 +17,7 @@ use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
+use crate::agents::Agents;
 use crate::alert::{dump, make_plans_wrong, warn_of};
 use crate::answers::Answers;
 use crate::case::Case;
@@ -249,7 +250,9 @@ impl Core {
                     warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
-                Input::Silence(node, since) => events.push(Event::AgentSilence { node, since }),
+                Input::Silence(node, silence) => {
+                    events.push(Event::AgentSilence { node, silence });
+                }
                 Input::Command { caller, command, reply, look } => {
                     let asking = Asking { reply, look, again: None };
                     events.extend(self.requested(caller, command, asking, &mut coming));
@@ -354,6 +357,11 @@ impl Core {
                     }
                 }
                 Effect::Deliver(delivery) => self.post.send(*delivery),
+                Effect::Readmit(node) => {
+                    let agents = self.shared.agents.get();
+                    let agent = agents.and_then(|agents| agents.get(&node));
+                    agent.into_iter().for_each(|agent| agent.readmit());
+                }
                 // There may be no watcher.
                 Effect::Publish(notice) => {
                     self.shared.feed.keep(notice.clone());
@@ -464,6 +472,8 @@ impl Core {
     /// Returns the requests that are tried once more.
     fn resume(&mut self) -> Vec<Event> {
         self.paused = None;
+        let agents = self.shared.agents.get().into_iter().flat_map(Agents::all);
+        agents.for_each(|agent| agent.tell_again());
         self.begin();
         let again = std::mem::take(&mut self.again).into_iter();
         let asking = |reply| Asking { reply, look: None, again: None };

@@ -7,7 +7,7 @@ use gpool_model::event::{Journaled, Kept};
 use gpool_model::job::ExitStatus;
 use gpool_model::{
     Command, Decision, DrainTarget, Event, JobId, PlannedStart, ProjectChange, ProjectChangeHow,
-    ProjectsAsk, Seq,
+    ProjectsAsk, Seq, Silence,
 };
 use gpool_scenario::Situation;
 use gpool_store::{JournalEntry, Reader};
@@ -93,10 +93,13 @@ fn of_event(event: &Event) -> String {
             format!("user {} asked: {}", caller.owner.uid, of_command(command))
         }
         Event::Reported { node, report } => format!("report of node {node}: {}", of_report(report)),
-        Event::AgentSilence { node, since: Some(since) } => {
-            format!("the agent of {node} is silent since {}", Time(*since))
+        Event::AgentSilence { node, silence: Some(Silence { since, is_lost }) } => {
+            let what = if *is_lost { "lost, silent" } else { "silent" };
+            format!("the agent of {node} is {what} since {}", Time(*since))
         }
-        Event::AgentSilence { node, since: None } => format!("the agent of {node} is heard again"),
+        Event::AgentSilence { node, silence: None } => {
+            format!("the agent of {node} is heard again")
+        }
         Event::Delivered { id, sent } => format!("message {id}: {sent:?}"),
         Event::TimerFired => "timer".to_owned(),
         Event::Committed { revision } => format!("committed {revision}"),

@@ -234,7 +234,7 @@ fn whole(mut node: Node) -> Node {
     node.drain = None;
     node.device_drains = BTreeMap::new();
     node.connected = false;
-    node.silent_since = None;
+    node.silence = None;
     node.capacity.set(ResourceKind::PauseMemory, 0);
     for device in &mut node.devices {
         device.health = DeviceHealth::Healthy;

@@ -2,7 +2,7 @@
 
 use gpool_model::agent::Report;
 use gpool_model::notify::{DeliveryId, Sent};
-use gpool_model::{Caller, Command, NodeName, Refusal, Reply, Revision, Timestamp};
+use gpool_model::{Caller, Command, NodeName, Refusal, Reply, Revision, Silence};
 use gpool_store::CommitError;
 use tokio::sync::oneshot;
 
@@ -28,8 +28,8 @@ pub(crate) enum Input {
     Still(still::Reply),
     /// The agent of a node reported.
     Report(NodeName, Report),
-    /// The agent of a node has been silent since a time, or is heard again.
-    Silence(NodeName, Option<Timestamp>),
+    /// The agent of a node is silent or lost, or is heard again.
+    Silence(NodeName, Option<Silence>),
     /// The result of sending a message of the outbox.
     Delivered(DeliveryId, Sent),
     /// A commit is durable, or failed.

@@ -15,13 +15,12 @@ pub const NODE_LEASE_USUALLY: Millis = Millis::from_secs(15);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Looks for silent agents, for as long as the server runs.
-pub(crate) async fn watch(handle: CoreHandle, lease: Millis) {
-    let lease = Duration::from_millis(lease.get());
+pub(crate) async fn watch(handle: CoreHandle, silent_after: Millis) {
     let mut timer = tokio::time::interval(LOOK);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         timer.tick().await;
         let agents = handle.shared.agents.get().into_iter().flat_map(Agents::all);
-        agents.for_each(|agent| agent.look(lease, now()));
+        agents.for_each(|agent| agent.look(silent_after, now()));
     }
 }

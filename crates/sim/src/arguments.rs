@@ -20,7 +20,8 @@ pub struct Arguments {
     pub seeds: u64,
     /// The first of them; from 4294967296 (2^32) on, jobs share devices, and nodes move tasks and
     /// lend memory; from 8589934592 (2^33) on, shares change their size, and tasks are paused; from
-    /// 17179869184 (2^34) on, idle tasks are released
+    /// 17179869184 (2^34) on, idle tasks are released; from 34359738368 (2^35) on, nodes are other
+    /// machines, and agents have leases
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub from: u64,
     /// Run this one alone
@@ -55,6 +56,9 @@ pub enum Verb {
         /// Print all that happens and all that follows from it
         #[arg(long, short)]
         verbose: bool,
+        /// Plant this bug
+        #[arg(long, value_name = "BUG", value_parser = bug)]
+        bug: Option<Bug>,
     },
 }
 

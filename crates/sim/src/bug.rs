@@ -181,6 +181,26 @@ bugs! {
     PauseFailureHidden;
     /// An agent takes a task for present that refuses a pause because it is away for its loans.
     AbsentTakenForPresent;
+    /// The server is not told that an agent is silent.
+    SilenceUntold;
+    /// An agent counts its lease from the answer to its beat, not from the beat.
+    LeaseFromAnswer;
+    /// The server takes an agent for lost as soon as the lease is over by its own clock.
+    DriftIgnored;
+    /// A task goes on when the lease of its agent is over.
+    LeaseIgnored;
+    /// Only a living agent ends tasks when its lease is over.
+    LeaseWithAgent;
+    /// An agent obeys an order to start that comes after the lease from its time.
+    LateOrderObeyed;
+    /// An order does not say that its task is fenced.
+    FenceUntold;
+    /// A server renews the lease of a lost agent before all orders from before have left.
+    RenewedTooEarly;
+    /// A new server takes agents for silent since before it was there.
+    LostByRestart;
+    /// A new agent takes its lease for renewed.
+    LeaseTrusted;
     /// The scheduler's plan is wrong, and no job can be named for it.
     PlanWrong;
     /// The scheduler's plan is wrong for some jobs. The others must not notice.
@@ -208,6 +228,11 @@ impl Bug {
     /// Whether it matters only where idle tasks are released.
     pub(crate) fn is_of_idle(self) -> bool {
         self == Self::AbsentTakenForPresent
+    }
+
+    /// Whether it matters only where agents have leases.
+    pub(crate) fn is_of_leases(self) -> bool {
+        self >= Self::SilenceUntold && self <= Self::LeaseTrusted
     }
 
     /// Whether plans are made wrong for a job.

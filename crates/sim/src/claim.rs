@@ -14,6 +14,8 @@ pub(crate) enum Why {
     Limit,
     Deadline,
     CalledBack,
+    /// The lease of its agent is over.
+    Fence,
 }
 
 /// What an agent tells a shepherd about its devices.
@@ -79,6 +81,8 @@ pub(crate) struct Claim {
     pub since: u64,
     pub limit_at: Option<u64>,
     pub deadline_at: Option<u64>,
+    /// When the lease is over, by true time; `None` if it is not fenced, or it is over.
+    pub fence_at: Option<u64>,
     pub ended: Option<TaskEnd>,
     /// Where it is.
     pub seats: Seats,
@@ -194,7 +198,8 @@ impl Claim {
 
     pub fn next_end(&self) -> Option<u64> {
         let kill = self.ending.map(|(_, at)| at);
-        kill.or(self.over_at().filter(|_| self.started.is_some()))
+        let next = kill.or(self.over_at().filter(|_| self.started.is_some()));
+        next.into_iter().chain(self.fence_at).min()
     }
 
     /// When its time is over.

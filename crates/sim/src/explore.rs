@@ -110,7 +110,7 @@ impl Sim {
                 text.record(record);
             }
             text.put(&(&server.inbox, server.paused_until, server.is_stopping));
-            text.put(&(server.effects_left, &server.pending));
+            text.put(&(server.effects_left, &server.pending, &server.leases));
             text.put(&server.control.beside_world());
         }
         text.end()

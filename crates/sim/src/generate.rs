@@ -21,6 +21,8 @@ pub struct Generator {
     shares: Rng,
     /// And so are pauses and sizes.
     pauses: Rng,
+    /// And so are leases.
+    leases: Rng,
     /// How many projects are yet to be made before all else.
     n_to_make: u64,
     swarm: Swarm,
@@ -36,6 +38,7 @@ impl Generator {
             projects: Rng::new(swarm.seed ^ 0x7072_6f6a_0000_0000),
             shares: Rng::new(swarm.seed ^ 0x7368_6172_6573_0000),
             pauses: Rng::new(swarm.seed ^ 0x7061_7573_6573_0000),
+            leases: Rng::new(swarm.seed ^ 0x6c65_6173_6573_0000),
             n_to_make: swarm.projects,
             swarm: swarm.clone(),
         }
@@ -51,7 +54,9 @@ impl Generator {
             .iter()
             .zip(&self.swarm.weights)
             .map(|(kind, weight)| match *weight > 0 && self.can(sim, *kind) {
-                // Programs meet on a device only if they run for a while.
+                // Programs outlive a lease only if they run for a while.
+                true if *kind == Kind::Exit && self.swarm.cluster.leases => weight.div_ceil(24),
+                // And so they meet on a device.
                 true if *kind == Kind::Exit && self.swarm.pauses > 0 => weight.div_ceil(24),
                 // Borrowers that give back are not paused.
                 true if *kind == Kind::Shrink && self.swarm.pauses > 0 => weight.div_ceil(16),
@@ -228,6 +233,14 @@ impl Generator {
                 vec![node, self.pick(), signed(self.rng.between(1, 3_600_000))]
             }
             Kind::CutOrders | Kind::CutReports => vec![self.any(), self.yes(40)],
+            Kind::Part => {
+                let how = self.leases.one_of(&[0, 0, 1, 2, 3]);
+                vec![signed(self.leases.below(64)), signed(how)]
+            }
+            Kind::Lag => {
+                let ms = self.leases.one_of(&[0, 5_000, 11_000, 11_000]);
+                vec![signed(self.leases.below(64)), signed(ms)]
+            }
             Kind::Send => vec![self.pick(), signed(self.rng.below(4))],
             _ => return None,
         })
@@ -417,6 +430,7 @@ impl Generator {
             only,
             signed(most),
             i64::from(self.swarm.pauses > 0 && self.pauses.percent(self.swarm.pauses)),
+            if self.swarm.cluster.leases { signed(self.leases.one_of(&[0, 1, 1, 2])) } else { 0 },
         ]
     }
 

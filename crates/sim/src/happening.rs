@@ -63,7 +63,7 @@ kinds! {
     Submit "submit" ["user" "jobs" "gpus" "share" "model" "cpus" "memory" "limit" "grace"
         "priority" "after" "kind" "begin" "deadline" "retry" "hold" "key" "deaf" "array"
         "parallel" "fails" "nodes" "each" "project" "preemptible" "pool" "only" "most"
-        "pauses"] Work 40;
+        "pauses" "lost"] Work 40;
     /// A user cancels a job.
     Cancel "cancel" ["user" "job" "deaf"] Wish 10;
     /// A user holds a job.
@@ -168,6 +168,13 @@ kinds! {
     /// Reports from a node are lost from now on, or no longer.
     CutReports "cut-reports" ["node" "on"] Fault 5;
 
+    /// The network is divided from now on: 0 not any more, 1 server and node do not hear each
+    /// other, 2 the server does not hear the node, 3 the node does not hear the server. That lasts
+    /// for that number of milliseconds at least.
+    Part "part" ["node" "how" "ms"] Work 8;
+    /// Beats of an agent, and the answers, take this long from now on.
+    Lag "lag" ["node" "ms"] Work 12;
+
     /// The oldest commit fails.
     FailCommit "fail-commit" [] Fault 6;
     /// The disk of the server is full, or no longer.
@@ -232,6 +239,11 @@ impl Kind {
     /// Returns whether it happens only where shares change their size and tasks are paused.
     pub(crate) fn is_elastic(self) -> bool {
         matches!(self, Self::Resize | Self::Pause | Self::Resume | Self::FailRestore | Self::Idle)
+    }
+
+    /// Returns whether it matters only where agents have leases.
+    pub(crate) fn is_of_leases(self) -> bool {
+        matches!(self, Self::Part | Self::Lag)
     }
 
     /// Returns whether it matters only where there are projects.

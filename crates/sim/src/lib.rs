@@ -17,6 +17,10 @@
 //! From the seed [`Swarm::IDLE`] on, programs also leave their devices unused for a while. The
 //! server releases the devices, and its orders meet tasks that are away for their loans.
 //!
+//! From the seed [`Swarm::LEASED`] on, the nodes are other machines, and jobs share no devices.
+//! Agents join late and have leases, their clocks drift, messages between server and agent are lost
+//! in one direction or both, and the server takes agents for silent or lost.
+//!
 //! After each event the invariants are checked, and the promises to users: see [`Invariant`]. At
 //! the end faults cease and live processes are not restarted; then all work that can end has to end
 //! within ten minutes of virtual time.

@@ -11,6 +11,7 @@ use gpool_model::{
     Slot, TaskId, Timestamp,
 };
 use gpool_node::converge::{Converge, Seats};
+use gpool_node::lease::Lease;
 use gpool_node::loans::Called;
 use gpool_node::presence::Presence;
 
@@ -39,6 +40,8 @@ pub(crate) struct Forked {
     pub stop: Option<Millis>,
     /// New terms that it received.
     pub changed: Option<(Generation, Terms)>,
+    /// Until when its program may run without a later lease, by true time.
+    pub fence_at: Option<u64>,
 }
 
 /// The agent while it lives.
@@ -78,6 +81,10 @@ pub(crate) struct Agent {
     pub announce_at: Option<u64>,
     /// Whether it has looked at the claims; it does before all else, unless a bug is planted.
     pub has_adopted: bool,
+    /// Its lease, where agents have one.
+    pub lease: Lease,
+    /// When it sends the next beat, by true time.
+    pub beat_at: Option<u64>,
 }
 
 /// What really became of a task.
@@ -109,6 +116,8 @@ pub(crate) struct Machine {
     pub boot: u32,
     /// How far its clock is from true time.
     pub skew: i64,
+    /// How much faster or slower its boot clock runs, in thousandths.
+    pub drift: i64,
     pub claims: BTreeMap<TaskId, Claim>,
     /// Claims of ended tasks, moved away.
     pub records: BTreeMap<TaskId, Claim>,
@@ -130,6 +139,8 @@ impl Machine {
             pauses: shape.pauses,
             boot: 1,
             skew: 0,
+            drift: i64::try_from(shape.fast).expect("few")
+                - i64::try_from(shape.slow).expect("few"),
             claims: BTreeMap::new(),
             records: BTreeMap::new(),
             forked: Vec::new(),
@@ -142,6 +153,17 @@ impl Machine {
 
     pub fn clock(&self, now: u64) -> Timestamp {
         Timestamp::new(now.saturating_add_signed(self.skew))
+    }
+
+    /// Its boot clock at a true time.
+    pub fn boot_clock(&self, now: u64) -> u64 {
+        now.saturating_add_signed(i64::try_from(now).expect("small") / 1000 * self.drift)
+    }
+
+    /// The first true time at which its boot clock has come so far.
+    pub fn true_time(&self, boot_clock: u64) -> u64 {
+        let rate = u64::try_from(1000 + self.drift).expect("a drift is small");
+        (u128::from(boot_clock) * 1000).div_ceil(u128::from(rate)).try_into().expect("a time")
     }
 
     pub fn incarnation(&self, number: u32) -> Incarnation {
@@ -290,7 +312,8 @@ impl Machine {
     pub fn next(&self) -> Option<u64> {
         let live = self.claims.values().filter(|claim| claim.ended.is_none() && claim.has_shepherd);
         let agent = self.agent.iter();
-        let own = agent.flat_map(|agent| agent.announce_at.into_iter().chain(agent.lend_at));
+        let timers = |agent: &Agent| [agent.announce_at, agent.lend_at, agent.beat_at];
+        let own = agent.flat_map(timers).flatten();
         live.filter_map(Claim::next_end).chain(own).min()
     }
 }

@@ -22,7 +22,7 @@ fn main() -> anyhow::Result<ExitCode> {
     // A panic is a finding like any other, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let is_well = match &arguments.verb {
-        Some(Verb::Replay { file, verbose }) => replay(file, *verbose)?,
+        Some(Verb::Replay { file, verbose, bug }) => replay(file, *verbose, *bug)?,
         None if arguments.bugs => report::bugs(&arguments),
         None => match arguments.seed {
             Some(seed) => one(&arguments, seed)?,
@@ -32,14 +32,14 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn replay(file: &PathBuf, verbose: bool) -> anyhow::Result<bool> {
+fn replay(file: &PathBuf, verbose: bool, bug: Option<gpool_sim::Bug>) -> anyhow::Result<bool> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
     let scenario: Scenario = text
         .parse()
         .map_err(anyhow::Error::msg)
         .with_context(|| format!("{} is no scenario", file.display()))?;
-    let outcome = play(&scenario.cluster, None, verbose, &scenario.happenings);
+    let outcome = play(&scenario.cluster, bug, verbose, &scenario.happenings);
     outcome.trace.iter().for_each(|line| println!("{line}"));
     match &outcome.broken {
         Some(broken) => println!("broken: {broken}"),

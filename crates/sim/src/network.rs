@@ -10,6 +10,8 @@ use gpool_model::{Incarnation, Term};
 pub(crate) struct Sent {
     pub to: Option<Incarnation>,
     pub order: Order,
+    /// The last beat of the agent that the server had answered.
+    pub beat: Option<u64>,
 }
 
 /// A report on its way.
@@ -20,6 +22,16 @@ pub(crate) struct Said {
     pub report: Report,
 }
 
+/// A beat of an agent on its way, or the answer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// Which agent of its node sent it.
+    pub by: u32,
+    /// When, by the agent's clock.
+    pub sent_at: u64,
+    pub is_answer: bool,
+}
+
 /// The way between the server and one node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Link {
@@ -27,6 +39,9 @@ pub(crate) struct Link {
     pub reports: Vec<Said>,
     pub is_cut_down: bool,
     pub is_cut_up: bool,
+    /// How long beats and their answers take.
+    pub lag: u64,
+    beats: BTreeMap<(u64, u64), Beat>,
     late_orders: BTreeMap<(u64, u64), Sent>,
     late_reports: BTreeMap<(u64, u64), Said>,
     n_late: u64,
@@ -46,6 +61,26 @@ impl Link {
         if !self.is_cut_up {
             push(&mut self.reports, said);
         }
+    }
+
+    /// A beat or an answer leaves.
+    pub fn send_beat(&mut self, beat: Beat, now: u64) {
+        let is_cut = if beat.is_answer { self.is_cut_down } else { self.is_cut_up };
+        if !is_cut {
+            self.n_late += 1;
+            self.beats.insert((now + self.lag, self.n_late), beat);
+        }
+    }
+
+    /// Returns the beats and answers that arrive.
+    pub fn due_beats(&mut self, now: u64) -> Vec<Beat> {
+        let later = self.beats.split_off(&(now + 1, 0));
+        std::mem::replace(&mut self.beats, later).into_values().collect()
+    }
+
+    /// When the next beat or answer arrives.
+    pub fn next_beat(&self) -> Option<u64> {
+        self.beats.keys().next().map(|(at, _)| *at)
     }
 
     /// An order takes until then.

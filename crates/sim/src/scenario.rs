@@ -30,18 +30,22 @@ pub struct Scenario {
 }
 
 const FIRST: &str = "gpool-sim 1";
-const OF_NODE: [&str; 9] =
-    ["devices", "model", "mixed", "cpus", "tasks", "moves", "lends", "pauses", "remaps"];
+const OF_NODE: [&str; 12] = [
+    "devices", "model", "mixed", "cpus", "tasks", "moves", "lends", "pauses", "remaps", "fast",
+    "slow", "late",
+];
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{FIRST}\nserver batch {}", self.cluster.batch)?;
+        let leases = if self.cluster.leases { " leases 1" } else { "" };
+        writeln!(f, "{FIRST}\nserver batch {}{leases}", self.cluster.batch)?;
         for node in &self.cluster.nodes {
             let [mixed, moves, lends] = [node.mixed, node.moves, node.lends].map(u64::from);
-            let [pauses, remaps] = [node.pauses, node.remaps].map(u64::from);
-            let (cpus, tasks) = (node.cpus, node.tasks);
-            let numbers =
-                [node.devices, node.model, mixed, cpus, tasks, moves, lends, pauses, remaps];
+            let [pauses, remaps, late] = [node.pauses, node.remaps, node.joins_late].map(u64::from);
+            let NodeShape { devices, model, cpus, tasks, fast, slow, .. } = *node;
+            let numbers = [
+                devices, model, mixed, cpus, tasks, moves, lends, pauses, remaps, fast, slow, late,
+            ];
             f.write_str("node")?;
             for (name, number) in OF_NODE.iter().zip(numbers).filter(|(_, number)| *number != 0) {
                 write!(f, " {name} {number}")?;
@@ -57,8 +61,8 @@ impl FromStr for Scenario {
 
     /// Reads one; an error names the line.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut scenario =
-            Self { cluster: Cluster { nodes: Vec::new(), batch: 1 }, happenings: Vec::new() };
+        let cluster = Cluster { nodes: Vec::new(), batch: 1, leases: false };
+        let mut scenario = Self { cluster, happenings: Vec::new() };
         let mut is_first = true;
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -74,14 +78,17 @@ impl FromStr for Scenario {
             }
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("server", rest) => {
-                    let [batch] = numbers(rest, ["batch"]).map_err(at)?;
+                    let [batch, leases] = numbers(rest, ["batch", "leases"]).map_err(at)?;
                     scenario.cluster.batch = batch.max(1);
+                    scenario.cluster.leases = leases != 0;
                 }
                 ("node", rest) => {
                     let read = numbers(rest, OF_NODE).map_err(at)?;
-                    let [devices, model, mixed, cpus, tasks, moves, lends, pauses, remaps] = read;
-                    let [mixed, moves, lends, pauses, remaps] =
-                        [mixed, moves, lends, pauses, remaps].map(|number| number != 0);
+                    let [devices, model, mixed, cpus, tasks, moves, lends, pauses, remaps, ..] =
+                        read;
+                    let [.., fast, slow, late] = read;
+                    let [mixed, moves, lends, pauses, remaps, joins_late] =
+                        [mixed, moves, lends, pauses, remaps, late].map(|number| number != 0);
                     scenario.cluster.nodes.push(NodeShape {
                         devices,
                         model,
@@ -92,6 +99,9 @@ impl FromStr for Scenario {
                         lends,
                         pauses,
                         remaps,
+                        fast,
+                        slow,
+                        joins_late,
                     });
                 }
                 _ => scenario.happenings.push(line.parse().map_err(at)?),

@@ -5,6 +5,7 @@ mod check;
 mod client;
 mod distortion;
 pub(crate) mod keeping;
+mod lease;
 mod lend;
 mod moves;
 mod planned;
@@ -16,6 +17,7 @@ mod replay;
 mod server;
 mod settle;
 mod taken;
+mod totals;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +35,7 @@ use crate::swarm::Cluster;
 use client::Asking;
 use post::Post;
 use server::Server;
+pub use totals::Totals;
 
 /// One run.
 #[derive(Debug, Clone)]
@@ -102,116 +105,6 @@ pub(crate) struct Watch {
     pub planned: Option<(u64, u64)>,
 }
 
-/// What a run, or many, consisted of.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Happenings of each kind, by its place in [`Kind::ALL`].
-    pub happenings: Vec<u64>,
-    /// Steps of the state machine.
-    pub steps: u64,
-    /// Requests that were answered.
-    pub replies: u64,
-    /// Jobs with an answered submission.
-    pub jobs: u64,
-    /// Programs that were started.
-    pub starts: u64,
-    /// Jobs that ended.
-    pub ends: u64,
-    /// Launches that were refused for their devices.
-    pub refusals: u64,
-    /// Guests that came, launched or moved there.
-    pub guests: u64,
-    /// Running tasks that came to other devices.
-    pub moves: u64,
-    /// Tasks that were paused.
-    pub pauses: u64,
-    /// Orders to pause a task that failed.
-    pub pauses_refused: u64,
-    /// Those that found the task away from its devices.
-    pub pauses_away: u64,
-    /// Tasks that were paused for their loans.
-    pub vacated: u64,
-    /// Paused tasks that went on.
-    pub resumes: u64,
-    /// Paused tasks that went on elsewhere.
-    pub remaps: u64,
-    /// Those of them with shares.
-    pub shares_remapped: u64,
-    /// Shares of running tasks that got another size.
-    pub resizes: u64,
-    /// Moves, pauses and resumes that failed.
-    pub moves_failed: u64,
-    /// Allocations above a request.
-    pub loans: u64,
-    /// Loans that were called back.
-    pub calls: u64,
-    /// Servers that were killed.
-    pub servers_killed: u64,
-    /// Agents that were killed.
-    pub agents_killed: u64,
-    /// Shepherds that were killed.
-    pub shepherds_killed: u64,
-    /// Machines that went down.
-    pub reboots: u64,
-    /// Commits that failed.
-    pub commits_failed: u64,
-    /// Attempts that were taken back for others.
-    pub taken: u64,
-    /// Jobs that were set aside because of a wrong plan.
-    pub set_aside: u64,
-}
-
-impl Totals {
-    /// Adds another run.
-    pub fn add(&mut self, other: &Self) {
-        self.happenings.resize(Kind::ALL.len(), 0);
-        self.happenings.iter_mut().zip(&other.happenings).for_each(|(sum, more)| *sum += more);
-        for (sum, more) in [
-            (&mut self.steps, other.steps),
-            (&mut self.replies, other.replies),
-            (&mut self.jobs, other.jobs),
-            (&mut self.starts, other.starts),
-            (&mut self.ends, other.ends),
-            (&mut self.refusals, other.refusals),
-            (&mut self.guests, other.guests),
-            (&mut self.moves, other.moves),
-            (&mut self.pauses, other.pauses),
-            (&mut self.pauses_refused, other.pauses_refused),
-            (&mut self.pauses_away, other.pauses_away),
-            (&mut self.vacated, other.vacated),
-            (&mut self.resumes, other.resumes),
-            (&mut self.remaps, other.remaps),
-            (&mut self.shares_remapped, other.shares_remapped),
-            (&mut self.resizes, other.resizes),
-            (&mut self.moves_failed, other.moves_failed),
-            (&mut self.loans, other.loans),
-            (&mut self.calls, other.calls),
-            (&mut self.servers_killed, other.servers_killed),
-            (&mut self.agents_killed, other.agents_killed),
-            (&mut self.shepherds_killed, other.shepherds_killed),
-            (&mut self.reboots, other.reboots),
-            (&mut self.commits_failed, other.commits_failed),
-            (&mut self.taken, other.taken),
-            (&mut self.set_aside, other.set_aside),
-        ] {
-            *sum += more;
-        }
-    }
-
-    /// How often a kind happened.
-    #[must_use]
-    pub fn of(&self, kind: Kind) -> u64 {
-        let at = Kind::ALL.iter().position(|other| *other == kind);
-        at.and_then(|at| self.happenings.get(at)).copied().unwrap_or(0)
-    }
-
-    /// All happenings.
-    #[must_use]
-    pub fn all(&self) -> u64 {
-        self.happenings.iter().sum()
-    }
-}
-
 impl Sim {
     /// Returns a cluster with agents and server freshly started.
     #[must_use]
@@ -252,7 +145,9 @@ impl Sim {
         };
         sim.start_server();
         for m in 0..sim.machines.len() {
-            sim.start_agent(m);
+            if !sim.cluster.nodes[m].joins_late {
+                sim.start_agent(m);
+            }
         }
         sim
     }
@@ -358,6 +253,15 @@ impl Sim {
             Kind::LoseReport => drop(take(&mut self.links[m].reports, pick(), false)),
             Kind::DelayReport => self.links[m].delay_report(pick(), until()),
             Kind::CutReports => self.links[m].is_cut_up = what.is("on"),
+            Kind::Part => {
+                let how = what.count("how") % 4;
+                self.links[m].is_cut_up = how == 1 || how == 2;
+                self.links[m].is_cut_down = how == 1 || how == 3;
+                if what.is("ms") {
+                    self.pass(what.count("ms"));
+                }
+            }
+            Kind::Lag => self.links[m].lag = what.count("ms"),
             Kind::Check => self.check_devices(m, pick()),
             Kind::Claim => self.claim(m, pick()),
             Kind::Start => self.start_program(m, pick()),
@@ -405,6 +309,7 @@ impl Sim {
             return;
         }
         self.heard[m] = said.by;
+        self.watch_heard(m);
         let node = self.machines[m].node.name.clone();
         self.tell_server(Event::Reported { node, report: said.report });
     }
@@ -455,6 +360,10 @@ impl Sim {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
             self.now = at;
             self.do_due();
+            if self.cluster.leases {
+                // A task that outlives its lease does so for a moment.
+                self.check_programs();
+            }
         }
         self.now = until;
         self.do_due();
@@ -470,6 +379,8 @@ impl Sim {
         let resume = server.and_then(|server| server.paused_until);
         let machines = self.machines.iter().filter_map(Machine::next);
         let links = self.links.iter().filter_map(Link::next);
+        let beats = self.links.iter().filter_map(Link::next_beat);
+        let links = links.chain(beats).chain(self.next_silence());
         let all = timer.into_iter().chain(resume).chain(machines).chain(links);
         all.filter(|at| *at > self.now).min()
     }
@@ -478,6 +389,8 @@ impl Sim {
         for m in 0..self.machines.len() {
             self.machine_due(m);
             self.announce(m);
+            self.beat(m);
+            self.beats_arrive(m);
             self.lend_due(m);
             for sent in self.links[m].due_orders(self.now) {
                 self.obey(m, sent);
@@ -487,6 +400,7 @@ impl Sim {
             }
         }
         self.resume();
+        self.look_for_silence();
         self.take_inbox();
     }
 }

@@ -27,6 +27,8 @@ pub struct Cluster {
     pub nodes: Vec<NodeShape>,
     /// How many inputs the server takes into one step.
     pub batch: u64,
+    /// Whether the agents have leases, as those on other machines than the server.
+    pub leases: bool,
 }
 
 /// One machine.
@@ -50,6 +52,12 @@ pub struct NodeShape {
     pub pauses: bool,
     /// Whether paused tasks can resume on other devices.
     pub remaps: bool,
+    /// How much faster its boot clock runs than true time, in thousandths.
+    pub fast: u64,
+    /// How much slower.
+    pub slow: u64,
+    /// Whether its agent is not there from the beginning.
+    pub joins_late: bool,
 }
 
 /// The parameters drawn from a seed before the run begins.
@@ -102,10 +110,15 @@ impl Swarm {
     /// From this seed on, programs also leave their devices unused, and the server releases these.
     pub const IDLE: u64 = 1 << 34;
 
+    /// From this seed on, the nodes are other machines: their agents have leases, their clocks run
+    /// fast or slow, and the network is divided. Jobs share no devices then.
+    pub const LEASED: u64 = 1 << 35;
+
     /// The first seed that can find a bug.
     #[must_use]
     pub fn first_seed(bug: Bug) -> u64 {
         match bug {
+            bug if bug.is_of_leases() => Self::LEASED,
             bug if bug.is_of_idle() => Self::IDLE,
             bug if bug.is_elastic() => Self::ELASTIC,
             bug if bug.is_of_shares() => Self::SHARING,
@@ -116,47 +129,38 @@ impl Swarm {
     /// What a seed is about.
     #[must_use]
     pub fn of(seed: u64, steps: Option<u64>) -> Self {
-        let mut rng = Rng::new(seed);
-        // By itself, so that what else is drawn of a seed stays as it is.
-        let mut of_shares = Rng::new(seed ^ 0x7368_6172);
-        let shares = if seed < Self::SHARING { 0 } else { of_shares.one_of(&[50, 80]) };
-        // And so are pauses.
-        let mut of_pauses = (seed >= Self::ELASTIC).then(|| Rng::new(seed ^ 0x656c_6173));
-        let pauses = of_pauses.as_mut().map_or(0, |rng| rng.one_of(&[50, 90]));
-        let n_nodes = rng.one_of(&[1, 1, 1, 2, 2, 3, 4]);
+        let mut draws = Draws::new(seed);
+        let shares = if draws.is_sharing { draws.shares.one_of(&[50, 80]) } else { 0 };
+        let pauses = draws.pauses.as_mut().map_or(0, |rng| rng.one_of(&[50, 90]));
+        let n_nodes = draws.rng.one_of(&[1, 1, 1, 2, 2, 3, 4]);
         let nodes = (0..n_nodes).map(|_| {
-            let shape = NodeShape::drawn(&mut rng, &mut of_shares, shares > 0);
-            of_pauses.as_mut().map_or(shape, |rng| shape.with_pauses(rng))
+            let shape = NodeShape::drawn(&mut draws.rng, &mut draws.shares, shares > 0);
+            let shape = draws.leases.as_mut().map_or(shape, |rng| shape.with_clock(rng));
+            draws.pauses.as_mut().map_or(shape, |rng| shape.with_pauses(rng))
         });
-        let cluster = Cluster { nodes: nodes.collect(), batch: rng.one_of(&[1, 1, 1, 2, 5]) };
+        let nodes = nodes.collect();
+        let batch = draws.rng.one_of(&[1, 1, 1, 2, 5]);
+        let cluster = Cluster { nodes, batch, leases: draws.leases.is_some() };
         // Of few wishes each comes more often beside what else must meet.
-        let wishes_in_hundred = rng.one_of(&[10, 30, 75, 75]);
-        let faults_in_hundred = rng.one_of(&[0, 15, 40, 40, 70, 100]);
-        // By itself, so that what else is drawn of a seed stays as it is.
-        let mut of_projects = Rng::new(seed ^ 0x7072_6f6a);
-        let projects = of_projects.one_of(&[0, 2, 3, 5, 8]);
-        let preemptible = of_projects.one_of(&[50, 90]);
+        let wishes_in_hundred = draws.rng.one_of(&[10, 30, 75, 75]);
+        let faults_in_hundred = draws.rng.one_of(&[0, 15, 40, 40, 70, 100]);
+        let projects = draws.projects.one_of(&[0, 2, 3, 5, 8]);
+        let preemptible = draws.projects.one_of(&[50, 90]);
         let weights = Kind::ALL.iter().map(|kind| {
-            let rng = match kind {
-                Kind::Idle if seed < Self::IDLE => return 0,
-                kind if kind.is_elastic() => match &mut of_pauses {
-                    Some(rng) => rng,
-                    None => return 0,
-                },
-                kind if kind.is_of_projects() => &mut of_projects,
-                kind if kind.is_of_shares() => &mut of_shares,
-                _ => &mut rng,
-            };
+            let Some(rng) = draws.of(*kind) else { return 0 };
             let wishes_in_hundred =
                 if kind.is_of_projects() && projects == 0 { 0 } else { wishes_in_hundred };
             weight(*kind, [wishes_in_hundred, faults_in_hundred], rng, shares > 0)
         });
         let weights: Vec<u64> = weights.collect();
+        let Draws { mut rng, pauses: mut of_pauses, .. } = draws;
         let drawn = rng.one_of(&[60, 200, 400, 800]);
         let pass_most = [100, 5_000, 60_000, 3_600_000];
         // Pauses for loans take a while, so time passes in small steps.
         let (drawn, pass_most) = match &mut of_pauses {
             Some(rng) => (drawn.max(rng.one_of(&[200, 800])), [5_000, 5_000, 20_000, 60_000]),
+            // Leases last half a minute.
+            None if cluster.leases => (drawn.max(200), [20_000, 20_000, 60_000, 60_000]),
             None => (drawn, pass_most),
         };
         Self {
@@ -179,6 +183,48 @@ impl Swarm {
             live_most: rng.one_of(&[3, 10, 10, 30]).max(if shares > 0 { 20 } else { 0 }),
             disorder: rng.one_of(&[0, 5, 30, 80]),
             pass_most: rng.one_of(&pass_most),
+        }
+    }
+}
+
+/// The random numbers of a seed. Each part has its own, so that what else is drawn of a seed stays
+/// as it is when a part is added.
+struct Draws {
+    rng: Rng,
+    shares: Rng,
+    projects: Rng,
+    /// `None` if no task is paused.
+    pauses: Option<Rng>,
+    /// `None` if no agent has a lease.
+    leases: Option<Rng>,
+    is_sharing: bool,
+    has_idle: bool,
+}
+
+impl Draws {
+    fn new(seed: u64) -> Self {
+        let own = |of: u64| Rng::new(seed ^ of);
+        let is_elastic = (Swarm::ELASTIC..Swarm::LEASED).contains(&seed);
+        Self {
+            rng: own(0),
+            shares: own(0x7368_6172),
+            projects: own(0x7072_6f6a),
+            pauses: is_elastic.then(|| own(0x656c_6173)),
+            leases: (seed >= Swarm::LEASED).then(|| own(0x6c65_6173)),
+            is_sharing: (Swarm::SHARING..Swarm::LEASED).contains(&seed),
+            has_idle: seed >= Swarm::IDLE,
+        }
+    }
+
+    /// Those for the frequency of a kind; `None` if it does not happen.
+    fn of(&mut self, kind: Kind) -> Option<&mut Rng> {
+        match kind {
+            Kind::Idle if !self.has_idle => None,
+            kind if kind.is_of_leases() => self.leases.as_mut(),
+            kind if kind.is_elastic() => self.pauses.as_mut(),
+            kind if kind.is_of_projects() => Some(&mut self.projects),
+            kind if kind.is_of_shares() => Some(&mut self.shares),
+            _ => Some(&mut self.rng),
         }
     }
 }
@@ -247,6 +293,9 @@ impl NodeShape {
             lends: false,
             pauses: false,
             remaps: false,
+            fast: 0,
+            slow: 0,
+            joins_late: false,
         };
         if !is_shared {
             return shape;
@@ -257,6 +306,17 @@ impl NodeShape {
             0..=5 => Self { devices: shape.devices.clamp(2, 4), moves: true, ..sharing },
             6..=8 => Self { devices: shape.devices.clamp(1, 2), lends: true, ..sharing },
             _ => shape,
+        }
+    }
+
+    /// The same on another machine than the server, with a boot clock of its own.
+    fn with_clock(self, rng: &mut Rng) -> Self {
+        Self {
+            devices: self.devices.max(1),
+            fast: rng.one_of(&[0, 0, 50]),
+            slow: rng.one_of(&[0, 50]),
+            joins_late: rng.percent(15),
+            ..self
         }
     }
 

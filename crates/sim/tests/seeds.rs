@@ -95,6 +95,20 @@ fn idle_jobs_that_are_released_and_pauses_that_fail_keep_every_promise() {
 }
 
 #[test]
+fn jobs_on_other_machines_keep_every_promise_when_the_network_is_divided() {
+    let totals = Mutex::new(Totals::default());
+    on_all_cores(300, |at| {
+        let swarm = Swarm::of(Swarm::LEASED + at, None);
+        let outcome = run(&swarm, None, false);
+        assert_eq!(outcome.broken, None, "{swarm}");
+        totals.lock().unwrap_or_else(PoisonError::into_inner).add(&outcome.totals);
+    });
+    let totals = totals.into_inner().unwrap();
+    assert!(totals.silences > 500 && totals.losses > 100, "{totals:?}");
+    assert!(totals.fenced > 20 && totals.starts > 1000, "{totals:?}");
+}
+
+#[test]
 fn a_seed_does_the_same_each_time_and_so_does_what_is_recorded_of_it() {
     for seed in [3, 17, 40] {
         let swarm = Swarm::of(seed, Some(400));

@@ -116,6 +116,7 @@ impl Fleet {
                 Effect::Commit(_)
                 | Effect::Order { .. }
                 | Effect::Deliver(_)
+                | Effect::Readmit(_)
                 | Effect::Publish(_) => {}
             }
         }

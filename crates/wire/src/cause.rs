@@ -23,6 +23,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::TaskRefused { .. } => "task_refused",
         EndCause::GangEnded { .. } => "gang_ended",
         EndCause::Rebooted => "rebooted",
+        EndCause::NodeLost => "node_lost",
         EndCause::ShepherdLost | EndCause::ProcessesMayBeLeft | EndCause::ShepherdEnded { .. } => {
             "shepherd_lost"
         }
@@ -74,6 +75,7 @@ pub fn cause_words(cause: &EndCause) -> String {
         }
         EndCause::GangEnded { job } => format!("job {job}, which it joined, has ended"),
         EndCause::Rebooted => "the machine was restarted while it ran".to_owned(),
+        EndCause::NodeLost => "the server lost contact with its node, which ended it".to_owned(),
         EndCause::ShepherdLost => {
             "its shepherd process was killed, so gpool ended its processes".to_owned()
         }

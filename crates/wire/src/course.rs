@@ -4,7 +4,7 @@ use gpool_model::job::{Again, PastAttempt};
 use gpool_model::job::{EndCause, ExitStatus};
 use gpool_model::life::{OnUnmet, Retry, RetryOn, Warned, Warning};
 use gpool_model::unit::Millis;
-use gpool_model::{Dependency, DependencyKind, Exit, JobRequest, Refusal};
+use gpool_model::{Dependency, DependencyKind, Exit, JobRequest, OnNodeLost, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -144,6 +144,18 @@ pub(crate) fn on_unmet_word(on_unmet: OnUnmet) -> &'static str {
         OnUnmet::Cancel => "cancel",
         OnUnmet::Keep => "keep",
     }
+}
+
+/// Reads `wait`, `requeue` or `end`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if it is none of them.
+pub(crate) fn on_node_lost(word: &str) -> Result<OnNodeLost, Refusal> {
+    let all = OnNodeLost::WORDS.iter();
+    all.clone().find(|(name, _)| *name == word).map(|(_, value)| *value).ok_or_else(|| {
+        let shown: String = word.chars().take(32).collect();
+        invalid("on_node_lost", &format!("{shown:?} is not one of wait, requeue and end"))
+    })
 }
 
 /// Formats dependencies as the API writes them: `ok:17`.

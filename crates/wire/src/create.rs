@@ -178,6 +178,11 @@ pub struct JobCreate {
     /// requeues it. Default: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requeue: Option<bool>,
+    /// What happens if the server loses contact with the node of the job: `wait` (default),
+    /// `requeue` or `end`. With `requeue` and `end`, the node ends the job after 30 seconds without
+    /// the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_node_lost: Option<String>,
     /// Whether the scheduler can preempt and requeue the job for other jobs. Only preemptible jobs
     /// can use more than the guaranteed quota of their project. Default: the project's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]

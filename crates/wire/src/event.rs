@@ -61,6 +61,13 @@ pub enum EventKind {
         /// Name of the node.
         node: String,
     },
+    /// A node joined the cluster, or was connected, silent, lost or removed.
+    NodeMembership {
+        /// Name of the node.
+        node: String,
+        /// `joined`, `connected`, `silent`, `lost` or `removed`.
+        membership: String,
+    },
     /// The server delivered a message about a job, or gave up.
     Notified {
         /// ID of the job.
@@ -115,6 +122,10 @@ impl<'de> Deserialize<'de> for Event {
                 to: take(fields, "to")?,
             },
             "node_changed" => EventKind::NodeChanged { node: take(fields, "node")? },
+            "node_membership" => EventKind::NodeMembership {
+                node: take(fields, "node")?,
+                membership: take(fields, "membership")?,
+            },
             "notified" => EventKind::Notified {
                 job: take(fields, "job")?,
                 to: take(fields, "to")?,
@@ -161,6 +172,10 @@ impl Event {
                 EventKind::ProjectChanged { project: project.to_string() }
             }
             Change::NodeChanged { node } => EventKind::NodeChanged { node: node.to_string() },
+            Change::NodeMembership { node, is } => EventKind::NodeMembership {
+                node: node.to_string(),
+                membership: is.as_str().to_owned(),
+            },
             Change::Told { job, origin, given_up } => EventKind::Notified {
                 job: job.to_string(),
                 to: origin.to_string(),

@@ -176,6 +176,10 @@ pub struct Job {
     /// Whether the job can be requeued.
     #[serde(default)]
     pub requeue: Option<bool>,
+    /// What happens if the server loses contact with the node of the job: `wait`, `requeue` or
+    /// `end`.
+    #[serde(default)]
+    pub on_node_lost: String,
     /// Whether the scheduler can preempt the job.
     #[serde(default)]
     pub preemptible: bool,

@@ -20,6 +20,11 @@ pub struct Node {
     pub labels: Vec<String>,
     /// Whether the node's agent answers the server.
     pub connected: bool,
+    /// Membership of the node: `joined` (the agent has not reported its tasks since the server
+    /// started), `connected`, `silent` (no message for 15 seconds: no new jobs) or `lost` (silent
+    /// until its jobs with `on_node_lost` set to `requeue` or `end` have ended).
+    #[serde(default)]
+    pub membership: String,
     /// Since when the agent has been silent, if it was heard in this run of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_since: Option<Time>,
@@ -83,7 +88,8 @@ impl Node {
             pool: node.pool.to_string(),
             labels: gpool_model::label::written(&node.labels),
             connected: node.is_reachable(),
-            silent_since: node.silent_since.map(Time),
+            membership: node.membership().as_str().to_owned(),
+            silent_since: node.silent_since().map(Time),
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
             devices_from: node.facts.devices_from.clone(),

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
+use gpool_model::LeaseTerms;
 use gpool_model::agent::{LoanReport, Order, Report, TaskEnd};
 use gpool_model::attach::Opening;
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
@@ -15,7 +16,12 @@ use crate::message::DeviceMemory;
 
 /// An input from another thread.
 pub(super) enum Input {
-    Order(Box<Order>),
+    /// An order, with the beat that it carries.
+    Order(Box<Order>, Option<u64>),
+    /// The server gives the agent a lease.
+    Lease(LeaseTerms),
+    /// The server has answered a beat.
+    Renewed(u64),
     /// The devices and resources of this node.
     Inventory(Box<Report>),
     /// The devices of a task that must not be used.

@@ -54,7 +54,8 @@ impl Runner {
     /// Starts the shepherd of a task.
     pub(super) fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
         let task = order.task();
-        let started = self.first_message(order, &booked).and_then(|first| {
+        let fence_at = self.take_fence(task);
+        let started = self.first_message(order, &booked, fence_at).and_then(|first| {
             let exe = &self.parts.config.shepherd_exe;
             self.shepherds
                 .start(exe, task, first)
@@ -78,6 +79,7 @@ impl Runner {
         &self,
         order: &TaskOrder,
         booked: &[DeviceUuid],
+        fence_at: Option<u64>,
     ) -> Result<Vec<u8>, EndCause> {
         let spec = &order.spec;
         let own = rustix::process::geteuid();
@@ -120,6 +122,7 @@ impl Runner {
             element: self.element(order)?,
             context_bytes: context.len(),
             script_bytes: script.as_ref().map(Vec::len),
+            fence_at,
         };
         let mut message = line(&launch);
         message.extend(context);

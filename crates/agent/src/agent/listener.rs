@@ -89,9 +89,13 @@ impl Listener {
 impl AgentInbox for Listener {
     fn message(&self, message: ToAgent) {
         match message {
-            ToAgent::Order { to, order } => {
+            ToAgent::Welcome { lease, .. } => {
+                lease.into_iter().for_each(|terms| self.inputs.send(Input::Lease(terms)));
+            }
+            ToAgent::Renewed { beat } => self.inputs.send(Input::Renewed(beat)),
+            ToAgent::Order { to, beat, order } => {
                 if to.is_none_or(|to| to == self.incarnation) {
-                    self.inputs.send(Input::Order(Box::new(order)));
+                    self.inputs.send(Input::Order(Box::new(order), beat));
                 } else {
                     tracing::debug!(?order, "dropped an order for another run of the agent");
                 }

@@ -16,6 +16,7 @@ mod input;
 pub(crate) mod isolation;
 pub(crate) mod job_files;
 mod launch;
+mod lease;
 mod lend;
 mod listener;
 mod moves;
@@ -261,7 +262,10 @@ impl Agent {
         let isolation = Isolation::new(filter.is_ok());
         let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
         let (push, requests) = channel();
-        let incarnation = say_hello(&config, &**server);
+        let incarnation = input::incarnation();
+        let inbox = listener::inbox(&incarnation, server, &sender, &recent, state_dirs(&config));
+        server.listen(Arc::downgrade(&inbox));
+        say_hello(&config, &incarnation, &**server);
         let about = devices::About {
             samples: Arc::clone(&samples),
             recent: recent.clone(),
@@ -274,8 +278,6 @@ impl Agent {
         };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let inbox = listener::inbox(&incarnation, server, &sender, &recent, state_dirs(&config));
-        let weak_inbox = Arc::downgrade(&inbox);
         let source = telemetry::Source {
             samples,
             facts: seen,
@@ -302,7 +304,6 @@ impl Agent {
         let thread = std::thread::Builder::new().name("agent".into());
         let thread = thread.spawn(move || runner.run()).map_err(system("start a thread"))?;
         telemetry::start(source, requests).map_err(system("start a thread"))?;
-        server.listen(weak_inbox);
         Ok(AgentHandle { inputs, waker, thread })
     }
 }
@@ -338,12 +339,10 @@ fn prepare_process() -> Result<(), StartError> {
     Ok(())
 }
 
-/// Sends the first message, and returns the name of this run in it.
-fn say_hello(config: &AgentConfig, server: &dyn ServerLink) -> Incarnation {
+/// Sends the first message.
+fn say_hello(config: &AgentConfig, incarnation: &Incarnation, server: &dyn ServerLink) {
     let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
-    let incarnation = input::incarnation();
     server.send(&ToServer::Hello(Hello { version, node, incarnation: incarnation.clone() }));
-    incarnation
 }
 
 fn make_folders(layout: &Layout) -> Result<(), StartError> {

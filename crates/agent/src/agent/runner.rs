@@ -15,6 +15,7 @@ use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
+use gpool_node::lease::Lease;
 use gpool_node::presence::Presence;
 use gpool_protocol::ToServer;
 use gpool_sys::cgroup::Site;
@@ -86,6 +87,8 @@ pub(super) struct Runner {
     pub(super) not_moved: BTreeMap<TaskId, String>,
     /// How tasks move between devices, by the last inventory.
     pub(super) how_to_move: Moves,
+    /// The lease, if the server is on another machine.
+    pub(super) lease: Option<Lease>,
     /// Inputs that are not processed yet.
     pub(super) seen: VecDeque<converge::Input>,
 }
@@ -119,6 +122,7 @@ impl Runner {
             resuming: BTreeMap::new(),
             not_moved: BTreeMap::new(),
             how_to_move: Moves::No,
+            lease: None,
             seen: VecDeque::new(),
         };
         runner.adopt_all()?;
@@ -149,11 +153,9 @@ impl Runner {
     /// Processes an input of another thread; returns `false` after the last.
     fn take(&mut self, input: Input) -> bool {
         match input {
-            Input::Order(order) => {
-                fail::fail_point!("agent-order-heard");
-                self.parts.devices.heard();
-                self.seen.push_back(converge::Input::Order(*order));
-            }
+            Input::Order(order, beat) => self.obey(*order, beat),
+            Input::Lease(terms) => self.lease = Some(Lease::new(terms)),
+            Input::Renewed(beat) => self.renewed(beat),
             Input::Inventory(report) => {
                 if let Report::Inventory { devices, facts, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
@@ -197,9 +199,7 @@ impl Runner {
             Input::Ended { task, end } => {
                 self.seen.push_back(converge::Input::Ended { task, end: *end });
             }
-            Input::Telemetry(telemetry) => {
-                self.parts.server.send(&ToServer::Telemetry(telemetry));
-            }
+            Input::Telemetry(telemetry) => self.push(telemetry),
             Input::Open(asked) => self.open(*asked),
             Input::Divide(asked) => self.divide(*asked),
             Input::LoanAction(lent) => self.lend(lent),

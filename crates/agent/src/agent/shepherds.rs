@@ -222,6 +222,12 @@ impl Shepherds {
         }
     }
 
+    /// Sends a message to every connected shepherd.
+    pub(super) fn say_to_all(&mut self, message: &impl Serialize) {
+        let tasks: Vec<TaskId> = self.living.keys().copied().collect();
+        tasks.into_iter().for_each(|task| self.say_now(task, message));
+    }
+
     /// Writes as much as the socket takes.
     fn write(&mut self, task: TaskId) {
         let Some(link) = self.living.get_mut(&task).and_then(|it| it.link.as_mut()) else { return };

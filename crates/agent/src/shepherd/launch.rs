@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use gpool_model::JobSpec;
-use gpool_model::agent::LaunchContext;
+use gpool_model::agent::{LaunchContext, TaskEnd};
+use gpool_model::job::{EndCause, Usage};
 use gpool_model::unit::Bytes;
 use gpool_output::file_name;
 use gpool_sys::cgroup::{Group, Limits};
@@ -207,5 +208,23 @@ impl Shepherd {
         let Some((uid, gid)) = self.owner else { return Ok(()) };
         std::os::unix::fs::fchown(pipe, Some(uid), Some(gid))
             .map_err(|error| format!("can't give a pipe to the user: {error}"))
+    }
+}
+
+/// The end of a task that could not be started.
+pub(super) fn not_started(why: String) -> TaskEnd {
+    unstarted(EndCause::LaunchFailed { why })
+}
+
+/// The end of a task without a program.
+pub(super) fn unstarted(cause: EndCause) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: now(),
+        exit: None,
+        cause: Some(cause),
+        stopped: false,
+        usage: Usage::default(),
+        steps: gpool_model::Rare::default(),
     }
 }

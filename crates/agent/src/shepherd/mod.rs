@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
-use gpool_model::job::{EndCause, ExitStatus, OutputCut, Usage};
+use gpool_model::job::{EndCause, ExitStatus, OutputCut};
 use gpool_model::unit::Timestamp;
 use gpool_sys::{child, clock, signal};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -39,6 +39,7 @@ use crate::layout::Layout;
 use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
 use beside::Beside;
+use launch::{not_started, unstarted};
 use link::{Heard, Link};
 use metrics::Metrics;
 use output::{Order, Stream};
@@ -103,7 +104,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
                 missing: None,
                 ending: None,
                 is_saving: false,
-                allowed: Allowed::new(&launch.order),
+                allowed: Allowed::new(&launch.order, launch.fence_at),
                 halt: halt::Halt::default(),
                 timer: None,
                 layout,
@@ -160,18 +161,6 @@ fn now() -> Timestamp {
     Timestamp::new(clock::unix_ms())
 }
 
-fn not_started(why: String) -> TaskEnd {
-    TaskEnd {
-        started_at: None,
-        ended_at: now(),
-        exit: None,
-        cause: Some(EndCause::LaunchFailed { why }),
-        stopped: false,
-        usage: Usage::default(),
-        steps: gpool_model::Rare::default(),
-    }
-}
-
 /// Why a task is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
@@ -182,6 +171,8 @@ enum Why {
     Deadline,
     /// Its output is dropped.
     OutputCut,
+    /// The lease of its agent is over.
+    Fence,
 }
 
 struct Shepherd {
@@ -259,9 +250,12 @@ impl Shepherd {
     /// Runs the task from the claim to the end.
     fn live(&mut self, context: &[u8], script: Option<&[u8]>) {
         fail::fail_point!("shepherd-claimed");
-        let end = match self.start(context, script) {
-            Ok(()) => self.watch(),
-            Err(why) => not_started(why),
+        let end = match self.is_fenced_off() {
+            true => unstarted(EndCause::NodeLost),
+            false => match self.start(context, script) {
+                Ok(()) => self.watch(),
+                Err(why) => not_started(why),
+            },
         };
         fail::fail_point!("shepherd-ended");
         // Fails if the disk is full; the message to the agent matters more.
@@ -303,6 +297,7 @@ impl Shepherd {
     fn watch(&mut self) -> TaskEnd {
         // Messages that came together with the launch make no descriptor ready.
         self.listen();
+        self.set_timer();
         while !self.step() {}
         for which in 0..self.outputs.len() {
             self.finish_output(which);
@@ -316,6 +311,7 @@ impl Shepherd {
         let oom = || self.tree.as_ref().is_some_and(Tree::met_memory_limit);
         let cause = match (&self.failed, self.ending, self.exit) {
             _ if self.started.is_none() && told => None,
+            (_, Some((Why::Fence, _)), _) => Some(EndCause::NodeLost),
             _ if self.missing.is_some() => {
                 self.missing.take().map(|path| EndCause::PathMissing { path })
             }
@@ -414,6 +410,7 @@ impl Shepherd {
                         ToShepherd::Stop { grace, signal } => {
                             self.begin_end(Why::Told, grace, signal);
                         }
+                        ToShepherd::Lease { until } => self.renew(until),
                         ToShepherd::Change { generation, terms } => self.change(generation, terms),
                         ToShepherd::Pause { generation, runs_on } => {
                             self.pause(generation, runs_on);

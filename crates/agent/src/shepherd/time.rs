@@ -2,11 +2,11 @@
 //! and the repeated kills at the end. All use the boot clock, which users can't set; a deadline is
 //! converted from the wall clock once, when the program starts.
 
-use gpool_model::Compat;
 use gpool_model::agent::{TaskOrder, Terms};
 use gpool_model::id::Generation;
 use gpool_model::life::{Warned, Warning};
 use gpool_model::unit::{Millis, Timestamp};
+use gpool_model::{Compat, LeaseTerms};
 use gpool_sys::clock;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -33,6 +33,8 @@ pub(super) struct Allowed {
     /// When it was paused; `None` while it runs.
     paused_at: Option<u64>,
     deadline_at: Option<u64>,
+    /// When the lease of the agent is over, if the task is fenced.
+    fence_at: Option<u64>,
     /// The end that the job was warned of.
     warned_of: Option<u64>,
     /// Whether the limit differs from the one in the program's environment.
@@ -40,7 +42,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    pub(super) fn new(order: &TaskOrder) -> Self {
+    pub(super) fn new(order: &TaskOrder, fence_at: Option<u64>) -> Self {
         let spec = &order.spec;
         Self {
             generation: order.generation,
@@ -50,6 +52,7 @@ impl Allowed {
             since: None,
             paused_at: None,
             deadline_at: None,
+            fence_at,
             warned_of: None,
             is_changed: false,
         }
@@ -112,6 +115,27 @@ impl Shepherd {
             }
         }
         self.link.say(&FromShepherd::Changed { generation: self.allowed.generation });
+    }
+
+    /// Renews the lease, unless it is over: the task may run elsewhere by now.
+    pub(super) fn renew(&mut self, until: u64) {
+        if let Some(fence_at) = self.allowed.fence_at.filter(|at| clock::boot_ms() < *at) {
+            self.allowed.fence_at = Some(fence_at.max(until));
+            self.set_timer();
+        }
+    }
+
+    /// Whether the task is fenced, and the lease is over.
+    pub(super) fn is_fenced_off(&self) -> bool {
+        self.allowed.fence_at.is_some_and(|at| clock::boot_ms() >= at)
+    }
+
+    /// Ends the task because the lease is over, also if it is ending already.
+    fn fence_off(&mut self) {
+        let own = self.launch.order.spec.grace;
+        self.begin_end(Why::Fence, own.min(LeaseTerms::GRACE), None);
+        self.allowed.fence_at = None;
+        self.set_timer();
     }
 
     /// Starts the clock: the program has started.
@@ -178,8 +202,9 @@ impl Shepherd {
         let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
         let warning = self.allowed.warning().map(|(at, ..)| at).filter(|_| goes_on);
         let answer = self.halt.yielding.as_ref().map(Yielding::due).filter(|_| goes_on);
-        let metrics = self.metrics_due();
-        let due = [sweep, kill, over, warning, answer, metrics].into_iter().flatten().min();
+        let (metrics, fence) = (self.metrics_due(), self.allowed.fence_at);
+        let due = [sweep, kill, over, warning, answer, metrics, fence];
+        let due = due.into_iter().flatten().min();
         let Some(due) = due else { return };
         let due = due.max(clock::boot_ms().saturating_add(SWEEP.get().min(1)));
         self.set_timer_at(due);
@@ -218,6 +243,9 @@ impl Shepherd {
             let _ = rustix::io::read(timer, &mut count[..]);
         }
         self.say_metrics();
+        if self.is_fenced_off() {
+            self.fence_off();
+        }
         let time = clock::boot_ms();
         let over = self.ending.is_some_and(|(_, kill_at)| time >= kill_at);
         if over || self.sweeps() || self.halt.lost.is_some() {

@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
     let (link, end) = local::link(Arc::new(Printer { blobs: state.join("blobs") }));
     let agent = Agent::start(config, devices, &end)?;
     for line in std::io::stdin().lock().lines() {
-        link.send(&ToAgent::Order { to: None, order: serde_json::from_str(&line?)? });
+        link.send(&ToAgent::Order { to: None, beat: None, order: serde_json::from_str(&line?)? });
     }
     agent.stop();
     Ok(())

@@ -60,6 +60,8 @@ fn state(node: &Node) -> Cell {
         Cell::new("drained").styled(Style::Bad)
     } else if node.connected {
         Cell::new("up").styled(Style::Good)
+    } else if node.membership == "lost" {
+        Cell::new("lost").styled(Style::Bad)
     } else {
         Cell::new("unreachable").styled(Style::Bad)
     }

@@ -6,8 +6,8 @@ use gpool_model::job::{Again, PastAttempt};
 use gpool_model::job::{EndCause, StopCause};
 use gpool_model::life::Retry;
 use gpool_model::{
-    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, JobVerb, Millis, Outcome, Phase,
-    Refusal, Timestamp,
+    Caller, Course, Exit, GpuTime, JobEnd, JobId, JobSpec, JobVerb, Millis, OnNodeLost, Outcome,
+    Phase, Refusal, Timestamp,
 };
 use gpool_world::{JobRow, latest_start};
 
@@ -85,10 +85,12 @@ impl Control {
         let covers = |retry: &&Retry| retry.covers(end.outcome, end.cause.as_ref(), end.exit);
         let covered = retry.filter(covers);
         // The failure of a node uses no retry of the user.
-        if matches!(end.cause, Some(EndCause::Rebooted))
-            && (covered.is_some() || life.requeue == Some(true))
-            && course.n_node_failures < Course::NODE_FAILURES_MOST
-        {
+        let runs_elsewhere = match end.cause {
+            Some(EndCause::Rebooted) => covered.is_some() || life.requeue == Some(true),
+            Some(EndCause::NodeLost) => life.on_node_lost == OnNodeLost::Requeue,
+            _ => false,
+        };
+        if runs_elsewhere && course.n_node_failures < Course::NODE_FAILURES_MOST {
             return self.in_time(&row.spec, self.now).then_some(Again::NodeFailed);
         }
         let retry = covered.filter(|retry| course.n_retries < retry.most)?;

@@ -192,10 +192,13 @@ impl Control {
     }
 }
 
-/// Checks that the exits of a job are possible.
+/// Checks that the exits of a job are possible, and its reaction to the loss of its node.
 pub(crate) fn check_exits(life: &gpool_model::Life) -> Result<(), Refusal> {
-    let invalid = |why: &str| Refusal::Invalid { field: "exits".to_owned(), why: why.to_owned() };
-    life.wrong_exits().map_or(Ok(()), |why| Err(invalid(why)))
+    let errors = [("exits", life.wrong_exits()), ("on_node_lost", life.wrong_on_node_lost())];
+    let error = errors.into_iter().find_map(|(field, why)| Some((field, why?)));
+    error.map_or(Ok(()), |(field, why)| {
+        Err(Refusal::Invalid { field: field.to_owned(), why: why.to_owned() })
+    })
 }
 
 fn no_time(why: String) -> Refusal {

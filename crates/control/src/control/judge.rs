@@ -10,6 +10,7 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
         let outcome = match cause {
             EndCause::TimeLimit | EndCause::Deadline => Some(Outcome::TimedOut),
             EndCause::Rebooted
+            | EndCause::NodeLost
             | EndCause::ShepherdLost
             | EndCause::GpuMemoryLost { .. }
             | EndCause::ProcessesMayBeLeft

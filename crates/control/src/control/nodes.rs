@@ -2,17 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::agent::Stamp;
+use gpool_model::agent::{Stamp, TaskEnd};
 use gpool_model::effect::Change;
 use gpool_model::id::is_plain_name;
+use gpool_model::job::{EndCause, StopCause};
 use gpool_model::node::NodeFacts;
 use gpool_model::refusal::Permitted;
 use gpool_model::{
-    Caller, Device, DeviceStrategy, DeviceUuid, LabelChange, Node, NodeName, PoolName, Refusal,
-    Reply, Resources, Timestamp,
+    Allocation, Caller, Device, DeviceStrategy, DeviceUuid, Effect, JobId, LabelChange, Node,
+    NodeName, Phase, PoolName, Refusal, Reply, Resources, Silence, TaskId,
 };
 
 use crate::control::Control;
+use crate::control::claims::is_claim;
+use crate::control::gang::{has_ended, started_at};
 
 /// The largest number of labels of a node.
 const LABELS_MAX: usize = 64;
@@ -42,15 +45,19 @@ impl Control {
             device_drains: before.map(|node| node.device_drains.clone()).unwrap_or_default(),
             settled_boot_id: before.map_or(&boot_id, |node| &node.settled_boot_id).clone(),
             connected: before.is_some_and(|node| node.connected && !is_new),
-            silent_since: before.and_then(|node| node.silent_since),
+            silence: before.and_then(|node| node.silence),
             boot_id,
             facts,
         };
+        let has_joined = before.is_none();
         if before.is_none_or(|before| *before != node) {
             let idle = before.map(|before| before.facts.idle.clone()).unwrap_or_default();
             let devices = before.map(|before| before.devices.clone()).unwrap_or_default();
             self.world.put_node(node.clone());
             self.publish(Change::NodeChanged { node: name.clone() });
+            if has_joined {
+                self.publish_membership(name);
+            }
             self.idle_changed(name, &idle);
             // Before the policies below: their messages list the errors of the job.
             self.xids_changed(name, &devices);
@@ -72,21 +79,71 @@ impl Control {
             let node = Node { connected: true, settled_boot_id, ..row.node.clone() };
             self.world.put_node(node);
             self.publish(Change::NodeChanged { node: name.clone() });
+            self.publish_membership(name);
+        }
+    }
+
+    fn publish_membership(&mut self, name: &NodeName) {
+        if let Some(is) = self.world.node(name).map(|row| row.node.membership()) {
+            self.publish(Change::NodeMembership { node: name.clone(), is });
         }
     }
 
     /// Notes that an agent has been silent since a time, or is heard again. A silent node gets no
-    /// new jobs, and its running jobs go on.
-    pub(crate) fn silence(&mut self, name: &NodeName, since: Option<Timestamp>) {
-        let Some(row) = self.world.node(name).filter(|row| row.node.silent_since != since) else {
-            return;
-        };
-        self.world.put_node(Node { silent_since: since, ..row.node.clone() });
-        self.publish(Change::NodeChanged { node: name.clone() });
-        if since.is_none() {
-            // Orders and reports may have been lost meanwhile.
-            self.ask(name);
+    /// new jobs, and its running jobs go on. If it is lost, its fenced tasks have ended.
+    pub(crate) fn silence(&mut self, name: &NodeName, silence: Option<Silence>) {
+        let row = self.world.node(name);
+        if let Some(row) = row.filter(|row| row.node.silence != silence) {
+            self.world.put_node(Node { silence, ..row.node.clone() });
+            self.publish(Change::NodeChanged { node: name.clone() });
+            self.publish_membership(name);
+            if silence.is_none() {
+                // Orders and reports may have been lost meanwhile.
+                self.ask(name);
+            }
         }
+        if silence.is_some_and(|silence| silence.is_lost) {
+            self.end_fenced(name);
+            self.effect(Effect::Readmit(name.clone()));
+        }
+    }
+
+    /// Ends the fenced tasks of a lost node. Other tasks may still run.
+    fn end_fenced(&mut self, name: &NodeName) {
+        let is_here = |allocation: &Allocation| allocation.node == *name;
+        let fenced = (self.world.holding())
+            .filter(|row| row.spec.life.on_node_lost.is_fenced())
+            .filter(|row| row.job.phase.allocations().iter().any(is_here));
+        let jobs: Vec<JobId> = fenced.map(|row| row.job.id).collect();
+        for id in jobs {
+            // The end of one may end others, as of an array with too many failures.
+            let Some(job) = self.world.job(id).map(|row| row.job.clone()) else { continue };
+            if matches!(job.phase, Phase::Starting { .. }) && is_claim(job.phase.allocations()) {
+                // No node knows about it.
+                self.give_up_claim(id, &StopCause::TaskRefused { rank: 0 });
+                continue;
+            }
+            let here = job.phase.allocations().iter().filter(|it| is_here(it));
+            let tasks: Vec<TaskId> = here.map(|allocation| allocation.task).collect();
+            for task in tasks {
+                self.fenced_ended(task);
+            }
+        }
+    }
+
+    fn fenced_ended(&mut self, task: TaskId) {
+        let Some(job) = self.world.job(task.job).map(|row| row.job.clone()) else { return };
+        let is_held = job.phase.allocations().iter().any(|it| it.task == task);
+        if !is_held || has_ended(&job, task) {
+            return;
+        }
+        let stopped = matches!(job.phase, Phase::Stopping { .. });
+        let end = TaskEnd {
+            cause: Some(EndCause::NodeLost).filter(|_| !stopped),
+            stopped,
+            ..self.vanished(started_at(&job, task))
+        };
+        self.task_ended(task, &end);
     }
 
     pub(crate) fn allow_devices(

@@ -174,7 +174,7 @@ impl Control {
         self.task_ended(task, &end);
     }
 
-    fn vanished(&self, started_at: Option<Timestamp>) -> TaskEnd {
+    pub(crate) fn vanished(&self, started_at: Option<Timestamp>) -> TaskEnd {
         TaskEnd {
             started_at,
             ended_at: self.now,

@@ -246,6 +246,7 @@ impl<'a> Runner<'a> {
                 Effect::Commit(_)
                 | Effect::Reply { .. }
                 | Effect::Order { .. }
+                | Effect::Readmit(_)
                 | Effect::Deliver(_)
                 | Effect::Publish(_) => {}
             }

@@ -397,7 +397,7 @@ impl Part {
                 let nodes = part.excerpt.nodes.iter_mut();
                 for row in nodes.filter(|row| row.name == *node) {
                     row.connected = true;
-                    row.silent_since = None;
+                    row.silence = None;
                     row.drain = None;
                 }
             }

@@ -23,6 +23,8 @@ pub struct Harness {
     pub in_flight: Vec<Revision>,
     pub replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
     pub orders: Vec<Order>,
+    /// The nodes with a lease that may be renewed again.
+    pub readmitted: Vec<NodeName>,
     /// Sent messages, in order.
     pub sent: Vec<Delivery>,
     pub alerts: Vec<Alert>,
@@ -60,6 +62,7 @@ impl Harness {
             in_flight: Vec::new(),
             replies: BTreeMap::new(),
             orders: Vec::new(),
+            readmitted: Vec::new(),
             sent: Vec::new(),
             alerts: Vec::new(),
             is_wrong: false,
@@ -114,6 +117,7 @@ impl Harness {
                 Effect::Order { order, .. } => self.orders.push(order),
                 Effect::Deliver(delivery) => self.sent.push(*delivery),
                 Effect::Publish(_) => {}
+                Effect::Readmit(node) => self.readmitted.push(node),
                 Effect::Alert(alert) => self.alerts.push(*alert),
             }
         }

@@ -10,6 +10,7 @@ mod harness;
 mod holds;
 mod idle;
 mod jobs;
+mod lease;
 mod life;
 mod mig_plan;
 mod outbox;

@@ -1,10 +1,10 @@
 //! Orders to agents and reports from them may be lost, late or repeated.
 
 use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
-use gpool_model::job::JobState;
+use gpool_model::job::{EndCause, JobState};
 use gpool_model::{
-    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Millis, NodeName,
-    Reason, Round, TaskId, Timestamp,
+    Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Membership, Millis,
+    NewJob, NodeName, OnNodeLost, Outcome, Reason, Refusal, Round, Silence, TaskId, Timestamp,
 };
 
 use crate::harness::{Harness, NODE, ana, inventory, job, stamp, tasks};
@@ -213,7 +213,8 @@ fn a_new_agent_is_asked_before_anything_is_placed_with_it() {
 }
 
 fn silence(since: Option<Timestamp>) -> Event {
-    Event::AgentSilence { node: NodeName::new(NODE), since }
+    let silence = since.map(|since| Silence { since, is_lost: false });
+    Event::AgentSilence { node: NodeName::new(NODE), silence }
 }
 
 #[test]
@@ -250,4 +251,98 @@ fn a_start_that_a_silent_node_did_not_get_is_ordered_again() {
     let orders = harness.take_orders();
     harness.answer(&orders, vec![]);
     assert_eq!(runs(&harness.take_orders()), [1]);
+}
+
+fn lost(since: Timestamp) -> Event {
+    Event::AgentSilence {
+        node: NodeName::new(NODE),
+        silence: Some(Silence { since, is_lost: true }),
+    }
+}
+
+fn on_node_lost(gpus: &str, on_node_lost: OnNodeLost) -> NewJob {
+    let mut job = job(gpus);
+    job.life.on_node_lost = on_node_lost;
+    job
+}
+
+fn membership(harness: &Harness) -> Membership {
+    let row = harness.control.world().node(&NodeName::new(NODE));
+    row.expect("it is there").node.membership()
+}
+
+#[test]
+fn the_loss_of_a_node_ends_its_fenced_jobs_and_no_others() {
+    let mut harness = Harness::new(4);
+    let [waits, again, ends, never] =
+        [OnNodeLost::Wait, OnNodeLost::Requeue, OnNodeLost::End, OnNodeLost::Requeue]
+            .map(|on| harness.add(on_node_lost("1", on)));
+    for id in [waits, again, ends] {
+        harness.started(id);
+    }
+    let first = [again, never].map(|id| harness.task_of(id));
+    harness.step(vec![silence(Some(harness.now))]);
+    assert_eq!(membership(&harness), Membership::Silent);
+    assert_eq!(harness.state(again), JobState::Running, "its lease may not be over");
+    assert!(harness.readmitted.is_empty());
+    harness.step(vec![lost(harness.now)]);
+    assert_eq!(membership(&harness), Membership::Lost);
+    assert_eq!(harness.readmitted, [NodeName::new(NODE)]);
+    assert_eq!(harness.state(waits), JobState::Running);
+    assert_eq!(harness.state(again), JobState::Pending);
+    assert_eq!(harness.state(never), JobState::Pending, "its order may be on its way");
+    let end = harness.end_of(ends);
+    assert_eq!((end.outcome, end.cause.clone()), (Outcome::Lost, Some(EndCause::NodeLost)));
+    // It is heard again: what its agent says of the old runs changes nothing.
+    harness.take_orders();
+    harness.step(vec![silence(None)]);
+    assert_eq!(membership(&harness), Membership::Connected);
+    let orders = harness.take_orders();
+    assert_eq!(runs(&orders).len(), 2);
+    for (id, task) in [again, never].into_iter().zip(first) {
+        assert_eq!(harness.task_of(id).attempt, task.attempt.next());
+        let running = TaskIs::Running { pid: 4242, started_at: harness.now };
+        harness.report(Report::Task(says(task, 1, running)));
+        let orders = harness.take_orders();
+        let is_stop = |it: &Order| matches!(it, Order::Stop { task: of, .. } if *of == task);
+        assert!(orders.iter().any(is_stop), "{orders:?}");
+        assert_eq!(harness.state(id), JobState::Starting);
+    }
+}
+
+#[test]
+fn a_cancelled_job_of_a_lost_node_is_cancelled() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(on_node_lost("1", OnNodeLost::Requeue));
+    harness.started(id);
+    harness.command(&ana(), Command::on(vec![id], JobVerb::Cancel)).unwrap();
+    harness.step(vec![lost(harness.now)]);
+    assert_eq!(harness.end_of(id).outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn the_lease_is_renewed_only_after_the_orders_from_before_the_loss_have_left() {
+    let mut harness = Harness::new(1);
+    harness.slow_store();
+    let jobs = vec![on_node_lost("1", OnNodeLost::Requeue)];
+    let submit =
+        Command::Submit { jobs, key: None, ends: vec![], array_ends: vec![], dry_run: false };
+    harness.ask(&ana(), submit);
+    harness.step(vec![lost(harness.now)]);
+    harness.step(vec![silence(None)]);
+    assert!(harness.readmitted.is_empty());
+    harness.catch_up();
+    assert_eq!(harness.readmitted, [NodeName::new(NODE)]);
+    let is_run = |it: &&Order| matches!(it, Order::Run(_));
+    assert_eq!(harness.orders.iter().filter(is_run).count(), 2, "of two attempts");
+}
+
+#[test]
+fn a_job_that_can_not_be_requeued_does_not_run_elsewhere() {
+    let mut harness = Harness::new(1);
+    let mut job = on_node_lost("1", OnNodeLost::Requeue);
+    job.life.requeue = Some(false);
+    let refused = harness.submit(&ana(), vec![job]).unwrap_err();
+    let is_it = matches!(&refused, Refusal::Invalid { field, .. } if field == "on_node_lost");
+    assert!(is_it, "{refused:?}");
 }

@@ -32,6 +32,7 @@ pub fn line(event: &Event, view: &View<'_>) -> Option<String> {
         }
         EventKind::ProjectChanged { project } => format!("project {project} changed"),
         EventKind::NodeChanged { node } => format!("node {node} changed"),
+        EventKind::NodeMembership { node, membership } => format!("node {node} {membership}"),
         EventKind::Notified { job, to, given_up: None } => {
             format!("notification of job {job} sent to {to}")
         }

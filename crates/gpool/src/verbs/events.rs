@@ -70,6 +70,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         | EventKind::Notified { job, .. } => found.ids.contains(job),
         EventKind::Resync => true,
         EventKind::NodeChanged { .. }
+        | EventKind::NodeMembership { .. }
         | EventKind::ReservationChanged { .. }
         | EventKind::ProjectChanged { .. }
         | EventKind::PayerNotified { .. }

@@ -378,6 +378,7 @@ fn watch_until_ended(
             EventKind::JobIdle { .. }
             | EventKind::JobMoved { .. }
             | EventKind::NodeChanged { .. }
+            | EventKind::NodeMembership { .. }
             | EventKind::ReservationChanged { .. }
             | EventKind::ProjectChanged { .. }
             | EventKind::PayerNotified { .. }

@@ -165,6 +165,7 @@ impl Waiting<'_> {
                 EventKind::JobIdle { .. }
                 | EventKind::JobMoved { .. }
                 | EventKind::NodeChanged { .. }
+                | EventKind::NodeMembership { .. }
                 | EventKind::ReservationChanged { .. }
                 | EventKind::ProjectChanged { .. }
                 | EventKind::PayerNotified { .. }

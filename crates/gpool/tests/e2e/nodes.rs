@@ -350,6 +350,69 @@ fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
     assert_eq!(node(&cluster, "lab1-1").silent_since, None);
 }
 
+/// Writes the time into a file of the attempt until it is ended.
+const TICKS: &str =
+    "while :; do date +%s%N >> ticks-$GPOOL_JOB_ID-$GPOOL_ATTEMPT; sleep 0.05; done";
+
+#[test]
+fn a_job_of_a_lost_node_runs_elsewhere_once_its_node_has_ended_it() {
+    if !cfg!(feature = "failpoints") {
+        return skip("built without failpoints");
+    }
+    let mut cluster = Cluster::unstarted(&["--devices", "2x(sim:1xT4-16G)"]);
+    let settings = cluster.path("gpool.toml");
+    std::fs::write(&settings, "node_lease = \"3s\"\n").unwrap();
+    let variables = [
+        ("GPOOL_CONFIG", settings.display().to_string()),
+        // The agents have leases, as on other machines; the second launch hangs one of them.
+        ("GPOOL_WRONGPOINT", "server-agent-lease=return(3000)".to_owned()),
+        ("GPOOL_STUCKPOINT", "agent-launch-before=3*off->1*pause->off".to_owned()),
+    ];
+    cluster.variables.extend(variables.map(|(name, value)| (name.to_owned(), value)));
+    cluster.up();
+    let submit = |flags: &[&str]| cluster.sh(flags, TICKS);
+    let moves = submit(&["--gpus", "1", "--on-node-lost", "requeue"]);
+    cluster.until_is(&moves, "running");
+    let first = node_of(&cluster, &moves);
+    let ends = submit(&["--node", &first, "--on-node-lost", "end"]);
+    let waits = submit(&["--node", &first]);
+    cluster.until_is(&ends, "running");
+    cluster.until_is(&waits, "running");
+    let events = cluster.start(["events"]);
+    let stuck = cluster.sh(&["--node", &first], "true");
+    until_so("the job runs on the other node", || {
+        let job = cluster.job(&moves);
+        job.attempt == 2 && job.state.as_str() == "running"
+    });
+    assert_ne!(node_of(&cluster, &moves), first);
+    let ended = cluster.until_ended(&ends);
+    assert_eq!((ended.state.as_str(), ended.cause.as_deref()), ("lost", Some("node_lost")));
+    assert_eq!(cluster.job(&waits).state.as_str(), "running");
+    let table = cluster.gpool(["nodes", "-o", "wide"]).ok();
+    assert!(table.contains("lost") && table.contains("silent since"), "{table}");
+    for word in ["silent", "lost"] {
+        events.until_says(&format!("node {first} {word}"));
+    }
+    // No two attempts ran at once, and the other job was left alone.
+    let ticks = |id: &str, attempt: u32| {
+        let path = cluster.work().join(format!("ticks-{id}-{attempt}"));
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse::<u128>().ok()).collect::<Vec<_>>()
+    };
+    let [before, after] = [1, 2].map(|attempt| ticks(&moves, attempt));
+    until_so("the second attempt writes", || !ticks(&moves, 2).is_empty());
+    assert!(before.last().unwrap() < ticks(&moves, 2).first().unwrap(), "{after:?}");
+    let n_ticks = ticks(&waits, 1).len();
+    until_so("the job that waits for its node goes on", || ticks(&waits, 1).len() > n_ticks);
+    // The agent is back, and its reports of the old attempt change nothing.
+    cluster.kill();
+    cluster.variables.retain(|(name, _)| name == "GPOOL_CONFIG");
+    cluster.up();
+    assert_eq!(cluster.until_ended(&stuck).exit_code, Some(0));
+    assert_eq!(cluster.job(&moves).attempt, 2);
+    assert_eq!(cluster.job(&waits).state.as_str(), "running");
+}
+
 #[test]
 fn output_is_read_from_the_folders_of_earlier_nodes() {
     let mut cluster = Cluster::new("none");

@@ -84,6 +84,7 @@ impl Fleet {
                     Effect::Order { node, order, .. } => self.orders.push((node, order)),
                     Effect::Reply { reply: Ok(_), .. }
                     | Effect::Deliver(_)
+                    | Effect::Readmit(_)
                     | Effect::Publish(_) => {}
                     Effect::Reply { reply: Err(refusal), .. } => {
                         return Err(failed(format!("a submission was refused: {refusal:?}")));

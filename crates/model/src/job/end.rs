@@ -177,6 +177,9 @@ pub enum EndCause {
     },
     /// The node was rebooted while it ran.
     Rebooted,
+    /// Its node was lost: server and agent did not hear each other until the lease was over, and
+    /// the agent ended it then.
+    NodeLost,
     /// Its shepherd was killed, and all its processes were ended. Earlier versions recorded no
     /// more.
     ShepherdLost,

@@ -112,6 +112,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("signal_before", copy!(life.warning)),
     Edit::new("retry", copy!(life.retry)).until_end(),
     Edit::new("requeue", copy!(life.requeue)).until_end(),
+    Edit::new("on_node_lost", copy!(life.on_node_lost)),
     Edit::new("preemptible", take_preemptible),
     Edit::new("exits", take_exits),
     Edit::new("checkpoint", take_checkpoint),

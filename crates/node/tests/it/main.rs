@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod converge;
+mod lease;
 mod loans;
 mod meeting;
 mod moves;

@@ -17,11 +17,13 @@ use gpool_model::launch::WindowSize;
 use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigReport};
 use gpool_model::output::OutputStream;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_model::{DeviceUuid, JobId, NodeName, Rare, Resources, SignalTo, Slot, SlotPart};
+use gpool_model::{
+    DeviceUuid, JobId, LeaseTerms, NodeName, Rare, Resources, SignalTo, Slot, SlotPart,
+};
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{
     Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputBytes, OutputPart,
-    OutputRequest, OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer,
+    OutputRequest, OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -94,9 +96,20 @@ fn to_agent() -> Vec<ToAgent> {
     ];
     let questions = questions.into_iter().chain(files.into_iter().map(Question::Files));
     let to = Some(Incarnation::new("boot-1-2"));
-    let orders = orders.into_iter().map(|order| ToAgent::Order { to: to.clone(), order });
+    let unleased = |order| ToAgent::Order { to: to.clone(), beat: None, order };
+    let orders: Vec<ToAgent> = orders.into_iter().map(unleased).collect();
+    let orders = orders.into_iter();
     let questions = (1..).map(QuestionId).zip(questions);
-    orders.chain(questions.map(|(id, question)| ToAgent::Question { id, question })).collect()
+    let questions = questions.map(|(id, question)| ToAgent::Question { id, question });
+    let beat = Some(5_000_000);
+    let order = Order::Acknowledge { term: TERM, task, generation: GENERATION };
+    let leased = [
+        ToAgent::Welcome { version: VERSION, lease: None },
+        ToAgent::Welcome { version: VERSION, lease: Some(LeaseTerms::USUAL) },
+        ToAgent::Renewed { beat: 5_000_000 },
+        ToAgent::Order { to, beat, order },
+    ];
+    orders.chain(questions).chain(leased).collect()
 }
 
 fn reports() -> Vec<Report> {
@@ -194,6 +207,7 @@ fn to_server() -> Vec<ToServer> {
         samples: [(gpu(), DeviceSample { memory_used: Some(GIB), ..Default::default() })].into(),
         lending: Some([(gpu(), lending)].into()),
         usage: vec![(task(), LiveUsage { cpu: Some(Millis::new(5)), ..LiveUsage::default() })],
+        beat: Some(5_000_000),
     };
     let not_opened = vec![
         NotOpened::NoTerminal,

@@ -253,7 +253,7 @@ impl<'a> Explainer<'a> {
         away.filter(|node| fit_reason::most_that(node, gpus, |_| true) >= n_devices)
             .map(|node| Reason::AgentUnreachable {
                 node: node.name.clone(),
-                since: node.silent_since,
+                since: node.silent_since(),
             })
             .take(Self::DEVICES_MAX)
             .collect()

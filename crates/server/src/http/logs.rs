@@ -242,6 +242,7 @@ async fn change_of(notices: &mut broadcast::Receiver<Notice>, id: JobId) {
             Ok(Notice {
                 change:
                     Change::NodeChanged { .. }
+                    | Change::NodeMembership { .. }
                     | Change::ReservationChanged { .. }
                     | Change::ProjectChanged { .. }
                     | Change::ToldOfPayer { .. },

@@ -300,6 +300,7 @@ impl AgentLink for TestAgent {
         let Some(peer) = self.peer.upgrade() else { return };
         let answer = |id, answer| peer.message(ToServer::Answer { id, answer });
         match message.clone() {
+            ToAgent::Welcome { .. } | ToAgent::Renewed { .. } => {}
             ToAgent::Order { order, .. } => {
                 if let Order::Run(order) = &order {
                     let usage = vec![(order.task(), used())];

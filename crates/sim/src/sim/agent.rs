@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 
 use gpool_model::agent::{Order, Report, Stamp, TaskEnd, TaskOrder, Terms};
-use gpool_model::job::{EndCause, Usage};
-use gpool_model::{Generation, Millis, TaskId, Timestamp};
+use gpool_model::job::EndCause;
+use gpool_model::{Generation, LeaseTerms, Millis, TaskId};
 use gpool_node::converge::{Action, Converge, Input, Moves, Seats};
+use gpool_node::lease::Lease;
 use gpool_node::presence::Presence;
 
 use crate::broken::Invariant;
@@ -16,6 +17,7 @@ use crate::machine::{Agent, Forked};
 use crate::network::{Said, Sent, set_term};
 use crate::nodes::{Answer, Question};
 use crate::sim::moves::found;
+use crate::sim::process::not_run;
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -66,6 +68,8 @@ impl Sim {
             term: gpool_model::Term(0),
             announce_at: Some(self.now + Self::ANNOUNCE),
             has_adopted: bug != Some(Bug::AnswerTooEarly),
+            lease: Lease::new(LeaseTerms::USUAL),
+            beat_at: self.cluster.leases.then_some(self.now),
         });
         let done = self.machines[m].done.clone();
         self.keep(|| (Question::Start { node: m, done }, Answer::Started));
@@ -74,6 +78,10 @@ impl Sim {
             self.adopt_all(m);
         }
         self.describe(m);
+        if bug == Some(Bug::LeaseTrusted) {
+            let beat = self.machines[m].boot_clock(self.now);
+            self.renew(m, beat);
+        }
     }
 
     /// The agent's logic learns of the devices.
@@ -132,13 +140,17 @@ impl Sim {
 
     /// An order arrives.
     pub(crate) fn obey(&mut self, m: usize, sent: Sent) {
-        let Sent { to, mut order } = sent;
+        let Sent { to, mut order, beat } = sent;
         let machine = &mut self.machines[m];
         let Some(agent) = machine.agent.as_mut() else { return };
         let own = gpool_model::Incarnation::new(format!("{}-{}", machine.node.name, agent.number));
         if to.is_some_and(|to| to != own) && self.bug != Some(Bug::OrderToLaterAgent) {
             return;
         }
+        if !self.may_start(m, &order, beat) {
+            return;
+        }
+        let Some(agent) = self.machines[m].agent.as_mut() else { return };
         let term = order.term();
         agent.announce_at = None;
         let is_old = term < agent.term;
@@ -421,9 +433,11 @@ impl Sim {
             self.blame(Invariant::Device, what);
         }
         let machine = &mut self.machines[m];
-        if let Some(agent) = &machine.agent {
+        if let Some(agent) = &mut machine.agent {
             let by = agent.number;
-            machine.forked.push(Forked { order, seats, by, stop: None, changed: None });
+            let fence = agent.lease.take_fence(order.task());
+            let fence_at = fence.map(|over_at| machine.true_time(over_at));
+            machine.forked.push(Forked { order, seats, by, stop: None, changed: None, fence_at });
         }
     }
 
@@ -479,17 +493,5 @@ impl Sim {
             self.spoil(bug, m, &mut report);
         }
         self.links[m].say(Said { by: number, report });
-    }
-}
-
-pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
-    TaskEnd {
-        started_at: None,
-        ended_at: at,
-        exit: None,
-        cause: None,
-        stopped: false,
-        usage: Usage::default(),
-        steps: gpool_model::Rare::default(),
     }
 }

@@ -47,7 +47,7 @@ impl Sim {
 
     /// Checks that no program runs after the server believes that it has ended, or beyond its
     /// limit.
-    fn check_programs(&mut self) {
+    pub(crate) fn check_programs(&mut self) {
         let running = self.watch.runs.iter().filter(|(_, run)| run.ended.is_none());
         let mut found = None;
         for (task, run) in running {
@@ -227,6 +227,9 @@ impl Sim {
         let truth = |holds: bool, why: &str| if holds { Ok(()) } else { Err(why.to_owned()) };
         match (&end.cause, end.outcome) {
             (Some(EndCause::Rebooted), Outcome::Lost) => truth(rebooted, "saw no reboot")?,
+            (Some(EndCause::NodeLost), Outcome::Lost) => {
+                truth(ended.spec.life.on_node_lost.is_fenced(), "is not fenced")?;
+            }
             (Some(EndCause::ShepherdLost), Outcome::Lost) => {
                 truth(was_unlaunched, "has its shepherd")?;
             }

@@ -12,7 +12,7 @@ use gpool_model::record::EndedJob;
 use gpool_model::{
     Bytes, Caller, Command, Dependency, DeviceStrategy, Event, Exit, Gang, GpuAmount, GpuRequest,
     Indexes, JobId, JobNumber, JobPatch, JobRequest, JobVerb, MilliCpu, MilliGpu, Millis, NewJob,
-    Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
+    OnNodeLost, Phase, Refusal, Reply, RequestId, Share, Standing, Timestamp, Version,
 };
 
 use gpool_world::JobRow;
@@ -386,6 +386,14 @@ fn new_array(what: &Happening) -> Option<Box<ArraySpec>> {
     Some(Box::new(spec))
 }
 
+fn on_node_lost(what: &Happening) -> OnNodeLost {
+    match what.count("lost") % 3 {
+        1 => OnNodeLost::Requeue,
+        2 => OnNodeLost::End,
+        _ => OnNodeLost::Wait,
+    }
+}
+
 fn exits(what: &Happening) -> BTreeSet<Exit> {
     match what.is("pauses") {
         true => BTreeSet::from([Exit::Pause, Exit::Requeue]),
@@ -451,6 +459,7 @@ fn new_job(what: &Happening, after: Option<Dependency>, now: Timestamp) -> NewJo
                 preemptible: what.is("preemptible").then_some(true),
                 exits: exits(what).into(),
                 habits: habits(what).into(),
+                on_node_lost: on_node_lost(what),
                 ..Life::default()
             },
             allow_unsatisfiable: true,

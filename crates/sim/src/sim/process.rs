@@ -2,15 +2,14 @@
 //! apart from the reports about them.
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::job::{EndCause, ExitStatus};
-use gpool_model::{Millis, TaskId};
+use gpool_model::job::{EndCause, ExitStatus, Usage};
+use gpool_model::{Millis, TaskId, Timestamp};
 use gpool_node::converge::Input;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
 use crate::claim::{Claim, Why};
 use crate::machine::Run;
-use crate::sim::agent::not_run;
 use crate::sim::{Sim, picked};
 
 impl Sim {
@@ -42,6 +41,7 @@ impl Sim {
                 has_shepherd: true,
                 ending: forked.stop.map(|grace| (Why::StopOrder, self.now + grace.get())),
                 link: Some(forked.by).filter(|_| is_own),
+                fence_at: forked.fence_at,
                 ..Claim::default()
             };
             machine.claims.insert(task, claim);
@@ -62,14 +62,14 @@ impl Sim {
     pub(crate) fn start_program(&mut self, m: usize, pick: u64) {
         let Some(task) = picked(&self.machines[m].unstarted(), pick) else { return };
         let now = self.now;
+        self.fence_due(m, task);
         let machine = &mut self.machines[m];
         let clock = machine.clock(now);
         let pid = machine.next_pid;
         machine.next_pid += 1;
         let claim = machine.claims.get_mut(&task).expect("it was picked from these");
         if claim.ending.is_some() {
-            let end = TaskEnd { stopped: true, ..not_run(clock) };
-            return self.task_ended(m, task, end);
+            return self.end_unstarted(m, task);
         }
         claim.started = Some((pid, clock));
         let order = claim.order.as_ref().expect("a program starts only after an order");
@@ -153,6 +153,9 @@ impl Sim {
         let due: Vec<TaskId> =
             claims.filter(|(_, claim)| is_due(claim)).map(|(task, _)| *task).collect();
         for &task in &due {
+            if self.fence_due(m, task) {
+                continue;
+            }
             let claim = &self.machines[m].claims[&task];
             if claim.ending.is_none() {
                 let order = claim.order.as_ref().expect("only a launched task has a limit");
@@ -163,14 +166,24 @@ impl Sim {
             } else if claim.started.is_some() {
                 self.end_program(m, task, ExitStatus::Signal(9));
             } else {
-                let clock = self.machines[m].clock(now);
-                self.task_ended(m, task, TaskEnd { stopped: true, ..not_run(clock) });
+                self.end_unstarted(m, task);
             }
         }
         if !due.is_empty() {
             // A grace may be none.
             self.machine_due(m);
         }
+    }
+
+    /// Ends a task before its program is started.
+    fn end_unstarted(&mut self, m: usize, task: TaskId) {
+        let clock = self.machines[m].clock(self.now);
+        let why = self.machines[m].claims[&task].ending.map(|(why, _)| why);
+        let end = match why {
+            Some(Why::Fence) => TaskEnd { cause: Some(EndCause::NodeLost), ..not_run(clock) },
+            _ => TaskEnd { stopped: true, ..not_run(clock) },
+        };
+        self.task_ended(m, task, end);
     }
 
     pub(crate) fn end_program(&mut self, m: usize, task: TaskId, exit: ExitStatus) {
@@ -187,9 +200,11 @@ impl Sim {
             Some(Why::Limit) => Some(EndCause::TimeLimit),
             Some(Why::Deadline) => Some(EndCause::Deadline),
             Some(Why::CalledBack) => Some(EndCause::LoanCalledBack),
+            Some(Why::Fence) => Some(EndCause::NodeLost),
             Some(Why::StopOrder) | None => None,
         };
         let stopped = why == Some(Why::StopOrder);
+        self.totals.fenced += u64::from(why == Some(Why::Fence));
         let was_limited = matches!(why, Some(Why::Limit | Why::Deadline));
         self.watch_exit(task, clock, exit, was_limited);
         let end = TaskEnd { started_at, exit: Some(exit), cause, stopped, ..not_run(clock) };
@@ -228,6 +243,10 @@ impl Sim {
                 machine.end_pause(task, self.now);
                 let claim = machine.claims.get_mut(&task).expect("it was picked from these");
                 claim.has_shepherd = false;
+                if claim.fence_at.is_some() {
+                    // The nursery ends the processes that the shepherd left.
+                    self.kill_program(m, task);
+                }
                 (task, true)
             }
         };
@@ -291,13 +310,7 @@ impl Sim {
         self.watch.runs.insert(task, run);
     }
 
-    fn watch_exit(
-        &mut self,
-        task: TaskId,
-        clock: gpool_model::Timestamp,
-        exit: ExitStatus,
-        was_limited: bool,
-    ) {
+    fn watch_exit(&mut self, task: TaskId, clock: Timestamp, exit: ExitStatus, was_limited: bool) {
         let Some(run) = self.watch.runs.get_mut(&task) else { return };
         if run.ended.is_none() {
             run.ended = Some((clock, exit));
@@ -305,5 +318,17 @@ impl Sim {
             let machine = run.machine;
             self.leave_devices(machine, task);
         }
+    }
+}
+
+pub(crate) fn not_run(at: Timestamp) -> TaskEnd {
+    TaskEnd {
+        started_at: None,
+        ended_at: at,
+        exit: None,
+        cause: None,
+        stopped: false,
+        usage: Usage::default(),
+        steps: gpool_model::Rare::default(),
     }
 }

@@ -2,13 +2,15 @@
 //! effect that it carries out may be the last.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use gpool_control::Control;
+use gpool_control::lease::LeaseWatch;
 use gpool_model::agent::Order;
 use gpool_model::effect::Change;
 use gpool_model::{
-    Alert, Effect, Event, Generation, JobNumber, Phase, Record, Refusal, Reply, RequestId,
-    Revision, Term, Timestamp,
+    Alert, Effect, Event, Generation, JobNumber, OnNodeLost, Phase, Record, Refusal, Reply,
+    RequestId, Revision, Term, Timestamp,
 };
 use gpool_world::World;
 
@@ -19,7 +21,7 @@ use crate::sim::distortion::begun;
 use crate::sim::planned::Before;
 use crate::sim::replay::Life;
 use crate::sim::taken::Causes;
-use crate::sim::{Sim, keeping};
+use crate::sim::{Sim, keeping, lease};
 use crate::store::Told;
 use crate::swarm;
 
@@ -39,6 +41,8 @@ pub(crate) struct Server {
     pub pending: BTreeMap<RequestId, usize>,
     /// Effects that a planted bug lets go too early, all but those that it is about.
     held: VecDeque<(Revision, Effect)>,
+    /// The lease of each agent; none where agents have none.
+    pub leases: Vec<LeaseWatch>,
 }
 
 impl Sim {
@@ -56,7 +60,9 @@ impl Sim {
         }
         self.store.reset();
         let Some((control, life)) = self.load() else { return };
+        let leases = self.new_leases();
         self.server = Some(Server {
+            leases,
             control,
             life,
             inbox: Vec::new(),
@@ -219,6 +225,7 @@ impl Sim {
         let Some(server) = self.server.as_mut() else { return };
         if server.paused_until.is_some_and(|until| until <= now) {
             server.paused_until = None;
+            server.leases.iter_mut().for_each(LeaseWatch::tell_again);
             self.begin();
         }
     }
@@ -231,6 +238,7 @@ impl Sim {
         let (taken, causes) = (self.claims(), Causes::of(&events));
         let Some(server) = self.server.as_mut() else { return };
         let before = keeping::starting(server.control.world());
+        let placed = lease::placed(server.control.world());
         let mut effects = server.life.step(&mut server.control, clock, events);
         let at = server.life.clock();
         let outsider = keeping::outsider(server.control.world(), at, &before, &taken);
@@ -246,6 +254,7 @@ impl Sim {
                     Effect::Order { .. } => self.bug == Some(Bug::OrderTooEarly),
                     Effect::Commit(_)
                     | Effect::Deliver(_)
+                    | Effect::Readmit(_)
                     | Effect::Publish(_)
                     | Effect::Alert(_) => false,
                 };
@@ -262,6 +271,7 @@ impl Sim {
             self.check_planned(&before, &effects);
         }
         self.check_claims(&taken, &causes);
+        self.check_silent(&placed);
         if let Some(what) = outsider {
             self.blame(Invariant::Reserved, what);
         }
@@ -303,9 +313,11 @@ impl Sim {
                 let found = self.machines.iter().position(|it| it.node.name == node);
                 let m = found.expect("orders go to nodes that are there");
                 if let Some(order) = self.spoil_order(order) {
-                    self.links[m].send(Sent { to, order });
+                    let beat = self.last_beat(m);
+                    self.links[m].send(Sent { to, order, beat });
                 }
             }
+            Effect::Readmit(node) => self.readmit(&node),
             Effect::Deliver(delivery) => self.post(*delivery),
             Effect::Publish(notice) => {
                 if let Change::JobState { job, state, .. } = notice.change
@@ -397,6 +409,9 @@ impl Sim {
             | (Some(Bug::AcknowledgeLost), Order::Acknowledge { .. }) => return None,
             (Some(Bug::AcknowledgeTooMuch), Order::Acknowledge { generation, .. }) => {
                 *generation = Generation(generation.0 + 1000);
+            }
+            (Some(Bug::FenceUntold), Order::Run(run)) => {
+                Arc::make_mut(&mut run.spec).life.on_node_lost = OnNodeLost::Wait;
             }
             _ => {}
         }

@@ -58,6 +58,7 @@ impl Sim {
         for link in &mut self.links {
             link.is_cut_down = false;
             link.is_cut_up = false;
+            link.lag = 0;
             link.hasten();
         }
         if let Some(server) = &mut self.server {
@@ -179,7 +180,7 @@ impl Sim {
             }
             match server.control.world().node(name) {
                 None => found.push(format!("the server does not know {name}")),
-                Some(row) if !row.node.connected => {
+                Some(row) if !row.node.is_reachable() => {
                     found.push(format!("the server takes {name} for away"));
                 }
                 Some(row) if row.node.devices != machine.view() => {

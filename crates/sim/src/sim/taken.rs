@@ -23,6 +23,8 @@ pub(crate) type Claims = BTreeMap<JobId, Vec<Allocation>>;
 
 /// Reasons to lose a claim that reached the server in a step.
 pub(crate) struct Causes {
+    /// Whether an agent was lost.
+    has_lost_nodes: bool,
     has_requests: bool,
     /// Jobs with a pause that failed. At the end of the step a job may be paused again, or gone.
     not_paused: BTreeSet<JobId>,
@@ -36,7 +38,12 @@ impl Causes {
             _ => &[],
         });
         let failed = reports.filter(|report| matches!(report.is, TaskIs::NotPaused { .. }));
+        let is_loss = |event: &Event| match event {
+            Event::AgentSilence { silence, .. } => silence.is_some_and(|silence| silence.is_lost),
+            _ => false,
+        };
         Self {
+            has_lost_nodes: events.iter().any(is_loss),
             has_requests: events.iter().any(|it| matches!(it, Event::Requested { .. })),
             not_paused: failed.map(|report| report.task.job).collect(),
         }
@@ -65,16 +72,16 @@ impl Sim {
                 && now.iter().zip(claimed).all(|(now, it)| {
                     (now.task, &now.node, &now.slots) == (it.task, &it.node, &it.slots)
                 });
+            let after = awaited(claimed);
+            // A job that was put back may claim the same place again, after other victims.
+            let still = awaited(now);
+            let no_longer = after.iter().filter(|task| !still.contains(task));
+            settled.extend(no_longer.map(|task| (task.job, task.attempt)));
             if is_same && now.iter().any(is_claim) {
                 continue;
             }
-            let after = claimed.iter().flat_map(|it| match &it.state {
-                AllocationState::Claimed { after } => after.as_slice(),
-                _ => &[],
-            });
-            let after: Vec<TaskId> = after.copied().collect();
-            settled.extend(after.iter().map(|task| (task.job, task.attempt)));
             let is_excused = causes.has_requests
+                || causes.has_lost_nodes
                 || after.iter().any(|task| causes.not_paused.contains(&task.job))
                 || row.is_some_and(|row| self.has_ended(row, claimed))
                 || id.element.is_some() && is_array_stopped(world, id)
@@ -133,6 +140,15 @@ impl Sim {
 fn is_array_stopped(world: &World, id: &JobId) -> bool {
     let array = world.array(id.number).and_then(|row| row.job.array.as_ref());
     array.is_none_or(|it| it.stopped.is_some())
+}
+
+/// The tasks that claims wait for.
+fn awaited(allocations: &[Allocation]) -> Vec<TaskId> {
+    let after = allocations.iter().flat_map(|it| match &it.state {
+        AllocationState::Claimed { after } => after.as_slice(),
+        _ => &[],
+    });
+    after.copied().collect()
 }
 
 fn is_claim(allocation: &Allocation) -> bool {

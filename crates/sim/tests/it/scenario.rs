@@ -30,7 +30,8 @@ fn a_mistake_is_refused_with_its_line() {
     assert_eq!(refused("node"), "line 1: a scenario begins with \"gpool-sim 1\"");
     assert_eq!(
         refused("gpool-sim 1\n\nnode gpus 3 # three\n"),
-        "line 3: \"gpus\" is none of: devices model mixed cpus tasks moves lends pauses remaps"
+        "line 3: \"gpus\" is none of: devices model mixed cpus tasks moves lends pauses remaps \
+         fast slow late"
     );
     assert_eq!(
         refused("gpool-sim 1\nnode devices -1\n"),

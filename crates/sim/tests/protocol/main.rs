@@ -59,6 +59,8 @@ struct Protocol {
     n_faults: u32,
     /// Whether messages may overtake each other.
     is_disordered: bool,
+    /// Whether the agent has a lease.
+    has_lease: bool,
     bug: Option<Bug>,
     /// Fingerprints of simulations that come to rest. Runs that reach one of them with different
     /// numbers of faults are different states, but rest in the same way.
@@ -75,6 +77,7 @@ impl Protocol {
             faults: faults.iter().map(|fault| line(fault)).collect(),
             n_faults,
             is_disordered: false,
+            has_lease: false,
             bug: None,
             at_rest: Mutex::default(),
         }
@@ -157,8 +160,12 @@ impl Model for Protocol {
             lends: false,
             pauses: false,
             remaps: false,
+            fast: 0,
+            slow: if self.has_lease { 50 } else { 0 },
+            joins_late: false,
         };
-        let mut sim = Sim::new(&Cluster { nodes: vec![shape], batch: 1 }, self.bug);
+        let cluster = Cluster { nodes: vec![shape], batch: 1, leases: self.has_lease };
+        let mut sim = Sim::new(&cluster, self.bug);
         for what in &self.setup {
             sim.happen(what);
         }
@@ -237,6 +244,34 @@ fn messages_may_overtake_each_other() {
     let faults = FAULTS.into_iter().filter(|fault| !fault.starts_with("snatch"));
     let faults: Vec<&str> = faults.collect();
     Protocol { is_disordered: true, ..Protocol::new(1, 1, &faults) }.holds();
+}
+
+/// A fenced job, after the first beat of its agent. The network is divided at any moment, in one
+/// direction or both, until the lease is over by every clock or all comes to rest.
+fn leased(how: u32, n_faults: u32) -> Protocol {
+    let line = |line: &str| line.parse::<Happening>().expect("a happening");
+    let mut setup = vec![line("pass ms 100")];
+    setup.push(line("submit jobs 1 gpus 1 grace 1 lost 1"));
+    let division = format!("part how {how} ms 45000");
+    let faults = [&division, "kill-agent", "kill-server durable 1"];
+    Protocol { setup, has_lease: true, ..Protocol::new(0, n_faults, &faults) }
+}
+
+#[test]
+fn a_fenced_job_never_runs_twice_however_the_network_is_divided() {
+    for how in 1..=3 {
+        leased(how, 1).holds();
+    }
+    let n_states = leased(1, n_faults()).holds();
+    assert!(n_states > 5_000, "{n_states} states");
+}
+
+#[test]
+fn bugs_of_leases_are_found_here_too() {
+    for bug in [Bug::LeaseIgnored, Bug::LateOrderObeyed, Bug::FenceUntold] {
+        let (_, broken) = Protocol { bug: Some(bug), ..leased(1, 1) }.explore();
+        assert!(broken.is_some(), "{bug:?} is not found");
+    }
 }
 
 #[test]

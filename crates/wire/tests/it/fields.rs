@@ -49,6 +49,7 @@ fn samples() -> Map<String, Value> {
         "setup": {"run": "uv sync"},
         "after": ["ok:1"],
         "after_one": ["end:2"],
+        "on_node_lost": "end",
         "on_unmet": "keep",
         "begin": "2026-11-20T15:30:00Z",
         "deadline": "2026-11-21T15:30:00Z",

@@ -121,7 +121,7 @@ impl World {
     pub fn disconnect_nodes(&mut self) {
         for row in &mut self.nodes {
             row.node.connected = false;
-            row.node.silent_since = None;
+            row.node.silence = None;
             row.n_changes += 1;
         }
         self.holdings.capacity = Resources::none();

@@ -137,6 +137,7 @@ impl Watch {
                 job.strip_prefix(&self.job).is_some_and(|it| it.is_empty() || it.starts_with('.'))
             }
             EventKind::NodeChanged { .. }
+            | EventKind::NodeMembership { .. }
             | EventKind::ProjectChanged { .. }
             | EventKind::PayerNotified { .. }
             | EventKind::ReservationChanged { .. }

@@ -155,6 +155,30 @@ pub(super) static WHEN: &[Field] = &[
         ..field!("requeue", requeue)
     },
     Field {
+        flag: Some(
+            Flag::value(
+                "on-node-lost",
+                "ACTION",
+                OneOf(&["wait", "requeue", "end"]),
+                "What happens if the server loses contact with the node of the job for about 45 \
+                 seconds: wait for it (default), requeue the job elsewhere, or end it. With \
+                 requeue and end, the node ends the job after 30 seconds without the server",
+            )
+            .under(heading::PREEMPTION),
+        ),
+        apply: |job, request| {
+            if let Some(word) = &job.on_node_lost {
+                request.life.on_node_lost = course::on_node_lost(word)?;
+            }
+            Ok(())
+        },
+        clears: true,
+        show: |spec, _, shown| {
+            spec.life.on_node_lost.as_str().clone_into(&mut shown.on_node_lost);
+        },
+        ..field!("on_node_lost", on_node_lost)
+    },
+    Field {
         flag: Some(Flag {
             opposite: Some(("no-preemptible", "Never preempt the job, regardless of its project")),
             ..Flag::switch(
