@@ -22,7 +22,7 @@ pub fn violations() -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Links to missing files.
+/// Links to missing files and headings.
 fn link_violations(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for path in tidy::files(root)? {
@@ -33,23 +33,43 @@ fn link_violations(root: &Path) -> anyhow::Result<Vec<String>> {
         let text =
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         let shown = path.strip_prefix(root).unwrap_or(&path).display();
-        for target in targets(&text) {
-            if !folder.join(target).exists() {
+        for (target, heading) in targets(&text) {
+            let file = if target.is_empty() { path.clone() } else { folder.join(target) };
+            if !file.exists() {
                 found.push(format!("{shown}: the link to {target} leads nowhere"));
+            } else if let Some(heading) = heading.filter(|_| file.extension() == path.extension())
+                && !headings(&fs::read_to_string(&file)?).any(|it| it == heading)
+            {
+                found.push(format!("{shown}: {target} has no heading #{heading}"));
             }
         }
     }
     Ok(found)
 }
 
-/// The files that a document links to, without anchors.
-fn targets(text: &str) -> Vec<&str> {
+/// The files that a document links to, empty for itself, each with the anchor of a heading if the
+/// link has one.
+fn targets(text: &str) -> Vec<(&str, Option<&str>)> {
     text.split("](")
         .skip(1)
         .filter_map(|rest| rest.split_once(')'))
-        .map(|(target, _)| target.split_once('#').map_or(target, |(file, _)| file))
+        .map(|(target, _)| target)
         .filter(|target| !target.is_empty() && !target.contains("://"))
+        .map(|target| match target.split_once('#') {
+            Some((file, heading)) => (file, Some(heading)),
+            None => (target, None),
+        })
         .collect()
+}
+
+/// The anchors of a document's headings: lower case, dashes for spaces, other marks left out.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    lines.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let letters = title.chars().filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        letters.map(|it| if it == ' ' { '-' } else { it }).collect()
+    })
 }
 
 /// Missing files in the code map.
@@ -110,7 +130,14 @@ mod tests {
     #[test]
     fn links_inside_the_repository_are_followed() {
         let text = "[a](b.md) [c](https://example.org/d) [e](#f) [g](h/i.md#j)";
-        assert_eq!(targets(text), ["b.md", "h/i.md"]);
+        assert_eq!(targets(text), [("b.md", None), ("", Some("f")), ("h/i.md", Some("j"))]);
+    }
+
+    #[test]
+    fn a_link_to_a_heading_names_it_in_its_own_way() {
+        let found: Vec<String> =
+            headings("# Silent and lost\ntext\n## `--exits`: how?\n").collect();
+        assert_eq!(found, ["silent-and-lost", "--exits-how"]);
     }
 
     #[test]
