@@ -11,7 +11,7 @@ pub struct LeaseWatch {
     /// others.
     beat: Option<u64>,
     /// The standing that the core knows; `None` if it knows none.
-    told: Option<Standing>,
+    standing: Option<Standing>,
     /// Losses of the agent with orders from before that may not have left yet. Until they have,
     /// the lease is not renewed.
     n_losses: u32,
@@ -32,7 +32,7 @@ impl LeaseWatch {
     /// Begins now: until now, an earlier server may have renewed the lease.
     #[must_use]
     pub fn new(now: u64) -> Self {
-        Self { heard_at: now, beat: None, told: Some(Standing::Heard), n_losses: 0 }
+        Self { heard_at: now, beat: None, standing: Some(Standing::Heard), n_losses: 0 }
     }
 
     /// Takes note of a message.
@@ -67,7 +67,7 @@ impl LeaseWatch {
     /// Whether the agent counts as heard, by what the core knows.
     #[must_use]
     pub fn is_heard(&self) -> bool {
-        matches!(self.told, Some(Standing::Heard))
+        matches!(self.standing, Some(Standing::Heard))
     }
 
     /// Returns the standing of the agent if the core does not know it yet. Without terms it has no
@@ -84,10 +84,10 @@ impl LeaseWatch {
             _ if silence > silent_after => Standing::Silent,
             _ => Standing::Heard,
         };
-        if self.told == Some(standing) {
+        if self.standing == Some(standing) {
             return None;
         }
-        self.told = Some(standing);
+        self.standing = Some(standing);
         if standing == Standing::Lost {
             self.n_losses += 1;
             self.beat = None;
@@ -102,7 +102,7 @@ impl LeaseWatch {
 
     /// The core lost its state, and all orders that had not left.
     pub fn tell_again(&mut self) {
-        self.told = None;
+        self.standing = None;
         self.n_losses = 0;
     }
 }

@@ -285,10 +285,13 @@ impl AgentPeer {
 }
 
 /// Gives an agent of this process a lease, where a test asks for it.
-fn lease_for_tests(_lease: &mut Option<LeaseTerms>) {
-    fail::fail_point!("server-agent-lease", |ms: Option<String>| {
+fn lease_for_tests(lease: &mut Option<LeaseTerms>) {
+    let point = "server-agent-lease";
+    // Without failpoints nothing else names them.
+    let _ = (&lease, point);
+    fail::fail_point!(point, |ms: Option<String>| {
         let lasts = ms.and_then(|ms| ms.parse().ok()).map(Millis::new);
-        *_lease = lasts.map(|lasts| LeaseTerms { lasts });
+        *lease = lasts.map(|lasts| LeaseTerms { lasts });
     });
 }
 
