@@ -17,12 +17,12 @@ pub struct LeaseWatch {
     n_losses: u32,
 }
 
-/// Whether an agent is heard.
+/// Whether an agent can be reached, by its last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is.
-    Heard,
-    /// It has not been heard for longer than it may be silent.
+    /// It sent a message lately.
+    Present,
+    /// It has sent no message for longer than it may be silent.
     Silent,
     /// Its lease is over by every clock, and its fenced tasks have ended.
     Lost,
@@ -32,7 +32,7 @@ impl LeaseWatch {
     /// Begins now: until now, an earlier server may have renewed the lease.
     #[must_use]
     pub fn new(now: u64) -> Self {
-        Self { heard_at: now, beat: None, standing: Some(Standing::Heard), n_losses: 0 }
+        Self { heard_at: now, beat: None, standing: Some(Standing::Present), n_losses: 0 }
     }
 
     /// Takes note of a message.
@@ -67,7 +67,7 @@ impl LeaseWatch {
     /// Whether the agent counts as heard, by what the core knows.
     #[must_use]
     pub fn is_heard(&self) -> bool {
-        matches!(self.standing, Some(Standing::Heard))
+        matches!(self.standing, Some(Standing::Present))
     }
 
     /// Returns the standing of the agent if the core does not know it yet. Without terms it has no
@@ -82,7 +82,7 @@ impl LeaseWatch {
         let standing = match terms {
             Some(terms) if silence > terms.lost_after() => Standing::Lost,
             _ if silence > silent_after => Standing::Silent,
-            _ => Standing::Heard,
+            _ => Standing::Present,
         };
         if self.standing == Some(standing) {
             return None;

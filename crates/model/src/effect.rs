@@ -140,7 +140,7 @@ pub enum Change {
         /// The node.
         node: NodeName,
     },
-    /// A node joined the cluster, or its agent is connected, silent, lost or removed.
+    /// A node joins the cluster, or its agent is connected, silent or lost.
     NodeMembership {
         /// The node.
         node: NodeName,

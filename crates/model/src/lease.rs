@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::{Millis, Timestamp};
 
-/// What happens to a job when the server has not heard the agent of its node for so long that the
-/// node is lost.
+/// The reaction of a job to the loss of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNodeLost {
@@ -71,7 +70,7 @@ impl LeaseTerms {
     /// The terms of agents on other machines.
     pub const USUAL: Self = Self { lasts: Millis::from_secs(30) };
 
-    /// The time between SIGTERM and SIGKILL for a task whose lease is over.
+    /// The time between SIGTERM and SIGKILL when the lease ends a task.
     pub const GRACE: Millis = Millis::from_secs(5);
 
     /// The time that the processes of a task have to end after SIGKILL.

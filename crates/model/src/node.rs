@@ -106,7 +106,7 @@ impl Node {
             Some(Silence { is_lost: true, .. }) => Membership::Lost,
             Some(_) => Membership::Silent,
             None if self.connected => Membership::Connected,
-            None => Membership::Joined,
+            None => Membership::Joining,
         }
     }
 
@@ -225,7 +225,7 @@ impl Node {
 #[serde(rename_all = "snake_case")]
 pub enum Membership {
     /// Its agent has not reported its tasks to this server yet.
-    Joined,
+    Joining,
     /// Its agent answers.
     Connected,
     /// Its agent has been silent for longer than it may be. It gets no new jobs, and its running
@@ -233,8 +233,6 @@ pub enum Membership {
     Silent,
     /// Its agent has been silent until its lease was over.
     Lost,
-    /// It was removed.
-    Removed,
 }
 
 impl Membership {
@@ -242,11 +240,10 @@ impl Membership {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Joined => "joined",
+            Self::Joining => "joining",
             Self::Connected => "connected",
             Self::Silent => "silent",
             Self::Lost => "lost",
-            Self::Removed => "removed",
         }
     }
 }

@@ -33,9 +33,9 @@ impl Lease {
         is_due
     }
 
-    /// The server has answered the beat of this time. Returns when the lease is over, if that is
-    /// later than before. It counts from the beat: the server may have answered at once, and the
-    /// answer may have been late. For a task whose time is over it is not renewed.
+    /// Renews the lease: the server has answered the beat of this time. Returns the new end of the
+    /// lease, if it is later than before. The lease counts from the beat, not from the answer,
+    /// which may have been delayed. A renewal never revives an expired fence.
     pub fn renew(&mut self, sent_at: u64, now: u64) -> Option<u64> {
         let over_at = self.terms.over_at(sent_at);
         if over_at <= self.over_at {

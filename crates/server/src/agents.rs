@@ -232,7 +232,7 @@ impl AgentPeer {
         let since = Timestamp::new(now.get().saturating_sub(watch.silence(time).get()));
         let (node, at) = (&self.node, Time(since));
         let silence = match standing {
-            Standing::Heard => {
+            Standing::Present => {
                 tracing::info!(%node, "the agent is heard again");
                 None
             }

@@ -58,7 +58,7 @@ invariants! {
     StartedUnknown "I3-unknown";
     /// A signal that was asked for once is sent at most once.
     SignalledTwice "I3-signal";
-    /// No task is placed on a node whose agent is silent.
+    /// No task is placed on a silent node.
     Silent "I3-silent";
     /// A job that has ended has no program that runs.
     EndedAlive "I7-alive";

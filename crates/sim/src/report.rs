@@ -39,7 +39,7 @@ pub fn totals(totals: &Totals) {
     println!(
         "jobs taken {jobs}, ended {ends}; programs started {starts}, refused {refusals}; \
          taken back {}",
-        totals.taken
+        totals.evictions
     );
     println!(
         "guests {}, moves {}, pauses {}, of these failed {}; loans {}, called back {}",

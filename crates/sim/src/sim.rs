@@ -309,7 +309,7 @@ impl Sim {
             return;
         }
         self.heard[m] = said.by;
-        self.watch_heard(m);
+        self.note_message(m);
         let node = self.machines[m].node.name.clone();
         self.tell_server(Event::Reported { node, report: said.report });
     }

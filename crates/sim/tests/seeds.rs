@@ -44,7 +44,7 @@ fn a_thousand_seeds_keep_every_promise() {
     assert!(totals.jobs > 10_000 && totals.starts > 5_000 && totals.ends > 8_000, "{totals:?}");
     assert!(totals.servers_killed > 1_000 && totals.agents_killed > 1_000, "{totals:?}");
     assert!(totals.reboots > 300 && totals.commits_failed > 500, "{totals:?}");
-    assert!(totals.taken > 100, "{totals:?}");
+    assert!(totals.evictions > 100, "{totals:?}");
     assert!(totals.refusals > 30 && totals.shepherds_killed > 100, "{totals:?}");
     let faults = Kind::ALL.iter().filter(|kind| kind.role() == Role::Fault);
     let of_shares = [Kind::FailStep, Kind::Surge, Kind::FailRestore];

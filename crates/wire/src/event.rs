@@ -61,11 +61,11 @@ pub enum EventKind {
         /// Name of the node.
         node: String,
     },
-    /// A node joined the cluster, or was connected, silent, lost or removed.
+    /// A node joins the cluster, or its agent is connected, silent or lost.
     NodeMembership {
         /// Name of the node.
         node: String,
-        /// `joined`, `connected`, `silent`, `lost` or `removed`.
+        /// `joining`, `connected`, `silent` or `lost`.
         membership: String,
     },
     /// The server delivered a message about a job, or gave up.

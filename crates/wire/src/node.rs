@@ -20,7 +20,7 @@ pub struct Node {
     pub labels: Vec<String>,
     /// Whether the node's agent answers the server.
     pub connected: bool,
-    /// Membership of the node: `joined` (the agent has not reported its tasks since the server
+    /// Membership of the node: `joining` (the agent has not reported its tasks since the server
     /// started), `connected`, `silent` (no message for 15 seconds: no new jobs) or `lost` (silent
     /// until its jobs with `on_node_lost` set to `requeue` or `end` have ended).
     #[serde(default)]

@@ -19,7 +19,7 @@ fn an_agent_is_silent_and_then_lost_and_each_is_told_once() {
     assert_eq!(watch.look(1000 + lost_after(), SILENT_AFTER, TERMS), None);
     assert_eq!(watch.look(1001 + lost_after(), SILENT_AFTER, TERMS), Some(Standing::Lost));
     watch.hear(2000 + lost_after());
-    assert_eq!(watch.look(2000 + lost_after(), SILENT_AFTER, TERMS), Some(Standing::Heard));
+    assert_eq!(watch.look(2000 + lost_after(), SILENT_AFTER, TERMS), Some(Standing::Present));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_lost_agent_is_not_renewed_until_each_loss_is_carried_out() {
         assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Standing::Lost));
         assert_eq!(watch.last_beat(), None);
         assert!(!watch.beat(78, now));
-        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Standing::Heard));
+        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Standing::Present));
     }
     watch.readmit();
     assert!(!watch.beat(79, now), "the second loss is not carried out");

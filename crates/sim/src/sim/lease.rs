@@ -44,7 +44,7 @@ impl Sim {
     }
 
     /// A message of an agent has arrived.
-    pub(crate) fn watch_heard(&mut self, m: usize) {
+    pub(crate) fn note_message(&mut self, m: usize) {
         let now = self.now;
         self.watch_of(m).into_iter().for_each(|watch| watch.hear(now));
     }
@@ -70,7 +70,7 @@ impl Sim {
             let Some(standing) = watch.look(now, SILENT_AFTER, Some(terms)) else { continue };
             let since = Timestamp::new(clock.get().saturating_sub(watch.silence(now).get()));
             let silence = match standing {
-                Standing::Heard => None,
+                Standing::Present => None,
                 Standing::Silent if bug == Some(Bug::SilenceUntold) => continue,
                 Standing::Silent => Some(Silence { since, is_lost: false }),
                 Standing::Lost => Some(Silence { since, is_lost: true }),
@@ -83,7 +83,7 @@ impl Sim {
         }
         for (standing, event) in events {
             match standing {
-                Standing::Heard => {}
+                Standing::Present => {}
                 Standing::Silent => self.totals.silences += 1,
                 Standing::Lost => self.totals.losses += 1,
             }
@@ -140,7 +140,7 @@ impl Sim {
         let number = agent.number;
         let beat = if bug == Some(Bug::LeaseFromAnswer) { boot_clock } else { sent_at };
         let Some(over_at) = agent.lease.renew(beat, boot_clock) else { return };
-        // For a task whose time is over it is not renewed, even if the task is yet to be ended.
+        // A renewal never revives an expired fence, even before the task has been ended.
         let fence_at = machine.true_time(over_at);
         let forked = machine.forked.iter_mut().filter(|forked| forked.by == number);
         let claims = machine.claims.values_mut();
@@ -162,7 +162,7 @@ impl Sim {
     }
 
     /// Ends a fenced task if the lease is over; whether it is.
-    pub(crate) fn fence_due(&mut self, m: usize, task: TaskId) -> bool {
+    pub(crate) fn end_without_lease(&mut self, m: usize, task: TaskId) -> bool {
         let (now, bug) = (self.now, self.bug);
         let machine: &mut Machine = &mut self.machines[m];
         let has_agent = machine.agent.is_some();
@@ -179,7 +179,7 @@ impl Sim {
         true
     }
 
-    /// Checks that a step started no task on a node whose agent is silent.
+    /// Checks that a step placed no task on a silent node.
     pub(crate) fn check_silent(&mut self, before: &BTreeSet<TaskId>) {
         let Some(server) = &self.server else { return };
         let placed = placed(server.control.world());

@@ -62,7 +62,7 @@ impl Sim {
     pub(crate) fn start_program(&mut self, m: usize, pick: u64) {
         let Some(task) = picked(&self.machines[m].unstarted(), pick) else { return };
         let now = self.now;
-        self.fence_due(m, task);
+        self.end_without_lease(m, task);
         let machine = &mut self.machines[m];
         let clock = machine.clock(now);
         let pid = machine.next_pid;
@@ -153,7 +153,7 @@ impl Sim {
         let due: Vec<TaskId> =
             claims.filter(|(_, claim)| is_due(claim)).map(|(task, _)| *task).collect();
         for &task in &due {
-            if self.fence_due(m, task) {
+            if self.end_without_lease(m, task) {
                 continue;
             }
             let claim = &self.machines[m].claims[&task];

@@ -95,7 +95,7 @@ impl Sim {
         let before = self.watch.taken.settled.len();
         self.watch.taken.settled.extend(settled);
         let n_taken = self.watch.taken.settled.len() - before;
-        self.totals.taken += u64::try_from(n_taken).expect("few");
+        self.totals.evictions += u64::try_from(n_taken).expect("few");
         if let Some(id) = lost {
             let what = format!("job {id} lost its claim on devices of its victims");
             self.blame(Invariant::Taken, what);

@@ -56,7 +56,7 @@ pub struct Totals {
     /// Commits that failed.
     pub commits_failed: u64,
     /// Attempts that were taken back for others.
-    pub taken: u64,
+    pub evictions: u64,
     /// Jobs that were set aside because of a wrong plan.
     pub set_aside: u64,
     /// Agents that became silent.
@@ -97,7 +97,7 @@ impl Totals {
             (&mut self.shepherds_killed, other.shepherds_killed),
             (&mut self.reboots, other.reboots),
             (&mut self.commits_failed, other.commits_failed),
-            (&mut self.taken, other.taken),
+            (&mut self.evictions, other.evictions),
             (&mut self.set_aside, other.set_aside),
             (&mut self.silences, other.silences),
             (&mut self.losses, other.losses),

@@ -160,7 +160,7 @@ pub(super) static WHEN: &[Field] = &[
                 "on-node-lost",
                 "ACTION",
                 OneOf(&["wait", "requeue", "end"]),
-                "What happens if the server loses contact with the node of the job for about 45 \
+                "What happens if the server loses contact with the node of the job for about 44 \
                  seconds: wait for it (default), requeue the job elsewhere, or end it. With \
                  requeue and end, the node ends the job after 30 seconds without the server",
             )
