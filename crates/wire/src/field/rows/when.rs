@@ -160,9 +160,10 @@ pub(super) static WHEN: &[Field] = &[
                 "on-node-lost",
                 "ACTION",
                 OneOf(&["wait", "requeue", "end"]),
-                "What happens if the server loses contact with the node of the job for about 44 \
-                 seconds: wait for it (default), requeue the job elsewhere, or end it. With \
-                 requeue and end, the node ends the job after 30 seconds without the server",
+                "What happens if the server loses contact with the node of the job, which is \
+                 another machine, for about 44 seconds: wait for it (default), requeue the job \
+                 elsewhere, or end it. With requeue and end, the node ends the job after 30 \
+                 seconds without the server",
             )
             .under(heading::PREEMPTION),
         ),
