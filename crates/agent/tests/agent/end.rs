@@ -117,7 +117,9 @@ fn a_fork_bomb_ends_at_its_time_limit() {
     let bomb = node.path("bomb");
     std::fs::write(&bomb, "[ $1 -gt 9 ] || { sh $0 $(($1+1)) & sh $0 $(($1+1)) & }\nsleep 600\n")
         .unwrap();
-    let mut job = job(1, &["sh", bomb.to_str().unwrap(), "0"]);
+    // The program starts one process and never another: a fork beyond the limit would end it.
+    let program = format!("sh '{}' 0 & exec sleep 600", bomb.display());
+    let mut job = shell(1, &program);
     job.time_limit = Some(Millis::from_secs(1));
     let task = node.run(&job);
     let capabilities = Capabilities::probe();
