@@ -15,7 +15,9 @@ use crate::{step, tidy};
 pub fn violations() -> anyhow::Result<Vec<String>> {
     let root = step::root();
     let mut found = link_violations(&root)?;
-    found.extend(unnamed(&root.join("crates"), &root.join("ARCHITECTURE.md"), "")?);
+    for folder in step::CRATES {
+        found.extend(unnamed(&root.join(folder), &root.join("ARCHITECTURE.md"), "")?);
+    }
     found.extend(map_violations(&root)?);
     let records = root.join("docs/developing/adr");
     found.extend(unnamed(&records, &records.join("README.md"), "README.md")?);
@@ -77,7 +79,10 @@ fn map_violations(root: &Path) -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("reading the code map")?;
     let missing = entry_points(&text)
         .into_iter()
-        .filter(|(name, file)| !root.join("crates").join(name).join("src").join(file).exists())
+        .filter(|(name, file)| {
+            let is_in = |folder| root.join(folder).join(name).join("src").join(file).exists();
+            !step::CRATES.into_iter().any(is_in)
+        })
         .map(|(name, file)| format!("ARCHITECTURE.md: crate {name} has no {file}"));
     Ok(missing.collect())
 }

@@ -39,7 +39,9 @@ fn part(path: &Path) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     match (path.extension()?.to_str()?, &parts[..]) {
         ("md", _) => Some("documents".to_owned()),
-        ("rs", ["crates", name, folder, ..]) => Some(format!("crates/{name}/{folder}")),
+        ("rs", [crates, name, folder, ..]) if step::CRATES.contains(crates) => {
+            Some(format!("{crates}/{name}/{folder}"))
+        }
         ("rs", [first, ..]) => Some((*first).to_owned()),
         _ => None,
     }

@@ -58,7 +58,9 @@ fn source_folder(path: &Path) -> Option<PathBuf> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     match parts[..] {
         ["xtask", "src", ..] => Some(PathBuf::from("xtask/src")),
-        ["crates", name, "src", ..] => Some(Path::new("crates").join(name).join("src")),
+        [crates, name, "src", ..] if step::CRATES.contains(&crates) => {
+            Some(Path::new(crates).join(name).join("src"))
+        }
         _ => None,
     }
 }

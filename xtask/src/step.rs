@@ -19,6 +19,9 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
+/// The folders of crates: the product's, and those for tests, simulation and measurement.
+pub const CRATES: [&str; 2] = ["crates", "testing"];
+
 /// The packages of this repository.
 ///
 /// # Errors

@@ -152,7 +152,7 @@ own! {
     NO_LAB = 259, EXIT_OTHER, "the program gpool-lab is needed",
         "gpool bench, gpool replay and gpool simulate packing, queue and scenarios are in a \
          separate program, gpool-lab. gpool runs the one in its own folder, otherwise one in PATH. \
-         In a checkout of gpool, cargo install --locked --path crates/lab installs it, and cargo \
+         In a checkout of gpool, cargo install --locked --path testing/lab installs it, and cargo \
          build --package gpool-lab builds it beside a gpool that was built there.";
     /// See the catalogue.
     BAD_CONFIG = 229, EXIT_USAGE, "the settings can't be used",

@@ -34,7 +34,7 @@ pub fn run() -> Result {
     let Some(program) = program::find(PROGRAM) else {
         return Err(Failure::new(errors::NO_LAB, format!("there is no program {PROGRAM}"))
             .why("it is not in the folder of gpool, and not in PATH")
-            .tip("cargo install --locked --path crates/lab   (from a checkout of gpool)")
+            .tip("cargo install --locked --path testing/lab   (from a checkout of gpool)")
             .tip("cargo build --package gpool-lab   (beside a gpool that was built there)"));
     };
     let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();

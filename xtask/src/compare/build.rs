@@ -89,7 +89,7 @@ fn copy(build: &Build, to: &Path) -> anyhow::Result<Build> {
 /// another tree that was built later for a fresh one. Optimization at link time would take longer
 /// than all measurements.
 fn build(source: &Path, target: &Path, to: &Build) -> anyhow::Result<()> {
-    let has = |path: &str| source.join("crates").join(path).exists();
+    let has = |path: &str| step::CRATES.iter().any(|it| source.join(it).join(path).exists());
     let mut command = step::cargo(&[
         "build",
         "--release",

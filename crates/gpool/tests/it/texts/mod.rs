@@ -168,7 +168,8 @@ pub fn literals(below: &str) -> Vec<Line> {
 
 /// The folder `src` of each crate.
 pub fn sources() -> Vec<String> {
-    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let crates = ["crates", "testing"].map(|it| fs::read_dir(root().join(it)).unwrap());
+    let crates = crates.into_iter().flatten().map(|entry| entry.unwrap().path());
     let mut folders: Vec<String> = crates.map(|path| shown(&path.join("src"))).collect();
     folders.sort();
     folders

@@ -253,8 +253,9 @@ fn code(text: &str) -> Vec<String> {
 }
 
 fn all_texts() -> Vec<Line> {
-    let sources = ["gpool", "cli", "compat", "lab", "client", "server", "wire", "control"];
+    let sources = ["gpool", "cli", "compat", "client", "server", "wire", "control"];
     let sources = sources.iter().flat_map(|name| literals(&format!("crates/{name}/src")));
+    let sources = sources.chain(literals("testing/lab/src"));
     help().into_iter().chain(pages()).chain(shims()).chain(sources).collect()
 }
 
@@ -353,7 +354,7 @@ fn files_in_texts_and_documents_exist() {
             if path.split('/').any(|part| !part.is_empty() && is_name(part)) {
                 continue;
             }
-            let is_here = ["docs/", "crates/", "xtask/", "fuzz/"].iter().any(|it| {
+            let is_here = ["docs/", "crates/", "testing/", "xtask/", "fuzz/"].iter().any(|it| {
                 path.starts_with(it) && path.len() > it.len() && !path.contains(['*', '{'])
             });
             if is_here && !root().join(path).exists() {

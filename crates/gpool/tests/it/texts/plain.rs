@@ -45,7 +45,7 @@ fn the_document_of_the_api_is_plain() {
 
 #[test]
 fn pages_of_results_are_plain() {
-    assert_plain("pages", super::literals("crates/lab/src/simulate"));
+    assert_plain("pages", super::literals("testing/lab/src/simulate"));
 }
 
 /// Errors of all crates, messages of the log, help of metrics, violations and tables are string
@@ -63,7 +63,7 @@ fn texts_in_the_code_are_plain() {
 /// An installed gpool comes without the files of the repository: texts name topics of help.
 #[test]
 fn texts_cite_no_file_of_the_repository() {
-    let texts = super::sources().into_iter().filter(|folder| !folder.contains("crates/lab"));
+    let texts = super::sources().into_iter().filter(|folder| !folder.contains("testing/lab"));
     let texts = texts.flat_map(|folder| super::literals(&folder));
     let is_cited = |it: &Line| it.text.contains("docs/") && it.text.contains(' ');
     let found: Vec<String> =

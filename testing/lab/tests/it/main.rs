@@ -23,7 +23,7 @@ mod progress;
 mod rig;
 mod scale;
 #[allow(dead_code, reason = "the tests of gpool use the rest")]
-#[path = "../../../gpool/tests/it/things.rs"]
+#[path = "../../../../crates/gpool/tests/it/things.rs"]
 mod things;
 mod watch_view;
 mod window;

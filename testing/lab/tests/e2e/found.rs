@@ -44,7 +44,8 @@ fn without_gpool_lab_its_verbs_say_how_to_get_it() {
         let output = alone.run(Path::new("/nonexistent"), words);
         let text = stderr(&output);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""), "{text}");
-        for said in ["there is no program gpool-lab", "the folder of gpool", "crates/lab", "GP0259"]
+        for said in
+            ["there is no program gpool-lab", "the folder of gpool", "testing/lab", "GP0259"]
         {
             assert!(text.contains(said), "{said}: {text}");
         }

@@ -35,7 +35,7 @@ const ROOM: (&str, &str) = ("room", "Jobs that never fit, and missing resources"
 
 const HEAD: &str = "# Scenarios: questions and the scheduler's answers
 
-Each question on this page is a test in `crates/scenario/tests/scenarios/`. The first block is the
+Each question on this page is a test in `testing/scenario/tests/scenarios/`. The first block is the
 situation, the second one is the plan that the scheduler makes, so the answers are always current.
 
 A line of a situation describes a node with its GPUs, a project, or a job with its request and its

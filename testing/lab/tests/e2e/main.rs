@@ -8,10 +8,10 @@
 )]
 
 #[allow(dead_code, unused_imports, reason = "the tests of gpool use the rest")]
-#[path = "../../../gpool/tests/e2e/harness/mod.rs"]
+#[path = "../../../../crates/gpool/tests/e2e/harness/mod.rs"]
 mod harness;
 #[allow(dead_code, reason = "the tests of gpool use the rest")]
-#[path = "../../../gpool/tests/it/place.rs"]
+#[path = "../../../../crates/gpool/tests/it/place.rs"]
 mod place;
 
 /// The path that `place` expects.

@@ -138,7 +138,7 @@ fn failed(arguments: &Arguments, swarm: &Swarm, outcome: &Outcome) -> anyhow::Re
     let planted = arguments.bug.map(|bug| format!(", with {bug:?} planted")).unwrap_or_default();
     let found = format!("{}, seed {}{planted}", broken.invariant.code(), swarm.seed);
     let text = written(&small, &found, &what);
-    let name = format!("crates/sim/scenarios/{}-seed-{}.txt", broken.invariant.code(), swarm.seed);
+    let name = format!("testing/sim/scenarios/{}-seed-{}.txt", broken.invariant.code(), swarm.seed);
     let file = arguments.save.clone().unwrap_or_else(|| name.to_lowercase().into());
     std::fs::write(&file, &text).with_context(|| format!("can't write {}", file.display()))?;
     let n = small.happenings.len();

@@ -28,10 +28,10 @@
 //! # How to read a failure
 //!
 //! `cargo xtask sim` prints the invariant, the finding, the seed with its [`Swarm`], and the shrunk
-//! run, as a file below `crates/sim/scenarios` ([`Scenario`]). Read the shrunk run first: it rarely
-//! has more than thirty lines. `cargo xtask sim replay FILE --verbose` prints the answers of the
-//! state machine beside each line. Then decide which side is wrong: the product, or the simulation
-//! around it. A test plays the files that stay in that folder.
+//! run, as a file below `testing/sim/scenarios` ([`Scenario`]). Read the shrunk run first: it
+//! rarely has more than thirty lines. `cargo xtask sim replay FILE --verbose` prints the answers of
+//! the state machine beside each line. Then decide which side is wrong: the product, or the
+//! simulation around it. A test plays the files that stay in that folder.
 //!
 //! That the checks can fail is itself checked: each [`Bug`] is planted in turn and must be found.
 
