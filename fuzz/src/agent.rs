@@ -1,7 +1,7 @@
 //! The inputs of an agent: claims, which a job can modify if agent and job have the same user, and
 //! the messages between shepherds and agents.
 
-use gpool_agent::fuzzing::{self, Of};
+use gpool_shepherd::fuzzing::{self, Of};
 
 use crate::input::{choose, cut, text};
 

@@ -1,29 +1,43 @@
-//! The agent of one node, and the shepherd of one task.
-//!
-//! The agent carries out the server's orders (`gpool_node::converge` works out the actions) and
-//! reports the state of the node. A shepherd is a small process that starts one task, stores its
-//! output, ends it, and outlives both agent and server; the agent finds it again after a restart. A
-//! third process, the nursery, only forks shepherds and cleans up after them. None of them decides
-//! where jobs run.
+//! The agent of one node. It carries out the server's orders (`gpool_node::converge` works out the
+//! actions) and reports the state of the node. It does not decide where jobs run, and starts tasks
+//! through shepherds, which outlive it (`gpool_shepherd`).
 
 #![forbid(unsafe_code)]
 
-mod activation;
+mod adopt;
 mod agent;
-pub mod compat;
-mod context;
-mod environment;
-#[cfg(feature = "fuzzing")]
-pub mod fuzzing;
-pub mod layout;
-mod message;
-pub mod nursery;
-mod record;
-pub mod rendezvous;
-mod shepherd;
-pub mod survey;
+mod away;
+mod config;
+mod devices;
+mod divide;
+mod division;
+mod done;
+mod enforcement;
+mod facts;
+mod given;
+mod grow;
+mod idle;
+mod input;
+mod isolation;
+mod job_files;
+mod launch;
+mod lease;
+mod lend;
+mod listener;
+mod moves;
+mod recent;
+mod remap;
+mod runner;
+mod seen;
+mod shares;
+mod shepherds;
+mod streams;
+mod takeover;
+mod task_state;
+mod telemetry;
 #[cfg(feature = "fuzzing")]
 pub mod testing;
+mod wake;
 
-pub use agent::{Agent, AgentConfig, AgentHandle, StartError};
-pub use context::own_context;
+pub use agent::{Agent, AgentHandle, StartError};
+pub use config::AgentConfig;

@@ -3,6 +3,7 @@
 //! decisions. Without an async runtime it adds almost nothing to the start of a command.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![allow(clippy::result_large_err, reason = "problems carry details, and errors are no hot path")]
 
 mod absence;

@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpool_agent::layout::{self, Layout};
-use gpool_agent::survey::{self, Left, LeftIs};
 use gpool_cli::failure::Failure;
 use gpool_cli::render::style::Style;
 use gpool_cli::render::table::{Cell, Table};
@@ -17,6 +15,8 @@ use gpool_client::socket::{Surroundings, connect, stranger_on};
 use gpool_model::TaskId;
 use gpool_model::output::OutputStream;
 use gpool_output::Output;
+use gpool_shepherd::layout::{self, Layout};
+use gpool_shepherd::survey::{self, Left, LeftIs};
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     gpool::failpoint::arm();
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
-        Some(gpool_agent::nursery::ARGUMENT) => gpool_agent::nursery::main(),
+        Some(gpool_shepherd::nursery::ARGUMENT) => gpool_shepherd::nursery::main(),
         Some(gpool_checkpoint::ARGUMENT) => {
             gpool_checkpoint::main(words.get(2).and_then(|word| word.to_str())).into()
         }

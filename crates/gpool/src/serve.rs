@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
-use gpool_agent::{Agent, AgentConfig, layout, survey};
+use gpool_agent::{Agent, AgentConfig};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
 use gpool_link::ServerLink;
 use gpool_model::{Bytes, Millis, NodeName};
 use gpool_server::http::Account;
 use gpool_server::{ServerConfig, ServerInfo, StopAgent};
+use gpool_shepherd::{layout, survey};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The file in a node's folder that controls simulated devices.

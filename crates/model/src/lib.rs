@@ -3,6 +3,7 @@
 //! Every other crate uses these words (GLOSSARY.md).
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![deny(clippy::float_arithmetic)]
 
 pub mod agent;

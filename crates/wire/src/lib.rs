@@ -3,6 +3,7 @@
 //! it, so that they always agree.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![allow(
     clippy::result_large_err,
     reason = "refusals carry their facts, and refusing is no hot path"

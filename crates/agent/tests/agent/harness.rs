@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use gpool_agent::layout::Layout;
 use gpool_model::JobRequest;
 use gpool_model::agent::{LaunchContext, Order, Report, TaskEnd, TaskIs, TaskOrder};
 use gpool_model::allocation::{Allocation, AllocationState, Slot, SlotPart};
@@ -15,6 +14,7 @@ use gpool_model::device::Device;
 use gpool_model::gpu::GpuRequest;
 use gpool_model::id::{Attempt, Generation, JobId, NodeName, PoolName, TaskId, Term};
 use gpool_model::job::{BlobId, EndCause, ExitStatus, JobSpec, Owner};
+use gpool_shepherd::layout::Layout;
 
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Millis, Timestamp};

@@ -5,13 +5,14 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gpool_agent::{Agent, AgentConfig, nursery};
+use gpool_agent::{Agent, AgentConfig};
 use gpool_device::DevicesArg;
 use gpool_link::{Connection, ServerInbox, local};
 use gpool_model::id::NodeName;
 use gpool_model::job::BlobId;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_protocol::{QuestionId, ToAgent, ToServer};
+use gpool_shepherd::nursery;
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -2,9 +2,9 @@
 //! again because of a late order. Two files of bounded length; when one is full, it replaces the
 //! older.
 
-use gpool_agent::layout::Layout;
 use gpool_agent::testing::Done;
 use gpool_model::TaskId;
+use gpool_shepherd::layout::Layout;
 
 #[test]
 fn noted_tasks_are_read_in_order_and_the_oldest_are_dropped() {

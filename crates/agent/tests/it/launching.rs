@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use gpool_agent::StartError;
-use gpool_agent::layout::Layout;
 use gpool_agent::testing::await_launches;
+use gpool_shepherd::layout::Layout;
 
 #[test]
 fn an_agent_waits_for_shepherds_of_an_earlier_one() {

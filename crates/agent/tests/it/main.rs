@@ -2,20 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod activation;
-mod compat;
 mod done;
-mod environment;
 mod facts;
-mod files;
 mod isolation;
 mod job_files;
 mod launching;
-mod layout;
-mod message;
-mod metrics;
-mod output;
-mod record;
-mod rendezvous;
-mod survey;
-mod terminal;
+mod recent;

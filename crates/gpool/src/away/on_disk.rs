@@ -4,8 +4,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpool_agent::layout::Layout;
-use gpool_agent::survey::{self, Left, LeftIs};
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::follow;
@@ -16,6 +14,8 @@ use gpool_client::{Client, LogQuery, LogStream};
 use gpool_model::output::OutputStream;
 use gpool_model::{Attempt, JobId, TaskId};
 use gpool_output::Output;
+use gpool_shepherd::layout::Layout;
+use gpool_shepherd::survey::{self, Left, LeftIs};
 
 use super::{Found, look, state};
 

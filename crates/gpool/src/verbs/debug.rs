@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gpool_agent::layout;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
@@ -17,6 +16,7 @@ use gpool_cli::session::{Session, state_dir};
 use gpool_cli::working::during;
 use gpool_client::{Client, JobsQuery};
 use gpool_server::dump;
+use gpool_shepherd::layout;
 use gpool_store::Reader;
 use gpool_wire::{API_VERSION, Job};
 use serde::Serialize;

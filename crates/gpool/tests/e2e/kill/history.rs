@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpool_agent::layout;
 use gpool_model::agent::{Report, TaskIs, TaskReport};
 use gpool_model::event::{Event, Journaled};
 use gpool_model::record::EndedJob;
 use gpool_model::{Phase, Seq};
+use gpool_shepherd::layout;
 use gpool_store::{ArchiveFilter, Reader};
 
 /// How a job must end if its shepherd is not killed.

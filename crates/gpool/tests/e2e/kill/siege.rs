@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gpool_agent::layout;
+use gpool_shepherd::layout;
 
 use super::checker::violations;
 use super::history::{Fate, History, Told, read_of_node};
