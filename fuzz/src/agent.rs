@@ -1,7 +1,7 @@
 //! The inputs of an agent: claims, which a job can modify if agent and job have the same user, and
 //! the messages between shepherds and agents.
 
-use gpool_shepherd::fuzzing::{self, Of};
+use gpool_shepherd::fuzzing::{self, MessageKind};
 
 use crate::input::{choose, cut, text};
 
@@ -15,9 +15,9 @@ pub fn check(input: &[u8]) {
             let Some(text) = text(rest) else { return };
             claim(text.lines().map(fuzzing::claim_line).collect::<String>().as_bytes());
         }
-        2 => messages(Of::Agent, rest),
-        3 => messages(Of::Shepherd, rest),
-        _ => messages(Of::Launch, rest),
+        2 => messages(MessageKind::Agent, rest),
+        3 => messages(MessageKind::Shepherd, rest),
+        _ => messages(MessageKind::Launch, rest),
     }
 }
 
@@ -33,7 +33,7 @@ fn claim(bytes: &[u8]) {
 }
 
 /// Messages are the same in any split of the stream, and after they were written again.
-fn messages(of: Of, input: &[u8]) {
+fn messages(of: MessageKind, input: &[u8]) {
     let Some((one, other)) = cut(input) else { return };
     let whole = [one, other].concat();
     let messages = fuzzing::messages(of, &[&whole]);

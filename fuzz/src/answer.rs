@@ -14,7 +14,7 @@ use gpool::render::{events, job, why};
 use gpool_cli::args::list::Format;
 use gpool_cli::failure::Failure;
 use gpool_cli::render::clock::Clock;
-use gpool_cli::render::list::{Look, Row};
+use gpool_cli::render::list::{Appearance, Row};
 use gpool_cli::render::view::View;
 use gpool_client::{Client, Error, JobsQuery, LogQuery};
 use gpool_wire::{Event, Job, Time};
@@ -69,7 +69,8 @@ fn list(client: &Client) {
         let marked = BTreeSet::new();
         let view = view(&UTC);
         let (width, footer, title) = (Some(80), "", "");
-        let look = Look { view, width, colors: false, footer, marked: &marked, title, bars: None };
+        let look =
+            Appearance { view, width, colors: false, footer, marked: &marked, title, bars: None };
         are_shown(&JOBS.text(&rows, form, &[], &look).expect("the usual columns are there"));
     }
 }

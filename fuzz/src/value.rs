@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use gpool_model::pattern::short_model;
 use gpool_model::{Bytes, GpuRequest, JobId, Millis, TaskId, parse};
-use gpool_wire::{Problem, Time, Written, signal};
+use gpool_wire::{Problem, Quantity, Time, signal};
 
 use crate::input::{choose, is_problem, is_said, text};
 
@@ -96,10 +96,10 @@ fn has_word(pattern: &str) -> bool {
 }
 
 fn signals(text: &str) {
-    match signal::number(&Written::from(text)) {
+    match signal::number(&Quantity::from(text)) {
         Ok(number) => {
             let written = signal::name(number).map_or(number.to_string(), str::to_owned);
-            assert_eq!(signal::number(&Written::from(written)), Ok(number), "of {text:?}");
+            assert_eq!(signal::number(&Quantity::from(written)), Ok(number), "of {text:?}");
         }
         Err(refusal) => is_problem(&Problem::from(refusal)),
     }

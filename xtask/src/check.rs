@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::step::{announce, cargo, succeeds};
 use crate::test::FEATURES;
-use crate::{document, layering, prose, shape, tidy};
+use crate::{document, layering, names, prose, shape, tidy};
 
 /// Pinned, since newer releases changed the meaning of their configuration; raise it together with
 /// deny.toml.
@@ -26,6 +26,7 @@ pub fn run() -> anyhow::Result<Vec<&'static str>> {
     note("documents", reported("documents", &document::violations()?));
     note("layering", reported("layering", &layering::violations()?));
     note("shape", reported("shape", &shape::violations()?));
+    note("names", reported("names", &names::violations()?));
     note("prose", reported("prose", &prose::violations()?));
     note("format", succeeds("format", cargo(&["fmt", "--all", "--check"]))?);
     note("lints", succeeds("lints", clippy())?);

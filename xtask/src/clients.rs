@@ -46,7 +46,7 @@ pub fn run(names: &[&str]) -> anyhow::Result<bool> {
     if !step::succeeds("build of gpool", build)? {
         return Ok(false);
     }
-    let cluster = Cluster::start()?;
+    let cluster = TestCluster::start()?;
     let mut rows = Vec::new();
     let mut are_fine = true;
     for client in all.iter().filter(|it| names.is_empty() || names.contains(&it.name.as_str())) {
@@ -105,12 +105,12 @@ fn install(client: &Client) -> anyhow::Result<PathBuf> {
 
 /// A server with simulated GPUs in a folder of its own, and links with the names of Slurm's
 /// commands.
-struct Cluster {
+struct TestCluster {
     folder: PathBuf,
     gpool: PathBuf,
 }
 
-impl Cluster {
+impl TestCluster {
     fn start() -> anyhow::Result<Self> {
         // A socket's path must be short, so it is not below the repository.
         let folder = std::env::temp_dir().join(format!("gpool-clients-{}", std::process::id()));
@@ -168,7 +168,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         let mut down = self.command(&self.gpool);
         down.args(["down", "--now", "--quiet"]);

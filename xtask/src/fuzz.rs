@@ -57,7 +57,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     }
     let Some(programs) = build()? else { return Ok(false) };
     step::announce(&format!("{} fuzz targets, {seconds} seconds each", targets.len()));
-    println!("{}", Row::HEAD);
+    println!("{}", FuzzStats::HEAD);
     let n_at_once = thread::available_parallelism().map_or(1, usize::from);
     let left = Mutex::new(targets.into_iter());
     let next = || left.lock().ok().and_then(|mut left| left.next());
@@ -216,7 +216,7 @@ fn fuzz(
         .with_context(|| format!("starting {}", program.display()))?;
     let said = fs::read(&log).with_context(|| format!("reading {}", log.display()))?;
     let said = String::from_utf8_lossy(&said);
-    let row = Row::read(&said);
+    let row = FuzzStats::read(&said);
     println!("{}", row.line(target, began.elapsed().as_secs(), status.success()));
     if !status.success() {
         println!("{}", report(target, &said, &log));
@@ -280,14 +280,14 @@ fn report(target: &str, said: &str, log: &Path) -> String {
 
 /// The results of a run, from the fuzzer's output.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Row {
+struct FuzzStats {
     n_runs: String,
     per_second: String,
     edges: String,
     inputs: String,
 }
 
-impl Row {
+impl FuzzStats {
     const HEAD: &str = "target           runs   runs/s    edges   inputs  seconds  found";
 
     fn read(said: &str) -> Self {
@@ -363,10 +363,10 @@ mod tests {
                     #79\tREDUCE cov: 11 ft: 12 corp: 4/51b lim: 778 exec/s: 0 rss: 27Mb\n\
                     Done 90 runs in 2 second(s)\n\
                     stat::number_of_executed_units: 90\nstat::average_exec_per_sec:     45\n";
-        let row = Row::read(said);
+        let row = FuzzStats::read(said);
         let line = "job                90       45       11        4        2  nothing";
         assert_eq!(row.line("job", 2, true), line);
-        assert_eq!(Row::read("killed").line("job", 2, false).matches(" -").count(), 4);
+        assert_eq!(FuzzStats::read("killed").line("job", 2, false).matches(" -").count(), 4);
     }
 
     #[test]

@@ -75,6 +75,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "failpoint",
         ]),
     ),
+    ("identity", Allowed::Only(&["model", "sys", "wire", "oidc", "store"])),
     (
         "server",
         Allowed::Only(&[
@@ -89,6 +90,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "web",
             "history",
             "oidc",
+            "identity",
             "store",
             "failpoint",
             "protocol",

@@ -9,6 +9,7 @@ mod fuzz;
 mod kill;
 mod layering;
 mod markers;
+mod names;
 mod need;
 mod prose;
 mod shape;
@@ -25,8 +26,8 @@ usage: cargo xtask <command>
 
   test    Install the tools that the tests need, and run all tests;
           `test NAME [FILTER]…` runs those of one crate with the installed tools
-  check   Check format, lints, documentation, layering, shape, prose, tidiness
-          and dependencies
+  check   Check format, lints, documentation, layering, shape, names, prose,
+          tidiness and dependencies
   ci      Run check, fuzz and test: required before a change is merged
   compare Compare the speed and memory of this tree with those of a commit
           [COMMIT] [--only NAME,…] [--same]

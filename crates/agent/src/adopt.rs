@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::task_state::not_started;
 use gpool_shepherd::environment::mark;
 use gpool_shepherd::layout::{Layout, claim_name, claimed_task};
-use gpool_shepherd::record::{Found, Record};
+use gpool_shepherd::record::{ClaimFile, ClaimRecord};
 
 /// How long a claim's lock may be held by a process that can't be found.
 const PATIENCE_MS: u64 = 2000;
@@ -27,11 +27,11 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The state of a claimed task.
 pub(crate) enum Adopted {
     /// The shepherd lives.
-    Alive { record: Record, shepherd: OwnedFd },
+    Alive { record: ClaimRecord, shepherd: OwnedFd },
     /// The shepherd is dead, and the agent is ending the processes that it left.
-    Leaving { record: Record },
+    Leaving { record: ClaimRecord },
     /// The task is over. Without a record its generation is unknown.
-    Over { record: Option<Record>, end: TaskEnd },
+    Over { record: Option<ClaimRecord>, end: TaskEnd },
     /// No process has ever claimed the task.
     Unclaimed,
 }
@@ -43,7 +43,7 @@ pub(crate) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
     // round finds the lock released in both cases.
     let give_up = clock::boot_ms() + PATIENCE_MS;
     while clock::boot_ms() < give_up {
-        let Some(found) = Found::open(layout, task)? else { return Ok(Adopted::Unclaimed) };
+        let Some(found) = ClaimFile::open(layout, task)? else { return Ok(Adopted::Unclaimed) };
         let claimant = found.read()?.map(|record| record.claimant);
         // The order matters: the process that holds the lock lives now, so it also had this process
         // ID when the pidfd was opened.
@@ -59,7 +59,7 @@ pub(crate) fn adopt(layout: &Layout, task: TaskId) -> io::Result<Adopted> {
     Err(io::Error::other("an unknown process holds the claim"))
 }
 
-fn over(layout: &Layout, found: Found) -> io::Result<Adopted> {
+fn over(layout: &Layout, found: ClaimFile) -> io::Result<Adopted> {
     let record = found.read()?;
     if let Some(end) = record.as_ref().and_then(|record| record.ended.clone()) {
         if let Some(record) = &record {
@@ -107,7 +107,7 @@ pub(crate) fn put_groups_away(layout: &Layout, site: &Site) {
     }
 }
 
-fn group_of(record: &Record) -> Group {
+fn group_of(record: &ClaimRecord) -> Group {
     record.claimant.site.existing(&claim_name(record.claimant.task))
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum Leftovers {
 /// Ends the processes that a killed shepherd left: those in its control group, those that its
 /// nursery adopted, and those that started with the environment of its run. Waits for a moment; the
 /// caller repeats the call while some are left.
-pub(crate) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Leftovers> {
+pub(crate) fn end_leftovers(layout: &Layout, record: &ClaimRecord) -> io::Result<Leftovers> {
     let group = group_of(record);
     let is_grouped = group.kill();
     let give_up = clock::boot_ms() + MOMENT_MS;
@@ -138,7 +138,7 @@ pub(crate) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Left
     }
     group.remove();
     // Read again: the nursery notes the cleanup before it reaps the shepherd.
-    let found = Found::open(layout, record.claimant.task)?;
+    let found = ClaimFile::open(layout, record.claimant.task)?;
     let record = found.map(|found| found.read()).transpose()?.flatten();
     Ok(match is_grouped || record.is_some_and(|record| record.is_swept) {
         true => Leftovers::None,
@@ -148,7 +148,7 @@ pub(crate) fn end_leftovers(layout: &Layout, record: &Record) -> io::Result<Left
 
 /// Whether the nursery is still ending the processes that the shepherd left. The nursery reaps the
 /// shepherd only afterwards.
-fn is_being_swept(record: &Record) -> bool {
+fn is_being_swept(record: &ClaimRecord) -> bool {
     let claimant = &record.claimant;
     proc::stat(claimant.shepherd).is_some_and(|stat| {
         let is_it = stat.started <= claimant.shepherd_started && stat.state == b'Z';
@@ -157,7 +157,7 @@ fn is_being_swept(record: &Record) -> bool {
 }
 
 /// Kills processes that started with the environment of this run. Returns whether there were any.
-fn end_marked(layout: &Layout, record: &Record) -> bool {
+fn end_marked(layout: &Layout, record: &ClaimRecord) -> bool {
     let task = record.claimant.task;
     let mark = mark(&layout.attempt(task));
     let rank = task.rank.to_string();

@@ -24,7 +24,7 @@ use crate::enforcement::Shim;
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
 use crate::runner::Runner;
-use crate::seen::Seen;
+use crate::shared_facts::SharedFacts;
 use crate::shares::Shares;
 use crate::wake::Waker;
 use crate::{devices, enforcement, input, isolation, listener, runner, telemetry};
@@ -36,7 +36,6 @@ pub enum StartError {
     /// A path of the state directory can't be used.
     #[error("can't use {path}: {error}", path = path.display())]
     Folder {
-        /// The path.
         path: PathBuf,
         /// Why.
         #[source]
@@ -44,10 +43,7 @@ pub enum StartError {
     },
     /// The path can't be passed to a shepherd.
     #[error("the path of the state folder {path:?} is not UTF-8; choose another folder")]
-    NotText {
-        /// The path.
-        path: PathBuf,
-    },
+    NotText { path: PathBuf },
     /// Another agent uses the state directory.
     #[error(
         "another agent uses {}; end it first, or choose another state folder",
@@ -83,7 +79,7 @@ pub struct Agent;
 /// A running agent. Dropping the handle leaves it running until the process ends;
 /// [`AgentHandle::stop`] ends it. Its tasks outlive it either way.
 pub struct AgentHandle {
-    inputs: Sender<input::Input>,
+    inputs: Sender<input::ThreadInput>,
     waker: Waker,
     thread: JoinHandle<()>,
 }
@@ -109,7 +105,7 @@ impl Agent {
         let (inputs, taken) = channel();
         let waker = Waker::new().map_err(system("make an event descriptor"))?;
         let sender = input::InputSender::new(inputs.clone(), waker.clone());
-        let (shim, seen) = (Shim::prepare(&layout, &devices), Seen::default());
+        let (shim, seen) = (Shim::prepare(&layout, &devices), SharedFacts::default());
         let shares = Shares::start(
             &layout,
             shim.clone(),
@@ -131,14 +127,14 @@ impl Agent {
             recent: recent.clone(),
             filter,
             shim,
-            seen: seen.clone(),
+            facts: seen.clone(),
             groups: enforcement::groups(&site),
             server: Arc::clone(server),
             push,
         };
         let devices = Devices::start(&config, devices, about, sender.clone())
             .map_err(system("start a thread"))?;
-        let source = telemetry::Source {
+        let source = telemetry::TelemetrySource {
             samples,
             facts: seen,
             site: site.clone(),
@@ -224,7 +220,7 @@ fn make_folders(layout: &Layout) -> Result<(), StartError> {
 impl AgentHandle {
     /// Ends the agent and waits for its end. Tasks go on.
     pub fn stop(self) {
-        let _ = self.inputs.send(input::Input::Stop);
+        let _ = self.inputs.send(input::ThreadInput::Stop);
         self.waker.wake();
         // If the thread panicked, it has reported that itself.
         let _ = self.thread.join();

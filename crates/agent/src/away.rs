@@ -4,32 +4,36 @@
 use gpool_model::agent::LoanIs;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
-use gpool_node::presence::{Presence, can_return};
+use gpool_node::presence::{MemoryPresence, can_return};
 
-use crate::grow::{Keeper, Kept};
-use crate::input::Input;
+use crate::grow::{Keeper, TaskLedger};
 use crate::input::LoanAction;
+use crate::input::ThreadInput;
 use crate::lend::Seat;
-use crate::shares::LENT;
+use crate::shares::LOAN_PAUSE_REASON;
 
 /// Free memory that a device must have beside that of a task that moves there: contexts differ.
 const MARGIN: Bytes = Bytes::from_mib(512);
 
 impl Keeper {
     /// Notes where a task is.
-    pub(crate) fn note(&mut self, task: TaskId, presence: Presence) {
+    pub(crate) fn note(&mut self, task: TaskId, presence: MemoryPresence) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
         let before = kept.presence;
         kept.presence = before.then(presence);
         if presence.is_away() {
             kept.departs = None;
-        } else if presence == Presence::Here {
+        } else if presence == MemoryPresence::Here {
             (kept.holds, kept.comes) = (None, None);
         }
         let device = kept.devices.first().cloned();
         match (before, presence) {
-            (Presence::Leaving, Presence::Away) => self.report(task, device, LoanIs::Paused),
-            (Presence::Returning, Presence::Here) => self.report(task, device, LoanIs::Returned),
+            (MemoryPresence::Leaving, MemoryPresence::Away) => {
+                self.report(task, device, LoanIs::Paused)
+            }
+            (MemoryPresence::Returning, MemoryPresence::Here) => {
+                self.report(task, device, LoanIs::Returned)
+            }
             _ => {}
         }
         self.settle_all();
@@ -40,8 +44,8 @@ impl Keeper {
     /// be restored without room.
     pub(crate) fn connected(&mut self, task: TaskId, is_off: bool) {
         match self.tasks.get(&task).map(|kept| kept.presence) {
-            Some(Presence::Unsettled) if !is_off => self.note(task, Presence::Here),
-            Some(Presence::Here) if is_off => self.note(task, Presence::Unsettled),
+            Some(MemoryPresence::Unsettled) if !is_off => self.note(task, MemoryPresence::Here),
+            Some(MemoryPresence::Here) if is_off => self.note(task, MemoryPresence::Unsettled),
             _ => {}
         }
     }
@@ -58,8 +62,11 @@ impl Keeper {
     /// to resume it, and a new agent does not know of that order.
     pub(crate) fn waits(&mut self, task: TaskId) {
         let presence = self.tasks.get(&task).map(|kept| kept.presence);
-        if matches!(presence, Some(Presence::Here | Presence::Paused | Presence::Unsettled)) {
-            self.note(task, Presence::Resuming);
+        if matches!(
+            presence,
+            Some(MemoryPresence::Here | MemoryPresence::Paused | MemoryPresence::Unsettled)
+        ) {
+            self.note(task, MemoryPresence::Resuming);
         }
     }
 
@@ -75,20 +82,20 @@ impl Keeper {
     /// Calls the loans of a task back that has to leave its devices. It leaves at once if it is not
     /// on them.
     pub(crate) fn depart(&mut self, task: TaskId, beneficiary: Option<TaskId>) {
-        match self.tasks.get_mut(&task).filter(|kept| kept.presence == Presence::Here) {
+        match self.tasks.get_mut(&task).filter(|kept| kept.presence == MemoryPresence::Here) {
             Some(kept) => {
                 kept.departs = Some(beneficiary);
                 self.settle_all();
             }
-            None => self.sender.send(Input::LoanAction(LoanAction::Leave(task))),
+            None => self.sender.send(ThreadInput::LoanAction(LoanAction::Leave(task))),
         }
     }
 
     pub(crate) fn let_leave(&mut self, task: TaskId) {
         if let Some(kept) = self.tasks.get_mut(&task) {
-            kept.presence = Presence::Leaving;
+            kept.presence = MemoryPresence::Leaving;
         }
-        self.sender.send(Input::LoanAction(LoanAction::Leave(task)));
+        self.sender.send(ThreadInput::LoanAction(LoanAction::Leave(task)));
     }
 
     /// Sends a borrower to another device with room.
@@ -100,10 +107,10 @@ impl Keeper {
     ) {
         let (task, from, to) = (seat.task, device.clone(), self.roomy(device, seat));
         let Some(kept) = self.tasks.get_mut(&task) else { return };
-        kept.presence = Presence::Leaving;
+        kept.presence = MemoryPresence::Leaving;
         kept.holds = Some((from.clone(), seat.tenant.used));
         let beneficiary = beneficiary.unwrap_or(task);
-        self.sender.send(Input::LoanAction(LoanAction::Move { task, from, to, beneficiary }));
+        self.sender.send(ThreadInput::LoanAction(LoanAction::Move { task, from, to, beneficiary }));
     }
 
     /// Notes that a task could not be moved.
@@ -118,28 +125,28 @@ impl Keeper {
     /// loans there are called back for it; otherwise once there is room.
     pub(crate) fn come(&mut self, task: TaskId, devices: Vec<DeviceUuid>) {
         if self.may_come(task) {
-            self.note(task, Presence::Resuming);
-            return self.sender.send(Input::LoanAction(LoanAction::Attach(task, devices)));
+            self.note(task, MemoryPresence::Resuming);
+            return self.sender.send(ThreadInput::LoanAction(LoanAction::Attach(task, devices)));
         }
         let Some(kept) = self.tasks.get_mut(&task) else { return };
-        (kept.presence, kept.comes, kept.holds) = (Presence::Away, Some(devices), None);
+        (kept.presence, kept.comes, kept.holds) = (MemoryPresence::Away, Some(devices), None);
         let device = kept.devices.first().cloned();
-        self.seen.facts().stalled.insert(task, LENT.to_owned());
+        self.facts.lock().stalled.insert(task, LOAN_PAUSE_REASON.to_owned());
         self.report(task, device, LoanIs::Paused);
-        self.sender.send(Input::LoanAction(LoanAction::Parked(task)));
+        self.sender.send(ThreadInput::LoanAction(LoanAction::Parked(task)));
         self.settle_all();
     }
 
     /// Brings tasks back that were paused for their loans, once their devices have room without
     /// memory that other tasks requested: otherwise they might have to leave at once.
     pub(crate) fn bring_back(&mut self) {
-        let away = |(_, kept): &(&TaskId, &Kept)| kept.presence == Presence::Away;
+        let away = |(_, kept): &(&TaskId, &TaskLedger)| kept.presence == MemoryPresence::Away;
         let away: Vec<TaskId> = self.tasks.iter().filter(away).map(|(task, _)| *task).collect();
         for task in away {
             if self.may_come(task) {
                 let comes = self.tasks.get_mut(&task).and_then(|kept| kept.comes.take());
-                self.note(task, Presence::Returning);
-                self.sender.send(Input::LoanAction(match comes {
+                self.note(task, MemoryPresence::Returning);
+                self.sender.send(ThreadInput::LoanAction(match comes {
                     Some(devices) => LoanAction::Attach(task, devices),
                     None => LoanAction::Return(task),
                 }));
@@ -151,7 +158,7 @@ impl Keeper {
     fn may_come(&self, task: TaskId) -> bool {
         let Some(kept) = self.tasks.get(&task) else { return true };
         let has_room = |(place, device): (usize, &DeviceUuid)| {
-            let needed = kept.counted(place).unwrap_or(Bytes::MAX);
+            let needed = kept.ledger_usage(place).unwrap_or(Bytes::MAX);
             let seat = |of: &TaskId| Some((*of, self.seat(*of, device, None)?.tenant));
             let others = self.tasks.iter().filter(|(other, _)| **other != task);
             let others = others.filter_map(|(other, kept)| {
@@ -171,7 +178,7 @@ impl Keeper {
     pub(crate) fn roomy(&self, device: &DeviceUuid, seat: &Seat) -> Vec<DeviceUuid> {
         let Some(kept) = self.tasks.get(&seat.task) else { return Vec::new() };
         let needed = seat.tenant.used.max(seat.tenant.request).saturating_add(MARGIN);
-        let known: Vec<DeviceUuid> = self.seen.facts().devices.keys().cloned().collect();
+        let known: Vec<DeviceUuid> = self.facts.lock().devices.keys().cloned().collect();
         let others = known.into_iter().filter(|it| it != device && kept.place(it).is_none());
         let free = |device: DeviceUuid| {
             let tenants = self.tasks.keys().filter_map(|task| self.seat(*task, &device, None));
@@ -186,7 +193,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl TaskLedger {
     /// The memory of a device that the task may come back to.
     pub(crate) fn held_on(&self, device: &DeviceUuid) -> Bytes {
         let held = self.holds.as_ref().filter(|(on, _)| on == device);

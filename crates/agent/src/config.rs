@@ -8,14 +8,12 @@ use gpool_model::id::{JobId, NodeName};
 use gpool_model::job::JobSpec;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 
-/// The configuration of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// The folder for claims and output. The path must be text.
     pub state_dir: PathBuf,
     /// Folders of earlier agents without live jobs: this agent reads and removes their output.
     pub older_dirs: Vec<PathBuf>,
-    /// The node's name.
     pub node: NodeName,
     /// The program that forks shepherds if its first argument is
     /// [`gpool_shepherd::nursery::ARGUMENT`].
@@ -35,8 +33,8 @@ pub struct AgentConfig {
     /// Most tasks at once.
     pub tasks_max: u32,
     /// Task slots that are reserved for jobs with GPUs, on a node that has devices; `None` is
-    /// [`AgentConfig::gpu_tasks_kept`].
-    pub gpu_tasks_kept: Option<u32>,
+    /// [`AgentConfig::reserved_gpu_tasks`].
+    pub reserved_gpu_tasks: Option<u32>,
     /// Task slots of the node that one user may have; `None` is [`AgentConfig::user_tasks_max`].
     pub user_tasks_max: Option<u32>,
     /// CPU cores that can be booked; `None` means the cores of the machine.
@@ -72,7 +70,7 @@ impl AgentConfig {
     /// The default number of task slots that are reserved for jobs with GPUs: 64, and on a small
     /// node an eighth.
     #[must_use]
-    pub fn gpu_tasks_kept(tasks_max: u32) -> u32 {
+    pub fn reserved_gpu_tasks(tasks_max: u32) -> u32 {
         (tasks_max / 8).min(64)
     }
 
@@ -97,7 +95,7 @@ impl AgentConfig {
             stop_on_cut: false,
             pids_max: None,
             tasks_max: Self::TASKS_MAX,
-            gpu_tasks_kept: None,
+            reserved_gpu_tasks: None,
             user_tasks_max: None,
             cpus: None,
             memory: None,

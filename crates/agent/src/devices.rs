@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use gpool_checkpoint::Drivers;
 use gpool_device::{
-    Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, Schedule,
-    UnmanagedGrace, Wanted, sort_processes,
+    Belongs, Cadence, IdleWatch, Ignore, Meter, Monitor, Observation, Opened, Pausing, PollRequest,
+    Schedule, UnmanagedGrace, sort_processes,
 };
 use gpool_link::ServerLink;
 use gpool_model::agent::{Report, Stamp, TaskEnd, Terms};
@@ -24,17 +24,18 @@ use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_sys::{clock, proc};
 
+use crate::assignments::{
+    Assignment, Owners, limits_of, loads, processes_of, set_guests, user_among, uses,
+};
 use crate::config::AgentConfig;
-use crate::division;
 use crate::enforcement::{Shim, enforced};
-use crate::facts;
-use crate::given::{Given, Owners, limits_of, loads, processes_of, set_guests, user_among, uses};
-use crate::idle::{activities, counted, idle_tasks, same};
-use crate::input::{Division, Input, InputSender, Move};
+use crate::idle::{accumulate_samples, activities, idle_tasks, same};
+use crate::input::{Division, InputSender, Move, ThreadInput};
 use crate::job_files::JobFiles;
 use crate::recent::RecentValues;
 use crate::remap::Probed;
-use crate::seen::{Seen, note};
+use crate::shared_facts::{SharedFacts, note};
+use crate::{division, facts};
 use gpool_shepherd::layout::Layout;
 use gpool_shepherd::message::Checkpoints;
 
@@ -59,7 +60,7 @@ const RETRY: Millis = Millis::from_secs(10);
 
 /// The agent's handle of the thread.
 pub(crate) struct Devices {
-    questions: Sender<Question>,
+    questions: Sender<DeviceQuestion>,
     owners: Owners,
     meter: Arc<Mutex<Meter>>,
     is_heard: Arc<AtomicBool>,
@@ -70,7 +71,7 @@ pub(crate) struct Devices {
     checkpoints: Option<Checkpoints>,
 }
 
-enum Question {
+enum DeviceQuestion {
     /// Whether a task's devices can be used.
     Check { task: TaskId, devices: Vec<DeviceUuid>, limits: Vec<(DeviceUuid, Bytes)> },
     /// Other limits for a task that runs, where the driver applies them.
@@ -123,7 +124,7 @@ pub(crate) struct About {
     /// Whether tasks are kept from other devices, or why not.
     pub filter: Result<(), String>,
     pub shim: Result<Shim, String>,
-    pub seen: Seen,
+    pub facts: SharedFacts,
     /// The folder of control groups that the driver could limit, or why there is none.
     pub groups: Result<PathBuf, String>,
     /// Where answers about MIG instances go.
@@ -196,12 +197,12 @@ impl Devices {
     }
 
     /// Notes that a server has sent an order.
-    pub(crate) fn heard(&self) {
+    pub(crate) fn note_order(&self) {
         self.is_heard.store(true, Ordering::Relaxed);
     }
 
     /// Asks whether a task's devices can be used, and limits its memory on some of them if the
-    /// driver can do that; the answer is an [`Input::Checked`].
+    /// driver can do that; the answer is an [`ThreadInput::Checked`].
     pub(crate) fn check(
         &self,
         task: TaskId,
@@ -209,28 +210,28 @@ impl Devices {
         limits: Vec<(DeviceUuid, Bytes)>,
     ) {
         // The thread outlives the agent's loop, so this send succeeds.
-        let _ = self.questions.send(Question::Check { task, devices, limits });
+        let _ = self.questions.send(DeviceQuestion::Check { task, devices, limits });
     }
 
-    /// Asks whether no process of a task is on its devices; the answer is an [`Input::Vacated`].
+    /// Asks whether a task's devices have no process of it; see [`ThreadInput::Vacated`].
     pub(crate) fn is_vacated(&self, task: TaskId, generation: Generation) {
-        let _ = self.questions.send(Question::Vacated { task, generation });
+        let _ = self.questions.send(DeviceQuestion::Vacated { task, generation });
     }
 
     /// Lists or changes MIG instances. A launch that is checked later sees the change.
     pub(crate) fn divide(&self, asked: Division) {
-        let _ = self.questions.send(Question::Divide(asked));
+        let _ = self.questions.send(DeviceQuestion::Divide(asked));
     }
 
     /// The task that may use a device.
     pub(crate) fn owner(&self, device: &DeviceUuid) -> Option<TaskId> {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let has = |given: &&Given| given.limit_on(device).is_some();
+        let has = |given: &&Assignment| given.limit_on(device).is_some();
         owners.values().find(has).map(|given| given.task)
     }
 
     /// Notes that processes below this shepherd may use these parts of devices.
-    pub(crate) fn owned(&self, shepherd: u32, given: Given) {
+    pub(crate) fn owned(&self, shepherd: u32, given: Assignment) {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(shepherd, given);
     }
 
@@ -243,7 +244,7 @@ impl Devices {
         terms.resize(&mut given.seats.slots);
         let limits = limits_of(&given.seats.slots);
         if limits != before {
-            let _ = self.questions.send(Question::Resize { task, limits });
+            let _ = self.questions.send(DeviceQuestion::Resize { task, limits });
         }
     }
 
@@ -257,7 +258,7 @@ impl Devices {
         // Under the meter's lock, so that no sample adds the task again.
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let given = self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&shepherd);
-        if let Some(Given { task, .. }) = given {
+        if let Some(Assignment { task, .. }) = given {
             meter.take(task);
         }
     }
@@ -265,7 +266,7 @@ impl Devices {
 
 impl Asker {
     /// Runs until the agent drops its handle.
-    fn run(mut self, asked: &Receiver<Question>) {
+    fn run(mut self, asked: &Receiver<DeviceQuestion>) {
         if self.probed.ask() {
             facts::allow_pauses(&mut self.capacity);
         }
@@ -278,28 +279,25 @@ impl Asker {
                 asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match question {
-                Ok(Question::Check { task, devices, limits }) => {
+                Ok(DeviceQuestion::Check { task, devices, limits }) => {
                     let unusable = self.check(&devices);
-                    // The server learns of unhealthy devices before it learns that the task was
-                    // refused.
+                    // The server learns of unhealthy devices before the refusal.
                     self.report();
                     fail::fail_point!("agent-checked");
-                    let refused = match unusable.is_empty() {
-                        true => self.limit(task, &limits).err(),
-                        false => None,
-                    };
-                    self.inputs.send(Input::Checked { task, unusable, refused });
+                    let is_usable = unusable.is_empty();
+                    let refused = is_usable.then(|| self.limit(task, &limits).err()).flatten();
+                    self.inputs.send(ThreadInput::Checked { task, unusable, refused });
                 }
-                Ok(Question::Resize { task, limits }) => self.limit_again(task, &limits),
-                Ok(Question::Move(moved)) => self.limit_moved(moved),
-                Ok(Question::Vacated { task, generation }) => {
+                Ok(DeviceQuestion::Resize { task, limits }) => self.limit_again(task, &limits),
+                Ok(DeviceQuestion::Move(moved)) => self.limit_moved(moved),
+                Ok(DeviceQuestion::Vacated { task, generation }) => {
                     let user = self.user_of(task);
-                    self.inputs.send(Input::Vacated { task, generation, user });
+                    self.inputs.send(ThreadInput::Vacated { task, generation, user });
                 }
-                Ok(Question::Ended { task, devices, end }) => {
+                Ok(DeviceQuestion::Ended { task, devices, end }) => {
                     self.look_last(task, &devices, end);
                 }
-                Ok(Question::Divide(asked)) => {
+                Ok(DeviceQuestion::Divide(asked)) => {
                     let divided = self.divide(asked.change.as_ref());
                     self.report();
                     self.about.server.send(&division::answer(asked.question, divided));
@@ -351,7 +349,7 @@ impl Asker {
         };
         let grace = &self.grace;
         let watched = |uuid: &DeviceUuid| !grace.unmanaged(uuid).is_empty() || is_shared(uuid);
-        let due = self.schedule.due(time, self.devices.iter().map(|it| &it.uuid), &watched);
+        let due = self.schedule.take_polls(time, self.devices.iter().map(|it| &it.uuid), &watched);
         let Some(monitor) = self.monitor.as_mut().filter(|_| !due.is_empty()) else { return };
         monitor.simulate(|| loads(&owners));
         let seen = monitor.look(&due, time, LOOK);
@@ -363,7 +361,7 @@ impl Asker {
         if self.monitor.is_none() {
             return devices.to_vec();
         }
-        self.poll(devices, Wanted { health: true, ..Wanted::PROCESSES });
+        self.poll(devices, PollRequest { health: true, ..PollRequest::PROCESSES });
         let usable = |uuid: &&DeviceUuid| {
             self.devices.iter().any(|device| {
                 device.uuid == **uuid
@@ -375,7 +373,7 @@ impl Asker {
     }
 
     /// Polls some devices for these values.
-    fn poll(&mut self, devices: &[DeviceUuid], values: Wanted) {
+    fn poll(&mut self, devices: &[DeviceUuid], values: PollRequest) {
         let time = now();
         let wanted = devices.iter().map(|uuid| (uuid.clone(), values)).collect();
         let Some(monitor) = &mut self.monitor else { return };
@@ -433,7 +431,7 @@ impl Asker {
             }
             if let Some(processes) = observation.processes {
                 self.listing.insert(uuid.clone());
-                let mut facts = self.about.seen.facts();
+                let mut facts = self.about.facts.lock();
                 let figures = facts.devices.entry(uuid.clone()).or_default();
                 note(figures, (device.memory, observation.sample.memory_free), &uses, &processes);
                 // Such a task may be given back its memory, but not by its own figures.
@@ -441,7 +439,8 @@ impl Asker {
                 let uses = uses.iter().map(|it| it.task);
                 device.damaged = uses.filter(|task| damaged.contains(task)).collect();
                 let last = std::mem::take(&mut device.overshoots);
-                device.overshoots = counted(&last, facts.overshoots(&uuid, &processes, &share));
+                device.overshoots =
+                    accumulate_samples(&last, facts.overshoots(&uuid, &processes, &share));
                 drop(facts);
                 let sorted = sort_processes(&processes, &belongs, &self.ignore);
                 device.unmanaged = self.grace.observe(&uuid, sorted.unmanaged, time).to_vec();
@@ -472,7 +471,7 @@ impl Asker {
         let remap = self.probed.remap();
         let moves = self.moves(&remap);
         set_guests(&mut self.devices, &owners, moves == Remap::Yes);
-        let seen = &self.about.seen;
+        let seen = &self.about.facts;
         seen.take_resumed().into_iter().for_each(|task| self.watch.touch(task));
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
@@ -485,7 +484,7 @@ impl Asker {
         }
         self.reported = Some((self.devices.clone(), tasks.clone()));
         self.reported_at = Instant::now();
-        self.inputs.send(Input::Inventory(Box::new(Report::Inventory {
+        self.inputs.send(ThreadInput::Inventory(Box::new(Report::Inventory {
             stamp: Stamp::default(),
             capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),

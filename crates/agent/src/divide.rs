@@ -20,7 +20,7 @@ impl Runner {
     }
 
     fn task_on(&self, device: &DeviceUuid) -> Option<TaskId> {
-        let mut asked = self.asked.values();
+        let mut asked = self.pending_checks.values();
         let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
         let waits = asked.find(|(order, _)| has(&order.allocation.slots));
         let waits = waits.map(|(order, _)| order.task());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use gpool_device::{Monitor, Wanted};
+use gpool_device::{Monitor, PollRequest};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::unit::Timestamp;
 use gpool_protocol::{Answer, QuestionId, ToServer};
@@ -23,7 +23,7 @@ pub(crate) fn check_processes(
     timeout: Duration,
 ) -> Result<(), MigError> {
     let MigChange::Destroy { instance } = change else { return Ok(()) };
-    let seen = monitor.look_at(instance, Wanted::PROCESSES, now, timeout);
+    let seen = monitor.look_at(instance, PollRequest::PROCESSES, now, timeout);
     match seen.processes.unwrap_or_default().first() {
         None => Ok(()),
         Some(process) => {

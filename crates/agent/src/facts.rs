@@ -24,7 +24,7 @@ pub fn capacity(config: &AgentConfig, can_pause: bool) -> Resources {
         allow_pauses(&mut capacity);
     }
     let most = config.tasks_max;
-    let kept = config.gpu_tasks_kept.unwrap_or(AgentConfig::gpu_tasks_kept(most));
+    let kept = config.reserved_gpu_tasks.unwrap_or(AgentConfig::reserved_gpu_tasks(most));
     let user = config.user_tasks_max.unwrap_or(AgentConfig::user_tasks_max(most));
     capacity.set(ResourceKind::PlainTasks, u64::from(most.saturating_sub(kept).max(1)));
     capacity.set(ResourceKind::UserTasks, u64::from(user));

@@ -6,17 +6,17 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use gpool_ledger::{Answer, Asks, Ledger, Question, UsageError, Wish};
+use gpool_ledger::{Answer, Ledger, Question, QuestionSocket, UsageError, Wish};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{Sharer, SlotPart};
 use gpool_node::loans::{self, Called};
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::input::InputSender;
-use crate::seen::Seen;
+use crate::shared_facts::SharedFacts;
 use crate::wake::Waker;
 
 /// How long a process waits for an answer before its allocation fails.
@@ -25,9 +25,9 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
 
 /// A message to the thread.
-pub(crate) enum Message {
+pub(crate) enum GrowMessage {
     /// Answer the questions of a task.
-    Keep(TaskId, Box<Kept>),
+    Keep(TaskId, Box<TaskLedger>),
     /// The ledgers of all tasks of earlier agents are open.
     Adopted,
     /// The shepherd of the task has connected.
@@ -40,10 +40,9 @@ pub(crate) enum Message {
     Resize(TaskId, Vec<SlotPart>),
     /// The task comes to these devices, by slot.
     Moved(TaskId, Vec<DeviceUuid>),
-    /// The task has ended.
     End(TaskId),
     /// The task is elsewhere now.
-    At(TaskId, Presence),
+    At(TaskId, MemoryPresence),
     /// The server has paused a task.
     Settled(TaskId),
     /// The task waits for room to be restored.
@@ -61,16 +60,16 @@ pub(crate) enum Message {
 }
 
 /// The ledger of a running task.
-pub(crate) struct Kept {
+pub(crate) struct TaskLedger {
     pub ledger: Ledger,
-    asks: Asks,
+    asks: QuestionSocket,
     /// By the index in the ledger.
     pub devices: Vec<DeviceUuid>,
     /// The start of its program; until that is known, since when this agent answers it.
     pub since: Timestamp,
     /// The priority of its job.
     pub priority: i32,
-    pub presence: Presence,
+    pub presence: MemoryPresence,
     /// Whether it may still be moved for its loans.
     pub can_move: bool,
     /// Whether it may still be paused for them.
@@ -84,13 +83,13 @@ pub(crate) struct Kept {
     /// The calls for its loans, by index.
     pub calls: BTreeMap<usize, Called>,
     /// Since when it has loans, by index.
-    pub lent: BTreeMap<usize, Timestamp>,
+    pub loan_starts: BTreeMap<usize, Timestamp>,
     /// Memory that was granted on request and may not be charged yet, by index.
-    pub promised: BTreeMap<usize, (Bytes, Instant)>,
+    pub pending_grants: BTreeMap<usize, (Bytes, Instant)>,
 }
 
 /// A question that waits.
-pub(crate) struct Waiting {
+pub(crate) struct PendingQuestion {
     pub task: TaskId,
     pub device: usize,
     pub bytes: Bytes,
@@ -114,14 +113,14 @@ pub(crate) struct OldestQuestion {
 
 /// The state of the thread.
 pub(crate) struct Keeper {
-    pub tasks: BTreeMap<TaskId, Kept>,
-    pub waiting: Vec<Waiting>,
+    pub tasks: BTreeMap<TaskId, TaskLedger>,
+    pub waiting: Vec<PendingQuestion>,
     /// Whether the ledgers of all tasks of earlier agents are open. Before that, memory that one of
     /// them may use would be granted again.
     is_complete: bool,
-    messages: Receiver<Message>,
+    messages: Receiver<GrowMessage>,
     waker: Waker,
-    pub seen: Seen,
+    pub facts: SharedFacts,
     /// Where the actions on borrowers go.
     pub sender: InputSender,
     /// The longest time until a called loan is back.
@@ -129,10 +128,10 @@ pub(crate) struct Keeper {
     cleared: Instant,
 }
 
-impl Kept {
+impl TaskLedger {
     pub(crate) fn new(
         ledger: Ledger,
-        asks: Asks,
+        asks: QuestionSocket,
         devices: Vec<DeviceUuid>,
         sharer: Option<&Sharer>,
     ) -> Self {
@@ -142,15 +141,15 @@ impl Kept {
             devices,
             since: Timestamp::new(clock::unix_ms()),
             priority: sharer.map_or(0, |sharer| sharer.priority),
-            presence: Presence::Here,
+            presence: MemoryPresence::Here,
             can_move: true,
             can_pause: true,
             departs: None,
             comes: None,
             holds: None,
             calls: BTreeMap::new(),
-            lent: BTreeMap::new(),
-            promised: BTreeMap::new(),
+            loan_starts: BTreeMap::new(),
+            pending_grants: BTreeMap::new(),
         }
     }
 
@@ -160,7 +159,7 @@ impl Kept {
     }
 
     /// The memory that the processes count on a device.
-    pub(crate) fn counted(&self, place: usize) -> Result<Bytes, UsageError> {
+    pub(crate) fn ledger_usage(&self, place: usize) -> Result<Bytes, UsageError> {
         let processes = self.ledger.processes()?;
         let used = processes.iter().filter_map(|process| process.used.get(place));
         Ok(Bytes::new(used.fold(0, |sum, used| sum.saturating_add(*used))))
@@ -169,15 +168,15 @@ impl Kept {
 
 impl Keeper {
     pub(crate) fn new(
-        messages: Receiver<Message>,
+        messages: Receiver<GrowMessage>,
         waker: Waker,
-        seen: Seen,
+        facts: SharedFacts,
         sender: InputSender,
         deadline: Millis,
     ) -> Self {
         let (tasks, waiting, cleared) = (BTreeMap::new(), Vec::new(), Instant::now());
         let is_complete = false;
-        Self { tasks, waiting, is_complete, messages, waker, seen, sender, deadline, cleared }
+        Self { tasks, waiting, is_complete, messages, waker, facts, sender, deadline, cleared }
     }
 
     /// Runs until the agent's handle is gone.
@@ -187,23 +186,23 @@ impl Keeper {
             self.waker.clear();
             loop {
                 match self.messages.try_recv() {
-                    Ok(Message::Keep(task, kept)) => self.keep(task, *kept),
-                    Ok(Message::Adopted) => {
+                    Ok(GrowMessage::Keep(task, kept)) => self.keep(task, *kept),
+                    Ok(GrowMessage::Adopted) => {
                         self.is_complete = true;
                         self.settle_all();
                     }
-                    Ok(Message::Connected { task, is_off }) => self.connected(task, is_off),
-                    Ok(Message::Resize(task, parts)) => self.resize(task, &parts),
-                    Ok(Message::Moved(task, devices)) => self.moved(task, devices),
-                    Ok(Message::End(task)) => self.forget(task),
-                    Ok(Message::At(task, presence)) => self.note(task, presence),
-                    Ok(Message::Settled(task)) => self.settled(task),
-                    Ok(Message::Waits(task)) => self.waits(task),
-                    Ok(Message::Stays(task, why)) => self.stays(task, why),
-                    Ok(Message::Depart(task, beneficiary)) => self.depart(task, beneficiary),
-                    Ok(Message::Stay(task)) => self.stay(task),
-                    Ok(Message::Come(task, devices)) => self.come(task, devices),
-                    Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
+                    Ok(GrowMessage::Connected { task, is_off }) => self.connected(task, is_off),
+                    Ok(GrowMessage::Resize(task, parts)) => self.resize(task, &parts),
+                    Ok(GrowMessage::Moved(task, devices)) => self.moved(task, devices),
+                    Ok(GrowMessage::End(task)) => self.forget(task),
+                    Ok(GrowMessage::At(task, presence)) => self.note(task, presence),
+                    Ok(GrowMessage::Settled(task)) => self.settled(task),
+                    Ok(GrowMessage::Waits(task)) => self.waits(task),
+                    Ok(GrowMessage::Stays(task, why)) => self.stays(task, why),
+                    Ok(GrowMessage::Depart(task, beneficiary)) => self.depart(task, beneficiary),
+                    Ok(GrowMessage::Stay(task)) => self.stay(task),
+                    Ok(GrowMessage::Come(task, devices)) => self.come(task, devices),
+                    Ok(GrowMessage::Stop) | Err(TryRecvError::Disconnected) => return,
                     Err(TryRecvError::Empty) => break,
                 }
             }
@@ -237,9 +236,9 @@ impl Keeper {
     }
 
     /// Begins to answer a task. Others lose unused grants that reach into its request.
-    fn keep(&mut self, task: TaskId, kept: Kept) {
+    fn keep(&mut self, task: TaskId, kept: TaskLedger) {
         self.tasks.insert(task, kept);
-        self.seen.facts().gated.insert(task);
+        self.facts.lock().gated.insert(task);
         self.settle_all();
     }
 
@@ -274,15 +273,15 @@ impl Keeper {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
         kept.devices = devices;
         kept.calls.clear();
-        kept.promised.clear();
-        self.seen.facts().leaves(task);
+        kept.pending_grants.clear();
+        self.facts.lock().leaves(task);
         self.settle_all();
     }
 
     fn forget(&mut self, task: TaskId) {
         self.tasks.remove(&task);
         self.waiting.retain(|it| it.task != task);
-        let mut facts = self.seen.facts();
+        let mut facts = self.facts.lock();
         facts.leaves(task);
         facts.damaged.remove(&task);
         facts.gated.remove(&task);
@@ -296,7 +295,7 @@ impl Keeper {
     pub(crate) fn clear(&self, task: TaskId) {
         let Some(kept) = self.tasks.get(&task) else { return };
         let cleared = kept.ledger.take_back_dead();
-        let damaged = &mut self.seen.facts().damaged;
+        let damaged = &mut self.facts.lock().damaged;
         match cleared {
             Ok(_) => damaged.remove(&task),
             Err(_) => damaged.insert(task),
@@ -317,36 +316,44 @@ impl Keeper {
         // A wrong time only changes the order of guaranteed wishes, and the report of a late one.
         let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let since = Timestamp::new(clock::boot_ms().saturating_sub(waited));
-        self.waiting.push(Waiting { task, device, bytes, question, since, until, is_late: false });
+        self.waiting.push(PendingQuestion {
+            task,
+            device,
+            bytes,
+            question,
+            since,
+            until,
+            is_late: false,
+        });
     }
 
     /// Finds the tasks with released devices that wait at their gate. A question can be lost with
     /// the agent that heard it, so the ledgers count.
     fn look_at_gates(&self) {
-        let waits = |(task, kept): (&TaskId, &Kept)| {
-            let is_released = kept.presence == Presence::Paused
+        let waits = |(task, kept): (&TaskId, &TaskLedger)| {
+            let is_released = kept.presence == MemoryPresence::Paused
                 && kept.ledger.gate() == gpool_ledger::Gate::Released;
             (is_released && kept.ledger.n_waiting().is_ok_and(|n| n > 0)).then_some(*task)
         };
         let returning = self.tasks.iter().filter_map(waits).collect();
-        self.seen.facts().returning = returning;
+        self.facts.lock().returning = returning;
     }
 
     /// Whether the task's request covers this much more.
     fn is_owed(&self, task: TaskId, device: usize, bytes: Bytes) -> bool {
         let Some(kept) = self.tasks.get(&task) else { return false };
         let request = kept.ledger.shares().get(device).map_or(0, |share| share.request);
-        let counted = kept.counted(device).unwrap_or_default();
+        let counted = kept.ledger_usage(device).unwrap_or_default();
         counted.saturating_add(bytes) <= Bytes::new(request)
     }
 
     /// Answers the questions that can be answered now.
     fn settle(&mut self) {
         self.waiting.retain(|waiting| !waiting.question.is_gone());
-        let known = |waiting: &Waiting| {
+        let known = |waiting: &PendingQuestion| {
             self.tasks.get(&waiting.task).is_some_and(|it| waiting.device < it.devices.len())
         };
-        let (known, unknown): (Vec<Waiting>, Vec<Waiting>) =
+        let (known, unknown): (Vec<PendingQuestion>, Vec<PendingQuestion>) =
             std::mem::take(&mut self.waiting).into_iter().partition(known);
         self.waiting = known;
         for mut waiting in unknown {
@@ -385,14 +392,14 @@ impl Keeper {
             order.retain(|(task, _)| !self.tasks[task].presence.is_away());
             for (task, ix) in order {
                 let answer = match answers.as_ref().map(|answers| answers.get(&task)) {
-                    Some(Some(loans::Answer::Yes)) => Answer::Yes,
-                    Some(Some(loans::Answer::No) | None) => Answer::No,
-                    None | Some(Some(loans::Answer::Wait))
+                    Some(Some(loans::WishAnswer::Yes)) => Answer::Yes,
+                    Some(Some(loans::WishAnswer::No) | None) => Answer::No,
+                    None | Some(Some(loans::WishAnswer::Wait))
                         if Instant::now() < self.waiting[ix].until =>
                     {
                         continue;
                     }
-                    None | Some(Some(loans::Answer::Wait)) => Answer::No,
+                    None | Some(Some(loans::WishAnswer::Wait)) => Answer::No,
                 };
                 n_answered += 1;
                 // A process that is gone needs no answer.
@@ -404,7 +411,7 @@ impl Keeper {
         }
     }
 
-    fn device_of(&self, waiting: &Waiting) -> Option<&DeviceUuid> {
+    fn device_of(&self, waiting: &PendingQuestion) -> Option<&DeviceUuid> {
         self.tasks.get(&waiting.task)?.devices.get(waiting.device)
     }
 }

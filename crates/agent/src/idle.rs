@@ -8,36 +8,37 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::IdleTask;
 use gpool_model::unit::{Bytes, Timestamp};
 
-use crate::given::Given;
+use crate::assignments::Assignment;
 
 /// What the tasks on a device do, as far as one look shows it. Tasks that share the device are
 /// only seen in its list of processes.
 pub(crate) fn activities(
-    owners: &BTreeMap<u32, Given>,
+    owners: &BTreeMap<u32, Assignment>,
     uuid: &DeviceUuid,
-    seen: &Observation,
+    observation: &Observation,
     owner: &dyn Fn(u32) -> Option<TaskId>,
 ) -> Vec<(TaskId, Activity)> {
-    let listed = seen.processes.as_deref();
-    let one = |given: &Given| {
+    let listed = observation.processes.as_deref();
+    let one = |given: &Assignment| {
         let task = given.task;
         let (own, others): (Vec<&DeviceProcess>, Vec<&DeviceProcess>) =
             listed.unwrap_or_default().iter().partition(|it| owner(it.pid) == Some(task));
         let is_shared = given.limit_on(uuid)?.is_some();
         if !is_shared {
-            return Some((task, Activity::of_device(&seen.sample, !own.is_empty())));
+            return Some((task, Activity::of_device(&observation.sample, !own.is_empty())));
         }
         listed?;
         let add = |sum: Bytes, process: &&DeviceProcess| Some(sum.saturating_add(process.memory?));
-        let of_task = own.iter().try_fold(Bytes::ZERO, add).or(seen.sample.memory_used);
-        let is_busy = match is_busy(&seen.sample) {
+        let of_task = own.iter().try_fold(Bytes::ZERO, add).or(observation.sample.memory_used);
+        let is_busy = match is_busy(&observation.sample) {
             Some(true) if own.is_empty() => Some(false),
             // The kernels may be those of another task.
             Some(true) if !others.is_empty() => {
-                let of =
-                    |process: &&DeviceProcess| seen.activity.as_ref()?.get(&process.pid).copied();
+                let of = |process: &&DeviceProcess| {
+                    observation.activity.as_ref()?.get(&process.pid).copied()
+                };
                 let is_busy = |process| of(process).is_some_and(ProcessActivity::is_busy);
-                seen.activity.is_some().then(|| own.iter().any(is_busy))
+                observation.activity.is_some().then(|| own.iter().any(is_busy))
             }
             known => known,
         };
@@ -49,12 +50,12 @@ pub(crate) fn activities(
 /// The tasks that count as idle now, by task.
 pub(crate) fn idle_tasks(
     watch: &mut IdleWatch,
-    owners: &BTreeMap<u32, Given>,
+    owners: &BTreeMap<u32, Assignment>,
     is_gated: &dyn Fn(TaskId) -> bool,
     now: Timestamp,
 ) -> Vec<IdleTask> {
     watch.retain(|task| owners.values().any(|given| given.task == task));
-    let one = |given: &Given| {
+    let one = |given: &Assignment| {
         let after = given.idle_after?;
         let since = watch.since(given.task, &given.seats.devices())?;
         let (task, is_idle) = (given.task, now.since(since) >= after && now >= since);
@@ -66,7 +67,7 @@ pub(crate) fn idle_tasks(
 }
 
 /// Adds the samples of the last overshoots to those of the same tasks.
-pub(crate) fn counted(last: &[Overshoot], mut now: Vec<Overshoot>) -> Vec<Overshoot> {
+pub(crate) fn accumulate_samples(last: &[Overshoot], mut now: Vec<Overshoot>) -> Vec<Overshoot> {
     for overshoot in &mut now {
         let before = last.iter().find(|it| it.task == overshoot.task).map_or(0, |it| it.n_samples);
         overshoot.n_samples = before.saturating_add(1).min(Overshoot::SAMPLES);

@@ -15,7 +15,7 @@ use crate::wake::Waker;
 use gpool_shepherd::message::DeviceMemory;
 
 /// An input from another thread.
-pub(crate) enum Input {
+pub(crate) enum ThreadInput {
     /// An order, with the beat that it carries.
     Order(Box<Order>, Option<u64>),
     /// The server gives the agent a lease.
@@ -34,7 +34,7 @@ pub(crate) enum Input {
     /// Whether the memory of a paused task is limited on its new devices, or why not.
     Limited(Box<Move>, Option<String>),
     /// All processes that a dead shepherd left have ended.
-    Left(TaskId),
+    LeftoversEnded(TaskId),
     /// Whether a task's devices are free of it: `user` is a process that is on one, for people.
     Vacated {
         task: TaskId,
@@ -103,7 +103,6 @@ pub(crate) enum LoanAction {
     Report(LoanReport),
 }
 
-/// A request for a stream.
 pub(crate) struct StreamRequest {
     /// The question that the stream answers.
     pub question: QuestionId,
@@ -121,16 +120,16 @@ pub(crate) struct Division {
 /// The sending side of the agent's inputs.
 #[derive(Clone)]
 pub(crate) struct InputSender {
-    inputs: Sender<Input>,
+    inputs: Sender<ThreadInput>,
     waker: Waker,
 }
 
 impl InputSender {
-    pub(crate) fn new(inputs: Sender<Input>, waker: Waker) -> Self {
+    pub(crate) fn new(inputs: Sender<ThreadInput>, waker: Waker) -> Self {
         Self { inputs, waker }
     }
 
-    pub(crate) fn send(&self, input: Input) {
+    pub(crate) fn send(&self, input: ThreadInput) {
         // An agent that has stopped needs no more inputs.
         let _ = self.inputs.send(input);
         self.waker.wake();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use gpool_model::device::Device;
 use gpool_model::id::JobId;
 
-use crate::given::Given;
+use crate::assignments::Assignment;
 
 /// The jobs of each GPU, by its index.
 pub type JobsByGpu = BTreeMap<u32, BTreeSet<JobId>>;
@@ -20,7 +20,7 @@ pub type JobsByGpu = BTreeMap<u32, BTreeSet<JobId>>;
 pub struct JobFiles {
     folder: Option<PathBuf>,
     /// The content of the files; `None` before the first update.
-    written: Option<JobsByGpu>,
+    contents: Option<JobsByGpu>,
     is_failing: bool,
 }
 
@@ -28,21 +28,21 @@ impl JobFiles {
     /// Writes into a folder, or nothing without one.
     #[must_use]
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder, written: None, is_failing: false }
+        Self { folder, contents: None, is_failing: false }
     }
 
     /// Makes the files match the present tasks.
     pub(crate) fn follow<'a>(
         &mut self,
         devices: &[Device],
-        given: &(impl Iterator<Item = &'a Given> + Clone),
+        assignments: &(impl Iterator<Item = &'a Assignment> + Clone),
     ) {
         if self.folder.is_none() {
             return;
         }
         let mut jobs = JobsByGpu::new();
         for device in devices {
-            let here = given.clone().filter(|it| it.limit_on(&device.uuid).is_some());
+            let here = assignments.clone().filter(|it| it.limit_on(&device.uuid).is_some());
             // The exporter names a MIG instance by its parent.
             let index = device.gpu_index();
             for it in here {
@@ -54,18 +54,18 @@ impl JobFiles {
 
     /// Makes the files match; the first call also removes files of an earlier agent.
     pub fn update(&mut self, jobs: JobsByGpu) {
-        let Some(folder) = self.folder.as_ref().filter(|_| self.written.as_ref() != Some(&jobs))
+        let Some(folder) = self.folder.as_ref().filter(|_| self.contents.as_ref() != Some(&jobs))
         else {
             return;
         };
-        match write(folder, self.written.as_ref(), &jobs) {
+        match write(folder, self.contents.as_ref(), &jobs) {
             Ok(()) => {
-                self.written = Some(jobs);
+                self.contents = Some(jobs);
                 self.is_failing = false;
             }
             Err(error) => {
                 // A part may be written: the next attempt looks at the folder again.
-                self.written = None;
+                self.contents = None;
                 // Once, not every second.
                 if !std::mem::replace(&mut self.is_failing, true) {
                     let folder = folder.display();

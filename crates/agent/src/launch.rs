@@ -8,8 +8,8 @@ use gpool_model::id::DeviceUuid;
 use gpool_model::job::{BlobId, EndCause};
 use gpool_node::converge::{self, Seats};
 
+use crate::assignments::{Assignment, limits_of};
 use crate::config::AgentConfig;
-use crate::given::{Given, limits_of};
 use crate::input::LoanAction;
 use crate::runner::Runner;
 use gpool_shepherd::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
@@ -23,10 +23,12 @@ impl Runner {
             }
             LoanAction::Move { task, from, to, beneficiary } => {
                 let input = converge::Input::Relocate { task, from, to, beneficiary };
-                self.seen.push_back(input);
+                self.pending_inputs.push_back(input);
             }
             LoanAction::Leave(task) => self.leave(task),
-            LoanAction::Parked(task) => self.seen.push_back(converge::Input::Parked { task }),
+            LoanAction::Parked(task) => {
+                self.pending_inputs.push_back(converge::Input::Parked { task })
+            }
             LoanAction::Attach(task, devices) => self.say_attach(task, devices),
             LoanAction::Pause(task) => self.shepherds.say(task, &ToShepherd::Vacate),
             LoanAction::Return(task) => self.shepherds.say(task, &ToShepherd::Return),
@@ -47,7 +49,7 @@ impl Runner {
         }
         let task = order.task();
         let limits = limits_of(&order.allocation.slots);
-        self.asked.insert(task, (order, seats.booked));
+        self.pending_checks.insert(task, (order, seats.booked));
         self.parts.devices.check(task, devices, limits);
     }
 
@@ -68,7 +70,9 @@ impl Runner {
                 let slots = order.allocation.slots.clone();
                 let seats = Seats { slots, booked, ..Seats::default() };
                 let idle_after = order.spec.shown_idle_after();
-                self.parts.devices.owned(pid, Given { task, seats, idle_after, is_stuck: false });
+                self.parts
+                    .devices
+                    .owned(pid, Assignment { task, seats, idle_after, is_stuck: false });
             }
             Err(cause) => self.not_started(task, cause),
         }

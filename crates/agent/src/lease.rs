@@ -22,9 +22,9 @@ impl Runner {
     /// Carries out an order that carries this beat.
     pub(crate) fn obey(&mut self, order: Order, beat: Option<u64>) {
         fail::fail_point!("agent-order-heard");
-        self.parts.devices.heard();
+        self.parts.devices.note_order();
         if self.admits(&order, beat) {
-            self.seen.push_back(converge::Input::Order(order));
+            self.pending_inputs.push_back(converge::Input::Order(order));
         }
     }
 

@@ -10,11 +10,11 @@ use gpool_model::device::Loan;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Timestamp};
 use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
-use gpool_node::presence::{Presence, reserve};
+use gpool_node::presence::{MemoryPresence, reserve};
 use gpool_sys::clock;
 
-use crate::grow::{Keeper, Kept, OldestQuestion};
-use crate::input::{Input, LoanAction};
+use crate::grow::{Keeper, OldestQuestion, TaskLedger};
+use crate::input::{LoanAction, ThreadInput};
 use gpool_shepherd::message::DeviceMemory;
 
 /// The step of grants: a smaller one would make programs ask for each small allocation.
@@ -33,7 +33,7 @@ pub(crate) struct Seat {
     pub place: usize,
     pub tenant: Tenant,
     /// The memory that its processes count.
-    counted: Bytes,
+    ledger_usage: Bytes,
     /// The memory that its wish needs, not rounded.
     needed: Bytes,
 }
@@ -46,7 +46,7 @@ impl Keeper {
         &mut self,
         device: &DeviceUuid,
         questions: &BTreeMap<TaskId, OldestQuestion>,
-    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
+    ) -> Option<BTreeMap<TaskId, loans::WishAnswer>> {
         let usable = self.usable(device)?;
         let here = self.tasks.iter().filter(|(_, kept)| kept.place(device).is_some());
         let here: Vec<TaskId> = here.map(|(task, _)| *task).collect();
@@ -60,7 +60,7 @@ impl Keeper {
                 let is_called = seat.tenant.called.is_some();
                 seat.tenant.can_move &= is_called && !self.roomy(device, seat).is_empty();
             }
-            let mut present: Vec<(&mut Tenant, Presence)> = seats
+            let mut present: Vec<(&mut Tenant, MemoryPresence)> = seats
                 .iter_mut()
                 .map(|seat| (&mut seat.tenant, self.tasks[&seat.task].presence))
                 .collect();
@@ -94,7 +94,7 @@ impl Keeper {
     /// those that left it and may come back.
     pub(crate) fn usable(&self, device: &DeviceUuid) -> Option<Bytes> {
         let has_ledger = |task: TaskId| self.tasks.contains_key(&task);
-        let usable = self.seen.facts().devices.get(device)?.usable(&has_ledger);
+        let usable = self.facts.lock().devices.get(device)?.usable(&has_ledger);
         Some(usable.saturating_sub(self.held_on(device)))
     }
 
@@ -111,11 +111,11 @@ impl Keeper {
         seats: &[Seat],
         plan: &[Decision],
         questions: &BTreeMap<TaskId, OldestQuestion>,
-    ) -> Option<BTreeMap<TaskId, loans::Answer>> {
+    ) -> Option<BTreeMap<TaskId, loans::WishAnswer>> {
         let mut answers = BTreeMap::new();
         // The first that waits is the reason for all calls.
         let waits = seats.iter().zip(plan).filter(|(_, decision)| {
-            decision.grant.wish == Some(loans::Answer::Wait) || decision.is_late
+            decision.grant.wish == Some(loans::WishAnswer::Wait) || decision.is_late
         });
         let first = waits.min_by_key(|(seat, _)| seat.tenant.wish.map(|wish| wish.since));
         let beneficiary = first.map(|(seat, _)| seat.task);
@@ -130,28 +130,28 @@ impl Keeper {
                     kept.can_move |= kept.calls.is_empty();
                 }
             }
-            if decision.grant.wish == Some(loans::Answer::Yes) {
-                kept.promised.insert(seat.place, (seat.needed, Instant::now()));
+            if decision.grant.wish == Some(loans::WishAnswer::Yes) {
+                kept.pending_grants.insert(seat.place, (seat.needed, Instant::now()));
             }
             answers.extend(decision.grant.wish.map(|answer| (seat.task, answer)));
             loans.extend(kept.loan(seat, decision));
-            let mut facts = self.seen.facts();
+            let mut facts = self.facts.lock();
             let granted = facts.granted.entry(seat.task).or_default();
             // Memory that is called back has a deadline of its own.
-            let called = decision.called.map_or(Bytes::ZERO, |_| seat.counted);
+            let called = decision.called.map_or(Bytes::ZERO, |_| seat.ledger_usage);
             granted.insert(device.clone(), decision.grant.bytes.max(called));
             drop(facts);
             self.act(device, seat, decision, beneficiary);
             let late = questions.get(&seat.task).filter(|it| decision.is_late && !it.is_late);
             if let (Some(question), Some(wish)) = (late, seat.tenant.wish) {
                 self.waiting[question.ix].is_late = true;
-                self.seen.facts().lending.entry(device.clone()).or_default().n_late += 1;
+                self.facts.lock().lending.entry(device.clone()).or_default().n_late += 1;
                 let waited = Timestamp::new(clock::boot_ms()).since(wish.since);
                 let is = LoanIs::Late { bytes: wish.total, waited };
                 self.report(seat.task, Some(device.clone()), is);
             }
         }
-        self.seen.facts().lending.entry(device.clone()).or_default().loans = loans;
+        self.facts.lock().lending.entry(device.clone()).or_default().loans = loans;
         Some(answers)
     }
 
@@ -180,14 +180,16 @@ impl Keeper {
             Some(Act::Leave) => self.let_leave(task),
             Some(Act::Pause) => {
                 if let Some(kept) = self.tasks.get_mut(&task) {
-                    kept.presence = Presence::Leaving;
+                    kept.presence = MemoryPresence::Leaving;
                 }
-                self.sender.send(Input::LoanAction(LoanAction::Pause(task)));
+                self.sender.send(ThreadInput::LoanAction(LoanAction::Pause(task)));
             }
             Some(Act::Stop) => {
                 self.report(task, on, LoanIs::Stopped);
-                self.sender
-                    .send(Input::LoanAction(LoanAction::Stop(task, Rung::grace(self.deadline))));
+                self.sender.send(ThreadInput::LoanAction(LoanAction::Stop(
+                    task,
+                    Rung::grace(self.deadline),
+                )));
             }
         }
     }
@@ -204,13 +206,13 @@ impl Keeper {
             Some(DeviceMemory { device: device.clone(), request, limit: keep.min(limit) })
         };
         let devices = kept.devices.iter().enumerate().filter_map(of_device).collect();
-        self.sender.send(Input::LoanAction(LoanAction::Tell(task, devices)));
+        self.sender.send(ThreadInput::LoanAction(LoanAction::Tell(task, devices)));
     }
 
     pub(crate) fn report(&self, task: TaskId, device: Option<DeviceUuid>, is: LoanIs) {
         if let Some(device) = device {
             let report = LoanReport { task, device, is };
-            self.sender.send(Input::LoanAction(LoanAction::Report(report)));
+            self.sender.send(ThreadInput::LoanAction(LoanAction::Report(report)));
         }
     }
 
@@ -227,15 +229,15 @@ impl Keeper {
         let share = kept.ledger.shares().get(place).copied()?;
         let granted = Bytes::new(share.granted);
         let [mut request, mut limit] = [share.request, share.limit].map(Bytes::new);
-        let facts = self.seen.facts();
+        let facts = self.facts.lock();
         let figures = facts.devices.get(device);
         let seen = figures.and_then(|figures| figures.tasks.get(&task)?.used).unwrap_or_default();
         drop(facts);
         // A task that damaged its file may have used all of its grant.
-        let counted = kept.counted(place).unwrap_or(granted);
-        let needed = counted.saturating_add(question.map_or(Bytes::ZERO, |it| it.bytes));
-        let promised = kept.promised.get(&place).filter(|(_, at)| at.elapsed() < PROMISE);
-        let charged = counted.max(promised.map_or(Bytes::ZERO, |(bytes, _)| *bytes));
+        let ledger_usage = kept.ledger_usage(place).unwrap_or(granted);
+        let needed = ledger_usage.saturating_add(question.map_or(Bytes::ZERO, |it| it.bytes));
+        let promised = kept.pending_grants.get(&place).filter(|(_, at)| at.elapsed() < PROMISE);
+        let charged = ledger_usage.max(promised.map_or(Bytes::ZERO, |(bytes, _)| *bytes));
         let is_away = kept.presence.is_away();
         let used = if is_away { kept.held_on(device).max(seen) } else { charged.max(seen) };
         let more = used.saturating_sub(charged);
@@ -261,26 +263,26 @@ impl Keeper {
             priority: kept.priority,
             started_at: kept.since,
             called: kept.calls.get(&place).copied(),
-            can_move: kept.can_move && kept.presence == Presence::Here,
-            can_pause: kept.can_pause && kept.presence == Presence::Here,
+            can_move: kept.can_move && kept.presence == MemoryPresence::Here,
+            can_pause: kept.can_pause && kept.presence == MemoryPresence::Here,
             // After it left, the driver's figure is an old one for a moment.
-            is_leaving: kept.presence != Presence::Here,
+            is_leaving: kept.presence != MemoryPresence::Here,
             departs: kept.departs.is_some(),
         };
-        Some(Seat { task, place, tenant, counted, needed })
+        Some(Seat { task, place, tenant, ledger_usage, needed })
     }
 }
 
-impl Kept {
+impl TaskLedger {
     /// The task's loan on a device, for people.
     fn loan(&mut self, seat: &Seat, decision: &Decision) -> Option<Loan> {
         let bytes = seat.tenant.loan();
         if bytes.is_zero() {
-            self.lent.remove(&seat.place);
+            self.loan_starts.remove(&seat.place);
             return None;
         }
         let now = Timestamp::new(clock::unix_ms());
-        let since = *self.lent.entry(seat.place).or_insert(now);
+        let since = *self.loan_starts.entry(seat.place).or_insert(now);
         Some(Loan { task: seat.task, bytes, since, keep: decision.called.map(|it| it.keep) })
     }
 }

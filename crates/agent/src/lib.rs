@@ -6,6 +6,7 @@
 
 mod adopt;
 mod agent;
+mod assignments;
 mod away;
 mod config;
 mod devices;
@@ -14,7 +15,6 @@ mod division;
 mod done;
 mod enforcement;
 mod facts;
-mod given;
 mod grow;
 mod idle;
 mod input;
@@ -28,7 +28,7 @@ mod moves;
 mod recent;
 mod remap;
 mod runner;
-mod seen;
+mod shared_facts;
 mod shares;
 mod shepherds;
 mod streams;

@@ -10,7 +10,7 @@ use gpool_model::id::{Incarnation, JobId};
 use gpool_output::JobFiles;
 use gpool_protocol::{Answer, FileQuestion, Question, QuestionId, ToAgent, ToServer};
 
-use crate::input::{Division, Input, InputSender, StreamRequest};
+use crate::input::{Division, InputSender, StreamRequest, ThreadInput};
 use crate::recent::RecentValues;
 use gpool_shepherd::survey;
 
@@ -47,11 +47,11 @@ impl Listener {
         let answer = match question {
             Question::Stream { task, opening } => {
                 let request = StreamRequest { question: id, task, opening };
-                return self.inputs.send(Input::Open(Box::new(request)));
+                return self.inputs.send(ThreadInput::Open(Box::new(request)));
             }
             Question::MigInstances { change } => {
                 let division = Division { question: id, change };
-                return self.inputs.send(Input::Divide(Box::new(division)));
+                return self.inputs.send(ThreadInput::Divide(Box::new(division)));
             }
             Question::DevicePoints { device, since } => {
                 Answer::DevicePoints(self.recent.of_device(&device, since))
@@ -90,12 +90,12 @@ impl AgentInbox for Listener {
     fn message(&self, message: ToAgent) {
         match message {
             ToAgent::Welcome { lease, .. } => {
-                lease.into_iter().for_each(|terms| self.inputs.send(Input::Lease(terms)));
+                lease.into_iter().for_each(|terms| self.inputs.send(ThreadInput::Lease(terms)));
             }
-            ToAgent::Renewed { beat } => self.inputs.send(Input::Renewed(beat)),
+            ToAgent::Renewed { beat } => self.inputs.send(ThreadInput::Renewed(beat)),
             ToAgent::Order { to, beat, order } => {
                 if to.is_none_or(|to| to == self.incarnation) {
-                    self.inputs.send(Input::Order(Box::new(order), beat));
+                    self.inputs.send(ThreadInput::Order(Box::new(order), beat));
                 } else {
                     tracing::debug!(?order, "dropped an order for another run of the agent");
                 }

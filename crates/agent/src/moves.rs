@@ -5,9 +5,9 @@ use std::time::Instant;
 use gpool_model::agent::MoveReason;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_node::converge::{self, Halting, Moves};
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 
-use crate::given::limits_of;
+use crate::assignments::limits_of;
 use crate::input::{Move, Then};
 use crate::runner::Runner;
 use crate::task_state::ToResume;
@@ -40,10 +40,10 @@ impl Runner {
     pub(crate) fn detached(&mut self, task: TaskId, is_done: bool, why: Option<String>) {
         self.not_moved.extend(why.map(|why| (task, why)));
         match is_done {
-            true => self.parts.shares.at(task, Presence::Paused),
+            true => self.parts.shares.at(task, MemoryPresence::Paused),
             false => self.stay(task),
         }
-        self.seen.push_back(converge::Input::Detached { task, is_done });
+        self.pending_inputs.push_back(converge::Input::Detached { task, is_done });
     }
 
     /// Leaves a task on its devices that should have moved.
@@ -70,14 +70,14 @@ impl Runner {
     pub(crate) fn not_attached(
         &mut self,
         task: TaskId,
-        left: Vec<DeviceUuid>,
+        previous: Vec<DeviceUuid>,
         why: Option<String>,
     ) {
         self.not_moved.extend(why.map(|why| (task, why)));
-        self.parts.shares.at(task, Presence::Paused);
+        self.parts.shares.at(task, MemoryPresence::Paused);
         self.parts.devices.stuck(task);
-        self.note_place(task, &left, &[]);
-        self.seen.push_back(converge::Input::NotAttached { task, left });
+        self.note_place(task, &previous, &[]);
+        self.pending_inputs.push_back(converge::Input::NotAttached { task, left: previous });
     }
 
     /// Resumes a task. While an answer about its limits is due, the order waits for it: the task
@@ -110,7 +110,7 @@ impl Runner {
         match then {
             Then::Resume(generation) => {
                 fail::fail_point!("agent-resume-limited");
-                self.parts.shares.at(task, Presence::Resuming);
+                self.parts.shares.at(task, MemoryPresence::Resuming);
                 self.shepherds.say(task, &ToShepherd::Resume { generation, devices, booked });
                 fail::fail_point!("agent-resume-after");
             }

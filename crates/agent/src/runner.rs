@@ -16,7 +16,7 @@ use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::lease::Lease;
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 use gpool_protocol::ToServer;
 use gpool_sys::cgroup::Site;
 use gpool_sys::{clock, proc};
@@ -24,13 +24,13 @@ use gpool_sys::{clock, proc};
 use crate::config::AgentConfig;
 use crate::devices::Devices;
 use crate::done::Done;
-use crate::input::{self, Input};
+use crate::input::{self, ThreadInput};
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
 use crate::shares::Shares;
 use crate::shepherds::{About, Introduced, Shepherds};
-use crate::task_state::{LastValues, Place, Streams, ToResume, not_started, stopped};
-use crate::wake::{Token, Waker, Watch};
+use crate::task_state::{LastValues, Streams, TaskLocation, ToResume, not_started, stopped};
+use crate::wake::{Poller, Token, Waker};
 use gpool_shepherd::layout::{Layout, claim_name};
 use gpool_shepherd::message::{FromShepherd, ToShepherd};
 use gpool_shepherd::record::{Claim, Claimant, rename_new};
@@ -48,7 +48,6 @@ pub(crate) struct Parts {
     pub recent: RecentValues,
     /// For threads that send inputs to this one.
     pub sender: input::InputSender,
-    /// The link to the server.
     pub server: Arc<dyn ServerLink>,
     /// Takes messages of the server for as long as the agent runs.
     pub _inbox: Arc<dyn AgentInbox>,
@@ -58,13 +57,13 @@ pub(crate) struct Parts {
 
 pub(crate) struct Runner {
     pub(crate) parts: Parts,
-    inputs: Receiver<Input>,
+    inputs: Receiver<ThreadInput>,
     waker: Waker,
     pub(crate) shepherds: Shepherds,
     converge: Converge,
     done: Done,
     /// Tasks that wait for a check of the devices that they will use, with the booked ones.
-    pub(crate) asked: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
+    pub(crate) pending_checks: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
     /// Tasks that are lost, while their devices are being checked.
     pub(crate) lost: BTreeMap<TaskId, TaskReport>,
     pub(crate) memory: BTreeMap<DeviceUuid, Bytes>,
@@ -90,17 +89,17 @@ pub(crate) struct Runner {
     /// The lease, if the server is on another machine.
     pub(crate) lease: Option<Lease>,
     /// Inputs that are not processed yet.
-    pub(crate) seen: VecDeque<converge::Input>,
+    pub(crate) pending_inputs: VecDeque<converge::Input>,
 }
 
 impl Runner {
     pub(crate) fn new(
         parts: Parts,
         launching: File,
-        inputs: Receiver<Input>,
+        inputs: Receiver<ThreadInput>,
         waker: Waker,
     ) -> io::Result<Self> {
-        let shepherds = Shepherds::new(Watch::new(&waker)?, &parts.layout, launching)?;
+        let shepherds = Shepherds::new(Poller::new(&waker)?, &parts.layout, launching)?;
         let (done, over) = Done::open(&parts.layout)?;
         let stamp = Stamp { incarnation: parts.incarnation.clone(), sequence: 0 };
         let mut runner = Self {
@@ -110,7 +109,7 @@ impl Runner {
             shepherds,
             converge: Converge::new(over),
             done,
-            asked: BTreeMap::new(),
+            pending_checks: BTreeMap::new(),
             lost: BTreeMap::new(),
             memory: BTreeMap::new(),
             stamp,
@@ -123,18 +122,18 @@ impl Runner {
             not_moved: BTreeMap::new(),
             how_to_move: Moves::No,
             lease: None,
-            seen: VecDeque::new(),
+            pending_inputs: VecDeque::new(),
         };
         runner.adopt_all()?;
         Ok(runner)
     }
 
-    /// Runs until [`Input::Stop`].
+    /// Runs until [`ThreadInput::Stop`].
     pub(crate) fn run(mut self) {
         self.settle();
         loop {
             for token in self.shepherds.wait() {
-                if token == Watch::WAKER {
+                if token == Poller::WAKER {
                     self.waker.clear();
                 } else {
                     self.on_event(token);
@@ -151,12 +150,12 @@ impl Runner {
     }
 
     /// Processes an input of another thread; returns `false` after the last.
-    fn take(&mut self, input: Input) -> bool {
+    fn take(&mut self, input: ThreadInput) -> bool {
         match input {
-            Input::Order(order, beat) => self.obey(*order, beat),
-            Input::Lease(terms) => self.lease = Some(Lease::new(terms)),
-            Input::Renewed(beat) => self.renewed(beat),
-            Input::Inventory(report) => {
+            ThreadInput::Order(order, beat) => self.obey(*order, beat),
+            ThreadInput::Lease(terms) => self.lease = Some(Lease::new(terms)),
+            ThreadInput::Renewed(beat) => self.renewed(beat),
+            ThreadInput::Inventory(report) => {
                 if let Report::Inventory { devices, facts, .. } = &*report {
                     let memory = devices.iter().map(|device| (device.uuid.clone(), device.memory));
                     self.memory = memory.collect();
@@ -164,7 +163,7 @@ impl Runner {
                     let (devices, moves) =
                         (devices.clone(), self.parts.devices.moves(&facts.remap));
                     self.how_to_move = moves;
-                    self.seen.push_back(converge::Input::Devices { devices, moves });
+                    self.pending_inputs.push_back(converge::Input::Devices { devices, moves });
                 }
                 fail::fail_point!("agent-inventory-before");
                 self.inventory = Some((*report).clone());
@@ -174,36 +173,36 @@ impl Runner {
                     self.say(report);
                 }
             }
-            Input::Left(task) => self.adopt(task, Generation::default()),
-            Input::Checked { task, unusable, refused } => {
+            ThreadInput::LeftoversEnded(task) => self.adopt(task, Generation::default()),
+            ThreadInput::Checked { task, unusable, refused } => {
                 if let Some(report) = self.lost.remove(&task) {
-                    self.found(report, Place::default());
+                    self.found(report, TaskLocation::default());
                 }
-                match (self.asked.remove(&task), refused) {
+                match (self.pending_checks.remove(&task), refused) {
                     (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
                     (Some((order, booked)), None) if unusable.is_empty() => {
                         self.start(&order, booked);
                     }
                     (Some(_), None) => {
                         let devices = unusable;
-                        self.seen.push_back(converge::Input::Refused { task, devices });
+                        self.pending_inputs.push_back(converge::Input::Refused { task, devices });
                     }
                     // It was stopped meanwhile; the kernel keeps a group with processes.
                     (None, _) => self.parts.site.existing(&claim_name(task)).remove(),
                 }
             }
-            Input::Limited(moved, refused) => self.limited(*moved, refused),
-            Input::Vacated { task, generation, user } => {
+            ThreadInput::Limited(moved, refused) => self.limited(*moved, refused),
+            ThreadInput::Vacated { task, generation, user } => {
                 self.shepherds.say_now(task, &ToShepherd::Vacated { generation, user });
             }
-            Input::Ended { task, end } => {
-                self.seen.push_back(converge::Input::Ended { task, end: *end });
+            ThreadInput::Ended { task, end } => {
+                self.pending_inputs.push_back(converge::Input::Ended { task, end: *end });
             }
-            Input::Telemetry(telemetry) => self.push(telemetry),
-            Input::Open(asked) => self.open(*asked),
-            Input::Divide(asked) => self.divide(*asked),
-            Input::LoanAction(lent) => self.lend(lent),
-            Input::Stop => {
+            ThreadInput::Telemetry(telemetry) => self.push(telemetry),
+            ThreadInput::Open(asked) => self.open(*asked),
+            ThreadInput::Divide(asked) => self.divide(*asked),
+            ThreadInput::LoanAction(lent) => self.lend(lent),
+            ThreadInput::Stop => {
                 fail::fail_point!("agent-stop");
                 // Running jobs keep their own groups, and so the folder above them.
                 self.parts.site.close();
@@ -240,7 +239,7 @@ impl Runner {
                 self.shepherds.forget(token);
                 self.on_shepherd_ended(task);
             }
-            Some(About::Leaving) => self.shepherds.left(token),
+            Some(About::Leaving) => self.shepherds.reap(token),
             None => {}
         }
     }
@@ -261,13 +260,13 @@ impl Runner {
                 self.adopt(task, Generation::default());
             }
             FromShepherd::Started { pid, at: started_at } => {
-                self.seen.push_back(converge::Input::Started { task, pid, started_at });
+                self.pending_inputs.push_back(converge::Input::Started { task, pid, started_at });
             }
             FromShepherd::Changed { generation } => {
-                self.seen.push_back(converge::Input::Changed { task, generation });
+                self.pending_inputs.push_back(converge::Input::Changed { task, generation });
             }
             FromShepherd::Paused { generation } => {
-                self.parts.shares.at(task, Presence::Paused);
+                self.parts.shares.at(task, MemoryPresence::Paused);
                 self.parts.shares.settled(task);
                 self.halted(task, generation, Halting::Paused);
             }
@@ -275,17 +274,17 @@ impl Runner {
                 self.parts.devices.is_vacated(task, generation);
             }
             FromShepherd::Resumed { generation } => {
-                self.parts.shares.at(task, Presence::Here);
+                self.parts.shares.at(task, MemoryPresence::Here);
                 self.halted(task, generation, Halting::Resumed);
             }
             FromShepherd::NotPaused { generation, why, is_between } => {
                 if !is_between {
-                    self.parts.shares.at(task, Presence::Here);
+                    self.parts.shares.at(task, MemoryPresence::Here);
                 }
                 self.halted(task, generation, Halting::NotPaused { why });
             }
             FromShepherd::NotMoved { generation, why, devices } => {
-                self.parts.shares.at(task, Presence::Paused);
+                self.parts.shares.at(task, MemoryPresence::Paused);
                 self.note_place(task, &devices, &devices);
                 self.halted(task, generation, Halting::NotMoved { why, devices });
             }
@@ -293,13 +292,13 @@ impl Runner {
                 self.tell(Report::Output(OutputReport { task, cut, is_stopped }));
             }
             FromShepherd::Waits { why } => self.parts.shares.waits(task, why),
-            FromShepherd::Vacated => self.parts.shares.at(task, Presence::Away),
+            FromShepherd::Vacated => self.parts.shares.at(task, MemoryPresence::Away),
             FromShepherd::NotVacated { why } => self.parts.shares.stays(task, why),
-            FromShepherd::Returned => self.parts.shares.at(task, Presence::Here),
+            FromShepherd::Returned => self.parts.shares.at(task, MemoryPresence::Here),
             FromShepherd::Detached { is_done, why } => self.detached(task, is_done, why),
             FromShepherd::Attached { devices } => {
                 self.parts.devices.moved(task, &devices, &[]);
-                self.seen.push_back(converge::Input::Attached { task });
+                self.pending_inputs.push_back(converge::Input::Attached { task });
             }
             FromShepherd::NotAttached { left, why } => self.not_attached(task, left, why),
             FromShepherd::Metrics { values } => {
@@ -313,14 +312,14 @@ impl Runner {
                     shepherd.ended = true;
                 }
                 if let Some(end) = self.parts.devices.last_look(task, end) {
-                    self.seen.push_back(converge::Input::Ended { task, end });
+                    self.pending_inputs.push_back(converge::Input::Ended { task, end });
                 }
             }
         }
     }
 
     pub(crate) fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) {
-        self.seen.push_back(converge::Input::Halted { task, generation, halting });
+        self.pending_inputs.push_back(converge::Input::Halted { task, generation, halting });
     }
 
     fn on_shepherd_ended(&mut self, task: TaskId) {
@@ -347,7 +346,7 @@ impl Runner {
 
     /// Processes all inputs, and all that follow from them.
     fn settle(&mut self) {
-        while let Some(input) = self.seen.pop_front() {
+        while let Some(input) = self.pending_inputs.pop_front() {
             for action in self.converge.step(input) {
                 self.carry_out(action);
             }
@@ -361,7 +360,7 @@ impl Runner {
                 self.launch(order, seats);
             }
             Action::Prevent { task, generation } => self.prevent(task, generation, stopped()),
-            Action::Stop { task, grace, signal } => match self.asked.remove(&task) {
+            Action::Stop { task, grace, signal } => match self.pending_checks.remove(&task) {
                 Some((order, _)) => self.prevent(task, order.generation, stopped()),
                 None => {
                     fail::fail_point!("agent-end-before");
@@ -434,12 +433,12 @@ impl Runner {
     /// The new size of its shares applies before it is noted in the claim: after a crash between
     /// the two, the server repeats the order.
     fn change(&mut self, task: TaskId, generation: Generation, terms: Terms) {
-        if let Some((order, _)) = self.asked.get_mut(&task) {
+        if let Some((order, _)) = self.pending_checks.get_mut(&task) {
             // Nothing was launched yet, so the launch uses the new terms.
             order.generation = generation;
             std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;
             terms.resize(&mut order.allocation.slots);
-            return self.seen.push_back(converge::Input::Changed { task, generation });
+            return self.pending_inputs.push_back(converge::Input::Changed { task, generation });
         }
         fail::fail_point!("agent-change-before");
         self.parts.shares.resize(task, terms.parts.clone());
@@ -452,7 +451,7 @@ impl Runner {
     pub(crate) fn not_started(&mut self, task: TaskId, cause: EndCause) {
         self.parts.shares.end(task);
         self.parts.site.existing(&claim_name(task)).remove();
-        self.seen.push_back(converge::Input::Ended { task, end: not_started(cause) });
+        self.pending_inputs.push_back(converge::Input::Ended { task, end: not_started(cause) });
     }
 
     /// Claims a task for the agent itself, so that no shepherd of an earlier agent can claim it.
@@ -465,7 +464,7 @@ impl Runner {
             // There is no room for a claim, so no other process can make one either.
             Err(_) => {}
         }
-        self.seen.push_back(converge::Input::Ended { task, end });
+        self.pending_inputs.push_back(converge::Input::Ended { task, end });
     }
 
     fn forget(&mut self, task: TaskId) {

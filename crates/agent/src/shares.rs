@@ -15,12 +15,12 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_model::{Sharer, SlotPart, job};
 use gpool_node::converge::Seats;
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 
 use crate::enforcement::{Shim, bytes_of};
-use crate::grow::{ANSWER, Keeper, Kept, Message, owed_for};
+use crate::grow::{ANSWER, GrowMessage, Keeper, TaskLedger, owed_for};
 use crate::input::InputSender;
-use crate::seen::Seen;
+use crate::shared_facts::SharedFacts;
 use crate::wake::Waker;
 use gpool_shepherd::layout::{Layout, claimed_task};
 use gpool_shepherd::message::Cap;
@@ -32,15 +32,15 @@ use gpool_shepherd::message::Cap;
 const CONTEXT: Bytes = Bytes::from_mib(512);
 
 /// Why a task is paused for its loans, for people.
-pub(crate) const LENT: &str = "another job needs the GPU memory that it borrowed";
+pub(crate) const LOAN_PAUSE_REASON: &str = "another job needs the GPU memory that it borrowed";
 
 /// The agent's handle of the thread.
 pub(crate) struct Shares {
     layout: Layout,
     shim: Result<Shim, String>,
-    messages: Sender<Message>,
+    messages: Sender<GrowMessage>,
     waker: Waker,
-    seen: Seen,
+    facts: SharedFacts,
     /// The longest time until a called loan is back.
     deadline: Millis,
 }
@@ -49,53 +49,56 @@ impl Shares {
     pub(crate) fn start(
         layout: &Layout,
         shim: Result<Shim, String>,
-        seen: Seen,
+        facts: SharedFacts,
         sender: InputSender,
         deadline: Millis,
     ) -> io::Result<Self> {
         let (messages, taken) = channel();
         let waker = Waker::new()?;
-        let keeper = Keeper::new(taken, waker.clone(), seen.clone(), sender, deadline);
+        let keeper = Keeper::new(taken, waker.clone(), facts.clone(), sender, deadline);
         std::thread::Builder::new().name("shares".into()).spawn(move || keeper.run())?;
-        Ok(Self { layout: layout.clone(), shim, messages, waker, seen, deadline })
+        Ok(Self { layout: layout.clone(), shim, messages, waker, facts, deadline })
     }
 
     /// Notes where a task is.
-    pub(crate) fn at(&self, task: TaskId, presence: Presence) {
+    pub(crate) fn at(&self, task: TaskId, presence: MemoryPresence) {
         match presence {
-            Presence::Away => {
-                self.stalled(task, Some(LENT.to_owned()));
+            MemoryPresence::Away => {
+                self.stalled(task, Some(LOAN_PAUSE_REASON.to_owned()));
             }
-            Presence::Here => {
+            MemoryPresence::Here => {
                 self.stalled(task, None);
-                self.seen.facts().resumed.insert(task);
+                self.facts.lock().resumed.insert(task);
             }
-            Presence::Paused => self.stalled(task, None),
+            MemoryPresence::Paused => self.stalled(task, None),
             // The shepherd says what the restore waits for, and only once.
-            Presence::Leaving | Presence::Returning | Presence::Resuming | Presence::Unsettled => {}
+            MemoryPresence::Leaving
+            | MemoryPresence::Returning
+            | MemoryPresence::Resuming
+            | MemoryPresence::Unsettled => {}
         }
-        self.say(Message::At(task, presence));
+        self.say(GrowMessage::At(task, presence));
     }
 
     /// Notes that the server has paused a task: it leaves no memory on a device for a return there.
     pub(crate) fn settled(&self, task: TaskId) {
-        self.say(Message::Settled(task));
+        self.say(GrowMessage::Settled(task));
     }
 
     /// Notes that a task could not be paused for its loans.
     pub(crate) fn stays(&self, task: TaskId, why: String) {
-        self.say(Message::Stays(task, why));
+        self.say(GrowMessage::Stays(task, why));
     }
 
     /// Notes that a task which should run waits for room, and why.
     pub(crate) fn waits(&self, task: TaskId, why: String) {
         self.stalled(task, Some(why));
-        self.say(Message::Waits(task));
+        self.say(GrowMessage::Waits(task));
     }
 
     /// Notes why a task that should run is still paused; `None` if it is not.
     pub(crate) fn stalled(&self, task: TaskId, why: Option<String>) {
-        let stalled = &mut self.seen.facts().stalled;
+        let stalled = &mut self.facts.lock().stalled;
         match why {
             Some(why) => drop(stalled.insert(task, why)),
             None => drop(stalled.remove(&task)),
@@ -120,7 +123,7 @@ impl Shares {
         }
         let mut slots: Vec<(DeviceUuid, Share)> =
             order.allocation.slots.iter().filter_map(|slot| share_of(slot, memory)).collect();
-        let facts = self.seen.facts();
+        let facts = self.facts.lock();
         for (device, share) in &mut slots {
             // Its memory may be lent: the thread grants it as far as it is free.
             if facts.devices.contains_key(device) {
@@ -142,7 +145,7 @@ impl Shares {
             let all = order.allocation.slots.iter().map(|slot| bytes_of(&slot.device));
             made.ledger.add_unlimited(&all.collect::<Option<Vec<_>>>().unwrap_or_default());
         }
-        self.say(Message::Keep(task, Box::new(made)));
+        self.say(GrowMessage::Keep(task, Box::new(made)));
         Ok(Some(Cap {
             shim: shim.folder.clone(),
             cuda: shim.cuda.clone(),
@@ -157,7 +160,7 @@ impl Shares {
         slots: &[(DeviceUuid, Share)],
         owner: Option<Owner>,
         sharer: Option<&Sharer>,
-    ) -> io::Result<Kept> {
+    ) -> io::Result<TaskLedger> {
         // An earlier agent may have ended before it started the task.
         remove(folder)?;
         DirBuilder::new().mode(0o711).create(folder)?;
@@ -166,7 +169,7 @@ impl Shares {
         let ledger = Ledger::create(folder, &shares, ANSWER, owner)?;
         ledger.wait_for_request(owed_for(self.deadline));
         let asks = ledger.listen(owner)?;
-        Ok(Kept::new(ledger, asks, devices, sharer))
+        Ok(TaskLedger::new(ledger, asks, devices, sharer))
     }
 
     /// Takes back the grants of a task that an earlier agent may have sent to other devices.
@@ -195,12 +198,12 @@ impl Shares {
         // The claim tells the devices: a keeper may have noted new ones before the restore.
         if ledger.shares().len() == slots.len() {
             let devices = slots.iter().map(|slot| slot.device.clone()).collect();
-            let mut kept = Kept::new(ledger, asks, devices, seats.sharer.as_ref());
+            let mut kept = TaskLedger::new(ledger, asks, devices, seats.sharer.as_ref());
             kept.since = started_at.unwrap_or(kept.since);
             if is_off {
-                kept.presence = Presence::Unsettled;
+                kept.presence = MemoryPresence::Unsettled;
             }
-            self.say(Message::Keep(task, Box::new(kept)));
+            self.say(GrowMessage::Keep(task, Box::new(kept)));
             // The earlier agent may have ended before it changed the size.
             self.resize(task, slots.iter().map(|slot| slot.part).collect());
         }
@@ -208,46 +211,46 @@ impl Shares {
 
     /// Begins to divide memory: the ledgers of all tasks of earlier agents are open.
     pub(crate) fn adopted(&self) {
-        self.say(Message::Adopted);
+        self.say(GrowMessage::Adopted);
     }
 
     /// Notes that the shepherd of a task has read the orders of earlier agents, and whether the
     /// task's memory is off its devices.
     pub(crate) fn connected(&self, task: TaskId, is_off: bool) {
-        self.say(Message::Connected { task, is_off });
+        self.say(GrowMessage::Connected { task, is_off });
     }
 
     /// Changes the size of a task's shares, by slot.
     pub(crate) fn resize(&self, task: TaskId, parts: Vec<SlotPart>) {
         if !parts.is_empty() {
-            self.say(Message::Resize(task, parts));
+            self.say(GrowMessage::Resize(task, parts));
         }
     }
 
     /// Notes that a paused task comes to these devices, by slot.
     pub(crate) fn moved(&self, task: TaskId, devices: Vec<DeviceUuid>) {
-        self.say(Message::Moved(task, devices));
+        self.say(GrowMessage::Moved(task, devices));
     }
 
     /// Lets a task leave its devices for another task, after its loans are back.
     pub(crate) fn depart(&self, task: TaskId, beneficiary: Option<TaskId>) {
-        self.say(Message::Depart(task, beneficiary));
+        self.say(GrowMessage::Depart(task, beneficiary));
     }
 
     /// Notes that a task stays on its devices, although it should move.
     pub(crate) fn stay(&self, task: TaskId) {
-        self.say(Message::Stay(task));
+        self.say(GrowMessage::Stay(task));
     }
 
     /// Lets a task that is between devices come to these when they have room for it.
     pub(crate) fn come(&self, task: TaskId, devices: Vec<DeviceUuid>) {
-        self.say(Message::Come(task, devices));
+        self.say(GrowMessage::Come(task, devices));
     }
 
     /// Removes the ledger of a task that has ended.
     pub(crate) fn end(&self, task: TaskId) {
         self.stalled(task, None);
-        self.say(Message::End(task));
+        self.say(GrowMessage::End(task));
         let _ = remove(&self.layout.ledger(task));
     }
 
@@ -277,7 +280,7 @@ impl Shares {
         }
     }
 
-    fn say(&self, message: Message) {
+    fn say(&self, message: GrowMessage) {
         // The thread lives as long as this handle.
         let _ = self.messages.send(message);
         self.waker.wake();
@@ -286,7 +289,7 @@ impl Shares {
 
 impl Drop for Shares {
     fn drop(&mut self) {
-        self.say(Message::Stop);
+        self.say(GrowMessage::Stop);
     }
 }
 

@@ -20,10 +20,10 @@ use rustix::net::{
 };
 use serde::Serialize;
 
-use crate::wake::{Token, Watch};
+use crate::wake::{Poller, Token};
 use gpool_shepherd::layout::Layout;
 use gpool_shepherd::message::{FromShepherd, line, take_lines};
-use gpool_shepherd::nursery::{Asked, Nursery};
+use gpool_shepherd::nursery::{ForkOutcome, Nursery};
 
 /// Most nurseries that one launch may use up. A killed nursery says nothing about the job, so the
 /// launch is tried again; but a program that can't be a nursery fails each time.
@@ -34,7 +34,7 @@ pub(crate) struct Shepherd {
     /// Its process ID.
     pub pid: u32,
     process: OwnedFd,
-    link: Option<Line>,
+    link: Option<ShepherdConnection>,
     /// Messages that wait for a connection.
     unsaid: Vec<u8>,
     /// Whether it has reported the end of the task.
@@ -48,8 +48,7 @@ impl Shepherd {
     }
 }
 
-/// A connection to a shepherd.
-struct Line {
+struct ShepherdConnection {
     socket: OwnedFd,
     token: Token,
     input: Vec<u8>,
@@ -92,15 +91,15 @@ pub(crate) struct Caller {
     pub is_off: Option<bool>,
     /// Its process ID, as the kernel reports it.
     pid: u32,
-    line: Line,
+    line: ShepherdConnection,
 }
 
 /// All shepherds of the agent.
 pub(crate) struct Shepherds {
-    watch: Watch,
+    watch: Poller,
     about: BTreeMap<Token, About>,
     living: BTreeMap<TaskId, Shepherd>,
-    strangers: BTreeMap<Token, Line>,
+    strangers: BTreeMap<Token, ShepherdConnection>,
     leaving: BTreeMap<Token, Shepherd>,
     listener: OwnedFd,
     /// The process that forks shepherds, once there is one.
@@ -112,7 +111,7 @@ pub(crate) struct Shepherds {
 
 impl Shepherds {
     /// Creates the socket for shepherds of an earlier agent to find this one. No shepherds yet.
-    pub(crate) fn new(mut watch: Watch, layout: &Layout, launching: File) -> io::Result<Self> {
+    pub(crate) fn new(mut watch: Poller, layout: &Layout, launching: File) -> io::Result<Self> {
         let listener = open_listener(layout.state())?;
         let token = watch.add(&listener)?;
         Ok(Self {
@@ -154,7 +153,7 @@ impl Shepherds {
         let token = self.watch.add(&ours)?;
         self.about.insert(token, About::Line(task));
         if let Some(shepherd) = self.living.get_mut(&task) {
-            let line = Line { socket: ours, token, input: Vec::new(), output: first };
+            let line = ShepherdConnection { socket: ours, token, input: Vec::new(), output: first };
             shepherd.link = Some(line);
         }
         self.write(task);
@@ -172,9 +171,9 @@ impl Shepherds {
             let (ours, its) =
                 socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             match nursery.fork(task, its.as_fd()) {
-                Asked::Born(pid, process) => return Ok((pid, process, ours)),
-                Asked::Refused(error) => return Err(error),
-                Asked::Gone => {
+                ForkOutcome::Born(pid, process) => return Ok((pid, process, ours)),
+                ForkOutcome::Refused(error) => return Err(error),
+                ForkOutcome::Unavailable => {
                     if let Some(nursery) = self.nursery.take() {
                         nursery.end();
                     }
@@ -286,7 +285,7 @@ impl Shepherds {
     }
 
     /// Reaps a dismissed shepherd that has ended.
-    pub(crate) fn left(&mut self, token: Token) {
+    pub(crate) fn reap(&mut self, token: Token) {
         self.about.remove(&token);
         if let Some(shepherd) = self.leaving.remove(&token) {
             pidfd::reap(&shepherd.process);
@@ -299,7 +298,7 @@ impl Shepherds {
         while let Ok(socket) = accept_with(&self.listener, flags) {
             let Ok(token) = self.watch.add(&socket) else { continue };
             self.about.insert(token, About::Stranger);
-            let line = Line { socket, token, input: Vec::new(), output: Vec::new() };
+            let line = ShepherdConnection { socket, token, input: Vec::new(), output: Vec::new() };
             self.strangers.insert(token, line);
         }
     }
@@ -356,7 +355,7 @@ impl Shepherds {
     }
 }
 
-impl Line {
+impl ShepherdConnection {
     /// Reads what has arrived; returns `false` at the end of the stream.
     fn receive(&mut self) -> bool {
         let mut buffer = [0_u8; 16 << 10];

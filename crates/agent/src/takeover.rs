@@ -9,12 +9,12 @@ use gpool_model::job::EndCause;
 use gpool_node::converge;
 
 use crate::adopt::{Adopted, Leftovers, adopt, end_leftovers, put_groups_away};
-use crate::given::Given;
-use crate::input::Input;
+use crate::assignments::Assignment;
+use crate::input::ThreadInput;
 use crate::runner::Runner;
-use crate::task_state::{Place, not_started};
+use crate::task_state::{TaskLocation, not_started};
 use gpool_shepherd::layout::claimed_task;
-use gpool_shepherd::record::{Found, Record};
+use gpool_shepherd::record::{ClaimFile, ClaimRecord};
 
 impl Runner {
     /// Takes over all claimed tasks of an earlier agent.
@@ -53,11 +53,11 @@ impl Runner {
             self.parts.shares.withhold(task);
             adopted = adopt(&self.parts.layout, task);
         }
-        let mut place = Place::default();
+        let mut place = TaskLocation::default();
         if let Ok(Adopted::Alive { record, .. } | Adopted::Leaving { record }) = &adopted {
             // A living shepherd may still read orders of an earlier agent.
             let is_settled = matches!(adopted, Ok(Adopted::Leaving { .. }));
-            place = Place::of(record, is_settled);
+            place = TaskLocation::of(record, is_settled);
         }
         let (generation, is) = match adopted {
             Ok(Adopted::Alive { record, shepherd }) => {
@@ -67,7 +67,7 @@ impl Runner {
                 let started_at = record.started.map(|(_, at)| at);
                 self.parts.shares.adopt(task, &seats, started_at, record.is_off());
                 let idle_after = claimant.idle_after;
-                let given = Given { task, seats, idle_after, is_stuck: false };
+                let given = Assignment { task, seats, idle_after, is_stuck: false };
                 self.parts.devices.owned(claimant.shepherd, given);
                 // Without the descriptor the agent misses the shepherd's end, but still gets its
                 // messages.
@@ -80,7 +80,7 @@ impl Runner {
                 found
             }
             Ok(Adopted::Over { record, end }) => {
-                let known = record.as_ref().map_or(generation, Record::generation);
+                let known = record.as_ref().map_or(generation, ClaimRecord::generation);
                 let is_lost = matches!(end.cause, Some(EndCause::ShepherdEnded { .. }));
                 let report = TaskReport { task, generation: known, is: TaskIs::Ended(end) };
                 match record.filter(|it| is_lost && !it.claimant.slots.is_empty()) {
@@ -111,7 +111,7 @@ impl Runner {
     /// Reads the claim of a task again: its shepherd has connected, and has no orders of earlier
     /// agents left to read. With `is_off` it says whether the task's memory is off its devices.
     pub(crate) fn settled(&mut self, task: TaskId, is_off: Option<bool>) {
-        let claim = Found::open(&self.parts.layout, task).and_then(|found| match found {
+        let claim = ClaimFile::open(&self.parts.layout, task).and_then(|found| match found {
             Some(found) => found.read(),
             None => Ok(None),
         });
@@ -119,21 +119,26 @@ impl Runner {
         if record.ended.is_some() {
             return;
         }
-        let place = Place::of(&record, true);
+        let place = TaskLocation::of(&record, true);
         self.note_place(task, &place.seats.devices(), &place.seats.booked);
         self.parts.shares.connected(task, is_off.unwrap_or_else(|| record.is_off()));
         let (generation, is) = (record.generation(), goes_on(&record));
         self.found(TaskReport { task, generation, is }, place);
     }
 
-    pub(crate) fn found(&mut self, report: TaskReport, place: Place) {
-        let Place { seats, is_detached, is_settled } = place;
-        self.seen.push_back(converge::Input::Found { report, seats, is_detached, is_settled });
+    pub(crate) fn found(&mut self, report: TaskReport, place: TaskLocation) {
+        let TaskLocation { seats, is_detached, is_settled } = place;
+        self.pending_inputs.push_back(converge::Input::Found {
+            report,
+            seats,
+            is_detached,
+            is_settled,
+        });
     }
 
     /// Ends the processes that a dead shepherd left, on a separate thread, since the kernel may
     /// take long. Then the task is checked again.
-    fn await_leftovers(&self, record: Record) {
+    fn await_leftovers(&self, record: ClaimRecord) {
         /// Pause between two attempts to end the processes.
         const PAUSE: Duration = Duration::from_millis(500);
         let (layout, sender) = (self.parts.layout.clone(), self.parts.sender.clone());
@@ -141,7 +146,7 @@ impl Runner {
             while matches!(end_leftovers(&layout, &record), Ok(Leftovers::Some)) {
                 std::thread::sleep(PAUSE);
             }
-            sender.send(Input::Left(record.claimant.task));
+            sender.send(ThreadInput::LeftoversEnded(record.claimant.task));
         };
         // If no thread can be started, the next agent checks the task again.
         let _ = std::thread::Builder::new().name("leftovers".into()).spawn(wait);
@@ -149,7 +154,7 @@ impl Runner {
 }
 
 /// The state of a task that has not ended, by its claim.
-fn goes_on(record: &Record) -> TaskIs {
+fn goes_on(record: &ClaimRecord) -> TaskIs {
     match record.started {
         Some((pid, started_at)) if record.is_paused() => TaskIs::Paused { pid, started_at },
         Some((pid, started_at)) => TaskIs::Running { pid, started_at },

@@ -11,7 +11,7 @@ use gpool_node::converge::Seats;
 use gpool_protocol::QuestionId;
 use gpool_sys::clock;
 
-use gpool_shepherd::record::Record;
+use gpool_shepherd::record::ClaimRecord;
 
 /// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
@@ -28,14 +28,14 @@ pub(crate) struct ToResume {
 
 /// Where a task is, by its claim.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct TaskLocation {
     pub seats: Seats,
     pub is_detached: bool,
     pub is_settled: bool,
 }
 
-impl Place {
-    pub fn of(record: &Record, is_settled: bool) -> Self {
+impl TaskLocation {
+    pub fn of(record: &ClaimRecord, is_settled: bool) -> Self {
         let (seats, is_detached) = (record.claimant.seats(), record.is_detached);
         Self { seats, is_detached, is_settled }
     }

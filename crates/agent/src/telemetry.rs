@@ -14,10 +14,10 @@ use gpool_model::unit::{Bytes, Millis};
 use gpool_protocol::Telemetry;
 use gpool_sys::cgroup::Site;
 
+use crate::assignments::Owners;
 use crate::devices::Samples;
-use crate::given::Owners;
-use crate::input::{Input, InputSender};
-use crate::seen::Seen;
+use crate::input::{InputSender, ThreadInput};
+use crate::shared_facts::SharedFacts;
 use gpool_shepherd::layout::claim_name;
 
 /// Between two messages.
@@ -26,9 +26,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 const TASKS_AT_ONCE: usize = 32;
 
 /// The sources of telemetry, and the agent's thread that gets it.
-pub(crate) struct Source {
+pub(crate) struct TelemetrySource {
     pub samples: Samples,
-    pub facts: Seen,
+    pub facts: SharedFacts,
     pub site: Site,
     /// The running tasks, by shepherd.
     pub owners: Owners,
@@ -45,18 +45,18 @@ struct Sent {
 }
 
 /// Starts the thread. It sends at once for each request, and ends when no more can come.
-pub(crate) fn start(source: Source, requests: Receiver<()>) -> io::Result<()> {
+pub(crate) fn start(source: TelemetrySource, requests: Receiver<()>) -> io::Result<()> {
     let push = move || {
         let mut sent = Sent::default();
         while requests.recv_timeout(PERIOD) != Err(RecvTimeoutError::Disconnected) {
-            source.inputs.send(Input::Telemetry(source.read(&mut sent)));
+            source.inputs.send(ThreadInput::Telemetry(source.read(&mut sent)));
         }
     };
     std::thread::Builder::new().name("telemetry".into()).spawn(push)?;
     Ok(())
 }
 
-impl Source {
+impl TelemetrySource {
     /// Reads the changes since `sent`, and notes them there.
     fn read(&self, sent: &mut Sent) -> Telemetry {
         let mut telemetry = Telemetry::default();
@@ -100,8 +100,8 @@ impl Source {
             cpu,
             memory: used.memory.map(Bytes::new),
             memory_peak: used.memory_peak.map(Bytes::new),
-            read: used.read.map(Bytes::new),
-            written: used.written.map(Bytes::new),
+            read: used.read_bytes.map(Bytes::new),
+            written: used.written_bytes.map(Bytes::new),
         }
     }
 }

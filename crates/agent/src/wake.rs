@@ -42,13 +42,12 @@ impl Waker {
 }
 
 /// The watched descriptors.
-pub(crate) struct Watch {
+pub(crate) struct Poller {
     epoll: OwnedFd,
     next: u64,
 }
 
-impl Watch {
-    /// The token of the waker.
+impl Poller {
     pub(crate) const WAKER: Token = Token(0);
 
     pub(crate) fn new(waker: &Waker) -> io::Result<Self> {

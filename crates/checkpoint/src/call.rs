@@ -13,7 +13,6 @@ pub struct Request {
     pub cuda: PathBuf,
     /// The driver's library for devices.
     pub nvml: PathBuf,
-    /// The call.
     pub call: Call,
 }
 
@@ -52,22 +51,19 @@ pub enum Call {
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum CallOutcome {
     /// It succeeded.
     Done,
-    /// The state of a process.
     State(ProcessState),
-    /// The devices.
-    Looked(Look),
+    Looked(DeviceSnapshot),
     /// The driver's abilities.
     Probed(Probe),
-    /// It failed.
     Failed(CallError),
 }
 
 /// The devices at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct DeviceSnapshot {
     /// The driver: `580.95.05`.
     pub driver: String,
     /// The requested devices that the driver lists.
@@ -76,10 +72,8 @@ pub struct Look {
     pub gpus: BTreeMap<String, String>,
 }
 
-/// A device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenDevice {
-    /// Its UUID.
     pub uuid: String,
     /// Bytes of free memory, if the driver can tell.
     pub free: Option<u64>,
@@ -155,7 +149,6 @@ pub enum CallError {
     /// The library can't be loaded.
     #[error("can't load {library}: {why}")]
     NoLibrary {
-        /// The library.
         library: String,
         /// The loader's error.
         why: String,

@@ -11,7 +11,6 @@ use crate::call::{CallError, ProcessState};
 /// The functions that a pause needs, by their names after `cuCheckpointProcess`.
 pub(crate) const NEEDED: [&str; 5] = ["GetState", "Lock", "Checkpoint", "Restore", "Unlock"];
 
-/// Bytes of a UUID.
 const UUID_BYTES: usize = 16;
 
 /// The type of all functions about a process.

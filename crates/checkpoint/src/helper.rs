@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::call::{Answer, CallError, Request};
+use crate::call::{CallError, CallOutcome, Request};
 use crate::plan::{ARGUMENT, Work};
 
 /// How long a killed process may take to end. One that waits in the kernel ends later.
@@ -20,7 +20,11 @@ const STEP: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// If the call failed or has no result; the driver may still be working on it.
-pub fn ask(program: &Path, request: &Request, deadline: Duration) -> Result<Answer, CallError> {
+pub fn ask(
+    program: &Path,
+    request: &Request,
+    deadline: Duration,
+) -> Result<CallOutcome, CallError> {
     let work = Work::Call(request.clone());
     let text = serde_json::to_string(&work).expect("requests have string keys only");
     let failed = |why: String| CallError::Helper { why };
@@ -35,7 +39,7 @@ pub fn ask(program: &Path, request: &Request, deadline: Duration) -> Result<Answ
     end(&mut child);
     let said = said.ok_or(CallError::Hung { seconds: deadline.as_secs() })?;
     match serde_json::from_slice(&said) {
-        Ok(Answer::Failed(error)) => Err(error),
+        Ok(CallOutcome::Failed(error)) => Err(error),
         Ok(answer) => Ok(answer),
         Err(_) => Err(failed("ended without an answer".to_owned())),
     }

@@ -9,11 +9,11 @@ use gpool_ledger::Ledger;
 use gpool_sys::{cgroup, pidfd, proc};
 use rustix::process::Signal;
 
-use crate::call::{Answer, Call, CallError, Look, OUT_OF_MEMORY, ProcessState};
+use crate::call::{Call, CallError, CallOutcome, DeviceSnapshot, OUT_OF_MEMORY, ProcessState};
 use crate::driver::uuid_bytes;
 use crate::helper::ask;
 use crate::machine::{Facts, Gate, Machine};
-use crate::plan::{Held, Plan, Say, print};
+use crate::plan::{Plan, ResidentProcess, Say, print};
 use crate::record;
 
 /// The program of this process, whatever happened to its file since.
@@ -36,12 +36,17 @@ impl<'a> Host<'a> {
         Self { plan, ledger }
     }
 
-    fn ask(&self, call: Call, deadline: Duration) -> Result<Answer, CallError> {
+    fn ask(&self, call: Call, deadline: Duration) -> Result<CallOutcome, CallError> {
         ask(Path::new(PROGRAM), &self.plan.drivers.request(call), deadline)
     }
 
     /// Makes a call about a process, unless its ID is another's by now.
-    fn call(&mut self, of: &Held, call: Call, deadline: Duration) -> Result<Answer, CallError> {
+    fn call(
+        &mut self,
+        of: &ResidentProcess,
+        call: Call,
+        deadline: Duration,
+    ) -> Result<CallOutcome, CallError> {
         if !self.lives(of) {
             let why = format!("found no process {}", of.pid);
             return Err(CallError::Helper { why });
@@ -51,18 +56,18 @@ impl<'a> Host<'a> {
 }
 
 impl Machine for Host<'_> {
-    fn look(&mut self) -> Result<Look, CallError> {
+    fn look(&mut self) -> Result<DeviceSnapshot, CallError> {
         let mut devices = self.plan.devices.clone();
         let from = self.plan.moves.keys().filter(|it| !self.plan.devices.contains(it));
         devices.extend(from.cloned());
         let call = Call::Look(devices);
         // A device that the memory leaves may be gone.
-        let missing = |look: &Look| {
+        let missing = |look: &DeviceSnapshot| {
             let is_listed = |uuid: &&String| look.devices.iter().any(|seen| seen.uuid == **uuid);
             self.plan.devices.iter().find(|uuid| !is_listed(uuid))
         };
         match self.ask(call, self.plan.deadlines.call())? {
-            Answer::Looked(look) => match missing(&look) {
+            CallOutcome::Looked(look) => match missing(&look) {
                 Some(uuid) => {
                     let why = format!("the driver does not list {uuid}");
                     Err(CallError::NoList { why })
@@ -79,28 +84,28 @@ impl Machine for Host<'_> {
         (above == Some(shepherd)).then(|| proc::stat(pid).map(|stat| stat.started))?
     }
 
-    fn lives(&mut self, process: &Held) -> bool {
+    fn lives(&mut self, process: &ResidentProcess) -> bool {
         proc::stat(process.pid).is_some_and(|stat| {
             stat.started == process.started && !matches!(stat.state, b'Z' | b'X')
         })
     }
 
-    fn state(&mut self, process: &Held) -> Result<ProcessState, CallError> {
+    fn state(&mut self, process: &ResidentProcess) -> Result<ProcessState, CallError> {
         // The driver answers once the operation under way has ended.
         let deadline = self.plan.deadlines.copy(process.bytes());
         match self.call(process, Call::State(process.pid), deadline)? {
-            Answer::State(state) => Ok(state),
+            CallOutcome::State(state) => Ok(state),
             _ => Err(CallError::Helper { why: "answered another question".to_owned() }),
         }
     }
 
-    fn lock(&mut self, process: &Held) -> Result<(), CallError> {
+    fn lock(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         let deadlines = self.plan.deadlines;
         let call = Call::Lock { pid: process.pid, timeout_ms: deadlines.lock_ms };
         self.call(process, call, deadlines.lock()).map(drop)
     }
 
-    fn checkpoint(&mut self, process: &Held) -> Result<(), CallError> {
+    fn checkpoint(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         let deadline = self.plan.deadlines.copy(process.bytes());
         self.call(process, Call::Checkpoint(process.pid), deadline).map(drop)
     }
@@ -122,7 +127,11 @@ impl Machine for Host<'_> {
         })
     }
 
-    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
+    fn restore(
+        &mut self,
+        process: &ResidentProcess,
+        pairs: &[(String, String)],
+    ) -> Result<(), CallError> {
         // From now on calls that the checkpoint interrupted can begin new work.
         if let Some(ledger) = &self.ledger {
             ledger.set_empty(false);
@@ -132,7 +141,7 @@ impl Machine for Host<'_> {
         self.call(process, call, deadline).map(drop)
     }
 
-    fn unlock(&mut self, process: &Held) -> Result<(), CallError> {
+    fn unlock(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         let call = Call::Unlock(process.pid);
         self.call(process, call, self.plan.deadlines.call()).map(drop)
     }
@@ -167,10 +176,10 @@ impl Machine for Host<'_> {
         }
     }
 
-    fn gate(&mut self, processes: &[Held]) -> Option<Gate> {
+    fn gate(&mut self, processes: &[ResidentProcess]) -> Option<Gate> {
         let ledger = self.ledger.as_ref()?;
         let known = ledger.processes().ok()?;
-        let is_known = |it: &Held| known.iter().any(|known| known.pid == it.pid);
+        let is_known = |it: &ResidentProcess| known.iter().any(|known| known.pid == it.pid);
         // A process without the library in front of the driver does not wait at the gate.
         if ledger.has_uncounted().ok()? || !processes.iter().all(is_known) {
             return None;
@@ -239,7 +248,7 @@ impl Machine for Host<'_> {
         is_agreed();
     }
 
-    fn found(&mut self, processes: &[Held]) {
+    fn found(&mut self, processes: &[ResidentProcess]) {
         print(&Say::Found(processes.to_vec()));
     }
 

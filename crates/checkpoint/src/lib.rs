@@ -29,12 +29,13 @@ mod rules;
 mod work;
 
 pub use call::{
-    Answer, Call, CallError, Look, Probe, ProcessState, Request, SeenDevice, SeenProcess,
+    Call, CallError, CallOutcome, DeviceSnapshot, Probe, ProcessState, Request, SeenDevice,
+    SeenProcess,
 };
 pub use helper::ask;
 pub use machine::{Facts, Gate, Machine};
 pub use pause::{NotPaused, pause};
-pub use plan::{ARGUMENT, Aim, Deadlines, Drivers, Held, Plan, Say, Work};
+pub use plan::{ARGUMENT, Aim, Deadlines, Drivers, Plan, ResidentProcess, Say, Work};
 pub use probe::{Capability, probe};
 pub use resume::{NotResumed, release, resume};
 pub use work::main;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::call::{CallError, Look, SeenDevice, SeenProcess};
+use crate::call::{CallError, DeviceSnapshot, SeenDevice, SeenProcess};
 use gpool_device::{DeviceSource, NvmlSource, SourceError};
 
 /// The time to load and initialise the library.
@@ -13,12 +13,12 @@ const OPEN: Duration = Duration::from_secs(20);
 const MPS_SERVER: &str = "nvidia-cuda-mps";
 
 /// Looks at devices by UUID, without those that are gone from the bus.
-pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError> {
+pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<DeviceSnapshot, CallError> {
     let failed = |why: String| CallError::NoList { why };
     let source = open(library.as_os_str())?;
     let outline = source.outline().map_err(|error| failed(error.to_string()))?;
     let driver = outline.driver.trim_start_matches("NVIDIA ").to_owned();
-    let mut look = Look { driver, ..Look::default() };
+    let mut look = DeviceSnapshot { driver, ..DeviceSnapshot::default() };
     for index in 0..outline.n_devices {
         let described = match source.describe(index) {
             Ok(described) => described,
@@ -31,7 +31,7 @@ pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<Look, CallError>
         for device in std::iter::once(described.device).chain(described.instances) {
             if wanted.iter().any(|it| *it == device.uuid.to_string()) {
                 let is_mig = is_divided || device.instance.is_some();
-                look.devices.push(seen(&source, &device.uuid, is_mig)?);
+                look.devices.push(inspect_device(&source, &device.uuid, is_mig)?);
             }
         }
     }
@@ -43,7 +43,7 @@ pub(crate) fn open(library: &OsStr) -> Result<NvmlSource, CallError> {
     NvmlSource::open(library, OPEN).map_err(|error| CallError::NoList { why: error.to_string() })
 }
 
-fn seen(
+fn inspect_device(
     source: &NvmlSource,
     uuid: &gpool_model::id::DeviceUuid,
     is_mig: bool,

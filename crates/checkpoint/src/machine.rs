@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::call::{CallError, Look, ProcessState};
-use crate::plan::Held;
+use crate::call::{CallError, DeviceSnapshot, ProcessState};
+use crate::plan::ResidentProcess;
 
 /// Facts about a process that the driver does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,32 +29,32 @@ pub trait Machine {
     ///
     /// # Errors
     /// If the driver lists nothing.
-    fn look(&mut self) -> Result<Look, CallError>;
+    fn look(&mut self) -> Result<DeviceSnapshot, CallError>;
 
     /// Identifies a process of the task with its memory: its start time, in ticks since boot;
     /// `None` for a process of others.
     fn own(&mut self, pid: u32) -> Option<u64>;
 
     /// Whether a process of the task still runs.
-    fn lives(&mut self, process: &Held) -> bool;
+    fn lives(&mut self, process: &ResidentProcess) -> bool;
 
     /// The state of a process in the driver.
     ///
     /// # Errors
     /// If there is none, or no answer.
-    fn state(&mut self, process: &Held) -> Result<ProcessState, CallError>;
+    fn state(&mut self, process: &ResidentProcess) -> Result<ProcessState, CallError>;
 
     /// Locks a process.
     ///
     /// # Errors
     /// If its GPU calls do not end in time, or the call fails.
-    fn lock(&mut self, process: &Held) -> Result<(), CallError>;
+    fn lock(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
     /// Copies the GPU memory of a locked process to host memory.
     ///
     /// # Errors
     /// If the call fails.
-    fn checkpoint(&mut self, process: &Held) -> Result<(), CallError>;
+    fn checkpoint(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
     /// Allocates this much on each device, by UUID, and frees it again: the driver's figure of
     /// free memory is not always available to one process.
@@ -73,13 +73,17 @@ pub trait Machine {
     ///
     /// # Errors
     /// If the call fails.
-    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError>;
+    fn restore(
+        &mut self,
+        process: &ResidentProcess,
+        pairs: &[(String, String)],
+    ) -> Result<(), CallError>;
 
     /// Lets a locked process go on.
     ///
     /// # Errors
     /// If the call fails.
-    fn unlock(&mut self, process: &Held) -> Result<(), CallError>;
+    fn unlock(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
     /// Facts about a process.
     fn facts(&mut self, pid: u32) -> Facts;
@@ -91,7 +95,7 @@ pub trait Machine {
     fn awaken(&mut self, pid: u32);
 
     /// The gate, if the job has one at which these processes wait.
-    fn gate(&mut self, processes: &[Held]) -> Option<Gate>;
+    fn gate(&mut self, processes: &[ResidentProcess]) -> Option<Gate>;
 
     /// Closes the gate and waits until no process synchronises. For processes that run on, all GPU
     /// calls wait at it.
@@ -103,7 +107,6 @@ pub trait Machine {
     /// Notes for the gate that all processes are checkpointed.
     fn emptied(&mut self);
 
-    /// Opens the gate.
     fn open_gate(&mut self);
 
     /// Whether the ledger, if there is one, can note a move.
@@ -120,7 +123,7 @@ pub trait Machine {
     fn thaw(&mut self);
 
     /// Reports the processes of the plan, before the first is locked.
-    fn found(&mut self, processes: &[Held]);
+    fn found(&mut self, processes: &[ResidentProcess]);
 
     /// Reports why a restore waits.
     fn waits(&mut self, why: &str);

@@ -7,20 +7,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::call::Look;
+use crate::call::DeviceSnapshot;
 use crate::machine::Machine;
-use crate::plan::{Held, Plan};
+use crate::plan::{Plan, ResidentProcess};
 use crate::record;
 use crate::room::{MARGIN, need};
 use crate::rules;
 
 /// Whether a restore of these processes moves memory to another device.
-pub(crate) fn moves(plan: &Plan, held: &[Held]) -> bool {
+pub(crate) fn moves(plan: &Plan, held: &[ResidentProcess]) -> bool {
     held.iter().any(|process| !moves_of(plan, process).is_empty())
 }
 
 /// The new device of each device that the memory of a process leaves.
-fn moves_of(plan: &Plan, process: &Held) -> BTreeMap<String, String> {
+fn moves_of(plan: &Plan, process: &ResidentProcess) -> BTreeMap<String, String> {
     let all = process.on.keys().map(|device| (process.place(device), plan.target(device)));
     let moved = all.filter(|(from, to)| from != to);
     moved.map(|(from, to)| (from.to_owned(), to.to_owned())).collect()
@@ -28,7 +28,11 @@ fn moves_of(plan: &Plan, process: &Held) -> BTreeMap<String, String> {
 
 /// The pairs for the restore of a process: a permutation of all GPUs of the machine, or nothing if
 /// its memory stays on its devices. The driver counts GPUs that the process can't see too.
-pub(crate) fn pairs(plan: &Plan, look: &Look, process: &Held) -> Vec<(String, String)> {
+pub(crate) fn pairs(
+    plan: &Plan,
+    look: &DeviceSnapshot,
+    process: &ResidentProcess,
+) -> Vec<(String, String)> {
     let moves = moves_of(plan, process);
     if moves.is_empty() {
         return Vec::new();
@@ -53,8 +57,8 @@ pub(crate) fn pairs(plan: &Plan, look: &Look, process: &Held) -> Vec<(String, St
 pub(crate) fn refusal(
     machine: &mut dyn Machine,
     plan: &Plan,
-    look: &Look,
-    held: &[Held],
+    look: &DeviceSnapshot,
+    held: &[ResidentProcess],
 ) -> Option<String> {
     if let Some(why) = rules::refusal_of_moves(&look.driver) {
         return Some(why);
@@ -81,7 +85,11 @@ pub(crate) fn refusal(
 
 /// A driver that was never seen to move memory may restore on the old device, and a restore that
 /// runs out of memory there would lose everything.
-fn short_of_both(look: &Look, held: &[Held], moves: &[(String, String)]) -> Option<String> {
+fn short_of_both(
+    look: &DeviceSnapshot,
+    held: &[ResidentProcess],
+    moves: &[(String, String)],
+) -> Option<String> {
     let from = |uuid: &str| moves.iter().any(|(from, _)| from == uuid);
     let short = look.devices.iter().filter(|device| from(&device.uuid)).find_map(|device| {
         let needed = need(device, held, &|process, on| process.place(on) == device.uuid);
@@ -111,8 +119,8 @@ pub(crate) enum Listed {
 }
 
 /// Compares the driver's lists with the plan.
-pub(crate) fn listed(plan: &Plan, look: &Look, held: &[Held]) -> Listed {
-    let of = |process: &Held| {
+pub(crate) fn listed(plan: &Plan, look: &DeviceSnapshot, held: &[ResidentProcess]) -> Listed {
+    let of = |process: &ResidentProcess| {
         let seen: BTreeSet<&str> = devices_of(look, process).collect();
         let wanted: BTreeSet<&str> = process.on.keys().map(|it| plan.target(it)).collect();
         match (seen.is_subset(&wanted), wanted.is_subset(&seen)) {
@@ -127,7 +135,7 @@ pub(crate) fn listed(plan: &Plan, look: &Look, held: &[Held]) -> Listed {
 }
 
 /// Notes the devices that processes came to, before they are checkpointed again.
-pub(crate) fn note_places(plan: &Plan, look: &Look, held: &mut [Held]) {
+pub(crate) fn note_places(plan: &Plan, look: &DeviceSnapshot, held: &mut [ResidentProcess]) {
     for process in held {
         let seen: BTreeSet<&str> = devices_of(look, process).collect();
         let came = |device: &&String| seen.contains(plan.target(device));
@@ -139,7 +147,10 @@ pub(crate) fn note_places(plan: &Plan, look: &Look, held: &mut [Held]) {
 }
 
 /// The devices on which the driver lists a process.
-fn devices_of<'a>(look: &'a Look, process: &Held) -> impl Iterator<Item = &'a str> {
+fn devices_of<'a>(
+    look: &'a DeviceSnapshot,
+    process: &ResidentProcess,
+) -> impl Iterator<Item = &'a str> {
     let pid = process.pid;
     let has =
         move |device: &&'a crate::call::SeenDevice| device.processes.iter().any(|it| it.pid == pid);

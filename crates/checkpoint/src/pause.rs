@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::call::{CallError, Look, NOT_READY, ProcessState, SeenDevice};
+use crate::call::{CallError, DeviceSnapshot, NOT_READY, ProcessState, SeenDevice};
 use crate::machine::Machine;
-use crate::plan::{Held, Plan};
+use crate::plan::{Plan, ResidentProcess};
 use crate::rules;
 
 /// Rounds for processes that begin to use a device during the pause.
@@ -28,7 +28,7 @@ pub struct NotPaused {
 ///
 /// # Errors
 /// If the task can't be paused, or a step fails.
-pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Held>, NotPaused> {
+pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<ResidentProcess>, NotPaused> {
     let refused = |why: String| NotPaused { why, is_lost: false };
     let look = machine.look().map_err(|error| refused(error.to_string()))?;
     let mut held = still_there(machine, &plan.processes);
@@ -54,13 +54,20 @@ pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Held>, NotPau
 }
 
 /// The processes that still run.
-pub(crate) fn still_there(machine: &mut dyn Machine, processes: &[Held]) -> Vec<Held> {
+pub(crate) fn still_there(
+    machine: &mut dyn Machine,
+    processes: &[ResidentProcess],
+) -> Vec<ResidentProcess> {
     processes.iter().filter(|process| machine.lives(process)).cloned().collect()
 }
 
 /// The processes of the task on its devices that are not known yet.
-pub(crate) fn new_on(machine: &mut dyn Machine, look: &Look, known: &[Held]) -> Vec<Held> {
-    let mut found: Vec<Held> = Vec::new();
+pub(crate) fn new_on(
+    machine: &mut dyn Machine,
+    look: &DeviceSnapshot,
+    known: &[ResidentProcess],
+) -> Vec<ResidentProcess> {
+    let mut found: Vec<ResidentProcess> = Vec::new();
     for device in &look.devices {
         for process in &device.processes {
             let pid = process.pid;
@@ -75,7 +82,7 @@ pub(crate) fn new_on(machine: &mut dyn Machine, look: &Look, known: &[Held]) -> 
                 Some(it) => drop(it.on.insert(on.0, on.1)),
                 None => {
                     let (on, moved) = ([on].into(), BTreeMap::new());
-                    found.push(Held { pid, started, on, moved });
+                    found.push(ResidentProcess { pid, started, on, moved });
                 }
             }
         }
@@ -86,8 +93,8 @@ pub(crate) fn new_on(machine: &mut dyn Machine, look: &Look, known: &[Held]) -> 
 fn attempt(
     machine: &mut dyn Machine,
     plan: &Plan,
-    held: &mut Vec<Held>,
-    touched: &mut Vec<Held>,
+    held: &mut Vec<ResidentProcess>,
+    touched: &mut Vec<ResidentProcess>,
 ) -> Result<(), String> {
     machine.close_gate()?;
     for _ in 0..ROUNDS {
@@ -111,7 +118,7 @@ fn attempt(
 }
 
 /// Stops the processes, and looks for one that began to use a device just before.
-fn freeze(machine: &mut dyn Machine, held: &[Held]) -> Result<(), String> {
+fn freeze(machine: &mut dyn Machine, held: &[ResidentProcess]) -> Result<(), String> {
     if !machine.freeze() {
         return Err("its processes could not be stopped".to_owned());
     }
@@ -126,8 +133,8 @@ fn freeze(machine: &mut dyn Machine, held: &[Held]) -> Result<(), String> {
 /// `touched`.
 pub(crate) fn lock(
     machine: &mut dyn Machine,
-    process: &Held,
-    touched: &mut Vec<Held>,
+    process: &ResidentProcess,
+    touched: &mut Vec<ResidentProcess>,
 ) -> Result<(), String> {
     match machine.state(process) {
         Ok(ProcessState::Locked | ProcessState::Checkpointed) => {
@@ -154,7 +161,10 @@ pub(crate) fn lock(
 }
 
 /// Checkpoints a locked process.
-pub(crate) fn checkpoint(machine: &mut dyn Machine, process: &Held) -> Result<(), String> {
+pub(crate) fn checkpoint(
+    machine: &mut dyn Machine,
+    process: &ResidentProcess,
+) -> Result<(), String> {
     if machine.state(process) == Ok(ProcessState::Checkpointed) {
         return Ok(());
     }
@@ -168,11 +178,15 @@ pub(crate) fn checkpoint(machine: &mut dyn Machine, process: &Held) -> Result<()
 }
 
 /// The failure of a step, which is none if the process has ended meanwhile.
-fn unless_ended(machine: &mut dyn Machine, process: &Held, why: String) -> Result<(), String> {
+fn unless_ended(
+    machine: &mut dyn Machine,
+    process: &ResidentProcess,
+    why: String,
+) -> Result<(), String> {
     if machine.lives(process) { Err(why) } else { Ok(()) }
 }
 
-fn lost(process: &Held, state: ProcessState) -> String {
+fn lost(process: &ResidentProcess, state: ProcessState) -> String {
     match state {
         ProcessState::Busy => format!("an operation of process {} does not end", process.pid),
         _ => format!("the GPU memory of process {} is lost", process.pid),
@@ -183,8 +197,8 @@ fn lost(process: &Held, state: ProcessState) -> String {
 pub(crate) fn await_free(
     machine: &mut dyn Machine,
     plan: &Plan,
-    held: &[Held],
-) -> Result<Vec<Held>, String> {
+    held: &[ResidentProcess],
+) -> Result<Vec<ResidentProcess>, String> {
     let mut left = Duration::from_millis(plan.deadlines.list_ms);
     loop {
         let look = machine.look().map_err(|error: CallError| error.to_string())?;
@@ -204,7 +218,7 @@ pub(crate) fn await_free(
 }
 
 /// Lets the processes run on after a failure.
-fn undo(machine: &mut dyn Machine, held: &[Held], why: String) -> NotPaused {
+fn undo(machine: &mut dyn Machine, held: &[ResidentProcess], why: String) -> NotPaused {
     machine.thaw();
     let mut error = None;
     for process in held {
@@ -232,7 +246,7 @@ fn undo(machine: &mut dyn Machine, held: &[Held], why: String) -> NotPaused {
 /// Restores a checkpointed process, with these pairs of devices if its memory moves.
 pub(crate) fn bring_back(
     machine: &mut dyn Machine,
-    process: &Held,
+    process: &ResidentProcess,
     pairs: &[(String, String)],
 ) -> Result<(), String> {
     match machine.state(process) {
@@ -252,7 +266,7 @@ pub(crate) fn bring_back(
 }
 
 /// Unlocks a locked process.
-pub(crate) fn unlock(machine: &mut dyn Machine, process: &Held) -> Result<(), String> {
+pub(crate) fn unlock(machine: &mut dyn Machine, process: &ResidentProcess) -> Result<(), String> {
     match machine.state(process) {
         Ok(ProcessState::Locked) => {}
         Ok(ProcessState::Running) => return Ok(()),

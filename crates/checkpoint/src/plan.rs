@@ -56,7 +56,7 @@ pub struct Plan {
     #[serde(default)]
     pub record: Option<PathBuf>,
     /// The processes of an earlier plan for this task, which may be locked or checkpointed.
-    pub processes: Vec<Held>,
+    pub processes: Vec<ResidentProcess>,
     /// The folder of the job's ledger, if it has one.
     pub ledger: Option<PathBuf>,
     /// Whether the job's user allowed a pause without a gate.
@@ -64,7 +64,6 @@ pub struct Plan {
     /// Whether the processes run on while they are paused, and their GPU calls wait at the gate.
     #[serde(default)]
     pub runs_on: bool,
-    /// The driver.
     pub drivers: Drivers,
     /// Time limits.
     pub deadlines: Deadlines,
@@ -150,7 +149,7 @@ impl Deadlines {
 
 /// A process with GPU memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct ResidentProcess {
     /// Its process ID.
     pub pid: u32,
     /// Its start time in ticks since boot.
@@ -163,8 +162,7 @@ pub struct Held {
     pub moved: BTreeMap<String, String>,
 }
 
-impl Held {
-    /// All its bytes.
+impl ResidentProcess {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.on.values().copied().fold(0, u64::saturating_add)
@@ -182,7 +180,7 @@ impl Held {
 #[serde(rename_all = "snake_case")]
 pub enum Say {
     /// These processes will be locked.
-    Found(Vec<Held>),
+    Found(Vec<ResidentProcess>),
     /// Stop the task's processes.
     Freeze,
     /// Let the task's processes go on.
@@ -193,7 +191,7 @@ pub enum Say {
     Restores,
     /// The last message of a pause: the devices are free, and the processes are stopped unless they
     /// run on.
-    Paused(Vec<Held>),
+    Paused(Vec<ResidentProcess>),
     /// The last message of a pause that failed.
     NotPaused {
         /// The reason.
@@ -208,7 +206,7 @@ pub enum Say {
         /// The reason.
         why: String,
         /// The processes with GPU memory in host memory.
-        held: Vec<Held>,
+        held: Vec<ResidentProcess>,
     },
     /// The last message of a resume that failed for ever.
     Lost(String),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::call::{Answer, Call, CallError, Probe, Request};
+use crate::call::{Call, CallError, CallOutcome, Probe, Request};
 use crate::driver::{Driver, NEEDED};
 use crate::helper::ask;
 use crate::look;
@@ -42,7 +42,7 @@ impl Capability {
 #[must_use]
 pub fn probe(program: &Path, drivers: &Drivers) -> Capability {
     let refusal = match ask(program, &drivers.request(Call::Probe), DEADLINE) {
-        Ok(Answer::Probed(probe)) => match refusal(&probe) {
+        Ok(CallOutcome::Probed(probe)) => match refusal(&probe) {
             None => {
                 let text = format!("checkpoints of driver {}", probe.driver);
                 return Capability { refusal: None, text, driver: probe.driver };

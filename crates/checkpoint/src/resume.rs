@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::call::{Look, ProcessState, SeenDevice};
+use crate::call::{DeviceSnapshot, ProcessState, SeenDevice};
 use crate::machine::Machine;
 use crate::moving::{self, Listed};
 use crate::pause::{STEP, await_free, bring_back, checkpoint, lock, new_on, still_there, unlock};
-use crate::plan::{Held, Plan};
+use crate::plan::{Plan, ResidentProcess};
 use crate::room::{MARGIN, need};
 
 /// Attempts to restore.
@@ -29,7 +29,7 @@ pub enum NotResumed {
         /// The reason.
         why: String,
         /// The processes with GPU memory in host memory.
-        held: Vec<Held>,
+        held: Vec<ResidentProcess>,
     },
 }
 
@@ -74,7 +74,11 @@ pub fn resume(machine: &mut dyn Machine, plan: &Plan) -> Result<(), NotResumed> 
 
 /// Waits until each device has room for the processes that it does not list. Fails if memory should
 /// move to another device and can't.
-fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<Look, String> {
+fn await_room(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    held: &[ResidentProcess],
+) -> Result<DeviceSnapshot, String> {
     let mut told = String::new();
     loop {
         let there = still_there(machine, held);
@@ -109,7 +113,12 @@ fn await_room(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Result<L
 }
 
 /// Why the processes can't be restored now.
-fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) -> Option<String> {
+fn shortage(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    look: &DeviceSnapshot,
+    held: &[ResidentProcess],
+) -> Option<String> {
     for device in &look.devices {
         let needed = need_on(plan, device, held);
         if needed == 0 {
@@ -130,12 +139,12 @@ fn shortage(machine: &mut dyn Machine, plan: &Plan, look: &Look, held: &[Held]) 
 }
 
 /// The memory that a device needs for the restore.
-fn need_on(plan: &Plan, device: &SeenDevice, held: &[Held]) -> u64 {
+fn need_on(plan: &Plan, device: &SeenDevice, held: &[ResidentProcess]) -> u64 {
     need(device, held, &|_, on| plan.target(on) == device.uuid)
 }
 
 /// The needs by device, without those that are zero.
-fn needs(plan: &Plan, look: &Look, held: &[Held]) -> Vec<(String, u64)> {
+fn needs(plan: &Plan, look: &DeviceSnapshot, held: &[ResidentProcess]) -> Vec<(String, u64)> {
     let need = |device: &SeenDevice| (device.uuid.clone(), need_on(plan, device, held));
     look.devices.iter().map(need).filter(|(_, bytes)| *bytes > 0).collect()
 }
@@ -158,8 +167,8 @@ enum Failure {
 fn restore(
     machine: &mut dyn Machine,
     plan: &Plan,
-    look: &Look,
-    held: &[Held],
+    look: &DeviceSnapshot,
+    held: &[ResidentProcess],
 ) -> Result<(), Failure> {
     let moves = moving::moves(plan, held);
     for process in held {
@@ -190,7 +199,7 @@ fn restore(
 
 /// Waits until the driver lists the processes on the devices of the plan again. One that came to
 /// another device without a move is reported by the agent as a stray process.
-fn await_listed(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Listed {
+fn await_listed(machine: &mut dyn Machine, plan: &Plan, held: &[ResidentProcess]) -> Listed {
     let mut left = Duration::from_millis(plan.deadlines.list_ms);
     loop {
         let there = still_there(machine, held);
@@ -207,7 +216,12 @@ fn await_listed(machine: &mut dyn Machine, plan: &Plan, held: &[Held]) -> Listed
 }
 
 /// Checkpoints the processes again that came to a device which may be another job's by now.
-fn undo(machine: &mut dyn Machine, plan: &Plan, held: &mut [Held], why: String) -> NotResumed {
+fn undo(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    held: &mut [ResidentProcess],
+    why: String,
+) -> NotResumed {
     if let Ok(look) = machine.look() {
         moving::note_places(plan, &look, held);
     }

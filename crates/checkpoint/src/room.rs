@@ -1,7 +1,7 @@
 //! The memory that a restore needs on a device.
 
 use crate::call::SeenDevice;
-use crate::plan::Held;
+use crate::plan::ResidentProcess;
 
 /// Free memory that a device must have beside the restored bytes. A restore that runs out of
 /// memory fails for ever (cuda-checkpoint issue 44).
@@ -11,10 +11,10 @@ pub(crate) const MARGIN: u64 = 256 << 20;
 /// process that count.
 pub(crate) fn need(
     device: &SeenDevice,
-    held: &[Held],
-    counts: &dyn Fn(&Held, &str) -> bool,
+    held: &[ResidentProcess],
+    counts: &dyn Fn(&ResidentProcess, &str) -> bool,
 ) -> u64 {
-    let is_listed = |held: &&Held| device.processes.iter().any(|it| it.pid == held.pid);
+    let is_listed = |held: &&ResidentProcess| device.processes.iter().any(|it| it.pid == held.pid);
     let absent = held.iter().filter(|held| !is_listed(held));
     let all = absent.flat_map(|held| held.on.iter().map(move |(on, bytes)| (held, on, bytes)));
     let bytes = all.filter(|(held, on, _)| counts(held, on)).map(|(_, _, bytes)| *bytes);

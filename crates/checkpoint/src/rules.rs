@@ -4,9 +4,9 @@
 //! Sources: the issues of NVIDIA/cuda-checkpoint (by number below), and `FINDINGS.md` of
 //! VivianSobers/gpunap.
 
-use crate::call::Look;
+use crate::call::DeviceSnapshot;
 use crate::machine::{Facts, Gate, Machine};
-use crate::plan::{Held, Plan};
+use crate::plan::{Plan, ResidentProcess};
 
 /// The first driver with the calls.
 const FIRST: u32 = 570;
@@ -57,8 +57,8 @@ pub fn refusal_of_moves(driver: &str) -> Option<String> {
 pub(crate) fn refusal(
     machine: &mut dyn Machine,
     plan: &Plan,
-    look: &Look,
-    processes: &[Held],
+    look: &DeviceSnapshot,
+    processes: &[ResidentProcess],
 ) -> Option<String> {
     if let Some(why) = refusal_of_driver(&look.driver).or_else(|| refusal_of_devices(look)) {
         return Some(why);
@@ -77,7 +77,7 @@ pub(crate) fn refusal(
 pub(crate) fn refusal_of_no_gate(
     machine: &mut dyn Machine,
     plan: &Plan,
-    processes: &[Held],
+    processes: &[ResidentProcess],
 ) -> Option<String> {
     let is_needed = plan.runs_on || !plan.is_risk_accepted;
     if !is_needed || machine.gate(processes).is_some() {
@@ -93,7 +93,7 @@ pub(crate) fn refusal_of_no_gate(
     })
 }
 
-fn refusal_of_devices(look: &Look) -> Option<String> {
+fn refusal_of_devices(look: &DeviceSnapshot) -> Option<String> {
     if let Some(device) = look.devices.iter().find(|device| device.is_mig) {
         return Some(format!("{} is divided by MIG, which the driver can't pause", device.uuid));
     }
@@ -115,7 +115,11 @@ fn refusal_of_processes(branch: u32, all: &[(u32, Facts)]) -> Option<String> {
 }
 
 /// What the processes wrote into their ledger.
-fn refusal_of_gate(machine: &mut dyn Machine, processes: &[Held], branch: u32) -> Option<String> {
+fn refusal_of_gate(
+    machine: &mut dyn Machine,
+    processes: &[ResidentProcess],
+    branch: u32,
+) -> Option<String> {
     let gate: Gate = machine.gate(processes)?;
     if gate.has_managed_memory {
         return Some("it has managed memory, which the driver can't pause".to_owned());
@@ -128,9 +132,9 @@ fn refusal_of_gate(machine: &mut dyn Machine, processes: &[Held], branch: u32) -
     None
 }
 
-fn refusal_for_memory(machine: &mut dyn Machine, processes: &[Held]) -> Option<String> {
+fn refusal_for_memory(machine: &mut dyn Machine, processes: &[ResidentProcess]) -> Option<String> {
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
-    let needed = processes.iter().map(Held::bytes).fold(0, u64::saturating_add);
+    let needed = processes.iter().map(ResidentProcess::bytes).fold(0, u64::saturating_add);
     let needed = needed.saturating_add(HOST_MARGIN);
     let room = machine.host_memory(&pids);
     (needed > room).then(|| {

@@ -1,6 +1,6 @@
 //! The work of a keeper or helper process.
 
-use crate::call::{Answer, Call, CallError, Request};
+use crate::call::{Call, CallError, CallOutcome, Request};
 use crate::driver::Driver;
 use crate::host::Host;
 use crate::look::look;
@@ -27,22 +27,22 @@ pub fn main(argument: Option<&str>) -> u8 {
 }
 
 /// Makes the call in this process.
-fn answer(request: &Request) -> Answer {
+fn answer(request: &Request) -> CallOutcome {
     let done = |result: Result<(), CallError>| match result {
-        Ok(()) => Answer::Done,
-        Err(error) => Answer::Failed(error),
+        Ok(()) => CallOutcome::Done,
+        Err(error) => CallOutcome::Failed(error),
     };
     let driver = |call: &dyn Fn(&Driver) -> Result<(), CallError>| {
         done(Driver::open(&request.cuda).and_then(|driver| call(&driver)))
     };
     match &request.call {
-        Call::Probe => Answer::Probed(here(request)),
+        Call::Probe => CallOutcome::Probed(here(request)),
         Call::Look(devices) => {
-            look(&request.nvml, devices).map_or_else(Answer::Failed, Answer::Looked)
+            look(&request.nvml, devices).map_or_else(CallOutcome::Failed, CallOutcome::Looked)
         }
         Call::State(pid) => Driver::open(&request.cuda)
             .and_then(|driver| driver.state(*pid))
-            .map_or_else(Answer::Failed, Answer::State),
+            .map_or_else(CallOutcome::Failed, CallOutcome::State),
         Call::Lock { pid, timeout_ms } => driver(&|it| it.lock(*pid, *timeout_ms)),
         Call::Checkpoint(pid) => driver(&|it| it.checkpoint(*pid)),
         Call::Restore { pid, pairs } => driver(&|it| it.restore(*pid, pairs)),

@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::render::json;
 use crate::render::safe::safe;
 use crate::render::words::{count, state};
-use crate::resolve::{self, Found, Scope};
+use crate::resolve::{self, JobScope, ResolvedJobs};
 use crate::session::Session;
 
 /// Most ids in one request, which is limited to 1 MB.
@@ -51,7 +51,7 @@ pub fn on_jobs_saying(
 ) -> Result {
     let client = session.client()?;
     let Rules { name, states, .. } = verb.rules();
-    let scope = states.map_or(Scope::Living, Scope::In);
+    let scope = states.map_or(JobScope::Living, JobScope::In);
     let user = jobs.user.as_deref();
     let mut found = resolve::each(&client, jobs.references(), user, session.me(), scope)?;
     if found.ids.is_empty() && found.refused.is_empty() {
@@ -98,7 +98,6 @@ pub type Acted = std::result::Result<List<JobChanged>, Error>;
 /// The results of a change, job by job.
 #[derive(Debug)]
 pub struct Tried {
-    /// The changed jobs.
     pub changed: Vec<JobChanged>,
     /// The refused jobs in the order given, each with the reason.
     pub refused: Vec<(String, Failure)>,
@@ -144,7 +143,7 @@ pub struct Each {
 impl Each {
     /// Starts with the found jobs and the references that were refused.
     #[must_use]
-    pub fn of(found: &mut Found) -> Self {
+    pub fn of(found: &mut ResolvedJobs) -> Self {
         let refused = std::mem::take(&mut found.refused);
         Self { n_jobs: found.ids.len() + refused.len(), refused }
     }

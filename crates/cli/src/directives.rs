@@ -11,16 +11,14 @@ pub const LOOKED_AT: usize = 32 * 1024;
 
 /// The scheduler that a directive is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DirectiveKind {
     /// Slurm.
     Sbatch,
-    /// gflow.
     Gflow,
-    /// gpool.
     Gpool,
 }
 
-impl Kind {
+impl DirectiveKind {
     /// All kinds, the weakest first.
     pub const ALL: [Self; 3] = [Self::Sbatch, Self::Gflow, Self::Gpool];
 
@@ -58,22 +56,21 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directive {
     /// The scheduler that it is for.
-    pub kind: Kind,
+    pub kind: DirectiveKind,
     /// Its line, from 1.
     pub line: usize,
     /// The words after the first, split like a shell does.
     pub words: Vec<String>,
 }
 
-/// The directives of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct ScriptDirectives {
     /// The directives, in order.
     pub directives: Vec<Directive>,
     /// Lines that look like directives but come after the first command; they are not read.
-    pub too_late: Vec<(usize, Kind)>,
+    pub too_late: Vec<(usize, DirectiveKind)>,
     /// Lines of other schedulers that these take for comments: `  #SBATCH`, `# SBATCH`, `#GFLOW`.
-    pub comments: Vec<(usize, Kind)>,
+    pub comments: Vec<(usize, DirectiveKind)>,
 }
 
 /// The error of a directive that can't be split into words.
@@ -88,9 +85,9 @@ pub struct UnclosedQuote {
 ///
 /// # Errors
 /// A line has an unclosed quotation mark.
-pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
+pub fn find(script: &[u8]) -> Result<ScriptDirectives, UnclosedQuote> {
     let start = &script[..script.len().min(LOOKED_AT)];
-    let mut found = Found::default();
+    let mut found = ScriptDirectives::default();
     let mut has_begun = false;
     for (at, line) in start.split(|byte| *byte == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
@@ -119,9 +116,9 @@ pub fn find(script: &[u8]) -> Result<Found, UnclosedQuote> {
 }
 
 /// Parses a comment as a directive: its kind and the rest.
-fn directive(comment: &str) -> Option<(Kind, &str)> {
+fn directive(comment: &str) -> Option<(DirectiveKind, &str)> {
     let word = comment.strip_prefix([' ', '\t']).unwrap_or(comment);
-    Kind::ALL.into_iter().find_map(|kind| {
+    DirectiveKind::ALL.into_iter().find_map(|kind| {
         let rest = word.strip_prefix(kind.word())?;
         // "# GPOOLS of Cuba" is a normal comment.
         let is_it = rest.is_empty() || rest.starts_with([' ', '\t']);

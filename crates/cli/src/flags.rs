@@ -6,7 +6,7 @@ use gpool_model::Compat;
 use gpool_wire::json;
 
 use crate::args::job_flags::JobFlags;
-use crate::directives::{self, Found, Kind};
+use crate::directives::{self, DirectiveKind, ScriptDirectives};
 use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::foreign::flag::Given;
@@ -88,24 +88,25 @@ pub fn from_directives(script: &Script, given: &[Given]) -> Result<OfScript> {
         let moved = |failure: Failure| failure.at(errors::BAD_DIRECTIVE, &place);
         let words = &directive.words;
         match directive.kind {
-            Kind::Gpool => all.own = JobFlags::read(words).map_err(moved)?.or(all.own),
-            Kind::Gflow => {
+            DirectiveKind::Gpool => all.own = JobFlags::read(words).map_err(moved)?.or(all.own),
+            DirectiveKind::Gflow => {
                 let given = gflow::flags::DIRECTIVE.read_directive(words, &place);
                 gflow.extend(given.map_err(moved)?);
             }
-            Kind::Sbatch => {}
+            DirectiveKind::Sbatch => {}
         }
     }
     let sbatch = slurm::translate::without_replaced(sbatch_lines(path, &found)?, given);
     all.told = not_read(path, &found);
-    for (given, kind, compat) in
-        [(gflow, Kind::Gflow, Compat::Gflow), (sbatch, Kind::Sbatch, Compat::Slurm)]
-    {
+    for (given, kind, compat) in [
+        (gflow, DirectiveKind::Gflow, Compat::Gflow),
+        (sbatch, DirectiveKind::Sbatch, Compat::Slurm),
+    ] {
         if given.is_empty() {
             continue;
         }
         let told = match kind {
-            Kind::Sbatch => slurm::translate::translate(&given)?,
+            DirectiveKind::Sbatch => slurm::translate::translate(&given)?,
             _ => gflow::translate::translate(&given)?,
         };
         all.foreign = all.foreign.or(told.flags()?);
@@ -122,13 +123,13 @@ pub fn of_sbatch(script: &Script) -> Vec<Given> {
     sbatch_lines(&script.path, &found).unwrap_or_default()
 }
 
-fn sbatch_lines(path: &str, found: &Found) -> Result<Vec<Given>> {
-    let lines = found.directives.iter().filter(|directive| directive.kind == Kind::Sbatch);
+fn sbatch_lines(path: &str, found: &ScriptDirectives) -> Result<Vec<Given>> {
+    let lines = found.directives.iter().filter(|directive| directive.kind == DirectiveKind::Sbatch);
     slurm::parts::gather(lines.map(|it| (format!("{path}:{}", it.line), &it.words[..])))
 }
 
 /// Messages about lines that look like directives and are not, one for each kind.
-fn not_read(path: &str, found: &Found) -> Translated {
+fn not_read(path: &str, found: &ScriptDirectives) -> Translated {
     let mut told = Translated::default();
     let mut say = |first: Option<usize>, n: usize, word: &str, why: &str| {
         if let Some(line) = first {
@@ -136,14 +137,14 @@ fn not_read(path: &str, found: &Found) -> Translated {
             told.misplaced.push(format!("{path}:{line}{more}: {word} {why}"));
         }
     };
-    for kind in Kind::ALL {
+    for kind in DirectiveKind::ALL {
         let late = || found.too_late.iter().filter(|(_, other)| *other == kind);
         let first = late().next().map(|(line, _)| *line);
         say(first, late().count(), kind.written(), "after the first command is ignored");
     }
     for (kind, why) in [
-        (Kind::Sbatch, "is only read as #SBATCH in the first column, as in Slurm"),
-        (Kind::Gflow, "is only read as \"# GFLOW\" in the first column, as in gflow"),
+        (DirectiveKind::Sbatch, "is only read as #SBATCH in the first column, as in Slurm"),
+        (DirectiveKind::Gflow, "is only read as \"# GFLOW\" in the first column, as in gflow"),
     ] {
         let comments = || found.comments.iter().filter(|(_, other)| *other == kind);
         let first = comments().next().map(|(line, _)| *line);

@@ -93,7 +93,7 @@ impl<W: Write> Write for Labelled<W> {
 
 /// One output to show.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct OutputSource {
     job: String,
     rank: Option<u32>,
     /// `None` for output without labels.
@@ -113,10 +113,10 @@ pub fn sources(
     query: &LogQuery,
     is_labelled: bool,
     is_plain: bool,
-) -> Result<Vec<Source>> {
+) -> Result<Vec<OutputSource>> {
     let id = is_labelled.then_some(&job.id);
     let before = run_before(job).filter(|_| query.follow && query.attempt.is_none());
-    let source = |rank, label| Source { job: job.id.clone(), rank, label, is_plain, before };
+    let source = |rank, label| OutputSource { job: job.id.clone(), rank, label, is_plain, before };
     match n_tasks(job) {
         n if n == 1 || query.rank.is_some() => Ok(vec![source(query.rank, id.cloned())]),
         n if n > TASKS_MAX => {
@@ -140,7 +140,7 @@ pub fn sources(
 /// There are too many to follow, or `take` fails.
 pub fn copy(
     client: &Client,
-    sources: &[Source],
+    sources: &[OutputSource],
     query: &LogQuery,
     mut take: impl FnMut(Result<()>) -> Result<()>,
 ) -> Result<()> {
@@ -152,7 +152,7 @@ pub fn copy(
         return Err(Failure::new(catalogue::INVALID, what).tip("gpool logs -f 12.0-3"));
     }
     let ended: Vec<Result<()>> = std::thread::scope(|scope| {
-        let start = |source| scope.spawn(move || Source::copy(source, client, query));
+        let start = |source| scope.spawn(move || OutputSource::copy(source, client, query));
         let all: Vec<_> = sources.iter().map(start).collect();
         // Waits for all of them before the first failure is reported.
         all.into_iter().map(|it| it.join().unwrap_or(Ok(()))).collect()
@@ -160,7 +160,7 @@ pub fn copy(
     ended.into_iter().try_for_each(take)
 }
 
-impl Source {
+impl OutputSource {
     fn copy(&self, client: &Client, query: &LogQuery) -> Result<()> {
         let Some(label) = &self.label else {
             return self.write(client, query, &mut io::stdout());

@@ -13,7 +13,7 @@ use crate::args::list::{Format, ListFlags};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::marks::Marks;
-use crate::render::list::{Look, Noun, Row, select};
+use crate::render::list::{Appearance, Noun, Row, select};
 use crate::render::view::View;
 use crate::render::words::count;
 use crate::render::{clock, json};
@@ -93,7 +93,7 @@ pub fn show<T: Serialize + Send>(
         let items: Vec<&T> = listing.rows.iter().map(|row| &row.item).collect();
         let bars = listing.bars.filter(|_| form == Format::Html).map(|bars| bars(&items));
         let (title, bars) = (&listing.title, bars.as_ref());
-        let look = Look { title, bars, ..session.look(&listing.footer) };
+        let look = Appearance { title, bars, ..session.look(&listing.footer) };
         session.screen.data(&noun.text(&listing.rows, form, &flags.format, &look)?)?;
         return Ok(Exit::OK);
     };
@@ -101,7 +101,7 @@ pub fn show<T: Serialize + Send>(
     if for_people && session.screen.is_terminal() {
         let text = |listing: &Listing<T>, columns| {
             let marked = &listing.marked;
-            let look = Look { width: Some(columns), marked, ..session.look(&listing.footer) };
+            let look = Appearance { width: Some(columns), marked, ..session.look(&listing.footer) };
             let list = noun.text(&listing.rows, form, &flags.format, &look)?;
             Ok(format!("{}{list}", listing.head))
         };

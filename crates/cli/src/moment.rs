@@ -22,7 +22,7 @@ pub enum Lean {
 /// # Errors
 /// It is not a time, is out of range, or is ambiguous; the text names valid examples.
 pub fn read(text: &str, now: Time, zone: &TimeZone, lean: Lean) -> Result<Time, String> {
-    let reader = Reader { now, zone, lean };
+    let reader = MomentParser { now, zone, lean };
     reader.read(&text.trim().to_ascii_lowercase()).ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
         let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -39,13 +39,13 @@ pub fn read(text: &str, now: Time, zone: &TimeZone, lean: Lean) -> Result<Time, 
     })
 }
 
-struct Reader<'a> {
+struct MomentParser<'a> {
     now: Time,
     zone: &'a TimeZone,
     lean: Lean,
 }
 
-impl Reader<'_> {
+impl MomentParser<'_> {
     /// Parses lower-case text.
     fn read(&self, text: &str) -> Option<Time> {
         if text == "now" {

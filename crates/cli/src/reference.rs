@@ -12,7 +12,6 @@ use thiserror::Error;
 pub enum Reference {
     /// One job, or one attempt of it.
     Id {
-        /// The job.
         job: JobId,
         /// The attempt; `None` is the latest.
         attempt: Option<u32>,

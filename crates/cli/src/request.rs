@@ -6,7 +6,7 @@ use std::path::Path;
 use gpool_client::{Client, JobsQuery};
 use gpool_model::file_pattern::has_pattern;
 use gpool_model::{Compat, GpuRequest, Millis};
-use gpool_wire::{JobCreate, Problem, RetryAsked, Time, Written, catalogue};
+use gpool_wire::{JobCreate, Problem, Quantity, RetryPolicy, Time, catalogue};
 use rustix::fs::{Access, FileType, access, fstat, tell};
 
 use crate::args::job_flags::JobFlags;
@@ -271,7 +271,7 @@ pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
 ///
 /// # Errors
 /// A flag describes retries, but `--retry` is missing.
-pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
+pub fn retry(flags: &LifeFlags) -> Result<Option<RetryPolicy>> {
     let says_how =
         !flags.retry_on.is_empty() || !flags.retry_exit.is_empty() || flags.backoff.is_some();
     let Some(most) = flags.retry else {
@@ -281,11 +281,11 @@ pub fn retry(flags: &LifeFlags) -> Result<Option<RetryAsked>> {
         let what = "--retry-on, --retry-exit and --backoff need a number of retries: --retry";
         return Err(Failure::new(catalogue::INVALID, what).tip("--retry 3"));
     };
-    let retry = RetryAsked {
+    let retry = RetryPolicy {
         most,
         on: flags.retry_on.clone(),
         exits: flags.retry_exit.clone(),
-        backoff: flags.backoff.clone().map(Written::Text),
+        backoff: flags.backoff.clone().map(Quantity::Text),
     };
     retry.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
     Ok(Some(retry))
@@ -307,7 +307,7 @@ pub fn waited_for(
             let delay = delay.map(|delay| format!("+{delay}")).unwrap_or_default();
             if let Reference::Range { .. } = &reference {
                 let all = std::iter::once(&reference);
-                let found = resolve::jobs(client, all, None, me, resolve::Scope::Living)?;
+                let found = resolve::jobs(client, all, None, me, resolve::JobScope::Living)?;
                 jobs.extend(found.ids.iter().map(|id| format!("{kind}:{id}{delay}")));
             } else {
                 let (id, _) = resolve::one(client, &reference, me)?;

@@ -18,7 +18,7 @@ pub const PAGE: u32 = 10_000;
 
 /// The jobs that a range, a name or `all` may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum JobScope {
     /// Jobs that have not ended.
     Living,
     /// Jobs in one of these states that have not ended; others are skipped.
@@ -29,7 +29,7 @@ pub enum Scope {
 
 /// The referenced jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct ResolvedJobs {
     /// Their ids in the order given, without repetitions.
     pub ids: Vec<String>,
     /// How many of them are known to belong to other users.
@@ -107,8 +107,8 @@ pub fn jobs<'r>(
     references: impl Iterator<Item = &'r Reference>,
     user: Option<&str>,
     me: &str,
-    scope: Scope,
-) -> Result<Found> {
+    scope: JobScope,
+) -> Result<ResolvedJobs> {
     let mut found = each(client, references, user, me, scope)?;
     match found.refused.is_empty() {
         true => Ok(found),
@@ -125,11 +125,11 @@ pub fn each<'r>(
     references: impl Iterator<Item = &'r Reference>,
     user: Option<&str>,
     me: &str,
-    scope: Scope,
-) -> Result<Found> {
+    scope: JobScope,
+) -> Result<ResolvedJobs> {
     let passed_over = BTreeMap::new();
     let mut finder = Finder { client, user, me, scope, living: None, mine: None, passed_over };
-    let mut found = Found::default();
+    let mut found = ResolvedJobs::default();
     let mut seen = BTreeSet::new();
     for reference in references {
         let ids = match finder.find(reference) {
@@ -164,7 +164,7 @@ pub fn one(client: &Client, reference: &Reference, me: &str) -> Result<(String, 
     if let Reference::Id { job, attempt } = reference {
         return Ok((job.to_string(), *attempt));
     }
-    let found = jobs(client, std::iter::once(reference), None, me, Scope::Ever)?;
+    let found = jobs(client, std::iter::once(reference), None, me, JobScope::Ever)?;
     match found.ids.as_slice() {
         [id] => Ok((id.clone(), None)),
         ids => Err(Failure::new(
@@ -195,7 +195,7 @@ struct Finder<'c> {
     client: &'c Client,
     user: Option<&'c str>,
     me: &'c str,
-    scope: Scope,
+    scope: JobScope,
     living: Option<Vec<Listed>>,
     mine: Option<Vec<Listed>>,
     passed_over: BTreeMap<String, JobState>,
@@ -233,8 +233,8 @@ impl Finder<'_> {
         jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
         if jobs.is_empty() {
             let living = match self.scope {
-                Scope::Living | Scope::In(_) => " that has not ended",
-                Scope::Ever => "",
+                JobScope::Living | JobScope::In(_) => " that has not ended",
+                JobScope::Ever => "",
             };
             let what = format!("there is no job from {first} to {last}{living}");
             return Err(no_such_job(what));
@@ -245,8 +245,8 @@ impl Finder<'_> {
     /// Finds elements and skips indexes that the array does not have, as for ids.
     fn elements(&mut self, array: u64, first: u32, last: u32, step: u32) -> Result<Vec<Owned>> {
         let states = match self.scope {
-            Scope::Living | Scope::In(_) => "active",
-            Scope::Ever => "all",
+            JobScope::Living | JobScope::In(_) => "active",
+            JobScope::Ever => "all",
         };
         let most = usize::try_from(last - first).map_or(usize::MAX, |n| n.saturating_add(1));
         let mut found: Vec<Listed> = Vec::new();
@@ -257,7 +257,7 @@ impl Finder<'_> {
             job.index.is_some_and(is_in)
         });
         if found.is_empty() {
-            let living = if self.scope == Scope::Ever { "" } else { " that has not ended" };
+            let living = if self.scope == JobScope::Ever { "" } else { " that has not ended" };
             let what = format!("job {array} has no element from {first} to {last}{living}");
             return Err(no_such_job(what));
         }
@@ -266,7 +266,7 @@ impl Finder<'_> {
 
     /// The jobs in a state of the scope; the others are recorded.
     fn in_state(&mut self, jobs: &[Listed]) -> Vec<Owned> {
-        let Scope::In(states) = self.scope else { return jobs.iter().map(owned).collect() };
+        let JobScope::In(states) = self.scope else { return jobs.iter().map(owned).collect() };
         let (meant, others): (Vec<&Listed>, Vec<&Listed>) =
             jobs.iter().partition(|job| states.contains(&job.state));
         self.passed_over.extend(others.into_iter().map(|job| (job.id.clone(), job.state)));
@@ -294,11 +294,11 @@ impl Finder<'_> {
     fn named(&mut self, name: &str) -> Result<Vec<Owned>> {
         // A job that has not ended comes first, since names are reused.
         let mut jobs = self.list(None, self.user, Some(name))?;
-        if jobs.is_empty() && self.scope == Scope::Ever {
+        if jobs.is_empty() && self.scope == JobScope::Ever {
             jobs = self.list(Some("all"), self.user, Some(name))?;
         }
         match jobs.as_slice() {
-            [] if self.scope != Scope::Ever => Err(self.only_ended(name)?),
+            [] if self.scope != JobScope::Ever => Err(self.only_ended(name)?),
             [] => Err(no_such_job(format!("there is no job named {name:?}"))),
             [only] => Ok(vec![owned(only)]),
             several => {
@@ -337,11 +337,11 @@ impl Finder<'_> {
         let of = self.user.unwrap_or(self.me).to_owned();
         let is_meant = |job: &&Listed| of == "all" || job.user == of;
         let jobs: Vec<Listed> = match self.scope {
-            Scope::Living | Scope::In(_) => {
+            JobScope::Living | JobScope::In(_) => {
                 self.in_scope()?.iter().filter(is_meant).cloned().collect()
             }
             // `all` never includes ended jobs.
-            Scope::Ever => {
+            JobScope::Ever => {
                 self.list(None, None, None)?.into_iter().filter(|j| is_meant(&j)).collect()
             }
         };
@@ -350,8 +350,8 @@ impl Finder<'_> {
 
     fn in_scope(&mut self) -> Result<&[Listed]> {
         let state = match self.scope {
-            Scope::Living | Scope::In(_) => None,
-            Scope::Ever => Some("all"),
+            JobScope::Living | JobScope::In(_) => None,
+            JobScope::Ever => Some("all"),
         };
         let living = match self.living.take() {
             Some(living) => living,

@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpool_client::socket::{Surroundings, stranger_on};
-use gpool_client::{Cause, Client, Presence, Silence};
+use gpool_client::{Cause, Client, ServerPresence, Silence};
 
 use crate::args::Global;
 use crate::caller;
 use crate::failure::{Failure, Result};
 use crate::render::clock;
-use crate::render::list::Look;
+use crate::render::list::Appearance;
 use crate::render::view::View;
 use crate::screen::Screen;
 use crate::terminal::raw;
@@ -28,15 +28,15 @@ pub const AWAY: &str = "note: no server answers; running jobs continue. Waiting 
 pub const BACK: &str = "note: the server answers again";
 
 /// The note for a server that is away, silent, slow or back.
-fn told(presence: &Presence) -> Option<String> {
+fn told(presence: &ServerPresence) -> Option<String> {
     Some(match presence {
-        Presence::Away => AWAY.to_owned(),
-        Presence::Back => BACK.to_owned(),
-        Presence::Silent(silence) => format!(
+        ServerPresence::Away => AWAY.to_owned(),
+        ServerPresence::Back => BACK.to_owned(),
+        ServerPresence::Silent(silence) => format!(
             "note: {silence}; running jobs continue. Waiting for an answer: {}, Ctrl-C quits",
             way_out(silence)
         ),
-        Presence::Slow(silent_for, alive) => {
+        ServerPresence::Slow(silent_for, alive) => {
             let seconds = silent_for.as_secs();
             let why = match (alive.store_ms / 1000, alive.core_ms / 1000) {
                 (0, 0) => String::new(),
@@ -152,7 +152,7 @@ impl Session {
         let mut surroundings = Surroundings::of_this_process();
         surroundings.context_flag.clone_from(&self.global.context);
         let place = surroundings.place(self.global.server.as_deref());
-        matches!(place, Ok(gpool_client::Place::Remote(_)))
+        matches!(place, Ok(gpool_client::ServerLocation::Remote(_)))
     }
 
     /// Refuses a command that needs the machine of the server, if the server is on the network.
@@ -218,11 +218,11 @@ impl Session {
 
     /// The appearance of lists, with the text below.
     #[must_use]
-    pub fn look<'a>(&'a self, footer: &'a str) -> Look<'a> {
+    pub fn look<'a>(&'a self, footer: &'a str) -> Appearance<'a> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         let (width, colors) = (self.screen.width, self.screen.colors);
         let view = self.view();
-        Look { view, width, colors, footer, marked: &NONE, title: "gpool", bars: None }
+        Appearance { view, width, colors, footer, marked: &NONE, title: "gpool", bars: None }
     }
 }
 
@@ -233,8 +233,8 @@ impl Session {
 pub fn own_socket(named: Option<&str>) -> Result<PathBuf> {
     let surroundings = Surroundings::of_this_process();
     match surroundings.local_place(named)? {
-        gpool_client::Place::Named(path) => Ok(path),
-        gpool_client::Place::Usual { .. } | gpool_client::Place::Remote(_) => {
+        gpool_client::ServerLocation::Named(path) => Ok(path),
+        gpool_client::ServerLocation::Usual { .. } | gpool_client::ServerLocation::Remote(_) => {
             Ok(surroundings.own_socket())
         }
     }

@@ -17,7 +17,7 @@ use crate::render::style::Style;
 use crate::screen::{Screen, is_dumb};
 use crate::session::Session;
 use crate::terminal::full::FullScreen;
-use crate::terminal::keys::{Key, keys};
+use crate::terminal::keys::{ViewKey, keys};
 
 /// Interval at which keys, window size and answers are checked.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ pub fn on_terminal<L: Send>(
     let first = read()?;
     let took = began.elapsed();
     let shown = Shown { session, text, every: Duration::from_millis(every.get()) };
-    let head = Head { every, read_at: clock::now(), is_away: false };
+    let head = HeaderLine { every, read_at: clock::now(), is_away: false };
     if !std::io::stdin().is_terminal() || is_dumb() {
         return shown.without_keys(first, head, read);
     }
@@ -104,7 +104,7 @@ impl<T> Shown<'_, T> {
     fn without_keys<L>(
         &self,
         mut last: L,
-        mut head: Head,
+        mut head: HeaderLine,
         mut read: impl FnMut() -> Result<L>,
     ) -> Result
     where
@@ -125,7 +125,7 @@ impl<T> Shown<'_, T> {
     fn with_keys<L>(
         &self,
         mut last: L,
-        mut head: Head,
+        mut head: HeaderLine,
         mut took: Duration,
         (ask, told, changes): Channels<'_, L>,
     ) -> Result
@@ -147,13 +147,14 @@ impl<T> Shown<'_, T> {
             let pause = SOON.max(took.saturating_mul(4));
             let due = if has_changed { self.every.min(pause) } else { self.every };
             let is_slow = asked_at.is_some_and(|at| at.elapsed() > SLOW);
-            let shown = Head { is_away: head.is_away || is_slow, ..head };
+            let shown = HeaderLine { is_away: head.is_away || is_slow, ..head };
             self.draw(&mut full, shown, &last)?;
             let left = match asked_at {
                 None => due.saturating_sub(read_at.elapsed()),
                 Some(_) => LOOK,
             };
-            if full.typed(left.min(LOOK)).map_or(true, |typed| keys(&typed).contains(&Key::End)) {
+            if full.typed(left.min(LOOK)).map_or(true, |typed| keys(&typed).contains(&ViewKey::End))
+            {
                 return leave(full, asked_at.is_some());
             }
             if asked_at.is_none() && read_at.elapsed() >= due {
@@ -165,7 +166,7 @@ impl<T> Shown<'_, T> {
         }
     }
 
-    fn draw<L>(&self, full: &mut FullScreen, head: Head, last: &L) -> Result<()>
+    fn draw<L>(&self, full: &mut FullScreen, head: HeaderLine, last: &L) -> Result<()>
     where
         T: Fn(&L, usize) -> Result<String>,
     {
@@ -198,14 +199,14 @@ pub fn leave(full: FullScreen, is_asked: bool) -> Result {
 
 /// The line above the list.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct HeaderLine {
     every: Millis,
     /// When the shown list was read.
     read_at: gpool_wire::Time,
     is_away: bool,
 }
 
-impl Head {
+impl HeaderLine {
     /// Shows a new answer; without one the list stays unchanged.
     fn take<L>(&mut self, answer: Result<L>, last: &mut L) -> Result<()> {
         match answer {

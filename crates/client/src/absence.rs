@@ -15,35 +15,35 @@ pub const UNTOLD: Duration = Duration::from_secs(1);
 
 /// A report about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
+pub enum ServerPresence {
     /// No server has answered for a second, and the client still waits.
     Away,
     /// The server is there but answers nothing; the client still waits.
     Silent(Silence),
     /// The server lives but has not answered for this long; the client still waits.
     Slow(Duration, Liveness),
-    /// After [`Presence::Away`] or [`Presence::Silent`]: a server answers again.
+    /// After [`ServerPresence::Away`] or [`ServerPresence::Silent`]: a server answers again.
     Back,
 }
 
 /// The receiver of the reports, shared by all clones of a client.
 #[derive(Clone, Default)]
 pub struct Absence {
-    tell: Option<Arc<dyn Fn(Presence) + Send + Sync>>,
+    tell: Option<Arc<dyn Fn(ServerPresence) + Send + Sync>>,
     /// Whether the client waits for a server that is away or silent.
     is_patient: bool,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AbsenceState>>,
     /// Whether a server has ever answered.
     was_there: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum AbsenceState {
     #[default]
     There,
     /// Away since this time, and not reported yet.
     Missed(Instant),
-    Told,
+    Reported,
 }
 
 impl fmt::Debug for Absence {
@@ -54,7 +54,10 @@ impl fmt::Debug for Absence {
 
 impl Absence {
     /// Reports changes to `tell`; a patient client waits for a server that is away.
-    pub fn telling(tell: impl Fn(Presence) + Send + Sync + 'static, is_patient: bool) -> Self {
+    pub fn telling(
+        tell: impl Fn(ServerPresence) + Send + Sync + 'static,
+        is_patient: bool,
+    ) -> Self {
         Self { tell: Some(Arc::new(tell)), is_patient, ..Self::default() }
     }
 
@@ -71,14 +74,15 @@ impl Absence {
     /// Reports that the server is there and answers nothing.
     pub(crate) fn silent(&self, silence: Silence) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(std::mem::replace(&mut *state, State::Told), State::Told) {
-            self.say(Presence::Silent(silence));
+        if !matches!(std::mem::replace(&mut *state, AbsenceState::Reported), AbsenceState::Reported)
+        {
+            self.say(ServerPresence::Silent(silence));
         }
     }
 
     /// Reports that the server lives and has not answered for this long.
     pub(crate) fn slow(&self, silent_for: Duration, alive: Liveness) {
-        self.say(Presence::Slow(silent_for, alive));
+        self.say(ServerPresence::Slow(silent_for, alive));
     }
 
     /// Notes that a request found no server.
@@ -93,12 +97,12 @@ impl Absence {
     pub fn away_at(&self, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
-            State::There => *state = State::Missed(now),
-            State::Missed(since) if now.saturating_duration_since(since) >= UNTOLD => {
-                *state = State::Told;
-                self.say(Presence::Away);
+            AbsenceState::There => *state = AbsenceState::Missed(now),
+            AbsenceState::Missed(since) if now.saturating_duration_since(since) >= UNTOLD => {
+                *state = AbsenceState::Reported;
+                self.say(ServerPresence::Away);
             }
-            State::Missed(_) | State::Told => {}
+            AbsenceState::Missed(_) | AbsenceState::Reported => {}
         }
     }
 
@@ -106,12 +110,12 @@ impl Absence {
     pub fn back(&self) {
         self.was_there.store(true, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let State::Told = std::mem::take(&mut *state) {
-            self.say(Presence::Back);
+        if let AbsenceState::Reported = std::mem::take(&mut *state) {
+            self.say(ServerPresence::Back);
         }
     }
 
-    fn say(&self, presence: Presence) {
+    fn say(&self, presence: ServerPresence) {
         if let Some(tell) = &self.tell {
             tell(presence);
         }

@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body, SendBody};
 
-use crate::absence::{Absence, Presence};
+use crate::absence::{Absence, ServerPresence};
 use crate::error::{Error, bad_answer, of_io, of_ureq};
 use crate::remote::{Address, Remote};
-use crate::socket::{self, Place, Surroundings, Way};
-use crate::transport::{HungUp, NoResolver, NotConnected, UnixConnector, WhileHeard};
+use crate::socket::{self, ServerLocation, Surroundings, Way};
+use crate::transport::{AbortableBody, HungUp, NoResolver, NotConnected, UnixConnector};
 use crate::vigil::Vigil;
 
 /// How long a request is retried after a lost connection, by default.
@@ -136,7 +136,7 @@ impl Client {
     pub fn find(server: Option<&str>, context: Option<&str>) -> Result<Self, Error> {
         let mut surroundings = Surroundings::of_this_process();
         surroundings.context_flag = context.map(str::to_owned);
-        let place: Place = surroundings.place(server)?;
+        let place: ServerLocation = surroundings.place(server)?;
         Ok(Self::by(socket::find(&place, surroundings.uid)?))
     }
 
@@ -180,13 +180,13 @@ impl Client {
 
     /// Waits for a server that stays away or silent, and reports it.
     #[must_use]
-    pub fn telling(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
+    pub fn telling(self, tell: impl Fn(ServerPresence) + Send + Sync + 'static) -> Self {
         self.with_absence(Absence::telling(tell, true))
     }
 
     /// Reports if a living server takes long to answer.
     #[must_use]
-    pub fn noting(self, tell: impl Fn(Presence) + Send + Sync + 'static) -> Self {
+    pub fn noting(self, tell: impl Fn(ServerPresence) + Send + Sync + 'static) -> Self {
         self.with_absence(Absence::telling(tell, false))
     }
 
@@ -279,7 +279,7 @@ impl Client {
         // A separate connection, so that the hang-up flag belongs to this request only.
         let hung_up = HungUp::default();
         let once = agent(self.vigil(), Arc::clone(&hung_up));
-        let mut body = WhileHeard { body, hung_up };
+        let mut body = AbortableBody { body, hung_up };
         let request = self.request_of(call, SendBody::from_reader(&mut body))?;
         let request = once.configure_request(request).timeout_global(self.timeout).build();
         let answered = self.checked(once.run(request)).and_then(read_all);

@@ -5,7 +5,7 @@ use gpool_wire::cost::CostRow;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, UsageParams, UsageRow};
 use gpool_wire::waste::WasteRow;
 use gpool_wire::{
-    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigAsked,
+    AllowDevices, Document, ForecastState, Gpu, LabelNodes, List, Login, MigAnswer, MigRequest,
     MigStep, MoveNodes, Node, Notification, NotifySecret, PolicyInfo, PolicyPatch, Pool, Recovery,
     Shutdown, SimulateAsk, Simulation, Status, Time, UserCapsPatch, UserLimits, Version,
 };
@@ -151,7 +151,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn mig(&self, asked: &MigAsked) -> Result<MigAnswer, Error> {
+    pub fn mig(&self, asked: &MigRequest) -> Result<MigAnswer, Error> {
         self.ask::<Document<_>>(&Call::post("/mig").json(asked)).map(|answer| answer.body)
     }
 

@@ -27,7 +27,7 @@ mod transport;
 mod tunnel;
 mod vigil;
 
-pub use absence::Presence;
+pub use absence::ServerPresence;
 pub use access::AuditQuery;
 pub use call::Client;
 pub use error::Error;
@@ -37,7 +37,7 @@ pub use life::Life;
 pub use logs::{LogQuery, LogStream, Logs};
 pub use remote::{Address, Remote, Trust};
 pub use silence::{Cause, Silence};
-pub use socket::Place;
+pub use socket::ServerLocation;
 pub use stream::JobStream;
 pub use vigil::Vigil;
 
@@ -45,5 +45,5 @@ pub use vigil::Vigil;
 #[doc(hidden)]
 pub mod testing {
     pub use crate::absence::{Absence, UNTOLD};
-    pub use crate::stream::Head;
+    pub use crate::stream::ResponseHead;
 }

@@ -141,7 +141,8 @@ impl Address {
     /// # Errors
     /// The system's error.
     pub fn certificates(&self) -> io::Result<Vec<Vec<u8>>> {
-        let seen = Arc::new(Seen { provider: default_provider(), chain: Mutex::default() });
+        let seen =
+            Arc::new(RecordingVerifier { provider: default_provider(), chain: Mutex::default() });
         let config = builder()?.dangerous().with_custom_certificate_verifier(seen.clone());
         self.handshake(config.with_no_client_auth())?;
         let chain = seen.chain.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,12 +244,12 @@ pub fn fingerprint(certificate: &[u8]) -> String {
 
 /// Takes note of the certificates that a server shows. The connection carries no secret.
 #[derive(Debug)]
-struct Seen {
+struct RecordingVerifier {
     provider: CryptoProvider,
     chain: Mutex<Vec<CertificateDer<'static>>>,
 }
 
-impl ServerCertVerifier for Seen {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,

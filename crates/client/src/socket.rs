@@ -55,7 +55,7 @@ pub fn liveness(api: &Path) -> PathBuf {
 
 /// A socket to use, or the usual ones to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ServerLocation {
     /// Named explicitly; no other is tried.
     Named(PathBuf),
     /// On the network.
@@ -136,9 +136,9 @@ impl Surroundings {
     /// # Errors
     /// [`Error::SocketPath`] for a path that is too long, and for a name that is no server;
     /// [`Error::Context`] if there is no such context.
-    pub fn place(&self, flag: Option<&str>) -> Result<Place, Error> {
+    pub fn place(&self, flag: Option<&str>) -> Result<ServerLocation, Error> {
         match self.remote(flag)? {
-            Some(remote) => Ok(Place::Remote(Box::new(remote))),
+            Some(remote) => Ok(ServerLocation::Remote(Box::new(remote))),
             None => self.local_place(flag),
         }
     }
@@ -147,7 +147,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// [`Error::SocketPath`] as for [`Surroundings::place`].
-    pub fn local_place(&self, flag: Option<&str>) -> Result<Place, Error> {
+    pub fn local_place(&self, flag: Option<&str>) -> Result<ServerLocation, Error> {
         let named = match (flag, &self.server, &self.socket) {
             (Some(flag), _, _) => Some(socket_of(flag)?),
             (None, Some(server), _) => {
@@ -158,11 +158,11 @@ impl Surroundings {
             (None, None, None) => None,
         };
         match named {
-            Some(path) => check_length(&path).map(|()| Place::Named(path)),
+            Some(path) => check_length(&path).map(|()| ServerLocation::Named(path)),
             None => {
                 let own = self.own_socket();
                 check_length(&own)?;
-                Ok(Place::Usual { own, machine: PathBuf::from(MACHINE_SOCKET) })
+                Ok(ServerLocation::Usual { own, machine: PathBuf::from(MACHINE_SOCKET) })
             }
         }
     }
@@ -285,12 +285,12 @@ pub struct Stranger {
 /// # Errors
 /// [`Error::Unreachable`] with each socket that was tried, [`Error::MayNotConnect`],
 /// [`Error::SocketNotOurs`] if the user's own folder is open to others.
-pub(crate) fn find(place: &Place, uid: u32) -> Result<Way, Error> {
+pub(crate) fn find(place: &ServerLocation, uid: u32) -> Result<Way, Error> {
     let (own, machine) = match place {
         // Only this one is tried; the request itself shows whether it answers.
-        Place::Named(path) => return Ok(Way::Socket(path.clone())),
-        Place::Remote(remote) => return Ok(Way::Remote(Arc::new(Remote::clone(remote)))),
-        Place::Usual { own, machine } => (own, machine),
+        ServerLocation::Named(path) => return Ok(Way::Socket(path.clone())),
+        ServerLocation::Remote(remote) => return Ok(Way::Remote(Arc::new(Remote::clone(remote)))),
+        ServerLocation::Usual { own, machine } => (own, machine),
     };
     find_usual(own, machine, uid).map(Way::Socket)
 }

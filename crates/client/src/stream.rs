@@ -82,7 +82,7 @@ impl Client {
         let request = [head.as_bytes(), &body].concat();
         vigil.write_all(&stream, &request, patience(&vigil)).map_err(lost)?;
         let (head, early) = read_head(&vigil, &stream).map_err(lost)?;
-        let answer = Head::read(&head)
+        let answer = ResponseHead::read(&head)
             .ok_or_else(|| Error::BadAnswer { why: "the answer is not HTTP".to_owned() })?;
         if answer.status == 101 {
             stream.set_read_timeout(None).map_err(lost)?;
@@ -116,14 +116,14 @@ fn read_head(vigil: &Vigil, stream: &UnixStream) -> std::io::Result<(Vec<u8>, Ve
 
 /// The head of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ResponseHead {
     /// The status.
     pub status: u16,
     /// The length of the body.
     pub length: usize,
 }
 
-impl Head {
+impl ResponseHead {
     /// Reads a head; `None` if it is none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
@@ -139,7 +139,7 @@ impl Head {
 fn problem(
     (vigil, stream): (&Vigil, &UnixStream),
     early: Vec<u8>,
-    head: &Head,
+    head: &ResponseHead,
 ) -> std::io::Result<Error> {
     let mut body = early;
     let mut buffer = [0; 4096];

@@ -35,12 +35,12 @@ impl UnixConnector {
 }
 
 /// A body that ends when the server stops reading it.
-pub(crate) struct WhileHeard<'r> {
+pub(crate) struct AbortableBody<'r> {
     pub(crate) body: &'r mut dyn Read,
     pub(crate) hung_up: HungUp,
 }
 
-impl Read for WhileHeard<'_> {
+impl Read for AbortableBody<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.hung_up.load(Ordering::Relaxed) { Ok(0) } else { self.body.read(buffer) }
     }
@@ -111,7 +111,7 @@ impl fmt::Debug for UnixTransport {
 }
 
 /// The remaining time; an error if it has elapsed.
-fn left(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
+fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     if timeout.after.is_not_happening() {
         return Ok(None);
     }
@@ -143,7 +143,7 @@ impl Transport for UnixTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let timeout = timeout.for_write();
-        let left = left(timeout)?;
+        let left = remaining(timeout)?;
         let output = &self.buffers.output()[..amount];
         match self.vigil.write_all(&self.stream, output, left) {
             Err(error) if is_hang_up(&error) => {
@@ -156,7 +156,7 @@ impl Transport for UnixTransport {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let timeout = timeout.for_read();
-        let left = left(timeout)?;
+        let left = remaining(timeout)?;
         let input = self.buffers.input_append_buf();
         let read = self.vigil.read(&self.stream, input, left);
         let n_read = read.map_err(|error| failed(error, timeout))?;

@@ -87,7 +87,7 @@ impl Vigil {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(n_written) => {
                     bytes = &bytes[n_written..];
-                    wait.heard();
+                    wait.note_activity();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_late(&error) => wait.look(stream)?,
@@ -141,7 +141,7 @@ fn is_late(error: &io::Error) -> bool {
 struct Wait<'v> {
     vigil: &'v Vigil,
     began: Instant,
-    heard: Instant,
+    last_activity: Instant,
     most: Option<Duration>,
     until_look: Duration,
     is_told: bool,
@@ -150,7 +150,7 @@ struct Wait<'v> {
 impl<'v> Wait<'v> {
     fn new(vigil: &'v Vigil, most: Option<Duration>) -> Self {
         let began = Instant::now();
-        Self { vigil, began, heard: began, most, until_look: LOOK, is_told: false }
+        Self { vigil, began, last_activity: began, most, until_look: LOOK, is_told: false }
     }
 
     /// The timeout of the next system call.
@@ -163,12 +163,12 @@ impl<'v> Wait<'v> {
         }
     }
 
-    fn heard(&mut self) {
-        self.heard = Instant::now();
+    fn note_activity(&mut self) {
+        self.last_activity = Instant::now();
     }
 
     fn look(&mut self, stream: &UnixStream) -> io::Result<()> {
-        if self.heard.elapsed() < LOOK {
+        if self.last_activity.elapsed() < LOOK {
             return Ok(());
         }
         let life = self.vigil.life(pid_of(stream));
@@ -181,9 +181,9 @@ impl<'v> Wait<'v> {
         if let Life::Alive(alive) = life {
             if self.is_told || absence.is_patient() {
                 absence.back();
-            } else if self.heard.elapsed() >= SLOW {
+            } else if self.last_activity.elapsed() >= SLOW {
                 self.is_told = true;
-                absence.slow(self.heard.elapsed(), alive);
+                absence.slow(self.last_activity.elapsed(), alive);
             }
         }
         if absence.is_patient() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{Read, Said, Spoken};
+use gpool_cli::foreign::flag::{ParseOutcome, Said, Spoken};
 use gpool_cli::session::Session;
 use gpool_cli::watch;
 use gpool_model::Millis;
@@ -14,15 +14,12 @@ use gpool_wire::json::nearest;
 /// The scheduler of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// Slurm's.
     Slurm,
-    /// gflow's.
     Gflow,
 }
 
 /// A command of another scheduler.
 pub struct Shim {
-    /// The name.
     pub name: &'static str,
     /// The scheduler that it belongs to.
     pub family: Family,
@@ -67,15 +64,15 @@ pub fn version(command: &str) -> String {
 /// A flag is not valid.
 pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Option<Said>> {
     match spoken.read(words)? {
-        Read::Help(text) => {
+        ParseOutcome::Help(text) => {
             session.screen.data(&text)?;
             Ok(None)
         }
-        Read::Said(said) if said.has("version") => {
+        ParseOutcome::Said(said) if said.has("version") => {
             session.screen.data(&format!("{}\n", version(spoken.name)))?;
             Ok(None)
         }
-        Read::Said(said) => Ok(Some(said)),
+        ParseOutcome::Said(said) => Ok(Some(said)),
     }
 }
 

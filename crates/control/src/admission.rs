@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::policy::{Caps, Held, UserCap};
+use gpool_model::policy::{Caps, UserCap, UserHoldings};
 use gpool_model::reason::Bound;
 use gpool_model::{
     Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
@@ -43,7 +43,7 @@ pub(crate) struct Rule {
 }
 
 /// The parts of a job that rules of projects concern.
-pub(crate) struct Asks {
+pub(crate) struct AdmissionRequest {
     user: Arc<str>,
     pub fit: Fit,
     time_limit: Option<Millis>,
@@ -59,7 +59,7 @@ impl<'a> Admission<'a> {
     /// Checks that a job is acceptable by itself: its project, its priority, and whether some node
     /// could ever run it.
     pub fn admit(&mut self, caller: &Caller, job: &NewJob) -> Result<(), Refusal> {
-        let asks = Asks {
+        let asks = AdmissionRequest {
             user: Arc::clone(&caller.owner.user),
             fit: Fit::of(job),
             time_limit: job.time_limit,
@@ -77,7 +77,7 @@ impl<'a> Admission<'a> {
     /// Checks the edited spec of a live job; `mover` is the caller that moves it to another
     /// project.
     pub fn admit_spec(&mut self, mover: Option<&Caller>, spec: &JobSpec) -> Result<(), Refusal> {
-        let asks = Asks {
+        let asks = AdmissionRequest {
             user: Arc::clone(&spec.owner.user),
             fit: Fit::of(spec),
             time_limit: spec.time_limit,
@@ -96,7 +96,7 @@ impl<'a> Admission<'a> {
         &mut self,
         caller: Option<&Caller>,
         name: &ProjectName,
-        asks: &Asks,
+        asks: &AdmissionRequest,
     ) -> Result<(), Refusal> {
         if !self.by_project.contains_key(name) {
             let rules = self.rules(caller, name);
@@ -129,14 +129,14 @@ impl<'a> Admission<'a> {
         let (is_shared, lends) = (policy.shares(), policy.lend);
         let rule = |it: &Project| {
             let kinds = it.quotas.iter().map(|(kind, _)| kind);
-            let kinds = kinds.chain(self.world.promised()).chain([&ResourceKind::Gpu]);
+            let kinds = kinds.chain(self.world.guaranteed_kinds()).chain([&ResourceKind::Gpu]);
             let kinds: BTreeSet<ResourceKind> = kinds.cloned().collect();
             let most = |kind: ResourceKind| {
                 let Quota { guaranteed, limit, .. } = it.quota(&kind);
                 let guaranteed = match self.world.promises(&kind) {
                     true if guaranteed.is_none() && kind.is_part_of_gpus() => {
                         let left = self.world.left_of_part(&kind);
-                        left.get(&it.name).map(|left| Amount::counted(*left))
+                        left.get(&it.name).map(|left| Amount::saturating_of(*left))
                     }
                     true => guaranteed,
                     false => Some(Amount::UNLIMITED),
@@ -241,18 +241,18 @@ impl<'a> Admission<'a> {
         if unknown.is_empty() && !allowed.is_empty() {
             return Ok(());
         }
-        let of_node = |row: &NodeRow| (row.node.name.clone(), label::written(&row.node.labels));
+        let of_node = |row: &NodeRow| (row.node.name.clone(), label::texts(&row.node.labels));
         let there = self.world.nodes_by_name().map(|(_, row)| of_node(row));
         let there = there.take(THERE_MAX).collect();
         Err(Refusal::NoSuchNodes { nodes: Arc::clone(chosen), unknown, there })
     }
 }
 
-impl Asks {
+impl AdmissionRequest {
     /// Checks whether a user with no other jobs could run it under these caps.
     fn check_user(&self, project: Option<&ProjectName>, caps: Caps) -> Result<(), Refusal> {
         let gpus = self.fit.gpus_together();
-        match caps.exceeded(Held::default(), gpus).filter(|_| !self.allow_unsatisfiable) {
+        match caps.exceeded(UserHoldings::default(), gpus).filter(|_| !self.allow_unsatisfiable) {
             None => Ok(()),
             Some((what, _, most)) => Err(Refusal::AboveUserCap {
                 user: Arc::clone(&self.user),
@@ -266,7 +266,7 @@ impl Asks {
 }
 
 impl Rule {
-    fn check(&self, asks: &Asks) -> Result<(), Refusal> {
+    fn check(&self, asks: &AdmissionRequest) -> Result<(), Refusal> {
         let project = || self.project.clone();
         if let (Some(most), Some(asked)) = (self.longest_time, asks.time_limit)
             && asked > most
@@ -306,7 +306,7 @@ impl Rule {
     /// Returns the bounds on a job that a limit and a guarantee set.
     pub fn bounds(
         &self,
-        asks: &Asks,
+        asks: &AdmissionRequest,
         limit: Amount,
         guaranteed: Amount,
     ) -> impl Iterator<Item = (Bound, Amount)> + use<> {
@@ -325,13 +325,13 @@ pub(crate) fn priority(
     world: &World,
     caller: &Caller,
     project: &ProjectName,
-    asked: i32,
+    requested: i32,
 ) -> Result<(), Refusal> {
     let most = world.policy().user_priority_max;
     let is_own =
         world.policy().shares() && project_tree::is_admin_of(world.projects(), caller, project);
-    if caller.admin || is_own || asked <= most {
+    if caller.admin || is_own || requested <= most {
         return Ok(());
     }
-    Err(Refusal::PriorityTooHigh { asked, most })
+    Err(Refusal::PriorityTooHigh { asked: requested, most })
 }

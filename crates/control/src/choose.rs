@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_model::reservation::Counted;
+use gpool_model::reservation::DeviceRequest;
 use gpool_model::{Device, DeviceUuid, Node, NodeName, Reservation, Timestamp};
 use gpool_world::{NodeRow, World};
 
 /// The devices that a reservation has, by node.
-pub(crate) type Chosen = BTreeMap<NodeName, BTreeSet<DeviceUuid>>;
+pub(crate) type ReservedDevices = BTreeMap<NodeName, BTreeSet<DeviceUuid>>;
 
 /// A device that could be reserved; the smaller, the better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,18 +31,18 @@ pub(crate) fn choose(
     world: &World,
     now: Timestamp,
     of: &Reservation,
-    counted: &Counted,
-    kept: &Chosen,
-) -> Result<Chosen, u32> {
-    let need = usize::try_from(counted.gpus.n_devices()).unwrap_or(usize::MAX);
-    let n_kept: usize = kept.values().map(BTreeSet::len).sum();
-    let free = candidates(world, now, of, counted, kept);
-    if counted.spread {
+    request: &DeviceRequest,
+    retained: &ReservedDevices,
+) -> Result<ReservedDevices, u32> {
+    let need = usize::try_from(request.gpus.n_devices()).unwrap_or(usize::MAX);
+    let n_kept: usize = retained.values().map(BTreeSet::len).sum();
+    let free = candidates(world, now, of, request, retained);
+    if request.spread {
         let n_more = need.saturating_sub(n_kept);
         if free.len() < n_more {
             return Err(count(n_kept + free.len()));
         }
-        return Ok(with(kept, free.into_iter().take(n_more)));
+        return Ok(with(retained, free.into_iter().take(n_more)));
     }
     // A task gets devices of one node that match one model of its request.
     let mut groups = BTreeMap::<(usize, NodeName), Vec<Candidate>>::new();
@@ -50,10 +50,10 @@ pub(crate) fn choose(
         let group = groups.entry((candidate.rank, candidate.node.clone())).or_default();
         group.push(candidate);
     }
-    if let Some((node, here)) = kept.first_key_value() {
+    if let Some((node, here)) = retained.first_key_value() {
         let row = world.node(node);
         let first = here.first().and_then(|uuid| device(row?, uuid));
-        let rank = first.and_then(|device| counted.gpus.rank_of(device));
+        let rank = first.and_then(|device| request.gpus.rank_of(device));
         groups.retain(|(of, at), _| at == node && rank.is_none_or(|rank| rank == *of));
     }
     let n_more = need.saturating_sub(n_kept);
@@ -64,14 +64,14 @@ pub(crate) fn choose(
     let fitting = groups.into_iter().filter(|(_, group)| group.len() >= n_more);
     let best = fitting.min_by_key(|(key, group)| (in_the_way(group), key.clone()));
     match best {
-        Some((_, group)) => Ok(with(kept, group.into_iter().take(n_more))),
-        None if n_more == 0 => Ok(kept.clone()),
+        Some((_, group)) => Ok(with(retained, group.into_iter().take(n_more))),
+        None if n_more == 0 => Ok(retained.clone()),
         None => Err(count(n_kept + most)),
     }
 }
 
-fn with(kept: &Chosen, more: impl Iterator<Item = Candidate>) -> Chosen {
-    let mut chosen = kept.clone();
+fn with(retained: &ReservedDevices, more: impl Iterator<Item = Candidate>) -> ReservedDevices {
+    let mut chosen = retained.clone();
     for candidate in more {
         chosen.entry(candidate.node).or_default().insert(candidate.device);
     }
@@ -83,8 +83,8 @@ fn candidates(
     world: &World,
     now: Timestamp,
     of: &Reservation,
-    counted: &Counted,
-    kept: &Chosen,
+    request: &DeviceRequest,
+    retained: &ReservedDevices,
 ) -> Vec<Candidate> {
     let others: Vec<&Reservation> = (world.reservations().values())
         .filter(|it| it.name != of.name && !it.whom.is_same(&of.whom) && it.meets(of))
@@ -94,8 +94,8 @@ fn candidates(
     for (_, row) in world.nodes_by_name() {
         let name = &row.node.name;
         for (device_ix, device) in row.node.devices.iter().enumerate() {
-            let Some(rank) = counted.gpus.rank_of(device) else { continue };
-            let is_kept = kept.get(name).is_some_and(|here| here.contains(&device.uuid));
+            let Some(rank) = request.gpus.rank_of(device) else { continue };
+            let is_kept = retained.get(name).is_some_and(|here| here.contains(&device.uuid));
             let is_taken = others.iter().any(|it| it.what.has_device(name, &device.uuid));
             if is_kept || is_taken || !is_useful(&row.node, device) {
                 continue;
@@ -135,8 +135,8 @@ pub(crate) fn is_useful(node: &Node, device: &Device) -> bool {
 }
 
 /// Returns the devices of a reservation that exist and can be given to jobs.
-pub(crate) fn useful(world: &World, reservation: &Reservation) -> Chosen {
-    let mut useful = Chosen::new();
+pub(crate) fn useful(world: &World, reservation: &Reservation) -> ReservedDevices {
+    let mut useful = ReservedDevices::new();
     for (name, uuids) in &reservation.what.devices {
         let Some(row) = world.node(name) else { continue };
         let is_good =

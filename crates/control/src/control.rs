@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use gpool_model::agent::Report;
 use gpool_model::effect::{Change, Commit};
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::{
     Caller, Command, Effect, Event, Generation, Job, JobId, JobNumber, JournalEntry, Node, Notice,
     Phase, Plan, PlannedStart, Policy, Refusal, Reply, RequestId, Revision, Seq, TaskId, Term,
@@ -54,7 +54,7 @@ use gpool_world::{World, has_begun};
 use crate::control::known_ends::KnownEnds;
 use crate::control::outbox::Couriers;
 use crate::control::sessions::Sessions;
-use crate::control::settle::Gone;
+use crate::control::settle::EndedJobs;
 
 /// The state machine of one server.
 #[derive(Debug, Clone)]
@@ -80,13 +80,13 @@ pub struct Control {
     pub(crate) has_more: bool,
     /// The planned starts of the last cycle, and the ones last written to the journal.
     pub(crate) planned: Vec<PlannedStart>,
-    pub(crate) planned_told: Vec<PlannedStart>,
+    pub(crate) journaled_starts: Vec<PlannedStart>,
     /// Tasks that ran although they should not have, and were ordered to end.
     pub(crate) strays: BTreeSet<TaskId>,
     /// News about the use of GPUs that the journal does not have yet.
-    pub(crate) unsaid: Vec<Kept>,
+    pub(crate) unsaid: Vec<Upkeep>,
     /// Ends with consequences that are not settled yet.
-    pub(crate) gone: Vec<Gone>,
+    pub(crate) unsettled_ends: Vec<EndedJobs>,
     pub(crate) is_settling: bool,
     /// The number of plans so far; each multiple of `verify_one_of` is verified.
     pub(crate) n_plans: u64,
@@ -103,7 +103,7 @@ pub struct Control {
 
 impl Control {
     /// How long the answer to a create with an idempotency key is remembered.
-    pub(crate) const REQUESTS_KEPT: gpool_model::Millis = gpool_model::Millis::from_hours(24);
+    pub(crate) const REQUEST_RETENTION: gpool_model::Millis = gpool_model::Millis::from_hours(24);
     /// The largest number of remembered answers of one user, so that memory and disk stay bounded.
     pub(crate) const REQUESTS_OF_USER_MAX: usize = 100_000;
 
@@ -145,10 +145,10 @@ impl Control {
             is_full: false,
             has_more: true,
             planned: Vec::new(),
-            planned_told: Vec::new(),
+            journaled_starts: Vec::new(),
             strays: BTreeSet::new(),
             unsaid: Vec::new(),
-            gone: Vec::new(),
+            unsettled_ends: Vec::new(),
             is_settling: false,
             n_plans: 0,
             verify_one_of: 1,
@@ -213,7 +213,7 @@ impl Control {
                 (&self.sessions, &self.couriers),
                 (self.is_stopping, self.is_full, self.has_more),
                 (revision - self.durable.0, waiting),
-                (&self.planned, &self.planned_told),
+                (&self.planned, &self.journaled_starts),
             )
         )
     }
@@ -262,9 +262,9 @@ impl Control {
         }
         let after_events = self.world.n_changes();
         if time_passed {
-            self.ask_due();
+            self.send_questions();
         }
-        self.wake_due();
+        self.wake_jobs();
         self.come_into_claims();
         if time_passed || self.world.n_changes() != before {
             self.keep_up();
@@ -273,7 +273,7 @@ impl Control {
         if time_passed || n_changes != after_events || (needs_plan && n_changes != before) {
             self.cycle();
         }
-        self.send_due();
+        self.send_deliveries();
         self.flush()
     }
 

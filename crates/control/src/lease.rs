@@ -11,7 +11,7 @@ pub struct LeaseWatch {
     /// others.
     beat: Option<u64>,
     /// The standing that the core knows; `None` if it knows none.
-    standing: Option<Standing>,
+    standing: Option<Reachability>,
     /// Losses of the agent with orders from before that may not have left yet. Until they have,
     /// the lease is not renewed.
     n_losses: u32,
@@ -19,7 +19,7 @@ pub struct LeaseWatch {
 
 /// Whether an agent can be reached, by its last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Reachability {
     /// It sent a message lately.
     Present,
     /// It has sent no message for longer than it may be silent.
@@ -32,7 +32,7 @@ impl LeaseWatch {
     /// Begins now: until now, an earlier server may have renewed the lease.
     #[must_use]
     pub fn new(now: u64) -> Self {
-        Self { heard_at: now, beat: None, standing: Some(Standing::Present), n_losses: 0 }
+        Self { heard_at: now, beat: None, standing: Some(Reachability::Present), n_losses: 0 }
     }
 
     /// Takes note of a message.
@@ -67,7 +67,7 @@ impl LeaseWatch {
     /// Whether the agent counts as heard, by what the core knows.
     #[must_use]
     pub fn is_heard(&self) -> bool {
-        matches!(self.standing, Some(Standing::Present))
+        matches!(self.standing, Some(Reachability::Present))
     }
 
     /// Returns the standing of the agent if the core does not know it yet. Without terms it has no
@@ -77,18 +77,18 @@ impl LeaseWatch {
         now: u64,
         silent_after: Millis,
         terms: Option<LeaseTerms>,
-    ) -> Option<Standing> {
+    ) -> Option<Reachability> {
         let silence = self.silence(now);
         let standing = match terms {
-            Some(terms) if silence > terms.lost_after() => Standing::Lost,
-            _ if silence > silent_after => Standing::Silent,
-            _ => Standing::Present,
+            Some(terms) if silence > terms.lost_after() => Reachability::Lost,
+            _ if silence > silent_after => Reachability::Silent,
+            _ => Reachability::Present,
         };
         if self.standing == Some(standing) {
             return None;
         }
         self.standing = Some(standing);
-        if standing == Standing::Lost {
+        if standing == Reachability::Lost {
             self.n_losses += 1;
             self.beat = None;
         }

@@ -22,7 +22,6 @@ const STEPS_MAX: usize = 32;
 /// A planned change of the instances of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigStep {
-    /// The node.
     pub node: NodeName,
     /// The pool of the node.
     pub pool: PoolName,
@@ -34,7 +33,6 @@ pub struct MigStep {
     pub profile: String,
     /// The index of the instance that is destroyed.
     pub instance: Option<u32>,
-    /// The change.
     pub change: MigChange,
     /// The waiting job that needs it.
     pub job: JobId,
@@ -80,8 +78,10 @@ pub fn plan(
 ) -> Vec<MigStep> {
     let rows = world.nodes_by_name().map(|(_, row)| row);
     let rows = rows.filter(|row| row.node.takes_work() && is_auto(&row.node.pool));
-    let mut machines: Vec<Machine<'_>> =
-        rows.map(|row| Machine::of(world, row, except)).filter(|it| !it.gpus.is_empty()).collect();
+    let mut machines: Vec<DividedNode<'_>> = rows
+        .map(|row| DividedNode::of(world, row, except))
+        .filter(|it| !it.gpus.is_empty())
+        .collect();
     let fit = |job: &JobId| Some((*job, gpool_world::fit_of(world.job(*job)?)));
     let wants: Vec<(JobId, Fit)> = waiting.iter().take(JOBS_MAX).filter_map(fit).collect();
     let wants: Vec<_> = wants.into_iter().filter(|(_, fit)| is_for_new(fit)).collect();
@@ -105,7 +105,7 @@ fn is_for_new(fit: &Fit) -> bool {
 
 /// A node with its divided devices.
 #[derive(Clone)]
-struct Machine<'a> {
+struct DividedNode<'a> {
     node: &'a Node,
     gpus: Vec<Gpu<'a>>,
     /// Free cores in thousandths, bytes of host memory, and tasks.
@@ -116,7 +116,7 @@ struct Machine<'a> {
 #[derive(Clone)]
 struct Gpu<'a> {
     device: &'a Device,
-    parts: Vec<Part<'a>>,
+    parts: Vec<PlannedInstance<'a>>,
     /// Whether its instances may be changed.
     is_open: bool,
     /// Whether the plan changes it: then the driver's count of free places no longer holds.
@@ -125,7 +125,7 @@ struct Gpu<'a> {
 
 /// An instance that exists, or that the plan creates.
 #[derive(Clone)]
-struct Part<'a> {
+struct PlannedInstance<'a> {
     size: &'a MigSize,
     place: MigPlacement,
     /// The instance while it is free; `None` if it is in use, or if a waiting job gets it.
@@ -133,7 +133,7 @@ struct Part<'a> {
 }
 
 /// A change of a device for one job.
-struct Change<'a> {
+struct InstanceChange<'a> {
     node: &'a Node,
     device: &'a Device,
     size: &'a MigSize,
@@ -153,7 +153,7 @@ struct Choice {
     ix: usize,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> DividedNode<'a> {
     fn of(world: &World, row: &'a NodeRow, except: &BTreeSet<DeviceUuid>) -> Self {
         let node = &row.node;
         let reserved = |device: &Device| {
@@ -171,7 +171,11 @@ impl<'a> Machine<'a> {
             let uuid = instance.device.as_ref().map(|(uuid, _)| uuid);
             let known = node.devices.iter().enumerate().find(|(_, it)| Some(&it.uuid) == uuid);
             let free = known.filter(|(ix, device)| row.is_whole(*ix) && is_unused(device));
-            Part { size, place: instance.placement, free: free.map(|(_, device)| device) }
+            PlannedInstance {
+                size,
+                place: instance.placement,
+                free: free.map(|(_, device)| device),
+            }
         };
         let gpu = |device: &'a Device| {
             let sizes = device.mig.iter().flat_map(|mig| &mig.sizes);
@@ -196,7 +200,7 @@ impl<'a> Machine<'a> {
 
     /// Gives the tasks of a job on one node their instances, all of one alternative of its
     /// request; `None` if that can't be.
-    fn gives(&self, fit: &Fit, may_change: bool) -> Option<(Self, Vec<Change<'a>>)> {
+    fn gives(&self, fit: &Fit, may_change: bool) -> Option<(Self, Vec<InstanceChange<'a>>)> {
         let n_tasks = u64::from(fit.gang.tasks_per_node);
         let beside = [fit.cpus.get(), fit.memory.get(), 1];
         let beside = beside.map(|each| each.saturating_mul(n_tasks));
@@ -250,14 +254,18 @@ impl<'a> Machine<'a> {
     }
 
     /// Makes a choice, and notes its changes.
-    fn take(&mut self, choice: &Choice, changes: &mut Vec<Change<'a>>) {
+    fn take(&mut self, choice: &Choice, changes: &mut Vec<InstanceChange<'a>>) {
         let Some(gpu) = self.gpus.get_mut(choice.gpu_ix) else { return };
         if !choice.creates {
             gpu.parts[choice.ix].free = None;
             return;
         }
-        let change =
-            |size, destroyed| Change { node: self.node, device: gpu.device, size, destroyed };
+        let change = |size, destroyed| InstanceChange {
+            node: self.node,
+            device: gpu.device,
+            size,
+            destroyed,
+        };
         for ix in choice.destroyed.iter().rev() {
             let part = gpu.parts.remove(*ix);
             changes.push(change(part.size, part.free));
@@ -266,7 +274,7 @@ impl<'a> Machine<'a> {
         let place = size.placements.iter().find(|place| place.start == choice.start);
         let Some(place) = place.copied() else { return };
         changes.push(change(size, None));
-        gpu.parts.push(Part { size, place, free: None });
+        gpu.parts.push(PlannedInstance { size, place, free: None });
         gpu.is_changed = true;
     }
 }
@@ -275,7 +283,7 @@ impl Gpu<'_> {
     /// Returns the free instances that have to go before an instance of this size can be at a
     /// place; `None` if it can't be there.
     fn in_the_way(&self, size: &MigSize, place: MigPlacement) -> Option<Vec<usize>> {
-        let overlaps = |part: &Part<'_>| {
+        let overlaps = |part: &PlannedInstance<'_>| {
             part.place.start < place.start.saturating_add(place.size)
                 && place.start < part.place.start.saturating_add(part.place.size)
         };
@@ -294,7 +302,7 @@ impl Gpu<'_> {
     }
 }
 
-impl Change<'_> {
+impl InstanceChange<'_> {
     fn step(&self, job: JobId) -> MigStep {
         let profile = self.size.profile.clone();
         let change = match self.destroyed {
@@ -317,14 +325,18 @@ impl Change<'_> {
 }
 
 /// The number of destroyed and of created instances.
-fn cost(changes: &[Change<'_>]) -> (usize, usize) {
+fn cost(changes: &[InstanceChange<'_>]) -> (usize, usize) {
     let n_destroyed = changes.iter().filter(|it| it.destroyed.is_some()).count();
     (n_destroyed, changes.len() - n_destroyed)
 }
 
 /// Gives a job its instances on as many nodes as it has; returns the changes, or `None` if it does
 /// not fit.
-fn give<'a>(machines: &mut [Machine<'a>], fit: &Fit, may_change: bool) -> Option<Vec<Change<'a>>> {
+fn give<'a>(
+    machines: &mut [DividedNode<'a>],
+    fit: &Fit,
+    may_change: bool,
+) -> Option<Vec<InstanceChange<'a>>> {
     let offers = machines.iter().enumerate();
     let offers = offers.filter_map(|(ix, it)| Some((ix, it.gives(fit, may_change)?)));
     let mut offers: Vec<_> = offers.collect();

@@ -9,7 +9,6 @@ use gpool_model::{
 };
 use gpool_world::World;
 
-/// Projects by name.
 pub type Projects = BTreeMap<ProjectName, Project>;
 
 /// The children of each project that has any, by name.

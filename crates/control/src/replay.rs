@@ -28,7 +28,7 @@ pub enum Differs {
         /// The decision in the journal; `None` if there are no more.
         journaled: Option<Box<Decision>>,
         /// The decision made now; `None` if there are no more.
-        made: Option<Box<Decision>>,
+        replayed: Option<Box<Decision>>,
     },
     /// The decisions are equal, but other starts are planned, or at other times.
     Planned {
@@ -37,23 +37,21 @@ pub enum Differs {
         /// The planned starts in the journal; `None` where none were journaled again.
         journaled: Option<Vec<PlannedStart>>,
         /// The planned starts made now.
-        made: Option<Vec<PlannedStart>>,
+        replayed: Option<Vec<PlannedStart>>,
     },
     /// A journal entry differs, is missing, or is new.
     Entry {
         /// Its place in the journal.
         seq: Seq,
-        /// The entry in the journal.
         journaled: Option<Box<JournalEntry>>,
         /// The entry made now.
-        made: Option<Box<JournalEntry>>,
+        replayed: Option<Box<JournalEntry>>,
     },
     /// The revisions differ: a commit in between is missing.
     Revision {
-        /// The revision in the journal.
         journaled: Revision,
         /// The revision made now; `None` if nothing changes.
-        made: Option<Revision>,
+        replayed: Option<Revision>,
     },
     /// The records at a start of the server contradict each other.
     Records {
@@ -108,7 +106,7 @@ impl Replay {
         journaled: &[JournalEntry],
     ) -> Result<Commit, Differs> {
         let Some(first) = journaled.first() else {
-            return Err(Differs::Revision { journaled: revision, made: None });
+            return Err(Differs::Revision { journaled: revision, replayed: None });
         };
         let now = first.time;
         let events: Vec<Event> = journaled.iter().filter_map(event).collect();
@@ -127,12 +125,12 @@ impl Replay {
             _ => None,
         });
         let Some(made) = made else {
-            return Err(Differs::Revision { journaled: revision, made: None });
+            return Err(Differs::Revision { journaled: revision, replayed: None });
         };
         compare(journaled, &made.journal)?;
         if made.revision != revision {
-            let made = Some(made.revision);
-            return Err(Differs::Revision { journaled: revision, made });
+            let replayed = Some(made.revision);
+            return Err(Differs::Revision { journaled: revision, replayed });
         }
         Ok(made)
     }
@@ -165,7 +163,7 @@ fn compare(journaled: &[JournalEntry], made: &[JournalEntry]) -> Result<(), Diff
             (was, is) => {
                 let seq = was.or(is).map(|entry| entry.seq).unwrap_or_default();
                 let boxed = |entry: Option<&JournalEntry>| entry.cloned().map(Box::new);
-                return Err(Differs::Entry { seq, journaled: boxed(was), made: boxed(is) });
+                return Err(Differs::Entry { seq, journaled: boxed(was), replayed: boxed(is) });
             }
         }
     }
@@ -181,15 +179,20 @@ fn difference(was: &JournalEntry, is: &JournalEntry) -> Differs {
     {
         if let Some((nth, journaled, made)) = first_other(decisions, made) {
             let boxed = |decision: Option<&Decision>| decision.cloned().map(Box::new);
-            return Differs::Decision { seq, nth, journaled: boxed(journaled), made: boxed(made) };
+            return Differs::Decision {
+                seq,
+                nth,
+                journaled: boxed(journaled),
+                replayed: boxed(made),
+            };
         }
         if planned != made_planned {
-            let (journaled, made) = (planned.clone(), made_planned.clone());
-            return Differs::Planned { seq, journaled, made };
+            let (journaled, replayed) = (planned.clone(), made_planned.clone());
+            return Differs::Planned { seq, journaled, replayed };
         }
     }
-    let (journaled, made) = (Some(Box::new(was.clone())), Some(Box::new(is.clone())));
-    Differs::Entry { seq, journaled, made }
+    let (journaled, replayed) = (Some(Box::new(was.clone())), Some(Box::new(is.clone())));
+    Differs::Entry { seq, journaled, replayed }
 }
 
 /// Returns the first position at which two lists differ, with both values.
@@ -208,7 +211,7 @@ impl Control {
         match &entry.entry {
             Journaled::Planned { planned: Some(planned), .. } => {
                 self.planned.clone_from(planned);
-                self.planned_told.clone_from(planned);
+                self.journaled_starts.clone_from(planned);
             }
             Journaled::Event(Event::ServerStopping) => self.is_stopping = true,
             Journaled::Event(Event::DiskFull { is_full }) => self.is_full = *is_full,

@@ -39,18 +39,17 @@ impl Default for Cadence {
 
 /// The values to read from one device now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PollRequest {
     /// Memory and utilisation.
     pub usage: bool,
     /// Temperature, power, clocks, and activity of the units.
     pub detail: bool,
     /// Faults.
     pub health: bool,
-    /// Processes.
     pub processes: bool,
 }
 
-impl Wanted {
+impl PollRequest {
     /// Processes alone, for the check just before a start.
     pub const PROCESSES: Self =
         Self { usage: false, detail: false, health: false, processes: true };
@@ -64,11 +63,11 @@ impl Wanted {
 #[derive(Debug, Clone, Default)]
 pub struct Schedule {
     cadence: Cadence,
-    asked: BTreeMap<DeviceUuid, Asked>,
+    poll_times: BTreeMap<DeviceUuid, PollTimes>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct PollTimes {
     usage: Option<Timestamp>,
     detail: Option<Timestamp>,
     health: Option<Timestamp>,
@@ -79,31 +78,31 @@ impl Schedule {
     /// A schedule with everything due.
     #[must_use]
     pub fn new(cadence: Cadence) -> Self {
-        Self { cadence, asked: BTreeMap::new() }
+        Self { cadence, poll_times: BTreeMap::new() }
     }
 
     /// Returns the polls that are due now, and counts them as done. `watched` tells which devices'
     /// processes are polled often. Forgets devices that are not in `devices`.
-    pub fn due<'a>(
+    pub fn take_polls<'a>(
         &mut self,
         now: Timestamp,
         devices: impl IntoIterator<Item = &'a DeviceUuid>,
         watched: &dyn Fn(&DeviceUuid) -> bool,
-    ) -> BTreeMap<DeviceUuid, Wanted> {
-        let before = std::mem::take(&mut self.asked);
+    ) -> BTreeMap<DeviceUuid, PollRequest> {
+        let before = std::mem::take(&mut self.poll_times);
         let mut due = BTreeMap::new();
         for uuid in devices {
             let mut asked = before.get(uuid).copied().unwrap_or_default();
             let processes =
                 if watched(uuid) { self.cadence.processes_watched } else { self.cadence.processes };
-            let wanted = Wanted {
+            let wanted = PollRequest {
                 usage: is_due(&mut asked.usage, now, self.cadence.usage),
                 detail: is_due(&mut asked.detail, now, self.cadence.detail),
                 health: is_due(&mut asked.health, now, self.cadence.health),
                 processes: is_due(&mut asked.processes, now, processes),
             };
-            self.asked.insert(uuid.clone(), asked);
-            if wanted != Wanted::default() {
+            self.poll_times.insert(uuid.clone(), asked);
+            if wanted != PollRequest::default() {
                 due.insert(uuid.clone(), wanted);
             }
         }

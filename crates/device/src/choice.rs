@@ -11,7 +11,7 @@ use gpool_model::unit::{Bytes, MilliCpu};
 
 use crate::choice_error::ChoiceError;
 use crate::nvml::NvmlSource;
-use crate::sim::{self, Follows, Said, SimDevice, SimSource};
+use crate::sim::{self, Follows, SimDevice, SimFile, SimSource};
 use crate::source::DeviceSource;
 
 /// The value of `--devices`.
@@ -37,14 +37,12 @@ pub enum NodeDevices {
     Nvml,
     /// None: a node for work without GPUs.
     None,
-    /// Simulated devices.
     Simulated(Vec<SimDevice>),
 }
 
 /// A node that needs an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeArg {
-    /// Its name.
     pub name: NodeName,
     /// Its new pool; `None` leaves it in its present pool.
     pub pool: Option<PoolName>,
@@ -54,7 +52,6 @@ pub struct NodeArg {
     pub cpus: Option<MilliCpu>,
     /// Host memory that can be booked; `None` means the memory of the machine.
     pub memory: Option<Bytes>,
-    /// Its devices.
     pub devices: NodeDevices,
 }
 
@@ -69,7 +66,6 @@ pub struct NodesArg {
 
 /// A source of devices, or why there is none.
 pub enum Opened {
-    /// The source.
     Source(Arc<dyn DeviceSource>),
     /// The node works, but has no GPUs that can be used.
     Nothing {
@@ -160,10 +156,10 @@ impl DevicesArg {
                 unnamed((1..=*n_nodes).map(node).collect())
             }
             Self::File(file) => match sim::from_file(file)? {
-                Said::Devices(devices) => {
+                SimFile::Devices(devices) => {
                     unnamed(vec![plain(own.clone(), NodeDevices::Simulated(devices))])
                 }
-                Said::Nodes(nodes) => {
+                SimFile::Nodes(nodes) => {
                     let node = |it: sim::SimNode| NodeArg {
                         name: it.name,
                         pool: it.pool,

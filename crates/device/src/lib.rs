@@ -21,7 +21,7 @@ mod text;
 pub mod unmanaged;
 mod worker;
 
-pub use cadence::{Cadence, Schedule, Wanted};
+pub use cadence::{Cadence, PollRequest, Schedule};
 pub use choice::{DevicesArg, NodeArg, NodeDevices, NodesArg, Opened};
 pub use choice_error::ChoiceError;
 pub use idle::{Activity, IdleWatch, is_busy};
@@ -47,5 +47,5 @@ pub mod testing {
     pub use crate::nvml::links::bus_key;
     pub use crate::nvml::mig::nodes_in;
     pub use crate::process::{Identity, Lookup};
-    pub use crate::worker::{Answer, Worker};
+    pub use crate::worker::{PendingAnswer, Worker};
 }

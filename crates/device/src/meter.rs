@@ -19,7 +19,6 @@ pub struct Meter {
 /// A task that may use a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use {
-    /// The task.
     pub task: TaskId,
     /// The most memory that it may use; `None` for a task that has the whole device.
     pub limit: Option<Bytes>,

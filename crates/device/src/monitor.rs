@@ -12,13 +12,13 @@ use gpool_model::id::DeviceUuid;
 use gpool_model::mig_layout::{MigChange, MigDevice, MigError, MigInstance, MigReport};
 use gpool_model::unit::{Bytes, Timestamp};
 
-use crate::cadence::Wanted;
+use crate::cadence::PollRequest;
 use crate::process::Lookup;
 use crate::sim_load::SimLoad;
 use crate::source::{
     Described, DeviceSource, Inventory, Outline, ProcessActivity, RawProcess, Silent, SourceError,
 };
-use crate::worker::{Answer, Worker};
+use crate::worker::{PendingAnswer, Worker};
 
 /// The agent's view of its devices.
 pub struct Monitor {
@@ -54,13 +54,13 @@ struct Card {
     /// The missing answer, if the device has not answered.
     hung: Option<SourceError>,
     /// Questions that were last answered with an error.
-    failed: BTreeMap<Question, SourceError>,
+    failed: BTreeMap<PollTopic, SourceError>,
     /// When each process was first seen, with its start time, by process ID.
-    seen: BTreeMap<u32, (Option<u64>, Timestamp)>,
+    sightings: BTreeMap<u32, (Option<u64>, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Question {
+enum PollTopic {
     Description,
     Usage,
     Detail,
@@ -69,7 +69,7 @@ enum Question {
 }
 
 /// The answers to one poll; `None` for values that were not requested.
-struct Read {
+struct PollAnswers {
     usage: Option<Result<DeviceSample, SourceError>>,
     detail: Option<Result<DeviceDetail, SourceError>>,
     processes: Option<Result<Option<Vec<RawProcess>>, SourceError>>,
@@ -132,7 +132,7 @@ impl Monitor {
     /// Describes all devices; returns those that answered.
     fn describe(&mut self, n_devices: u32, timeout: Duration) -> Vec<(u32, DeviceUuid)> {
         let deadline = Instant::now() + timeout;
-        let answers: Vec<(u32, Answer<_>)> = (0..n_devices)
+        let answers: Vec<(u32, PendingAnswer<_>)> = (0..n_devices)
             .map(|index| {
                 let card = self.cards.entry(index).or_insert_with(|| Card::new(index));
                 let source = Arc::clone(&self.source);
@@ -143,7 +143,7 @@ impl Monitor {
         for (index, answer) in answers {
             let Some(card) = self.cards.get_mut(&index) else { continue };
             let Some(described) = card.answered(answer, deadline) else { continue };
-            if let Some(described) = card.settle(Question::Description, described) {
+            if let Some(described) = card.settle(PollTopic::Description, described) {
                 let Described { device, instances } = described;
                 answered.push((index, device.uuid.clone()));
                 card.is_as(device);
@@ -183,7 +183,7 @@ impl Monitor {
             let Some(card) = self.cards.get_mut(&index) else { continue };
             let links: Option<BTreeMap<DeviceUuid, Link>> = card
                 .answered(answer, deadline)
-                .and_then(|links| card.settle(Question::Description, links));
+                .and_then(|links| card.settle(PollTopic::Description, links));
             if let (Some(device), Some(links)) = (&mut card.device, links) {
                 device.links = links;
             }
@@ -194,14 +194,14 @@ impl Monitor {
     /// answered an earlier call adds no waiting time. `now` is for [`DeviceProcess::seen_since`].
     pub fn look(
         &mut self,
-        wanted: &BTreeMap<DeviceUuid, Wanted>,
+        requests: &BTreeMap<DeviceUuid, PollRequest>,
         now: Timestamp,
         timeout: Duration,
     ) -> BTreeMap<DeviceUuid, Observation> {
         let deadline = Instant::now() + timeout;
         let mut answers = Vec::new();
         let mut observations = BTreeMap::new();
-        for (uuid, wanted) in wanted {
+        for (uuid, wanted) in requests {
             match self.cards.iter_mut().find(|(_, card)| card.is(uuid)) {
                 Some((index, card)) => {
                     answers.push((*index, uuid, card.ask(&self.source, uuid, *wanted)));
@@ -330,11 +330,11 @@ impl Monitor {
     pub fn look_at(
         &mut self,
         uuid: &DeviceUuid,
-        wanted: Wanted,
+        request: PollRequest,
         now: Timestamp,
         timeout: Duration,
     ) -> Observation {
-        let all = self.look(&BTreeMap::from([(uuid.clone(), wanted)]), now, timeout);
+        let all = self.look(&BTreeMap::from([(uuid.clone(), request)]), now, timeout);
         all.into_values().next().expect("a look returns an observation for each device")
     }
 }
@@ -357,7 +357,7 @@ impl Card {
             reported: DeviceHealth::Healthy,
             hung: None,
             failed: BTreeMap::new(),
-            seen: BTreeMap::new(),
+            sightings: BTreeMap::new(),
         }
     }
 
@@ -378,13 +378,13 @@ impl Card {
         &mut self,
         source: &Arc<dyn DeviceSource>,
         uuid: &DeviceUuid,
-        wanted: Wanted,
-    ) -> Answer<Read> {
+        request: PollRequest,
+    ) -> PendingAnswer<PollAnswers> {
         let again = |question| self.failed.contains_key(&question);
-        let usage = wanted.usage || again(Question::Usage);
-        let detail = wanted.detail || again(Question::Detail);
-        let processes = wanted.processes || again(Question::Processes);
-        let health = wanted.health || again(Question::Health) || self.hung.is_some();
+        let usage = request.usage || again(PollTopic::Usage);
+        let detail = request.detail || again(PollTopic::Detail);
+        let processes = request.processes || again(PollTopic::Processes);
+        let health = request.health || again(PollTopic::Health) || self.hung.is_some();
         let asked = match (processes, usage || detail) {
             (true, true) => "usage and processes of the device",
             (true, false) => "its processes",
@@ -392,7 +392,7 @@ impl Card {
             (false, false) => "its health",
         };
         let (source, uuid) = (Arc::clone(source), uuid.clone());
-        self.worker.ask(asked, move || Read {
+        self.worker.ask(asked, move || PollAnswers {
             // First: it reads the driver's events, which the detail contains.
             health: health.then(|| source.health(&uuid)),
             usage: usage.then(|| source.usage(&uuid)),
@@ -402,7 +402,7 @@ impl Card {
     }
 
     /// Waits for an answer, and notes if there is none.
-    fn answered<T>(&mut self, answer: Answer<T>, deadline: Instant) -> Option<T> {
+    fn answered<T>(&mut self, answer: PendingAnswer<T>, deadline: Instant) -> Option<T> {
         match answer.wait(deadline) {
             Ok(read) => {
                 self.hung = None;
@@ -418,7 +418,7 @@ impl Card {
     }
 
     /// Notes whether a question was answered or failed.
-    fn settle<T>(&mut self, question: Question, answer: Result<T, SourceError>) -> Option<T> {
+    fn settle<T>(&mut self, question: PollTopic, answer: Result<T, SourceError>) -> Option<T> {
         match answer {
             Ok(value) => {
                 self.failed.remove(&question);
@@ -432,24 +432,24 @@ impl Card {
     }
 
     /// Stores the answers of a poll; returns the list of processes for further work.
-    fn take(&mut self, read: Read) -> Option<Vec<RawProcess>> {
+    fn take(&mut self, read: PollAnswers) -> Option<Vec<RawProcess>> {
         if let Some(answer) = read.usage {
-            let usage = self.settle(Question::Usage, answer).unwrap_or_default();
+            let usage = self.settle(PollTopic::Usage, answer).unwrap_or_default();
             self.sample = DeviceSample { detail: std::mem::take(&mut self.sample.detail), ..usage };
         }
         if let Some(answer) = read.detail {
-            self.sample.detail = self.settle(Question::Detail, answer).unwrap_or_default();
+            self.sample.detail = self.settle(PollTopic::Detail, answer).unwrap_or_default();
         }
         if let Some(answer) = read.health
-            && let Some(reported) = self.settle(Question::Health, answer)
+            && let Some(reported) = self.settle(PollTopic::Health, answer)
         {
             // A device that reports its health is usable even if describing it failed.
             if self.device.is_some() {
-                self.failed.remove(&Question::Description);
+                self.failed.remove(&PollTopic::Description);
             }
             self.reported = reported;
         }
-        read.processes.and_then(|answer| self.settle(Question::Processes, answer)).flatten()
+        read.processes.and_then(|answer| self.settle(PollTopic::Processes, answer)).flatten()
     }
 
     /// Adds each process's user, program and first-seen time.
@@ -459,7 +459,7 @@ impl Card {
         lookup: &mut Lookup,
         now: Timestamp,
     ) -> Vec<DeviceProcess> {
-        let before = std::mem::take(&mut self.seen);
+        let before = std::mem::take(&mut self.sightings);
         let mut processes: Vec<DeviceProcess> = Vec::with_capacity(raw.len());
         for raw in raw {
             let found = lookup.identify(raw.pid);
@@ -467,7 +467,7 @@ impl Card {
                 Some((started, since)) if *started == found.started => *since,
                 _ => now,
             };
-            self.seen.insert(raw.pid, (found.started, seen_since));
+            self.sightings.insert(raw.pid, (found.started, seen_since));
             processes.push(DeviceProcess {
                 pid: raw.pid,
                 user: raw.user.or(found.user),

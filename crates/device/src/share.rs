@@ -12,11 +12,11 @@ use gpool_model::unit::Bytes;
 #[must_use]
 pub fn overshoots(
     processes: &[DeviceProcess],
-    given: &dyn Fn(u32) -> Option<(TaskId, Bytes)>,
+    task_limit: &dyn Fn(u32) -> Option<(TaskId, Bytes)>,
 ) -> Vec<Overshoot> {
     let mut used = BTreeMap::<TaskId, (Bytes, Bytes)>::new();
     for process in processes {
-        if let (Some((task, limit)), Some(memory)) = (given(process.pid), process.memory) {
+        if let (Some((task, limit)), Some(memory)) = (task_limit(process.pid), process.memory) {
             let (_, sum) = used.entry(task).or_insert((limit, Bytes::ZERO));
             *sum = sum.saturating_add(memory);
         }

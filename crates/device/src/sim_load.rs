@@ -24,7 +24,6 @@ const STEP_S: u64 = 2;
 /// device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stated {
-    /// Percent.
     pub percent: u32,
     /// Memory; a part of the task's memory if absent.
     pub memory: Option<Bytes>,
@@ -46,7 +45,6 @@ impl Stated {
 /// A task on a simulated device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimLoad {
-    /// The task.
     pub task: TaskId,
     /// Its part of the device in thousandths.
     pub milli: u64,
@@ -56,10 +54,9 @@ pub struct SimLoad {
 
 /// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used {
+pub struct SimUse {
     /// Percent of the time with running kernels.
     pub percent: u32,
-    /// Memory.
     pub memory: Bytes,
     /// Power in milliwatts.
     pub power_mw: u64,
@@ -69,7 +66,7 @@ pub struct Used {
 
 /// The use of a device with this memory by tasks, at a time in seconds.
 #[must_use]
-pub fn used(loads: &[SimLoad], memory: Bytes, usual: Option<Stated>, at_s: u64) -> Used {
+pub fn used(loads: &[SimLoad], memory: Bytes, usual: Option<Stated>, at_s: u64) -> SimUse {
     let (mut permille, mut taken) = (0, Bytes::ZERO);
     for load in loads {
         let stated = load.stated.or(usual);
@@ -84,7 +81,7 @@ pub fn used(loads: &[SimLoad], memory: Bytes, usual: Option<Stated>, at_s: u64) 
     }
     let permille = permille.min(1000);
     let percent = u32::try_from(permille / 10).unwrap_or(100);
-    Used {
+    SimUse {
         percent,
         memory: taken,
         power_mw: IDLE_MW + WORK_MW / 1000 * permille,

@@ -157,7 +157,6 @@ pub enum Pausing {
 /// A device with its MIG instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// The device.
     pub device: Device,
     /// Its MIG instances, by index.
     pub instances: Vec<Device>,
@@ -243,7 +242,6 @@ pub enum SourceError {
     /// A call failed in a way that says nothing about the device's state.
     #[error("{call} failed: {why}")]
     Call {
-        /// The call.
         call: &'static str,
         /// The error.
         why: String,
@@ -252,11 +250,8 @@ pub enum SourceError {
     #[error("{0}")]
     Control(String),
     /// There was no answer in time.
-    #[error("the driver did not answer in time: {asked}")]
-    Hung {
-        /// The question.
-        asked: &'static str,
-    },
+    #[error("the driver did not answer in time: {question}")]
+    Hung { question: &'static str },
     /// The polling thread could not be started.
     #[error("can't start a thread for driver calls: {0}")]
     Thread(String),

@@ -67,11 +67,11 @@ pub fn sort_processes(
 #[derive(Debug, Clone)]
 pub struct UnmanagedGrace {
     grace: Millis,
-    devices: BTreeMap<DeviceUuid, Last>,
+    devices: BTreeMap<DeviceUuid, LastPoll>,
 }
 
 #[derive(Debug, Clone)]
-struct Last {
+struct LastPoll {
     processes: Vec<DeviceProcess>,
     /// The first poll that found the device clean, if the last one did.
     clean_since: Option<Timestamp>,
@@ -96,7 +96,7 @@ impl UnmanagedGrace {
         now: Timestamp,
     ) -> &[DeviceProcess] {
         if !found.is_empty() {
-            let last = Last { processes: found, clean_since: None };
+            let last = LastPoll { processes: found, clean_since: None };
             self.devices.insert(device.clone(), last);
         } else if let Some(last) = self.devices.get_mut(device) {
             // If the clock was set back, a clean device must not wait until it has caught up.

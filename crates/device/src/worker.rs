@@ -17,12 +17,11 @@ pub struct Worker {
     /// True while a call is under way, whether or not its result is still awaited.
     busy: Arc<AtomicBool>,
     /// The subject of the last call.
-    asked: &'static str,
+    question: &'static str,
 }
 
-/// A pending answer.
-pub struct Answer<T> {
-    asked: &'static str,
+pub struct PendingAnswer<T> {
+    question: &'static str,
     outcome: Result<Receiver<T>, SourceError>,
 }
 
@@ -38,19 +37,22 @@ impl Drop for Idle {
 impl Worker {
     /// A worker; its thread starts with the first call.
     pub fn new(name: String) -> Self {
-        Self { name, calls: None, busy: Arc::default(), asked: "" }
+        Self { name, calls: None, busy: Arc::default(), question: "" }
     }
 
     /// Starts a call. If the last one still hangs, the answer says so at once.
     pub fn ask<T: Send + 'static>(
         &mut self,
-        asked: &'static str,
+        question: &'static str,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Answer<T> {
+    ) -> PendingAnswer<T> {
         if self.busy.swap(true, Ordering::Acquire) {
-            return Answer { asked, outcome: Err(SourceError::Hung { asked: self.asked }) };
+            return PendingAnswer {
+                question,
+                outcome: Err(SourceError::Hung { question: self.question }),
+            };
         }
-        self.asked = asked;
+        self.question = question;
         let idle = Idle(Arc::clone(&self.busy));
         let (answer, outcome) = channel();
         let call = Box::new(move || {
@@ -60,7 +62,7 @@ impl Worker {
             // A late answer has no receiver.
             let _ = answer.send(result);
         });
-        Answer { asked, outcome: self.send(call).map(|()| outcome) }
+        PendingAnswer { question, outcome: self.send(call).map(|()| outcome) }
     }
 
     fn send(&mut self, call: Call) -> Result<(), SourceError> {
@@ -84,10 +86,10 @@ impl Worker {
     }
 }
 
-impl<T> Answer<T> {
+impl<T> PendingAnswer<T> {
     /// The answer, if it comes before the deadline.
     pub fn wait(self, deadline: Instant) -> Result<T, SourceError> {
         let left = deadline.saturating_duration_since(Instant::now());
-        self.outcome?.recv_timeout(left).map_err(|_| SourceError::Hung { asked: self.asked })
+        self.outcome?.recv_timeout(left).map_err(|_| SourceError::Hung { question: self.question })
     }
 }

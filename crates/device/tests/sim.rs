@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpool_device::{
     Breakage, ChoiceError, DevicesArg, Follows, Inventory, Monitor, NodeDevices, NodesArg,
-    Observation, Opened, Query, SimControl, SimLoad, SimProcess, Stated, Wanted,
+    Observation, Opened, PollRequest, Query, SimControl, SimLoad, SimProcess, Stated,
 };
 use gpool_model::device::{DeviceHealth, Link};
 use gpool_model::gpu::GpuRequest;
@@ -55,7 +55,7 @@ impl Machine {
 
     fn look(&mut self, ix: usize) -> Observation {
         let uuid = self.inventory().devices[ix].uuid.clone();
-        self.monitor.look_at(&uuid, Wanted::ALL, Timestamp::new(3), LONG)
+        self.monitor.look_at(&uuid, PollRequest::ALL, Timestamp::new(3), LONG)
     }
 }
 
@@ -315,14 +315,14 @@ fn a_hang_makes_one_device_unknown_until_the_file_ends_it() {
     let mut look = |ix: usize, wanted, timeout| {
         machine.monitor.look_at(&uuids[ix], wanted, Timestamp::ZERO, timeout).health
     };
-    let usage = Wanted { usage: true, ..Wanted::default() };
+    let usage = PollRequest { usage: true, ..PollRequest::default() };
     assert_eq!(look(0, usage, LONG), DeviceHealth::Healthy, "that question does not hang");
-    assert!(matches!(look(0, Wanted::ALL, SHORT), DeviceHealth::Unknown { .. }));
+    assert!(matches!(look(0, PollRequest::ALL, SHORT), DeviceHealth::Unknown { .. }));
     assert!(matches!(look(0, usage, LONG), DeviceHealth::Unknown { .. }), "an answer is missing");
-    assert_eq!(look(1, Wanted::ALL, LONG), DeviceHealth::Healthy);
+    assert_eq!(look(1, PollRequest::ALL, LONG), DeviceHealth::Healthy);
     machine.control.unhang(0).unwrap();
     let give_up = Instant::now() + LONG;
-    while look(0, Wanted::ALL, LONG) != DeviceHealth::Healthy {
+    while look(0, PollRequest::ALL, LONG) != DeviceHealth::Healthy {
         assert!(Instant::now() < give_up, "the device did not recover");
         std::thread::yield_now();
     }
@@ -396,7 +396,7 @@ fn devices_follow_their_tasks_and_the_control_file_wins() {
     let load = |milli, text| SimLoad { task, milli, stated: Stated::parse(text) };
     let mut look = |loads: Vec<SimLoad>| {
         monitor.simulate(|| [(uuids[0].clone(), loads)].into());
-        let seen = |uuid| monitor.look_at(uuid, Wanted::ALL, Timestamp::new(3), LONG).sample;
+        let seen = |uuid| monitor.look_at(uuid, PollRequest::ALL, Timestamp::new(3), LONG).sample;
         uuids.iter().map(seen).collect::<Vec<_>>()
     };
     let seen = look(vec![load(1000, "80,20G")]);

@@ -10,13 +10,13 @@ use gpool_cli::render::style::Style;
 use gpool_cli::render::table::{Cell, Table};
 use gpool_cli::render::words::{NOTHING, count};
 use gpool_cli::session::{Session, state_dir};
-use gpool_client::Place;
+use gpool_client::ServerLocation;
 use gpool_client::socket::{Surroundings, connect, stranger_on};
 use gpool_model::TaskId;
 use gpool_model::output::OutputStream;
 use gpool_output::Output;
 use gpool_shepherd::layout::{self, Layout};
-use gpool_shepherd::survey::{self, Left, LeftIs};
+use gpool_shepherd::survey::{self, LocalTask, LocalTaskState};
 use gpool_wire::{Time, catalogue};
 use serde_json::{Value, json};
 
@@ -32,19 +32,19 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What `look` found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct AwayReport {
     /// Launched jobs without a recorded end, by id.
-    pub left: Vec<Left>,
+    pub left: Vec<LocalTask>,
     /// What could not be read, and why.
     pub unreadable: Vec<String>,
     /// The folders that were searched.
     pub folders: Vec<PathBuf>,
 }
 
-impl Found {
+impl AwayReport {
     /// The tasks that still run.
-    pub fn runs(&self) -> impl Iterator<Item = &Left> {
-        self.left.iter().filter(|left| left.is == LeftIs::Runs)
+    pub fn runs(&self) -> impl Iterator<Item = &LocalTask> {
+        self.left.iter().filter(|left| left.is == LocalTaskState::Runs)
     }
 
     /// All tasks as JSON.
@@ -57,15 +57,15 @@ impl Found {
 /// Looks for jobs that go on without their server. `named` is the state folder from the command
 /// line, if any.
 #[must_use]
-pub fn look(named: Option<&str>, session: &Session) -> Found {
+pub fn look(named: Option<&str>, session: &Session) -> AwayReport {
     let sockets = sockets(session.global.server.as_deref());
     let is_named = named.is_some() || std::env::var_os("GPOOL_STATE_DIR").is_some();
     // The usual folder may belong to another server.
-    let is_asked = |left: &Left| {
+    let is_asked = |left: &LocalTask| {
         let of_socket = |api: &PathBuf| sockets.iter().any(|socket| is_same(api, socket));
         is_named || left.api.as_ref().is_none_or(of_socket)
     };
-    let own: Vec<Left> = survey::own_processes();
+    let own: Vec<LocalTask> = survey::own_processes();
     let mut folders: Vec<PathBuf> = state_dir(named).into_iter().collect();
     if !is_named {
         folders.push(PathBuf::from(MACHINE_STATE));
@@ -80,7 +80,7 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
     let mut folders: Vec<PathBuf> = named.into_iter().chain(below.cloned()).collect();
     let mut seen = BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.clone()));
-    let mut found = Found::default();
+    let mut found = AwayReport::default();
     let uid = rustix::process::geteuid().as_raw();
     folders.retain(|folder| {
         let stranger = stranger_on(folder, uid);
@@ -99,7 +99,7 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
     }
     let known: BTreeSet<(PathBuf, TaskId)> =
         found.left.iter().map(|left| (left.state_dir.clone(), left.task)).collect();
-    let is_new = |left: &Left| {
+    let is_new = |left: &LocalTask| {
         folders.contains(&left.state_dir) && !known.contains(&(left.state_dir.clone(), left.task))
     };
     found.left.extend(own.into_iter().filter(|left| is_new(left)));
@@ -115,9 +115,9 @@ pub fn look(named: Option<&str>, session: &Session) -> Found {
 /// The sockets at which the client looks for the server.
 fn sockets(flag: Option<&str>) -> Vec<PathBuf> {
     match Surroundings::of_this_process().place(flag) {
-        Ok(Place::Named(path)) => vec![path],
-        Ok(Place::Usual { own, machine }) => vec![own, machine],
-        Ok(Place::Remote(_)) => Vec::new(),
+        Ok(ServerLocation::Named(path)) => vec![path],
+        Ok(ServerLocation::Usual { own, machine }) => vec![own, machine],
+        Ok(ServerLocation::Remote(_)) => Vec::new(),
         Err(_) => Vec::new(),
     }
 }
@@ -174,13 +174,13 @@ pub fn queue(failure: Failure, named: Option<&str>, session: &Session) -> Failur
     failure.with("without_server", found.in_json())
 }
 
-fn table(found: &Found, session: &Session) -> String {
+fn table(found: &AwayReport, session: &Session) -> String {
     let columns = ["ID", "STATE", "PID", "SINCE", "USER", "OUTPUT"];
     let mut table = Table::new(columns.map(str::to_owned).to_vec());
     let view = session.view();
     for left in &found.left {
         let since = left.started_at.map(|at| view.clock.second(Time(at), view.now));
-        let style = if left.is == LeftIs::Runs { Style::Good } else { Style::Plain };
+        let style = if left.is == LocalTaskState::Runs { Style::Good } else { Style::Plain };
         let pid = left.pid.map(|pid| pid.to_string());
         table.push(vec![
             Cell::new(&left.task.job.to_string()),
@@ -195,7 +195,7 @@ fn table(found: &Found, session: &Session) -> String {
     table.render(None, session.screen.talk_colors)
 }
 
-fn in_json(left: &Left) -> Value {
+fn in_json(left: &LocalTask) -> Value {
     json!({
         "id": left.task.job.to_string(),
         "attempt": left.task.attempt.0,
@@ -208,15 +208,15 @@ fn in_json(left: &Left) -> Value {
 }
 
 /// The state of a task in words.
-fn state(is: &LeftIs) -> String {
+fn state(is: &LocalTaskState) -> String {
     match is {
-        LeftIs::Runs => "runs".to_owned(),
-        LeftIs::Ended(end) => match end.exit {
+        LocalTaskState::Runs => "runs".to_owned(),
+        LocalTaskState::Ended(end) => match end.exit {
             Some(exit) => format!("ended, exit {}", exit.shell_code()),
             None => "ended".to_owned(),
         },
-        LeftIs::Lost { rebooted: true } => "lost: the machine was restarted".to_owned(),
-        LeftIs::Lost { rebooted: false } => "lost: its shepherd ended".to_owned(),
+        LocalTaskState::Lost { rebooted: true } => "lost: the machine was restarted".to_owned(),
+        LocalTaskState::Lost { rebooted: false } => "lost: its shepherd ended".to_owned(),
     }
 }
 
@@ -226,7 +226,7 @@ fn user(uid: u32) -> String {
 }
 
 /// The path of a task's output, if the caller can read it.
-fn output(left: &Left) -> String {
+fn output(left: &LocalTask) -> String {
     let path = Layout::new(&left.state_dir).stdout(left.task);
     let streams = vec![OutputStream::Stdout];
     let mut output = Output::new([left.state_dir.clone()].into(), left.task, streams, None);

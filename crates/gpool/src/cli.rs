@@ -33,7 +33,7 @@ struct Top {
 
 /// A section of `gpool help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum HelpSection {
     /// The commands that every user needs.
     Common,
     /// Set up gpool and check it.
@@ -55,7 +55,7 @@ pub enum Group {
     Internal,
 }
 
-impl Group {
+impl HelpSection {
     /// The groups in help, in order.
     pub const SHOWN: [Self; 7] = [
         Self::Common,
@@ -93,13 +93,13 @@ pub struct Verb {
     /// Other names that help does not show.
     pub hidden_aliases: &'static [&'static str],
     /// The section of help that lists the verb.
-    pub group: Group,
+    pub group: HelpSection,
     /// The line in help.
     pub about: &'static str,
     /// Adds the flags of the verb to a parser.
     pub flags: fn(Command) -> Command,
     /// Runs the verb.
-    pub run: fn(ArgMatches, &Line<'_>) -> Result,
+    pub run: fn(ArgMatches, &CommandLine<'_>) -> Result,
 }
 
 impl Verb {
@@ -114,19 +114,19 @@ impl Verb {
             .long_about(None)
             .visible_aliases(self.aliases)
             .aliases(self.hidden_aliases)
-            .hide(!Group::SHOWN.contains(&self.group))
+            .hide(!HelpSection::SHOWN.contains(&self.group))
     }
 }
 
 /// A command line with its session.
-pub struct Line<'a> {
+pub struct CommandLine<'a> {
     /// All words; the first is the name of the program.
     pub words: &'a [String],
     /// The session.
     pub session: &'a Session,
 }
 
-impl Line<'_> {
+impl CommandLine<'_> {
     /// Whether `--` stands before the last words; the parser does not keep that.
     #[must_use]
     pub fn has_dashes_before(&self, last: &[String]) -> bool {
@@ -149,7 +149,7 @@ impl Parsed {
     ///
     /// # Errors
     /// The errors of the verb.
-    pub fn run(self, line: &Line<'_>) -> Result {
+    pub fn run(self, line: &CommandLine<'_>) -> Result {
         (self.verb.run)(self.found, line)
     }
 }
@@ -165,7 +165,7 @@ pub fn command(verbs: &[Verb]) -> Command {
 #[must_use]
 pub fn sections(verbs: &[Verb]) -> String {
     let mut text = String::from("gpool schedules jobs on GPUs.\n");
-    for group in Group::SHOWN {
+    for group in HelpSection::SHOWN {
         let _ = writeln!(text, "\n{}:", group.title());
         for verb in verbs.iter().filter(|verb| verb.group == group) {
             let _ = writeln!(text, "  {:<14} {}", verb.name, verb.about);

@@ -10,7 +10,7 @@ use gpool_cli::session::Session;
 use gpool_cli::usage;
 
 use crate::away;
-use crate::cli::{self, Line};
+use crate::cli::{self, CommandLine};
 use crate::complete;
 use crate::verbs::VERBS;
 
@@ -40,7 +40,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     };
     let session = Session::new(program::screen(&parsed.global), parsed.global.clone());
     let session = session.with_verbs(verb_of);
-    let result = parsed.run(&Line { words: &words, session: &session });
+    let result = parsed.run(&CommandLine { words: &words, session: &session });
     let result = result.map_err(|failure| away::told(failure, &session));
     ended(result, &session.screen)
 }
@@ -50,5 +50,5 @@ fn verb_of(words: &[String], session: &Session) -> Result {
     let mut line = vec!["gpool".to_owned()];
     line.extend_from_slice(words);
     let parsed = cli::parse(VERBS, &line).map_err(|error| usage::failure(&error, None))?;
-    parsed.run(&Line { words: &line, session })
+    parsed.run(&CommandLine { words: &line, session })
 }

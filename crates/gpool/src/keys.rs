@@ -2,10 +2,8 @@
 //! the message about an unknown key, the help page and the manual page use it. `config.rs` reads
 //! the keys.
 
-/// One key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
-    /// The name.
+pub struct ConfigKey {
     pub name: &'static str,
     /// The default as written in the file, or an example if the default has no written form.
     pub value: &'static str,
@@ -15,16 +13,16 @@ pub struct Key {
     pub about: &'static str,
 }
 
-const fn usual(name: &'static str, value: &'static str, about: &'static str) -> Key {
-    Key { name, value, is_default: true, about }
+const fn usual(name: &'static str, value: &'static str, about: &'static str) -> ConfigKey {
+    ConfigKey { name, value, is_default: true, about }
 }
 
-const fn example(name: &'static str, value: &'static str, about: &'static str) -> Key {
-    Key { name, value, is_default: false, about }
+const fn example(name: &'static str, value: &'static str, about: &'static str) -> ConfigKey {
+    ConfigKey { name, value, is_default: false, about }
 }
 
 /// Every key, in the order of the file.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[ConfigKey] = &[
     example("name", "\"lab1\"", "Name of this node. Without it, the host name."),
     usual("devices", "\"nvml\"", "Devices: nvml, none, sim:8xH100-80G, or a .toml file."),
     usual(

@@ -52,7 +52,7 @@ pub fn start(format: LogFormat) -> Result<()> {
     // A line that can't be written is lost, as on a full disk. To report that on the same stream
     // would panic.
     let lines = tracing_subscriber::fmt::layer().log_internal_errors(false);
-    let lines = lines.with_writer(lines::Lines::new(format)).with_ansi(false);
+    let lines = lines.with_writer(lines::LogWriter::new(format)).with_ansi(false);
     let log = tracing_subscriber::registry();
     match (format, journal) {
         (_, Some(Ok(journal))) => log.with(journal.with_filter(chosen)).init(),

@@ -11,7 +11,7 @@ use gpool_agent::{Agent, AgentConfig};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
 use gpool_link::ServerLink;
 use gpool_model::{Bytes, Millis, NodeName};
-use gpool_server::http::Account;
+use gpool_server::http::UserAccount;
 use gpool_server::{ServerConfig, ServerInfo, StopAgent};
 use gpool_shepherd::{layout, survey};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -86,7 +86,7 @@ pub fn serve(
         // All nodes of this process share the memory.
         let n_nodes = u64::try_from(nodes.len().max(1)).unwrap_or(u64::MAX);
         agent.recent = Bytes::new(AgentConfig::RECENT.get() / n_nodes);
-        agent.gpu_tasks_kept = settings.gpu_tasks_kept;
+        agent.reserved_gpu_tasks = settings.gpu_tasks_kept;
         agent.job_files = settings.job_files.as_ref().map(|folder| match nodes.len() {
             1 => folder.clone(),
             _ => folder.join(name.as_str()),
@@ -177,7 +177,7 @@ const NO_SHELLS: [&str; 3] = ["nologin", "false", "sync"];
 /// Whether an account is a person's: its ID is no system user's, and it has a login shell.
 ///
 /// Source: `login.defs(5)`, `UID_MIN`; the ID 65534 is `nobody`.
-fn is_person(account: &gpool_sys::user::Account) -> bool {
+fn is_person(account: &gpool_sys::user::PasswdEntry) -> bool {
     static FROM: LazyLock<u32> = LazyLock::new(|| {
         let text = std::fs::read_to_string("/etc/login.defs").unwrap_or_default();
         let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -195,11 +195,11 @@ fn is_person(account: &gpool_sys::user::Account) -> bool {
 
 /// Finds the account of a user in the system's database.
 #[must_use]
-pub fn find_account(uid: u32) -> Option<Account> {
+pub fn find_account(uid: u32) -> Option<UserAccount> {
     let found = gpool_sys::user::account(uid)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let groups = gpool_sys::user::groups(&found).into_iter().map(text).collect();
     let gid = found.gid;
     let is_person = is_person(&found);
-    Some(Account { name: text(found.name), gid, home: text(found.home), groups, is_person })
+    Some(UserAccount { name: text(found.name), gid, home: text(found.home), groups, is_person })
 }

@@ -9,14 +9,14 @@ use sd_notify::NotifyState;
 
 /// The owner of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ServiceScope {
     /// A user's own service; it needs no root.
     User,
     /// The service of the machine; it runs jobs of every user.
     System,
 }
 
-impl Scope {
+impl ServiceScope {
     /// The usual scope of the caller.
     #[must_use]
     pub fn usual() -> Self {
@@ -72,10 +72,10 @@ LimitNOFILE=524288
 
 /// The text of the unit that starts this program.
 #[must_use]
-pub fn unit(scope: Scope, program: &Path) -> String {
+pub fn unit(scope: ServiceScope, program: &Path) -> String {
     let program = escaped(&program.display().to_string());
     let (after, install, folders) = match scope {
-        Scope::System => (
+        ServiceScope::System => (
             "After=local-fs.target remote-fs.target network-online.target \
              nvidia-persistenced.service\nWants=network-online.target\n",
             "multi-user.target",
@@ -86,7 +86,7 @@ pub fn unit(scope: Scope, program: &Path) -> String {
              # Jobs of users end before the server does, where memory runs out.\n\
              OOMScoreAdjust=-900\n",
         ),
-        Scope::User => (
+        ServiceScope::User => (
             "",
             "default.target",
             "RuntimeDirectory=gpool\nRuntimeDirectoryMode=0700\nRuntimeDirectoryPreserve=yes\n",

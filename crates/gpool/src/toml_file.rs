@@ -19,7 +19,7 @@ pub struct Misfit {
 /// # Errors
 /// The first [`Misfit`].
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Box<Misfit>> {
-    let misfit = |error: toml::de::Error, place: Option<strict::Place>| {
+    let misfit = |error: toml::de::Error, place: Option<strict::ErrorLocation>| {
         let at = error.span().map_or(0, |span| span.start);
         let said = error.message().lines().next().unwrap_or_default();
         let problem = match place {

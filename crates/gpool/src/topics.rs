@@ -10,7 +10,6 @@ pub struct Topic {
     pub name: &'static str,
     /// The subject.
     pub about: &'static str,
-    /// The text.
     pub text: &'static str,
 }
 

@@ -2,7 +2,7 @@
 //! nothing, and noise as many bits as it has.
 
 /// Appends an integer of seven bits a byte, lowest first.
-pub fn put(bytes: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -11,7 +11,7 @@ pub fn put(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Takes an integer from the front; `None` at the end of the bytes.
-pub fn take(bytes: &mut &[u8]) -> Option<u64> {
+pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -26,7 +26,7 @@ pub fn take(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Takes an integer of 32 bits from the front.
 pub fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
-    u32::try_from(take(bytes)?).ok()
+    u32::try_from(take_varint(bytes)?).ok()
 }
 
 /// The head of a column: the width in bits, with flags.
@@ -48,7 +48,7 @@ pub fn put_column(bytes: &mut Vec<u8>, n: usize, value: &dyn Fn(usize) -> Option
     if has_absent {
         put_bits(bytes, 1, (0..n).map(|ix| u64::from(value(ix).is_some())));
     }
-    put(bytes, min);
+    put_varint(bytes, min);
     put_bits(bytes, width, present().map(|value| value - min));
 }
 
@@ -70,7 +70,7 @@ pub fn take_column(bytes: &mut &[u8], n: usize, see: &mut dyn FnMut(usize, u64))
             ix += 1;
         })?;
     }
-    let min = take(bytes)?;
+    let min = take_varint(bytes)?;
     let mut places_left = places.iter();
     take_bits(bytes, width, places.len(), &mut |value| {
         if let Some(ix) = places_left.next() {

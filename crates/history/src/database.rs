@@ -103,7 +103,7 @@ impl Database {
 
 /// Renames a damaged file to `….damaged`, in place of an older one, and drops its log.
 pub fn set_aside(path: &Path) -> Result<(), Error> {
-    let kept = beside(path, ".damaged");
+    let kept = with_suffix(path, ".damaged");
     match fs::rename(path, &kept) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::io("rename", path, error))
@@ -112,7 +112,7 @@ pub fn set_aside(path: &Path) -> Result<(), Error> {
     }
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
@@ -121,7 +121,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 /// Without this, SQLite could apply the log of a removed file to a new one.
 fn remove_logs(path: &Path) -> Result<(), Error> {
     for ending in ["-wal", "-shm"] {
-        let log = beside(path, ending);
+        let log = with_suffix(path, ending);
         match fs::remove_file(&log) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("remove", &log, error));
@@ -135,7 +135,7 @@ fn remove_logs(path: &Path) -> Result<(), Error> {
 /// Readers see the file only with its tables.
 fn create_file(path: &Path) -> Result<(), Error> {
     remove_logs(path)?;
-    let draft = beside(path, ".new");
+    let draft = with_suffix(path, ".new");
     let mut options = fs::OpenOptions::new();
     let created = options.write(true).create(true).truncate(true).mode(0o600).open(&draft);
     created.map(drop).map_err(|error| Error::io("create", &draft, error))?;

@@ -73,7 +73,6 @@ pub enum Error {
     TooWide {
         /// Number of values.
         n_cells: usize,
-        /// The limit.
         limit: usize,
     },
 }

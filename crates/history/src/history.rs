@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::database::{self, Database};
 use crate::error::Error;
 use crate::keys::{Level, NODES, PART, Pending, Stream};
-use crate::names::{self, Kind, Names};
+use crate::names::{self, NameKind, Names};
 use crate::reader::Reader;
 use crate::recent::{self, Member};
 use crate::seal;
@@ -72,7 +72,6 @@ pub struct JobSample<'a> {
 pub struct Use<'a> {
     /// The project, or an empty string.
     pub project: &'a str,
-    /// The user.
     pub user: &'a str,
     /// The GPU model.
     pub model: &'a str,
@@ -118,9 +117,7 @@ impl From<&Use<'_>> for Totals {
 /// Everything that is known about a minute, or a part of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'a> {
-    /// Devices.
     pub devices: &'a [Sample<'a>],
-    /// Jobs.
     pub jobs: &'a [JobSample<'a>],
     /// GPU time.
     pub uses: &'a [Use<'a>],
@@ -367,7 +364,7 @@ impl Writing<'_> {
     fn devices(&mut self, samples: &[Sample<'_>]) -> Result<(), Error> {
         let mut members = Vec::with_capacity(samples.len());
         for sample in samples {
-            if let Some(n) = self.number(Kind::Device, sample.device)? {
+            if let Some(n) = self.number(NameKind::Device, sample.device)? {
                 members.push((n, codes(Family::Device, &sample.values)));
             }
         }
@@ -378,7 +375,7 @@ impl Writing<'_> {
         let mut members = Vec::with_capacity(samples.len());
         let mut metrics = Vec::new();
         for sample in samples {
-            let Some(n) = self.number(Kind::Job, sample.job)? else { continue };
+            let Some(n) = self.number(NameKind::Job, sample.job)? else { continue };
             members.push((n, codes(Family::Job, &sample.values)));
             for (name, value) in sample.metrics {
                 if let Some(n) = self.metric(sample.job, name, metrics_max)? {
@@ -397,7 +394,7 @@ impl Writing<'_> {
             return Ok(None);
         }
         let full = names::metric(job, name);
-        if let Some(n) = self.names.known(self.connection, Kind::Metric, &full)? {
+        if let Some(n) = self.names.find_number(self.connection, NameKind::Metric, &full)? {
             return Ok(Some(n));
         }
         let is_full = names::metrics_of(self.connection, job)?.len() >= n_max;
@@ -406,20 +403,20 @@ impl Writing<'_> {
             return Ok(None);
         }
         let day = self.minute.hour() / DAY;
-        Ok(Some(self.names.number(self.connection, Kind::Metric, &full, day)?))
+        Ok(Some(self.names.number(self.connection, NameKind::Metric, &full, day)?))
     }
 
     fn uses(&mut self, uses: &[Use<'_>]) -> Result<(), Error> {
         let mut sums = BTreeMap::<Key, Totals>::new();
         for it in uses {
             let parts = [
-                (Kind::Project, it.project),
-                (Kind::User, it.user),
-                (Kind::Model, it.model),
-                (Kind::Use, it.kind),
-                (Kind::Node, it.node),
-                (Kind::Pool, it.pool),
-                (Kind::Job, it.job),
+                (NameKind::Project, it.project),
+                (NameKind::User, it.user),
+                (NameKind::Model, it.model),
+                (NameKind::Use, it.kind),
+                (NameKind::Node, it.node),
+                (NameKind::Pool, it.pool),
+                (NameKind::Job, it.job),
             ];
             if parts.iter().any(|(_, name)| !is_name(name)) {
                 self.n_refused += 1;
@@ -448,7 +445,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    fn number(&mut self, kind: Kind, name: &str) -> Result<Option<u32>, Error> {
+    fn number(&mut self, kind: NameKind, name: &str) -> Result<Option<u32>, Error> {
         if !is_name(name) {
             self.n_refused += 1;
             return Ok(None);

@@ -13,7 +13,6 @@ pub const NODES: u32 = 128;
 /// The streams of `recent`: the families, and use for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
-    /// Values of a family.
     Values(Family),
     /// Use for reports.
     Use,
@@ -39,7 +38,6 @@ impl Stream {
 /// The rows of one stream, hour and part that wait to be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
-    /// The stream.
     pub stream: Stream,
     /// The hour since 1970.
     pub hour: u32,

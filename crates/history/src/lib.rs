@@ -38,8 +38,8 @@ pub use error::Error;
 pub use history::{
     Appended, Batch, History, JobSample, Maintained, Refusal, Sample, Settings, Use,
 };
-pub use reader::{Chart, Line, Point, Reader};
-pub use report::{Dimension, Report, ReportRow, UNMANAGED};
+pub use reader::{Chart, ChartLine, Point, Reader};
+pub use report::{Dimension, ReportQuery, ReportRow, UNMANAGED};
 pub use series::{DeviceSeries, JobSeries, Scale};
 pub use time::{Minute, Span, Step};
 pub use totals::Totals;
@@ -47,5 +47,5 @@ pub use totals::Totals;
 /// The encoding of columns, for the tests.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::codec::{close, open, put, put_column, take_column};
+    pub use crate::codec::{close, open, put_column, put_varint, take_column};
 }

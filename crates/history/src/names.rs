@@ -19,7 +19,7 @@ const SEPARATOR: char = '\u{1f}';
 
 /// The kinds of names. The numbers are stored; the first three are families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum NameKind {
     /// A device.
     Device = 0,
     /// A job.
@@ -40,7 +40,7 @@ pub enum Kind {
     Pool = 8,
 }
 
-impl From<Family> for Kind {
+impl From<Family> for NameKind {
     fn from(family: Family) -> Self {
         match family {
             Family::Device => Self::Device,
@@ -77,14 +77,14 @@ pub fn days_of_metrics(connection: &Connection, job: &str) -> Result<BTreeMap<u3
 }
 
 /// The number of a name; `None` if it never appeared.
-pub fn find(connection: &Connection, kind: Kind, text: &str) -> Result<Option<u32>, Error> {
+pub fn find(connection: &Connection, kind: NameKind, text: &str) -> Result<Option<u32>, Error> {
     let sql = "SELECT n FROM name WHERE kind = ?1 AND text = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row((kind as u8, text), |row| row.get(0)).optional()?)
 }
 
 /// The name of a number; `?` if it was dropped.
-pub fn text_of(connection: &Connection, kind: Kind, n: u32) -> Result<String, Error> {
+pub fn text_of(connection: &Connection, kind: NameKind, n: u32) -> Result<String, Error> {
     let sql = "SELECT text FROM name WHERE kind = ?1 AND n = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let text = statement.query_row((kind as u8, n), |row| row.get(0)).optional()?;
@@ -92,7 +92,7 @@ pub fn text_of(connection: &Connection, kind: Kind, n: u32) -> Result<String, Er
 }
 
 /// Notes the day on which devices or jobs last had values.
-pub fn touch(connection: &Connection, kind: Kind, n: u32, day: u32) -> Result<(), Error> {
+pub fn touch(connection: &Connection, kind: NameKind, n: u32, day: u32) -> Result<(), Error> {
     let sql = "UPDATE name SET last_day = ?3 WHERE kind = ?1 AND n = ?2 AND last_day < ?3";
     connection.prepare_cached(sql)?.execute((kind as u8, n, day))?;
     Ok(())
@@ -119,10 +119,10 @@ impl Names {
     }
 
     /// The number of a name, if it is known already.
-    pub fn known(
+    pub fn find_number(
         &mut self,
         connection: &Connection,
-        kind: Kind,
+        kind: NameKind,
         text: &str,
     ) -> Result<Option<u32>, Error> {
         let cached = &mut self.cached[kind as usize];
@@ -143,11 +143,11 @@ impl Names {
     pub fn number(
         &mut self,
         connection: &Connection,
-        kind: Kind,
+        kind: NameKind,
         text: &str,
         day: u32,
     ) -> Result<u32, Error> {
-        if let Some(n) = self.known(connection, kind, text)? {
+        if let Some(n) = self.find_number(connection, kind, text)? {
             return Ok(n);
         }
         let sql = "INSERT INTO name (kind, n, text, last_day)

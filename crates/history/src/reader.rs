@@ -9,7 +9,7 @@ use crate::block::{Block, PER_HOUR};
 use crate::database::Database;
 use crate::error::Error;
 use crate::keys::{Level, PART, Stream};
-use crate::names::{self, Kind};
+use crate::names::{self, NameKind};
 use crate::recent;
 use crate::seal;
 use crate::series::{DeviceSeries, Family, JobSeries, Scale};
@@ -38,7 +38,7 @@ pub struct Point {
 
 /// One line of a chart: a series of a device or job, or a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     /// The device or job, or the name of the metric.
     pub name: String,
     /// The position of the series in the request.
@@ -55,7 +55,7 @@ pub struct Chart {
     /// The distance of the points.
     pub step: Step,
     /// The lines: for each name, all its series.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
 }
 
 impl Reader {
@@ -147,15 +147,16 @@ impl Reader {
     fn named(
         &self,
         family: Family,
-        wanted: &[&str],
+        member_names: &[&str],
         columns: &[usize],
         span: Span,
         step: Step,
     ) -> Result<Chart, Error> {
         let connection = self.connect()?;
-        let mut members = Vec::with_capacity(wanted.len());
-        for &name in wanted {
-            members.push((names::find(&connection, Kind::from(family), name)?, name.to_owned()));
+        let mut members = Vec::with_capacity(member_names.len());
+        for &name in member_names {
+            members
+                .push((names::find(&connection, NameKind::from(family), name)?, name.to_owned()));
         }
         chart(&connection, family, members, columns, span, step)
     }
@@ -194,7 +195,7 @@ fn chart(
     for (_, name) in members {
         for series_ix in 0..columns.len() {
             let points = sums.next().unwrap_or_default().iter().map(Sum::point).collect();
-            lines.push(Line { name: name.clone(), series_ix, points });
+            lines.push(ChartLine { name: name.clone(), series_ix, points });
         }
     }
     Ok(Chart { start: step.start(span), step, lines })

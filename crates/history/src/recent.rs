@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::codec::{put, take, take_u32};
+use crate::codec::{put_varint, take_u32, take_varint};
 use crate::error::Error;
 use crate::keys::{Pending, Stream};
 use crate::totals::{Key, NODE, Totals};
@@ -14,16 +14,16 @@ pub type Member = (u32, Box<[Option<u32>]>);
 pub fn encode_values(minute: u32, members: &[Member]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut of_member = Vec::new();
-    put(&mut bytes, u64::from(minute));
+    put_varint(&mut bytes, u64::from(minute));
     let mut last = 0;
     for (n, values) in members {
         of_member.clear();
         for &value in values {
             // Absent values become zero, the shortest.
-            put(&mut of_member, value.map_or(0, |value| u64::from(value) + 1));
+            put_varint(&mut of_member, value.map_or(0, |value| u64::from(value) + 1));
         }
-        put(&mut bytes, u64::from(n - last));
-        put(&mut bytes, of_member.len() as u64);
+        put_varint(&mut bytes, u64::from(n - last));
+        put_varint(&mut bytes, of_member.len() as u64);
         bytes.extend_from_slice(&of_member);
         last = *n;
     }
@@ -38,11 +38,11 @@ pub fn decode_values(
     wants: &dyn Fn(u32) -> bool,
     see: &mut dyn FnMut(u32, usize, usize, u32),
 ) -> Option<()> {
-    let minute = usize::try_from(take(&mut bytes)?).ok().filter(|minute| *minute < 60)?;
+    let minute = usize::try_from(take_varint(&mut bytes)?).ok().filter(|minute| *minute < 60)?;
     let mut n = 0_u32;
     while !bytes.is_empty() {
         n = n.checked_add(take_u32(&mut bytes)?)?;
-        let length = usize::try_from(take(&mut bytes)?).ok()?;
+        let length = usize::try_from(take_varint(&mut bytes)?).ok()?;
         let (mut of_member, rest) = bytes.split_at_checked(length)?;
         bytes = rest;
         if !wants(n) {
@@ -63,13 +63,12 @@ const FORM: u32 = 64;
 /// The names and sums of a row in each form.
 const FORMS: [(usize, usize); 3] = [(NODE + 1, 5), (7, 8), (7, 9)];
 
-/// Encodes use of one minute.
 pub fn encode_use<'a>(minute: u32, rows: impl Iterator<Item = (&'a Key, &'a Totals)>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    put(&mut bytes, u64::from(minute + 2 * FORM));
+    put_varint(&mut bytes, u64::from(minute + 2 * FORM));
     for (key, totals) in rows {
-        key.iter().for_each(|part| put(&mut bytes, u64::from(*part)));
-        totals.parts().into_iter().for_each(|sum| put(&mut bytes, sum));
+        key.iter().for_each(|part| put_varint(&mut bytes, u64::from(*part)));
+        totals.parts().into_iter().for_each(|sum| put_varint(&mut bytes, sum));
     }
     bytes
 }
@@ -85,7 +84,7 @@ pub fn decode_use(mut bytes: &[u8], see: &mut dyn FnMut(usize, Key, Totals)) -> 
             *part = take_u32(&mut bytes)?;
         }
         for sum in &mut sums[..n_sums] {
-            *sum = take(&mut bytes)?;
+            *sum = take_varint(&mut bytes)?;
         }
         see(minute, key, Totals::of_parts(sums));
     }

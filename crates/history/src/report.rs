@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::keys::{Level, NODES, Stream};
-use crate::names::{self, Kind};
+use crate::names::{self, NameKind};
 use crate::reader::{CELLS_MAX, Reader};
 use crate::recent;
 use crate::seal;
@@ -37,22 +37,22 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    fn kind(self) -> Kind {
+    fn kind(self) -> NameKind {
         match self {
-            Self::Project => Kind::Project,
-            Self::User => Kind::User,
-            Self::Model => Kind::Model,
-            Self::Kind => Kind::Use,
-            Self::Node => Kind::Node,
-            Self::Pool => Kind::Pool,
-            Self::Job => Kind::Job,
+            Self::Project => NameKind::Project,
+            Self::User => NameKind::User,
+            Self::Model => NameKind::Model,
+            Self::Kind => NameKind::Use,
+            Self::Node => NameKind::Node,
+            Self::Pool => NameKind::Pool,
+            Self::Job => NameKind::Job,
         }
     }
 }
 
 /// The question of [`Reader::report`].
 #[derive(Debug, Clone)]
-pub struct Report<'a> {
+pub struct ReportQuery<'a> {
     /// The hours; parts of an hour count as a whole one.
     pub span: Span,
     /// The length of each row, at least an hour; `None` for one row over the whole range.
@@ -65,7 +65,6 @@ pub struct Report<'a> {
     pub n_groups: usize,
 }
 
-/// One row of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRow {
     /// Start of the row.
@@ -90,7 +89,7 @@ impl Reader {
     ///
     /// # Errors
     /// The file is missing, locked or damaged, or the report is too large.
-    pub fn report(&self, report: &Report<'_>) -> Result<Vec<ReportRow>, Error> {
+    pub fn report(&self, report: &ReportQuery<'_>) -> Result<Vec<ReportRow>, Error> {
         let connection = self.connect()?;
         let mut only = Vec::new();
         for (dimension, name) in report.only {
@@ -99,7 +98,7 @@ impl Reader {
                 None => return Ok(Vec::new()),
             }
         }
-        let outside = names::find(&connection, Kind::Use, UNMANAGED)?.map(|n| n + 1);
+        let outside = names::find(&connection, NameKind::Use, UNMANAGED)?.map(|n| n + 1);
         let cells = sum(&connection, report, &only, outside)?;
         rows(&connection, report, cells, outside)
     }
@@ -107,7 +106,7 @@ impl Reader {
 
 fn sum(
     connection: &Connection,
-    report: &Report<'_>,
+    report: &ReportQuery<'_>,
     only: &[(usize, u32)],
     outside: Option<u32>,
 ) -> Result<Cells, Error> {
@@ -165,7 +164,7 @@ fn sum(
 
 fn rows(
     connection: &Connection,
-    report: &Report<'_>,
+    report: &ReportQuery<'_>,
     cells: Cells,
     outside: Option<u32>,
 ) -> Result<Vec<ReportRow>, Error> {

@@ -12,7 +12,7 @@ use crate::names;
 use crate::recent;
 use crate::series::Family;
 use crate::time::DAY;
-use crate::totals::{JOB, Key, NODE, Table, Totals};
+use crate::totals::{HourSums, JOB, Key, NODE, Totals};
 
 /// Seals one part of an hour, in one transaction. Minutes that come after the hour was sealed are
 /// merged in the same way.
@@ -111,7 +111,7 @@ fn seal_use(connection: &Connection, pending: Pending) -> Result<(), Error> {
 pub fn unsealed_use(
     connection: &Connection,
     pending: Pending,
-) -> Result<(Table, BTreeMap<Key, Totals>), Error> {
+) -> Result<(HourSums, BTreeMap<Key, Totals>), Error> {
     let mut table = read_table(connection, Level::NodeTotals.row(pending.hour, pending.part))?;
     let mut new = BTreeMap::<Key, Totals>::new();
     recent::each(connection, pending, &mut |data| {
@@ -124,8 +124,8 @@ pub fn unsealed_use(
     Ok((table, new))
 }
 
-fn read_table(connection: &Connection, row: i64) -> Result<Table, Error> {
+fn read_table(connection: &Connection, row: i64) -> Result<HourSums, Error> {
     let mut statement = connection.prepare_cached("SELECT data FROM block WHERE id = ?1")?;
     let data: Option<Vec<u8>> = statement.query_row([row], |row| row.get(0)).optional()?;
-    Ok(data.and_then(|data| Table::decode(&data)).unwrap_or_default())
+    Ok(data.and_then(|data| HourSums::decode(&data)).unwrap_or_default())
 }

@@ -140,7 +140,7 @@ pub enum JobSeries {
     /// Bytes read per second, to 0.8 %.
     IoRead,
     /// Bytes written per second, to 0.8 %.
-    IoWritten,
+    IoWrite,
 }
 
 impl JobSeries {
@@ -154,7 +154,7 @@ impl JobSeries {
         Self::Cpu,
         Self::HostMemory,
         Self::IoRead,
-        Self::IoWritten,
+        Self::IoWrite,
     ];
 
     const SCALES: [Scale; Self::N] = [RATIO, MIB, Scale::Linear(0.01), MIB, RATE, RATE];

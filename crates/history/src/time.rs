@@ -79,9 +79,7 @@ impl Span {
 pub struct Step(u32);
 
 impl Step {
-    /// One minute.
     pub const MINUTE: Self = Self(1);
-    /// One hour.
     pub const HOUR: Self = Self(HOUR);
     /// One day of UTC.
     pub const DAY: Self = Self(HOUR * DAY);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use crate::codec::{close, open, put, put_column, take, take_column};
+use crate::codec::{close, open, put_column, put_varint, take_column, take_varint};
 
 /// Project, user, model, kind, node, pool and job as numbers of names plus one. The node 0 means
 /// all nodes, the job 0 all jobs. The pool 0 was not recorded.
@@ -92,17 +92,16 @@ impl AddAssign for Totals {
 
 /// The sums of one key in one hour.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Row {
+pub struct KeySums {
     /// A bit for each minute that is in the sums, so that no minute counts twice.
     pub minutes: u64,
     pub totals: Totals,
 }
 
-/// The sums of an hour.
 #[derive(Debug, Default)]
-pub struct Table(pub BTreeMap<Key, Row>);
+pub struct HourSums(pub BTreeMap<Key, KeySums>);
 
-impl Table {
+impl HourSums {
     /// Adds a minute; false if the minute is there already.
     pub fn add(&mut self, minute: usize, key: Key, totals: Totals) -> bool {
         let row = self.0.entry(key).or_default();
@@ -119,7 +118,7 @@ impl Table {
     pub fn encode(&self) -> Vec<u8> {
         let rows: Vec<_> = self.0.iter().map(|(key, row)| cells(key, row)).collect();
         let mut bytes = Vec::new();
-        put(&mut bytes, rows.len() as u64);
+        put_varint(&mut bytes, rows.len() as u64);
         for column in 0..N_COLUMNS {
             put_column(&mut bytes, rows.len(), &|ix| Some(rows[ix][column]));
         }
@@ -137,9 +136,9 @@ impl Table {
 }
 
 /// Reads the rows of bytes; `None`, before any row, if they are damaged.
-pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
+pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, KeySums)) -> Option<()> {
     let mut bytes = open(bytes)?;
-    let n_rows = usize::try_from(take(&mut bytes)?).ok()?;
+    let n_rows = usize::try_from(take_varint(&mut bytes)?).ok()?;
     let mut columns = [const { Vec::new() }; N_COLUMNS];
     for (ix, column) in columns.iter_mut().enumerate() {
         if ix >= N_FIRST && bytes.is_empty() {
@@ -157,12 +156,12 @@ pub fn each_row(bytes: &[u8], see: &mut dyn FnMut(Key, Row)) -> Option<()> {
         let number = |value: u64| u32::try_from(value).unwrap_or(0);
         let key = [project, user, model, kind, node, pool, job].map(number);
         let totals = Totals::of_parts([a, b, c, d, e, f, g, h, i]);
-        see(key, Row { minutes, totals });
+        see(key, KeySums { minutes, totals });
     });
     Some(())
 }
 
-fn cells(key: &Key, row: &Row) -> [u64; N_COLUMNS] {
+fn cells(key: &Key, row: &KeySums) -> [u64; N_COLUMNS] {
     let [project, user, model, kind, node, pool, job] = key.map(u64::from);
     let [a, b, c, d, e, f, g, h, i] = row.totals.parts();
     [project, user, model, kind, node, row.minutes, a, b, c, d, e, pool, job, f, g, h, i]

@@ -13,7 +13,7 @@ use crate::layout::{
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The socket of a ledger.
-pub struct Asks {
+pub struct QuestionSocket {
     listener: UnixListener,
 }
 
@@ -22,7 +22,6 @@ pub struct Question {
     stream: UnixStream,
     /// The asking process.
     pub pid: u32,
-    /// Its wish.
     pub wish: Wish,
 }
 
@@ -42,7 +41,6 @@ pub enum Wish {
     Return,
 }
 
-/// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The allocation fails.
@@ -53,7 +51,7 @@ pub enum Answer {
     Wait(Duration),
 }
 
-impl Asks {
+impl QuestionSocket {
     pub(crate) fn new(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self { listener })
@@ -81,7 +79,7 @@ impl Asks {
     }
 }
 
-impl AsFd for Asks {
+impl AsFd for QuestionSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

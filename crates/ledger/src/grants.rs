@@ -159,7 +159,7 @@ impl Mapped {
         page.devices.get(ix).filter(|_| ix < page.n_devices.load(SeqCst) as usize)
     }
 
-    pub(crate) fn set_owed(&self, ms: u32) {
+    pub(crate) fn set_request_wait(&self, ms: u32) {
         self.page().owed_ms.store(ms, SeqCst);
     }
 

@@ -51,7 +51,7 @@ pub const GATE_EMPTY: u32 = 4;
 pub const FLAG_SHARED_MEMORY: u32 = 1;
 /// A bit of [`Slot::flags`]: the process has managed memory.
 pub const FLAG_MANAGED_MEMORY: u32 = 2;
-/// A bit of [`Usage::flags`]: a process found no free slot, so its calls can't be paused.
+/// A bit of [`UsageFile::flags`]: a process found no free slot, so its calls can't be paused.
 pub const FLAG_NO_SLOT: u32 = 1;
 
 /// The file `grants`.
@@ -72,7 +72,6 @@ pub struct Grants {
     pub owed_ms: AtomicU32,
     /// Number of devices without limits, which only have a name. They follow the others.
     pub n_unlimited: AtomicU32,
-    /// The devices.
     pub devices: [Device; DEVICES_MAX],
 }
 
@@ -97,7 +96,7 @@ pub struct Device {
 
 /// The file `usage`.
 #[repr(C, align(64))]
-pub struct Usage {
+pub struct UsageFile {
     /// [`USAGE_MAGIC`].
     pub magic: AtomicU64,
     /// [`VERSION`].

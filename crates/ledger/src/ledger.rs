@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::ask::Asks;
+use crate::ask::QuestionSocket;
 use crate::grants::{self, Gate, Mapped, Share};
 use crate::layout::{DEVICES_MAX, FOLDER_MAX, GRANTS_FILE, Grants, SOCKET_FILE, USAGE_FILE};
-use crate::usage::{self, Process, UsageError};
+use crate::usage::{self, CudaProcess, UsageError};
 
 /// The time between two looks at calls in flight.
 const POLL: Duration = Duration::from_millis(1);
@@ -108,7 +108,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the socket can't be created, for example because the path of the folder is too long.
-    pub fn listen(&self, owner: Option<Owner>) -> io::Result<Asks> {
+    pub fn listen(&self, owner: Option<Owner>) -> io::Result<QuestionSocket> {
         let path = self.folder.join(SOCKET_FILE);
         let draft = self.folder.join("socket.new");
         let _ = fs::remove_file(&draft);
@@ -118,7 +118,7 @@ impl Ledger {
             chown(&draft, Some(owner.uid), Some(owner.gid))?;
         }
         fs::rename(draft, path)?;
-        Asks::new(listener)
+        QuestionSocket::new(listener)
     }
 
     /// The devices with their limits.
@@ -130,7 +130,7 @@ impl Ledger {
     /// Sets how long a process waits for memory within the job's request while that is lent, or no
     /// agent answers.
     pub fn wait_for_request(&self, time: Duration) {
-        self.grants.set_owed(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+        self.grants.set_request_wait(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
     }
 
     /// Lets the job use `bytes` of a device without asking, up to its limit. Less than it uses
@@ -175,7 +175,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the job damaged the file.
-    pub fn processes(&self) -> Result<Vec<Process>, UsageError> {
+    pub fn processes(&self) -> Result<Vec<CudaProcess>, UsageError> {
         Ok(usage::read(&self.usage)?.0)
     }
 
@@ -183,7 +183,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the job damaged the file.
-    pub fn take_back_dead(&self) -> Result<Vec<Process>, UsageError> {
+    pub fn take_back_dead(&self) -> Result<Vec<CudaProcess>, UsageError> {
         let mut dead = self.processes()?;
         dead.retain(|process| !process.lives());
         for process in &dead {
@@ -218,7 +218,7 @@ impl Ledger {
         let begin = Instant::now();
         loop {
             let processes = self.processes()?;
-            let is_busy = |process: &Process| process.n_in_flight > 0 && process.lives();
+            let is_busy = |process: &CudaProcess| process.n_in_flight > 0 && process.lives();
             if !processes.iter().any(is_busy) {
                 return Ok(true);
             }

@@ -20,7 +20,7 @@ mod ledger;
 mod process;
 mod usage;
 
-pub use ask::{Answer, Asks, Question, Wish};
+pub use ask::{Answer, Question, QuestionSocket, Wish};
 pub use grants::{Gate, Share};
 pub use ledger::{Ledger, OpenError, Owner};
-pub use usage::{Process, UsageError};
+pub use usage::{CudaProcess, UsageError};

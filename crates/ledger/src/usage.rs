@@ -10,13 +10,13 @@ use thiserror::Error;
 
 use crate::layout::{
     DEVICES_MAX, FLAG_MANAGED_MEMORY, FLAG_NO_SLOT, FLAG_SHARED_MEMORY, SLOTS_MAX, Slot,
-    USAGE_MAGIC, Usage, VERSION, parts,
+    USAGE_MAGIC, UsageFile, VERSION, parts,
 };
 use crate::process;
 
 /// A process of the job that uses CUDA, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub struct CudaProcess {
     /// Its position in the file.
     pub(crate) slot: usize,
     /// Its process ID.
@@ -46,7 +46,7 @@ pub enum UsageError {
     File(#[from] io::Error),
 }
 
-impl Process {
+impl CudaProcess {
     /// Whether the process still lives.
     #[must_use]
     pub fn lives(&self) -> bool {
@@ -56,29 +56,29 @@ impl Process {
 
 /// Writes an empty file.
 pub(crate) fn create(file: &File) -> io::Result<()> {
-    file.set_len(size_of::<Usage>() as u64)?;
-    file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(Usage, version) as u64)?;
-    file.write_all_at(&USAGE_MAGIC.to_ne_bytes(), offset_of!(Usage, magic) as u64)
+    file.set_len(size_of::<UsageFile>() as u64)?;
+    file.write_all_at(&VERSION.to_ne_bytes(), offset_of!(UsageFile, version) as u64)?;
+    file.write_all_at(&USAGE_MAGIC.to_ne_bytes(), offset_of!(UsageFile, magic) as u64)
 }
 
 /// The processes, and whether there are others that found no slot.
-pub(crate) fn read(file: &File) -> Result<(Vec<Process>, bool), UsageError> {
-    let mut bytes = vec![0; size_of::<Usage>()];
+pub(crate) fn read(file: &File) -> Result<(Vec<CudaProcess>, bool), UsageError> {
+    let mut bytes = vec![0; size_of::<UsageFile>()];
     file.read_exact_at(&mut bytes, 0).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => UsageError::Damaged("it is too short"),
         _ => UsageError::File(error),
     })?;
-    let is_whole = word(&bytes, offset_of!(Usage, magic)) == USAGE_MAGIC
-        && half(&bytes, offset_of!(Usage, version)) == VERSION;
+    let is_whole = word(&bytes, offset_of!(UsageFile, magic)) == USAGE_MAGIC
+        && half(&bytes, offset_of!(UsageFile, version)) == VERSION;
     if !is_whole {
         return Err(UsageError::Damaged("its header was overwritten"));
     }
     let processes = (0..SLOTS_MAX).filter_map(|slot| process_at(&bytes, slot)).collect();
-    let is_short = half(&bytes, offset_of!(Usage, flags)) & FLAG_NO_SLOT != 0;
+    let is_short = half(&bytes, offset_of!(UsageFile, flags)) & FLAG_NO_SLOT != 0;
     Ok((processes, is_short))
 }
 
-fn process_at(bytes: &[u8], slot: usize) -> Option<Process> {
+fn process_at(bytes: &[u8], slot: usize) -> Option<CudaProcess> {
     let at = place(slot);
     let (pid, start) = match word(bytes, at + offset_of!(Slot, identity)) {
         0 => return None,
@@ -86,7 +86,7 @@ fn process_at(bytes: &[u8], slot: usize) -> Option<Process> {
     };
     let used = at + offset_of!(Slot, used);
     let flags = half(bytes, at + offset_of!(Slot, flags));
-    Some(Process {
+    Some(CudaProcess {
         slot,
         pid,
         start,
@@ -101,7 +101,7 @@ fn process_at(bytes: &[u8], slot: usize) -> Option<Process> {
 /// Clears the slot of a dead process. The identity goes last: a new process may then claim the
 /// slot. Nothing else writes to the slot meanwhile, and a word that is read half written is never
 /// above its old value.
-pub(crate) fn clear(file: &File, process: &Process) -> io::Result<()> {
+pub(crate) fn clear(file: &File, process: &CudaProcess) -> io::Result<()> {
     let at = place(process.slot) as u64;
     let begin = offset_of!(Slot, flags);
     let zeros = [0; size_of::<Slot>()];
@@ -110,7 +110,7 @@ pub(crate) fn clear(file: &File, process: &Process) -> io::Result<()> {
 }
 
 fn place(slot: usize) -> usize {
-    offset_of!(Usage, slots) + slot * size_of::<Slot>()
+    offset_of!(UsageFile, slots) + slot * size_of::<Slot>()
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -15,7 +15,7 @@ use crate::job::end::{EndCause, ExitStatus, JobEnd, Outcome, RunTotals, Usage};
 use crate::positions::Positions;
 use crate::request::job::Standing;
 use crate::unit::Timestamp;
-pub use spec::{ArraySpec, ArrayValues, Axis, Row, ValuesRef};
+pub use spec::{ArraySpec, ArrayValues, Axis, ElementValues, ValuesRef};
 
 /// The progress of the elements of an array, by position. Each element is in exactly one place:
 /// unstarted, waiting for its counterpart, ended, or in a record of its own.

@@ -19,7 +19,7 @@ impl Job {
 
     /// The GPUs that it was given; a paused job holds none of them now.
     #[must_use]
-    pub fn gpus_given(&self) -> MilliGpu {
+    pub fn allocated_gpus(&self) -> MilliGpu {
         let slots = self.phase.allocations().iter().flat_map(|it| &it.slots);
         let charges = slots.map(|slot| slot.part.charge().get());
         MilliGpu::new(charges.fold(0, u64::saturating_add))
@@ -45,14 +45,14 @@ impl Job {
                 Phase::Paused { .. } => self.ran(now),
                 _ => now.since(at).saturating_sub(self.course.paused),
             };
-            GpuTime::of(self.gpus_given(), ran).corrected(self.course.resized)
+            GpuTime::of(self.allocated_gpus(), ran).corrected(self.course.resized)
         });
         self.course.attained.saturating_add(held.unwrap_or_default())
     }
 
     /// The part of the attained GPU time that counts in the queue order.
     #[must_use]
-    pub fn counted(&self, now: Timestamp) -> GpuTime {
+    pub fn net_gpu_time(&self, now: Timestamp) -> GpuTime {
         self.attained(now).saturating_sub(self.course.forgiven)
     }
 }
@@ -130,7 +130,7 @@ impl Policy {
             Phase::Running { started_at, .. } => Some((*started_at, true)),
             _ => None,
         };
-        let (gpus, before) = (job.gpus_held(), job.counted(Timestamp::ZERO));
+        let (gpus, before) = (job.gpus_held(), job.net_gpu_time(Timestamp::ZERO));
         let since = since.filter(|_| self.asks_attained() && !gpus.is_zero());
         let rested = since.map(|(at, _)| at.after(self.min_run));
         let bounds = self.attained_levels.iter().filter(move |bound| **bound > before);

@@ -92,14 +92,14 @@ pub enum Journaled {
     /// Changes to reservations, drains and elastic jobs that follow from earlier commands.
     Kept {
         /// The changes, in order.
-        kept: Vec<Kept>,
+        kept: Vec<Upkeep>,
     },
 }
 
 /// A change that follows from an earlier command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum Upkeep {
     /// A reservation ended, or its job had ended.
     Ended {
         /// The reservation.

@@ -36,12 +36,12 @@ impl NodeFilter {
     #[must_use]
     pub fn while_paused(nodes: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         let exclusive = nodes.is_some_and(|nodes| nodes.exclusive);
-        Self { exclusive, ..Self::default() }.kept()
+        Self { exclusive, ..Self::default() }.unless_default()
     }
 
     /// The filter as jobs store it: `None` if it allows every node.
     #[must_use]
-    pub fn kept(self) -> Option<Arc<Self>> {
+    pub fn unless_default(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }
 

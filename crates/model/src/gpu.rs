@@ -136,7 +136,7 @@ impl GpuRequest {
     /// # Errors
     /// The request already has a fraction, or is for instances, which are allocated whole.
     pub fn shared(self, share: Share) -> Result<Self, ShareError> {
-        let value = || self.to_string().chars().take(ParseError::SHOWN).collect();
+        let value = || self.to_string().chars().take(ParseError::VALUE_CHARS_MAX).collect();
         match self.amount {
             GpuAmount::Whole(count) => {
                 Ok(Self { amount: GpuAmount::Shared { count: count.max(1), share }, ..self })
@@ -183,7 +183,7 @@ impl GpuRequest {
             models.push(ModelPattern::new(part));
             position += part.len() + 1;
         }
-        let value = || text.chars().take(ParseError::SHOWN).collect();
+        let value = || text.chars().take(ParseError::VALUE_CHARS_MAX).collect();
         let n_instances = models.iter().filter(|model| model.names_instance()).count();
         let amount = match (amount, n_instances) {
             (amount, 0) => amount,
@@ -203,7 +203,7 @@ impl GpuRequest {
         let bad = |position| ParseError::new("a number of GPUs", text, position, Self::EXAMPLE);
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if text.split_once("..").is_some_and(|(least, most)| digits(least) && digits(most)) {
-            let value = text.chars().take(ParseError::SHOWN).collect();
+            let value = text.chars().take(ParseError::VALUE_CHARS_MAX).collect();
             let what = "an elastic number of GPUs";
             return Err(GpuRequestError::Unsupported { value, what });
         }

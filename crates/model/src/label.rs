@@ -11,7 +11,7 @@ pub type Labels = BTreeMap<String, String>;
 
 /// Labels as users write them: `rack=3`, `ssd`.
 #[must_use]
-pub fn written(labels: &Labels) -> Vec<String> {
+pub fn texts(labels: &Labels) -> Vec<String> {
     let word = |(name, value): (&String, &String)| match value.is_empty() {
         true => name.clone(),
         false => format!("{name}={value}"),

@@ -124,7 +124,7 @@ pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
 pub use request::edit::JobPatch;
 pub use request::job::{JobRequest, Origin, Standing};
-pub use reservation::{Reservation, Reserved, Whom, Window};
+pub use reservation::{Beneficiary, Reservation, Reserved, Window};
 pub use reserve::{
     Affected, Consent, DeviceRef, DrainOutcome, DrainTarget, NewReservation, ReservationPatch,
     ReserveAsk, ReserveEnd, ReserveOutcome, ReserveWhen,

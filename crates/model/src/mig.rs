@@ -47,12 +47,12 @@ pub enum LayoutError {
     },
     /// The instances have more memory than the device.
     #[error(
-        "these instances have {asked} of memory in total, and the GPU has {memory}; leave some out \
+        "these instances have {total} of memory in total, and the GPU has {memory}; leave some out \
          or make them smaller"
     )]
     TooMuchMemory {
         /// The memory of the instances.
-        asked: Bytes,
+        total: Bytes,
         /// The memory of the device.
         memory: Bytes,
     },
@@ -111,9 +111,9 @@ impl Profile {
         if slices > Instance::SLICES {
             return Err(LayoutError::TooManySlices { slices });
         }
-        let asked = layout.iter().map(|it| it.memory()).fold(Bytes::ZERO, Bytes::saturating_add);
-        match asked > memory {
-            true => Err(LayoutError::TooMuchMemory { asked, memory }),
+        let total = layout.iter().map(|it| it.memory()).fold(Bytes::ZERO, Bytes::saturating_add);
+        match total > memory {
+            true => Err(LayoutError::TooMuchMemory { total, memory }),
             false => Ok(layout),
         }
     }

@@ -157,7 +157,7 @@ pub struct Delivery {
     /// Why the last attempt failed.
     pub why: Option<Arc<str>>,
     /// The next attempt, or, once given up, the time of that.
-    pub due: Timestamp,
+    pub due_at: Timestamp,
     /// The server gave up: it is not sent again.
     pub given_up: bool,
 }
@@ -241,19 +241,19 @@ impl TryFrom<StoredDelivery> for Delivery {
             (None, Some(news)) => News::Payer(news),
             (None, None) | (Some(_), Some(_)) => return Err("a message has one content"),
         };
-        let StoredDelivery { n_attempts, why, due, given_up, .. } = stored;
-        Ok(Self { id, url, by_admin, news, n_attempts, why, due, given_up })
+        let StoredDelivery { n_attempts, why, due: due_at, given_up, .. } = stored;
+        Ok(Self { id, url, by_admin, news, n_attempts, why, due_at, given_up })
     }
 }
 
 impl From<Delivery> for StoredDelivery {
     fn from(delivery: Delivery) -> Self {
-        let Delivery { id, url, by_admin, news, n_attempts, why, due, given_up } = delivery;
+        let Delivery { id, url, by_admin, news, n_attempts, why, due_at, given_up } = delivery;
         let (news, payer_news) = match news {
             News::Job(news) => (Some(news), None),
             News::Payer(news) => (None, Some(news)),
         };
-        Self { id, url, by_admin, news, payer_news, n_attempts, why, due, given_up }
+        Self { id, url, by_admin, news, payer_news, n_attempts, why, due: due_at, given_up }
     }
 }
 

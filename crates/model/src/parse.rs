@@ -28,7 +28,7 @@ fn at(position: usize, value: &str) -> String {
 
 impl ParseError {
     /// The longest part of an invalid value that a message repeats, in characters.
-    pub(crate) const SHOWN: usize = 80;
+    pub(crate) const VALUE_CHARS_MAX: usize = 80;
 
     pub(crate) fn new(
         expected: &'static str,
@@ -36,7 +36,7 @@ impl ParseError {
         position: usize,
         example: &'static str,
     ) -> Self {
-        let value = value.chars().take(Self::SHOWN).collect();
+        let value = value.chars().take(Self::VALUE_CHARS_MAX).collect();
         Self { expected, value, position, example }
     }
 }

@@ -386,7 +386,7 @@ impl Caps {
     /// The cap that would be exceeded by adding `more` to the held resources, the amount held, and
     /// the cap's value.
     #[must_use]
-    pub fn exceeded(&self, held: Held, more: MilliGpu) -> Option<(UserCap, u64, u64)> {
+    pub fn exceeded(&self, held: UserHoldings, more: MilliGpu) -> Option<(UserCap, u64, u64)> {
         if let Some(most) = self.running_jobs.filter(|most| held.jobs >= *most) {
             return Some((UserCap::RunningJobs, held.jobs, most));
         }
@@ -398,7 +398,7 @@ impl Caps {
 
 /// The resources that a user's jobs hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Held {
+pub struct UserHoldings {
     /// The number of jobs.
     pub jobs: u64,
     /// The GPUs.

@@ -94,7 +94,7 @@ pub fn with_reserve(peak: Bytes) -> u64 {
 
 impl PastRuns {
     /// The number of runs that are stored.
-    pub const KEPT: usize = 20;
+    pub const RUNS_MAX: usize = 20;
 
     /// A record without runs.
     #[must_use]
@@ -104,8 +104,8 @@ impl PastRuns {
 
     /// Adds a run.
     pub fn add(&mut self, length: Millis, ended_at: Timestamp) {
-        if self.lengths.len() >= Self::KEPT {
-            self.lengths.drain(..=self.lengths.len() - Self::KEPT);
+        if self.lengths.len() >= Self::RUNS_MAX {
+            self.lengths.drain(..=self.lengths.len() - Self::RUNS_MAX);
         }
         self.lengths.push(length);
         self.last_ended_at = self.last_ended_at.max(ended_at);
@@ -113,8 +113,8 @@ impl PastRuns {
 
     /// Adds the GPU use of a run with whole devices.
     pub fn add_gpu(&mut self, usage: GpuUsage) {
-        if self.gpus.len() >= Self::KEPT {
-            self.gpus.drain(..=self.gpus.len() - Self::KEPT);
+        if self.gpus.len() >= Self::RUNS_MAX {
+            self.gpus.drain(..=self.gpus.len() - Self::RUNS_MAX);
         }
         self.gpus.push(usage);
     }

@@ -40,7 +40,7 @@ impl Money {
     /// # Errors
     /// It is not a number with at most six decimals, or too large.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{:?} is not an amount of money; write 2 or 0.25", shown(text));
+        let wrong = || format!("{:?} is not an amount of money; write 2 or 0.25", excerpt(text));
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !is_number(whole) || !is_number(part) || part.len() > 6 {
@@ -109,14 +109,14 @@ impl Prices {
             let is_code = value.len() == 3 && value.bytes().all(|b| b.is_ascii_uppercase());
             self.currency = match is_code {
                 true => value.to_owned(),
-                false => return Err(format!("{:?} is not a currency; write EUR", shown(value))),
+                false => return Err(format!("{:?} is not a currency; write EUR", excerpt(value))),
             };
             return Ok(());
         }
         let price = Money::parse(value)?;
         let named = |name: &str| match is_plain_name(name) {
             true => Ok(name.to_owned()),
-            false => Err(format!("{:?} is not a name", shown(name))),
+            false => Err(format!("{:?} is not a name", excerpt(name))),
         };
         match key.split_once('.') {
             None if key == "gpu" => self.gpu = Some(price),
@@ -131,7 +131,7 @@ impl Prices {
                 return Err(format!(
                     "there is no price of {:?}; write gpu, model.NAME, pool.NAME, node.NAME, \
                      energy or currency",
-                    shown(key)
+                    excerpt(key)
                 ));
             }
         }
@@ -139,7 +139,7 @@ impl Prices {
     }
 }
 
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
@@ -154,7 +154,7 @@ impl FromStr for Prices {
         for part in text.split(',').map(str::trim) {
             let example = |why: String| format!("{why}; an example is {}", Self::EXAMPLE);
             let Some((key, value)) = part.split_once('=') else {
-                return Err(example(format!("{:?} sets no price", shown(part))));
+                return Err(example(format!("{:?} sets no price", excerpt(part))));
             };
             prices.set(key.trim(), value.trim()).map_err(example)?;
         }

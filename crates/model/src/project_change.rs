@@ -196,7 +196,7 @@ pub struct ProjectsOutcome {
     /// Warnings about all projects after the change.
     pub warnings: Vec<ProjectWarning>,
     /// All projects and their versions as they were before.
-    pub seen: Vec<(ProjectName, Version)>,
+    pub base_versions: Vec<(ProjectName, Version)>,
     /// Whether the changes were made.
     pub done: bool,
 }

@@ -32,7 +32,7 @@ impl Amount {
 
     /// This amount, at most [`Self::MOST`]: for values that were counted, not read.
     #[must_use]
-    pub const fn counted(amount: u64) -> Self {
+    pub const fn saturating_of(amount: u64) -> Self {
         if amount <= Self::MOST { Self(amount) } else { Self(Self::MOST) }
     }
 
@@ -64,7 +64,7 @@ impl Amount {
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         match (self.finite(), other.finite()) {
-            (Some(one), Some(two)) => Self::counted(one + two),
+            (Some(one), Some(two)) => Self::saturating_of(one + two),
             (None, _) | (_, None) => Self::UNLIMITED,
         }
     }

@@ -15,7 +15,7 @@ use crate::job::hold::AdminHold;
 use crate::job::state::JobState;
 use crate::policy::UserCap;
 use crate::reason::Bound;
-use crate::reservation::Whom;
+use crate::reservation::Beneficiary;
 use crate::reserve::Affected;
 use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Millis, Timestamp};
@@ -364,7 +364,7 @@ pub enum Refusal {
         /// The other reservation.
         other: ReservationName,
         /// Its beneficiary.
-        whom: Whom,
+        whom: Beneficiary,
         /// The node.
         node: NodeName,
         /// The index of the device; `None` if one of the reservations covers the whole node.

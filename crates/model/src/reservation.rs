@@ -20,7 +20,7 @@ pub struct Reservation {
     /// Its name, unique among reservations that have not ended.
     pub name: ReservationName,
     /// The beneficiary.
-    pub whom: Whom,
+    pub whom: Beneficiary,
     /// The devices and nodes.
     pub what: Reserved,
     /// The time; for a recurring one, its first occurrence.
@@ -52,12 +52,12 @@ pub struct Reserved {
     /// The request that the devices were chosen for. If one of them becomes unusable, the devices
     /// are chosen again. `None` if devices or nodes were named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
+    pub counted: Option<DeviceRequest>,
 }
 
 /// A request for a number of devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct DeviceRequest {
     /// The number and kind of devices.
     pub gpus: GpuRequest,
     /// Whether they may be on several nodes; otherwise all are on one node.
@@ -67,7 +67,7 @@ pub struct Counted {
 /// The beneficiary of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Whom {
+pub enum Beneficiary {
     /// No job: a maintenance window.
     Nobody,
     /// The jobs of one user.
@@ -99,7 +99,7 @@ pub struct Window {
     pub until: Option<Timestamp>,
 }
 
-impl Whom {
+impl Beneficiary {
     /// Whether jobs of a shape may use the reservation.
     #[must_use]
     pub fn admits(&self, shape: &Shape) -> bool {
@@ -220,7 +220,7 @@ impl Reservation {
     /// Whether it is a maintenance window.
     #[must_use]
     pub fn is_maintenance(&self) -> bool {
-        self.whom == Whom::Nobody
+        self.whom == Beneficiary::Nobody
     }
 
     /// The window that is active at a moment, or else the next one; `None` after the last.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::displace::Displace;
 use crate::id::{JobId, NodeName, ReservationName};
-use crate::reservation::{Counted, Reservation, Whom};
+use crate::reservation::{Beneficiary, DeviceRequest, Reservation};
 use crate::unit::{Millis, Timestamp};
 
 /// A requested reservation: each field valid by itself.
@@ -16,7 +16,7 @@ pub struct NewReservation {
     /// Its name; `None` asks for the next free one.
     pub name: Option<ReservationName>,
     /// The beneficiary.
-    pub whom: Whom,
+    pub whom: Beneficiary,
     /// The devices or nodes.
     pub ask: ReserveAsk,
     /// The time.
@@ -30,7 +30,7 @@ pub struct NewReservation {
 #[serde(rename_all = "snake_case")]
 pub enum ReserveAsk {
     /// A number of devices, chosen by gpool.
-    Counted(Counted),
+    Counted(DeviceRequest),
     /// These devices.
     Devices {
         /// Each by its node and its index or UUID.
@@ -83,7 +83,7 @@ pub enum ReserveEnd {
 pub struct ReservationPatch {
     /// The beneficiary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whom: Option<Whom>,
+    pub whom: Option<Beneficiary>,
     /// The devices or nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<ReserveAsk>,

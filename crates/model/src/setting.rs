@@ -47,7 +47,12 @@ impl Setting {
     pub const ALL: &'static [Self] = &[
         setting!(order, POOL, order, order_text),
         setting!(escalate_after, POOL, long, span_text),
-        setting!(device_strategy, POOL, |text| chosen(text, &DeviceStrategy::ALL), strategy_text),
+        setting!(
+            device_strategy,
+            POOL,
+            |text| parse_choice(text, &DeviceStrategy::ALL),
+            strategy_text
+        ),
         setting!(user_priority_max, CLUSTER, priority, i32::to_string),
         setting!(planned_starts, POOL, planned_starts, planned_starts_text),
         setting!(user_extend_max, CLUSTER, any_span, span_text),
@@ -55,7 +60,7 @@ impl Setting {
         setting!(
             share_between,
             CLUSTER,
-            |text| chosen(text, &ShareBetween::ALL),
+            |text| parse_choice(text, &ShareBetween::ALL),
             |it: &ShareBetween| { it.as_str().to_owned() }
         ),
         setting!(lend, CLUSTER, yes_or_no, yes_or_no_text),
@@ -64,13 +69,13 @@ impl Setting {
         setting!(min_run, POOL, long, span_text),
         setting!(consolidate, POOL, yes_or_no, yes_or_no_text),
         setting!(mig_auto, POOL, yes_or_no, yes_or_no_text),
-        setting!(share_with, POOL, |text| chosen(text, &ShareWith::ALL), |it: &ShareWith| {
+        setting!(share_with, POOL, |text| parse_choice(text, &ShareWith::ALL), |it: &ShareWith| {
             it.as_str().to_owned()
         }),
-        setting!(idle, POOL, |text| chosen(text, &OnIdle::ALL), |it: &OnIdle| {
+        setting!(idle, POOL, |text| parse_choice(text, &OnIdle::ALL), |it: &OnIdle| {
             it.as_str().to_owned()
         }),
-        setting!(over_limit, POOL, |text| chosen(text, &OverLimit::ALL), |it: &OverLimit| {
+        setting!(over_limit, POOL, |text| parse_choice(text, &OverLimit::ALL), |it: &OverLimit| {
             it.as_str().to_owned()
         }),
         setting!(use_half_life, CLUSTER, half_life, span_text),
@@ -79,9 +84,12 @@ impl Setting {
         }),
         setting!(prices, CLUSTER, str::parse, Prices::to_string),
         setting!(budgets, CLUSTER, str::parse, Budgets::to_string),
-        setting!(over_budget, CLUSTER, |text| chosen(text, &OverBudget::ALL), |it: &OverBudget| {
-            it.as_str().to_owned()
-        }),
+        setting!(
+            over_budget,
+            CLUSTER,
+            |text| parse_choice(text, &OverBudget::ALL),
+            |it: &OverBudget| { it.as_str().to_owned() }
+        ),
     ];
 
     /// The setting with this name.
@@ -143,7 +151,7 @@ fn span_text(length: &Millis) -> String {
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
-    chosen(text, &[("yes", true), ("no", false)])
+    parse_choice(text, &[("yes", true), ("no", false)])
 }
 
 fn yes_or_no_text(answer: &bool) -> String {
@@ -151,7 +159,7 @@ fn yes_or_no_text(answer: &bool) -> String {
 }
 
 /// The value with this name.
-fn chosen<T: Copy>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
+fn parse_choice<T: Copy>(text: &str, known: &[(&'static str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(word, _)| *word == text);
     let all = || known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
     found.map(|(_, it)| *it).ok_or_else(|| format!("{text:?} is not one of {}", all()))
@@ -176,7 +184,7 @@ fn use_weight(text: &str) -> Result<u32, String> {
 fn order(text: &str) -> Result<Vec<OrderKey>, String> {
     let mut keys = Vec::new();
     for word in text.split(',').map(str::trim) {
-        let key = chosen(word, &OrderKey::ALL)?;
+        let key = parse_choice(word, &OrderKey::ALL)?;
         if keys.contains(&key) {
             return Err(format!("{word} is given twice"));
         }

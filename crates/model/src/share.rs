@@ -110,7 +110,7 @@ impl Share {
     /// # Errors
     /// It is no fraction of a device, or the limit is below the request.
     pub fn parse(text: &str) -> Result<Self, ShareError> {
-        let value = || text.chars().take(parse::ParseError::SHOWN).collect::<String>();
+        let value = || text.chars().take(parse::ParseError::VALUE_CHARS_MAX).collect::<String>();
         let (request, limit) = match text.split_once(':') {
             None => (Amount::parse(text), None),
             Some((request, limit)) => (Amount::parse(request), Some(Amount::parse(limit))),

@@ -72,7 +72,6 @@ impl Seats {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Halting {
-    /// It is paused.
     Paused,
     /// It runs.
     Resumed,
@@ -105,9 +104,7 @@ pub enum Input {
     },
     /// A task should leave a device, because it keeps memory of it that was called back.
     Relocate {
-        /// The task.
         task: TaskId,
-        /// The device.
         from: DeviceUuid,
         /// Devices with room for all of its memory, the best first.
         to: Vec<DeviceUuid>,
@@ -129,7 +126,6 @@ pub enum Input {
     },
     /// A task's program was started.
     Started {
-        /// The task.
         task: TaskId,
         /// The process ID of its program.
         pid: u32,
@@ -138,14 +134,12 @@ pub enum Input {
     },
     /// The new terms of this generation are noted in the task's claim.
     Changed {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
     },
     /// A task was paused or resumed by the order of this generation, or could not be paused.
     Halted {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
@@ -154,39 +148,25 @@ pub enum Input {
     },
     /// A task has left its devices, to go to others, or could not leave them.
     Detached {
-        /// The task.
         task: TaskId,
         /// Whether it uses no device now.
         is_done: bool,
     },
     /// A task that left its devices waits until those that it was sent to have room for it. It may
     /// take long, so it keeps nothing of the old ones.
-    Parked {
-        /// The task.
-        task: TaskId,
-    },
+    Parked { task: TaskId },
     /// A task has come to the devices that it was sent to.
-    Attached {
-        /// The task.
-        task: TaskId,
-    },
+    Attached { task: TaskId },
     /// A task could not come to the devices that it was sent to, and uses none.
     NotAttached {
-        /// The task.
         task: TaskId,
         /// The devices that it had before.
         left: Vec<DeviceUuid>,
     },
     /// Other processes use devices of a task, so it was not launched.
-    Refused {
-        /// The task.
-        task: TaskId,
-        /// The devices.
-        devices: Vec<DeviceUuid>,
-    },
+    Refused { task: TaskId, devices: Vec<DeviceUuid> },
     /// A task has ended, could not be launched, or was prevented.
     Ended {
-        /// The task.
         task: TaskId,
         /// How it ended.
         end: TaskEnd,
@@ -206,19 +186,14 @@ pub enum Action {
     },
     /// Let a running task leave its devices; its memory there is kept.
     Detach {
-        /// The task.
         task: TaskId,
         /// Why.
         reason: MoveReason,
     },
     /// Leave a task where it is: it can't come to any of the devices of [`Input::Relocate`].
-    Stay {
-        /// The task.
-        task: TaskId,
-    },
+    Stay { task: TaskId },
     /// Bring a task that left its devices to these, and note them in its claim.
     Attach {
-        /// The task.
         task: TaskId,
         /// The devices, by slot.
         devices: Vec<DeviceUuid>,
@@ -226,14 +201,12 @@ pub enum Action {
     /// Make sure that a task is never launched here, then report its end; or report its state if it
     /// was already launched.
     Prevent {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
     },
     /// End a task.
     Stop {
-        /// The task.
         task: TaskId,
         /// Time between SIGTERM and SIGKILL.
         grace: Millis,
@@ -242,7 +215,6 @@ pub enum Action {
     },
     /// Change a task's terms, note them in the claim, then report it.
     Change {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
@@ -251,7 +223,6 @@ pub enum Action {
     },
     /// Pause a task's processes, note it in the claim, then report it.
     Pause {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
@@ -260,7 +231,6 @@ pub enum Action {
     },
     /// Resume a task's processes, note it in the claim, then report it.
     Resume {
-        /// The task.
         task: TaskId,
         /// The generation of the order.
         generation: Generation,
@@ -271,7 +241,6 @@ pub enum Action {
     },
     /// Send a task's processes a signal.
     Signal {
-        /// The task.
         task: TaskId,
         /// The signal's number.
         signal: i32,
@@ -286,7 +255,7 @@ pub enum Action {
 
 /// How a task was found.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Found {
+pub(crate) enum FoundState {
     /// Its program has not started.
     Launching,
     Running,
@@ -296,7 +265,7 @@ pub(crate) enum Found {
 }
 
 /// What follows from a change.
-pub(crate) enum Step {
+pub(crate) enum FollowUp {
     Act(Action),
     /// The task can't be launched: guests that can't move are on these devices.
     Refuse(TaskId, Vec<DeviceUuid>),
@@ -308,7 +277,7 @@ pub(crate) enum Halt {
     /// It runs.
     No,
     /// It was ordered to pause.
-    Told,
+    Pausing,
     /// It is paused.
     Done,
     /// It is paused, and was ordered to go on.
@@ -325,14 +294,14 @@ impl Halt {
     pub fn ordered_to_go_on(&self) -> Self {
         match self {
             Self::Done | Self::Going | Self::Stays(..) => Self::Going,
-            Self::No | Self::Told | Self::Failed(_) => self.clone(),
+            Self::No | Self::Pausing | Self::Failed(_) => self.clone(),
         }
     }
 
     /// The state of a running task, for the server.
-    pub fn shown(&self, pid: u32, started_at: Timestamp) -> TaskIs {
+    pub fn task_state(&self, pid: u32, started_at: Timestamp) -> TaskIs {
         match self {
-            Self::No | Self::Told => TaskIs::Running { pid, started_at },
+            Self::No | Self::Pausing => TaskIs::Running { pid, started_at },
             Self::Done | Self::Going => TaskIs::Paused { pid, started_at },
             Self::Failed(why) => TaskIs::NotPaused { pid, started_at, why: why.clone() },
             Self::Stays(why, devices) => {

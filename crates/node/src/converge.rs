@@ -10,10 +10,10 @@ use gpool_model::id::{DeviceUuid, Generation, RequestId, TaskId, Term};
 use gpool_model::unit::{Millis, Timestamp};
 
 pub use crate::action::{Action, Halting, Input, Moves, Seats};
-use crate::action::{Found, Halt, Step};
+use crate::action::{FollowUp, FoundState, Halt};
 use crate::done::Done;
 use crate::places::Places;
-use crate::task::{Ending, Growth, State, Task};
+use crate::task::{Ending, Growth, Task, TaskState};
 
 /// The tasks of an agent, and the orders for them.
 #[derive(Debug, Clone, Default)]
@@ -134,31 +134,31 @@ impl Converge {
                 return actions;
             }
             known.generation = known.generation.max(generation);
-            if !(newer && matches!(known.state, State::Refused { .. })) {
+            if !(newer && matches!(known.state, TaskState::Refused { .. })) {
                 // A server that repeats an order may have missed the report.
                 return self.report(task);
             }
         }
-        self.tasks.insert(task, Task::new(generation, State::Launching { stop: None }));
+        self.tasks.insert(task, Task::new(generation, TaskState::Launching { stop: None }));
         let steps = self.places.arrive(order);
         self.follow(steps)
     }
 
     /// Carries out what follows for the devices.
-    fn follow(&mut self, steps: Vec<Step>) -> Vec<Action> {
+    fn follow(&mut self, steps: Vec<FollowUp>) -> Vec<Action> {
         let mut actions = Vec::new();
         for step in steps {
             match step {
-                Step::Act(action) => actions.push(action),
-                Step::Refuse(task, devices) => actions.extend(self.refused(task, devices)),
+                FollowUp::Act(action) => actions.push(action),
+                FollowUp::Refuse(task, devices) => actions.extend(self.refused(task, devices)),
             }
         }
         actions
     }
 
     /// The actions of a change, and those of tasks that waited for the devices of this one.
-    fn and_left(&mut self, task: TaskId, mut actions: Vec<Action>) -> Vec<Action> {
-        let steps = self.places.left(task);
+    fn then_release(&mut self, task: TaskId, mut actions: Vec<Action>) -> Vec<Action> {
+        let steps = self.places.release(task);
         actions.extend(self.follow(steps));
         actions
     }
@@ -173,14 +173,14 @@ impl Converge {
 
     fn stop(&mut self, task: TaskId, generation: Generation, ending: Ending) -> Vec<Action> {
         let prevent = |known: &mut Task| {
-            known.state = State::Preventing { ending };
+            known.state = TaskState::Preventing { ending };
             vec![Action::Prevent { task, generation: known.generation }]
         };
         let Some(known) = self.tasks.get_mut(&task) else {
             if self.done.bars(task, generation) {
                 return self.barred(task, generation);
             }
-            let mut known = Task::new(generation, State::Preventing { ending });
+            let mut known = Task::new(generation, TaskState::Preventing { ending });
             let actions = prevent(&mut known);
             self.tasks.insert(task, known);
             return actions;
@@ -190,11 +190,11 @@ impl Converge {
         }
         known.generation = generation;
         match &mut known.state {
-            State::Launching { .. } if self.places.is_waiting(task) => {
+            TaskState::Launching { .. } if self.places.is_waiting(task) => {
                 let actions = prevent(known);
-                self.and_left(task, actions)
+                self.then_release(task, actions)
             }
-            State::Launching { stop } | State::Running { stop, .. } => {
+            TaskState::Launching { stop } | TaskState::Running { stop, .. } => {
                 // A repeated order changes nothing, unless it ends the task sooner.
                 if stop.is_some_and(|earlier| earlier.covers(ending)) {
                     return Vec::new();
@@ -202,9 +202,9 @@ impl Converge {
                 *stop = Some(ending);
                 vec![ending.action(task)]
             }
-            State::Preventing { .. } => Vec::new(),
-            State::Refused { .. } => prevent(known),
-            State::Ended(_) => self.report(task),
+            TaskState::Preventing { .. } => Vec::new(),
+            TaskState::Refused { .. } => prevent(known),
+            TaskState::Ended(_) => self.report(task),
         }
     }
 
@@ -257,7 +257,7 @@ impl Converge {
             Some(known) if known.goes_on() && generation > known.generation => {
                 known.generation = generation;
                 // It was an earlier order that did not work.
-                if let State::Running { halt: halt @ Halt::Stays(..), .. } = &mut known.state {
+                if let TaskState::Running { halt: halt @ Halt::Stays(..), .. } = &mut known.state {
                     *halt = Halt::Done;
                 }
                 self.report(task)
@@ -276,7 +276,7 @@ impl Converge {
         order: Result<bool, Vec<DeviceUuid>>,
     ) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
-        let State::Running { stop: None, halt, .. } = &mut known.state else {
+        let TaskState::Running { stop: None, halt, .. } = &mut known.state else {
             return self.report(task);
         };
         if generation < known.generation {
@@ -292,7 +292,7 @@ impl Converge {
             // The order did not work, and the server may not know it yet.
             (Halt::Stays(..), Err(_)) if is_repeated => self.report(task),
             (_, Ok(runs_on)) => {
-                *halt = Halt::Told;
+                *halt = Halt::Pausing;
                 self.places.cancel_resume(task);
                 vec![Action::Pause { task, generation, runs_on }]
             }
@@ -306,7 +306,7 @@ impl Converge {
 
     fn halted(&mut self, task: TaskId, generation: Generation, halting: Halting) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
-        let State::Running { halt, .. } = &mut known.state else { return Vec::new() };
+        let TaskState::Running { halt, .. } = &mut known.state else { return Vec::new() };
         // There was a newer order to pause or resume it since. One to resume waits for the end of a
         // move, and an earlier pause is that end too.
         let is_old = generation < known.halt_generation;
@@ -331,8 +331,10 @@ impl Converge {
     }
 
     fn signal(&mut self, task: TaskId, it: (i32, SignalTo), request: RequestId) -> Vec<Action> {
-        let running =
-            self.tasks.get(&task).is_some_and(|known| matches!(known.state, State::Running { .. }));
+        let running = self
+            .tasks
+            .get(&task)
+            .is_some_and(|known| matches!(known.state, TaskState::Running { .. }));
         // A signal that comes too early may be lost, but it must not be sent late.
         if !self.signalled.insert(request) || !running {
             return Vec::new();
@@ -348,12 +350,12 @@ impl Converge {
             // For an earlier launch: the server does not know the end of this one.
             Some((_, generation)) if acknowledged < generation => Vec::new(),
             // Placed elsewhere; a later generation may come back to this node.
-            Some((State::Refused { .. }, generation)) => {
+            Some((TaskState::Refused { .. }, generation)) => {
                 self.tasks.remove(&task);
                 self.done.insert(task, Some(generation));
                 Vec::new()
             }
-            Some((State::Ended(_), _)) => {
+            Some((TaskState::Ended(_), _)) => {
                 self.tasks.remove(&task);
                 self.done.insert(task, None);
                 vec![Action::Forget(task)]
@@ -385,49 +387,51 @@ impl Converge {
         // behind one to resume.
         let is_ordered = known.filter(|known| generation < known.halt_generation);
         let ordered = is_ordered.and_then(|known| match &known.state {
-            State::Running { halt: halt @ (Halt::Told | Halt::Going), .. } => Some(halt.clone()),
+            TaskState::Running { halt: halt @ (Halt::Pausing | Halt::Going), .. } => {
+                Some(halt.clone())
+            }
             _ => None,
         });
         let generation = known.map_or(generation, |known| known.generation.max(generation));
         let halt_generation = known.map(|known| known.halt_generation).unwrap_or_default();
         let stop = match known.map(|known| &known.state) {
-            Some(State::Ended(_)) => return Vec::new(),
-            Some(State::Preventing { ending }) => Some(*ending),
-            Some(State::Launching { stop } | State::Running { stop, .. }) => *stop,
-            Some(State::Refused { .. }) | None => None,
+            Some(TaskState::Ended(_)) => return Vec::new(),
+            Some(TaskState::Preventing { ending }) => Some(*ending),
+            Some(TaskState::Launching { stop } | TaskState::Running { stop, .. }) => *stop,
+            Some(TaskState::Refused { .. }) | None => None,
         };
         let is_paused = matches!(is, TaskIs::Paused { .. });
         let state = match is {
-            TaskIs::Launching => State::Launching { stop },
+            TaskIs::Launching => TaskState::Launching { stop },
             TaskIs::Running { pid, started_at } => {
-                State::Running { pid, started_at, stop, halt: Halt::No }
+                TaskState::Running { pid, started_at, stop, halt: Halt::No }
             }
             TaskIs::Paused { pid, started_at } => {
-                State::Running { pid, started_at, stop, halt: ordered.unwrap_or(Halt::Done) }
+                TaskState::Running { pid, started_at, stop, halt: ordered.unwrap_or(Halt::Done) }
             }
             TaskIs::NotMoved { pid, started_at, why, devices } => {
-                State::Running { pid, started_at, stop, halt: Halt::Stays(why, devices) }
+                TaskState::Running { pid, started_at, stop, halt: Halt::Stays(why, devices) }
             }
             TaskIs::NotPaused { pid, started_at, why } => {
-                State::Running { pid, started_at, stop, halt: Halt::Failed(why) }
+                TaskState::Running { pid, started_at, stop, halt: Halt::Failed(why) }
             }
-            TaskIs::Ended(end) => State::Ended(end),
-            TaskIs::Refused { devices } => State::Refused { devices },
+            TaskIs::Ended(end) => TaskState::Ended(end),
+            TaskIs::Refused { devices } => TaskState::Refused { devices },
             // A found task is never in this state.
             TaskIs::Over => return Vec::new(),
         };
-        let goes_on = matches!(state, State::Launching { .. } | State::Running { .. });
+        let goes_on = matches!(state, TaskState::Launching { .. } | TaskState::Running { .. });
         let found = match state {
-            State::Running { .. } if is_paused => Found::Paused,
-            State::Running { halt: Halt::Done | Halt::Stays(..), .. } => Found::Paused,
-            State::Running { .. } if is_detached => Found::Detached,
-            State::Running { .. } => Found::Running,
-            _ => Found::Launching,
+            TaskState::Running { .. } if is_paused => FoundState::Paused,
+            TaskState::Running { halt: Halt::Done | Halt::Stays(..), .. } => FoundState::Paused,
+            TaskState::Running { .. } if is_detached => FoundState::Detached,
+            TaskState::Running { .. } => FoundState::Running,
+            _ => FoundState::Launching,
         };
         self.tasks.insert(task, Task { halt_generation, ..Task::new(generation, state) });
         let steps = match goes_on {
             true => self.places.found(task, seats, found, is_settled),
-            false => self.places.left(task),
+            false => self.places.release(task),
         };
         let mut actions = self.report(task);
         actions.extend(self.follow(steps));
@@ -438,12 +442,14 @@ impl Converge {
     fn started(&mut self, task: TaskId, pid: u32, started_at: Timestamp) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let stop = match &known.state {
-            State::Launching { stop } => *stop,
-            State::Preventing { ending } => Some(*ending),
+            TaskState::Launching { stop } => *stop,
+            TaskState::Preventing { ending } => Some(*ending),
             // Repeated after a reconnection, or out of date.
-            State::Running { .. } | State::Ended(_) | State::Refused { .. } => return Vec::new(),
+            TaskState::Running { .. } | TaskState::Ended(_) | TaskState::Refused { .. } => {
+                return Vec::new();
+            }
         };
-        known.state = State::Running { pid, started_at, stop, halt: Halt::No };
+        known.state = TaskState::Running { pid, started_at, stop, halt: Halt::No };
         let mut actions = self.report(task);
         let steps = self.places.started(task);
         actions.extend(self.follow(steps));
@@ -453,25 +459,25 @@ impl Converge {
     fn refused(&mut self, task: TaskId, devices: Vec<DeviceUuid>) -> Vec<Action> {
         let Some(known) = self.tasks.get_mut(&task) else { return Vec::new() };
         let actions = match known.state {
-            State::Launching { stop: None } => {
-                known.state = State::Refused { devices };
+            TaskState::Launching { stop: None } => {
+                known.state = TaskState::Refused { devices };
                 self.report(task)
             }
-            State::Launching { stop: Some(ending) } => {
-                known.state = State::Preventing { ending };
+            TaskState::Launching { stop: Some(ending) } => {
+                known.state = TaskState::Preventing { ending };
                 vec![Action::Prevent { task, generation: known.generation }]
             }
             _ => return Vec::new(),
         };
-        self.and_left(task, actions)
+        self.then_release(task, actions)
     }
 
     fn ended(&mut self, task: TaskId, end: TaskEnd) -> Vec<Action> {
         match self.tasks.get_mut(&task) {
-            Some(known) if !matches!(known.state, State::Ended(_)) => {
-                known.state = State::Ended(end);
+            Some(known) if !matches!(known.state, TaskState::Ended(_)) => {
+                known.state = TaskState::Ended(end);
                 let actions = self.report(task);
-                self.and_left(task, actions)
+                self.then_release(task, actions)
             }
             // A task that was acknowledged before it ended here leaves nothing behind either.
             None if self.done.is_over(task) => vec![Action::Forget(task)],

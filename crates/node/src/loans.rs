@@ -86,9 +86,7 @@ pub enum Act {
     Notify,
     /// Move it to a device with room. If that fails, it can't be moved from then on.
     Move,
-    /// Pause it.
     Pause,
-    /// Stop it.
     Stop,
     /// Tell it that the call is over.
     Back,
@@ -112,13 +110,11 @@ pub struct Grant {
     pub bytes: Bytes,
     /// The memory that it may keep, if its loan is called back; at least the request.
     pub keep: Option<Bytes>,
-    /// The answer to its wish.
-    pub wish: Option<Answer>,
+    pub wish: Option<WishAnswer>,
 }
 
-/// The answer to a wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum WishAnswer {
     /// The grant covers it.
     Yes,
     /// It is guaranteed, and waits for loans that are called back, or for memory that no task of
@@ -167,7 +163,7 @@ impl Tenant {
     }
 
     /// The most that it can use now.
-    fn wanted(&self) -> Bytes {
+    fn demand(&self) -> Bytes {
         let wish = self.wish.filter(|wish| wish.total <= self.limit);
         wish.map_or(self.used, |wish| wish.total.max(self.used))
     }
@@ -225,10 +221,10 @@ pub fn decide(
         if called.is_some_and(|called| called.rung == Rung::Notify) {
             grant.bytes = tenant.used;
         }
-        let waits = tenant.wish.filter(|_| grant.wish == Some(Answer::Wait));
+        let waits = tenant.wish.filter(|_| grant.wish == Some(WishAnswer::Wait));
         let waited = waits.map_or(Millis::ZERO, |wish| now.since(wish.since));
         if waited >= deadline.saturating_add(deadline) && waits.is_some() {
-            grant.wish = Some(Answer::No);
+            grant.wish = Some(WishAnswer::No);
         }
         let is_late = waits.is_some() && waited >= deadline;
         Decision { grant, called, act: act(tenant, called), is_late }
@@ -298,11 +294,11 @@ impl Rung {
     }
 }
 
-fn answer(tenant: &Tenant, granted: Bytes) -> Option<Answer> {
+fn answer(tenant: &Tenant, granted: Bytes) -> Option<WishAnswer> {
     tenant.wish.map(|wish| match wish.total {
-        total if total <= granted => Answer::Yes,
-        total if total <= tenant.request => Answer::Wait,
-        _ => Answer::No,
+        total if total <= granted => WishAnswer::Yes,
+        total if total <= tenant.request => WishAnswer::Wait,
+        _ => WishAnswer::No,
     })
 }
 
@@ -311,9 +307,9 @@ fn answer(tenant: &Tenant, granted: Bytes) -> Option<Answer> {
 fn lend(mut free: Bytes, tenants: &[Tenant], mut granted: Vec<Bytes>) -> Vec<Bytes> {
     for ix in borrowers(tenants) {
         // Part of an allocation is of no use.
-        let more = tenants[ix].wanted().saturating_sub(granted[ix]);
+        let more = tenants[ix].demand().saturating_sub(granted[ix]);
         if let Some(left) = free.checked_sub(more) {
-            granted[ix] = tenants[ix].wanted();
+            granted[ix] = tenants[ix].demand();
             free = left;
         }
     }
@@ -330,11 +326,11 @@ fn lend(mut free: Bytes, tenants: &[Tenant], mut granted: Vec<Bytes>) -> Vec<Byt
 /// then those that wait longest.
 fn borrowers(tenants: &[Tenant]) -> Vec<usize> {
     let mut order: Vec<usize> =
-        (0..tenants.len()).filter(|ix| tenants[*ix].wanted() > tenants[*ix].entitled()).collect();
+        (0..tenants.len()).filter(|ix| tenants[*ix].demand() > tenants[*ix].entitled()).collect();
     order.sort_by(|one, other| {
         let [one, other] = [&tenants[*one], &tenants[*other]];
         let part = |tenant: &Tenant, of: &Tenant| {
-            let loan = tenant.wanted().saturating_sub(tenant.request);
+            let loan = tenant.demand().saturating_sub(tenant.request);
             u128::from(loan.get()) * u128::from(of.request.get())
         };
         let since = |tenant: &Tenant| tenant.wish.map(|wish| wish.since);

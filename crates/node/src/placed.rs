@@ -3,7 +3,7 @@
 use gpool_model::agent::{MoveIs, Report, TaskOrder};
 use gpool_model::id::{Generation, TaskId};
 
-use crate::action::{Action, Seats, Step};
+use crate::action::{Action, FollowUp, Seats};
 use crate::moving::Moving;
 
 /// A task that has devices.
@@ -11,7 +11,7 @@ use crate::moving::Moving;
 pub(crate) struct Placed {
     /// Where it is; where it goes, if it uses no device now.
     pub seats: Seats,
-    pub state: State,
+    pub state: PlacementState,
     /// Whether a move has failed.
     pub is_stuck: bool,
     /// Whether it keeps nothing of the devices that it left, until it comes to others.
@@ -23,20 +23,20 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    pub fn new(seats: Seats, state: State) -> Self {
+    pub fn new(seats: Seats, state: PlacementState) -> Self {
         Self { seats, state, is_stuck: false, is_parked: false, resume: None, moving: None }
     }
 
     /// The report of its move, which is over.
-    pub fn report(&mut self, task: TaskId, is: MoveIs) -> Option<Step> {
+    pub fn report(&mut self, task: TaskId, is: MoveIs) -> Option<FollowUp> {
         self.is_parked = false;
         let report = self.moving.take()?.ended(task, &self.seats.slots, is)?;
-        Some(Step::Act(Action::Report(Report::Move(report))))
+        Some(FollowUp::Act(Action::Report(Report::Move(report))))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum PlacementState {
     /// It uses no device: it was not launched yet, or it is between devices.
     Away,
     /// It uses no device now. An earlier agent may have ordered it to any, and its shepherd has
@@ -55,7 +55,7 @@ pub(crate) enum State {
 
 /// A task that waits for its devices.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingTask {
     pub task: TaskId,
     /// Whether its devices are chosen. Later tasks wait until they are.
     pub is_placed: bool,

@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use gpool_model::Device;
 use gpool_model::agent::{MoveIs, MoveReason, TaskOrder, Terms};
-use gpool_model::id::{DeviceUuid, Generation, ProjectName, TaskId};
-use gpool_model::{Device, DeviceHealth, SlotPart};
+use gpool_model::id::{DeviceUuid, Generation, TaskId};
 
-use crate::action::{Action, Found, Moves, Seats, Step};
+use crate::action::{Action, FollowUp, FoundState, Moves, Seats};
 use crate::moving::{Moving, on_devices};
-use crate::placed::{Aim, Placed, State, Waiting};
-use crate::spread::{Among, Guests, Piece, Space, spread};
+use crate::placed::{Aim, Placed, PlacementState, WaitingTask};
 
+mod pieces;
 mod relocate;
 mod room;
 
@@ -30,43 +30,49 @@ pub(crate) struct Places {
     closed: BTreeSet<DeviceUuid>,
     tasks: BTreeMap<TaskId, Placed>,
     /// Tasks that wait for their devices, oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingTask>,
 }
 
 impl Places {
     /// Replaces the description of the devices.
-    pub fn describe(&mut self, devices: Vec<Device>, moves: Moves) -> Vec<Step> {
+    pub fn describe(&mut self, devices: Vec<Device>, moves: Moves) -> Vec<FollowUp> {
         (self.devices, self.moves, self.is_described) = (devices, moves, true);
         self.advance()
     }
 
     /// Replaces the devices on which no guest may be.
-    pub fn close(&mut self, closed: BTreeSet<DeviceUuid>) -> Vec<Step> {
+    pub fn close(&mut self, closed: BTreeSet<DeviceUuid>) -> Vec<FollowUp> {
         self.closed = closed;
         self.advance()
     }
 
     /// Notes a task that was already on this node. If it `is_settled`, its shepherd has no orders
     /// of earlier agents left.
-    pub fn found(&mut self, task: TaskId, seats: Seats, is: Found, is_settled: bool) -> Vec<Step> {
+    pub fn found(
+        &mut self,
+        task: TaskId,
+        seats: Seats,
+        is: FoundState,
+        is_settled: bool,
+    ) -> Vec<FollowUp> {
         let was = self.tasks.get(&task).map(|placed| placed.state);
         if seats.slots.is_empty() || (was.is_some() && !is_settled) {
             return Vec::new();
         }
         let state = match is {
-            Found::Launching => State::Coming,
-            Found::Running if is_settled => State::Running,
-            Found::Running => State::Coming,
-            Found::Paused if is_settled => State::Paused,
-            Found::Detached if is_settled => State::Away,
-            Found::Paused | Found::Detached => State::Unsettled,
+            FoundState::Launching => PlacementState::Coming,
+            FoundState::Running if is_settled => PlacementState::Running,
+            FoundState::Running => PlacementState::Coming,
+            FoundState::Paused if is_settled => PlacementState::Paused,
+            FoundState::Detached if is_settled => PlacementState::Away,
+            FoundState::Paused | FoundState::Detached => PlacementState::Unsettled,
         };
         self.waiting.retain(|waiting| waiting.task != task);
         let mut placed = Placed::new(seats, state);
-        placed.moving = (state == State::Away).then(|| Moving::found(&placed.seats.slots));
+        placed.moving = (state == PlacementState::Away).then(|| Moving::found(&placed.seats.slots));
         self.tasks.insert(task, placed);
         match state {
-            State::Away => self.waits(task, Aim::Attach),
+            PlacementState::Away => self.waits(task, Aim::Attach),
             // Other tasks may not be known yet.
             _ if was.is_none() => Vec::new(),
             _ => self.advance(),
@@ -74,15 +80,15 @@ impl Places {
     }
 
     /// Places a task that should start. Its launch follows once nothing is in the way.
-    pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<Step> {
+    pub fn arrive(&mut self, order: Box<TaskOrder>) -> Vec<FollowUp> {
         let task = order.task();
         let sharer = order.sharer.clone();
         let is_pinned = order.spec.yields().is_some();
         let seats = Seats { sharer, is_pinned, ..Seats::booked(&order.allocation.slots) };
         if seats.slots.is_empty() {
-            return vec![Step::Act(Action::Launch { order, seats })];
+            return vec![FollowUp::Act(Action::Launch { order, seats })];
         }
-        self.tasks.insert(task, Placed::new(seats, State::Away));
+        self.tasks.insert(task, Placed::new(seats, PlacementState::Away));
         self.waits(task, Aim::Launch(order))
     }
 
@@ -93,46 +99,46 @@ impl Places {
         task: TaskId,
         generation: Generation,
         booked: &[DeviceUuid],
-    ) -> Vec<Step> {
+    ) -> Vec<FollowUp> {
         self.rebook(task, booked);
         self.go_on(task, generation)
     }
 
     /// Notes the devices that are booked for a paused task, if they are others.
     fn rebook(&mut self, task: TaskId, booked: &[DeviceUuid]) {
-        let placed = self.tasks.get_mut(&task).filter(|it| it.state == State::Paused);
+        let placed = self.tasks.get_mut(&task).filter(|it| it.state == PlacementState::Paused);
         let Some(placed) = placed.filter(|it| !booked.is_empty() && it.seats.booked != booked)
         else {
             return;
         };
         placed.seats.booked = booked.to_vec();
-        self.put(task, booked);
+        self.assign_devices(task, booked);
     }
 
-    fn go_on(&mut self, task: TaskId, generation: Generation) -> Vec<Step> {
+    fn go_on(&mut self, task: TaskId, generation: Generation) -> Vec<FollowUp> {
         let Some(placed) = self.tasks.get_mut(&task) else {
             let (devices, booked) = (Vec::new(), Vec::new());
-            return vec![Step::Act(Action::Resume { task, generation, devices, booked })];
+            return vec![FollowUp::Act(Action::Resume { task, generation, devices, booked })];
         };
         match placed.state {
-            State::Paused => {
+            PlacementState::Paused => {
                 self.waiting.retain(|waiting| waiting.task != task);
                 self.waits(task, Aim::Resume(generation))
             }
             // It has no devices to resume on before its move is over.
-            State::Leaving | State::Attaching => {
+            PlacementState::Leaving | PlacementState::Attaching => {
                 placed.resume = Some(generation);
                 Vec::new()
             }
-            State::Away => {
+            PlacementState::Away => {
                 let own = self.waiting.iter_mut().find(|waiting| waiting.task == task);
                 own.into_iter().for_each(|waiting| waiting.aim = Aim::Resume(generation));
                 Vec::new()
             }
             // The server repeats the order.
-            State::Unsettled => Vec::new(),
-            State::Coming | State::Running => {
-                vec![Step::Act(placed.seats.resume(task, generation))]
+            PlacementState::Unsettled => Vec::new(),
+            PlacementState::Coming | PlacementState::Running => {
+                vec![FollowUp::Act(placed.seats.resume(task, generation))]
             }
         }
     }
@@ -147,8 +153,8 @@ impl Places {
         self.tasks.get_mut(&task).into_iter().for_each(|placed| placed.resume = None);
     }
 
-    fn waits(&mut self, task: TaskId, aim: Aim) -> Vec<Step> {
-        self.waiting.push_back(Waiting { task, is_placed: false, aim });
+    fn waits(&mut self, task: TaskId, aim: Aim) -> Vec<FollowUp> {
+        self.waiting.push_back(WaitingTask { task, is_placed: false, aim });
         self.advance()
     }
 
@@ -164,7 +170,7 @@ impl Places {
     }
 
     /// Changes the terms of a task. Where it outgrows its device, guests there move away.
-    pub fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<Step> {
+    pub fn change(&mut self, task: TaskId, generation: Generation, terms: &Terms) -> Vec<FollowUp> {
         let waiting = self.waiting.iter_mut().find(|waiting| waiting.task == task);
         if let Some(waiting) = waiting {
             waiting.is_placed = false;
@@ -180,27 +186,27 @@ impl Places {
     }
 
     /// The program of a task was started on its devices.
-    pub fn started(&mut self, task: TaskId) -> Vec<Step> {
-        self.runs(task, &[State::Coming])
+    pub fn started(&mut self, task: TaskId) -> Vec<FollowUp> {
+        self.runs(task, &[PlacementState::Coming])
     }
 
     /// A task has come to its devices from others.
-    pub fn attached(&mut self, task: TaskId) -> Vec<Step> {
-        self.runs(task, &[State::Attaching])
+    pub fn attached(&mut self, task: TaskId) -> Vec<FollowUp> {
+        self.runs(task, &[PlacementState::Attaching])
     }
 
     /// A task goes on after a pause.
-    pub fn resumed(&mut self, task: TaskId) -> Vec<Step> {
-        self.runs(task, &[State::Coming, State::Paused])
+    pub fn resumed(&mut self, task: TaskId) -> Vec<FollowUp> {
+        self.runs(task, &[PlacementState::Coming, PlacementState::Paused])
     }
 
     /// A task uses its devices, if it was in one of these states.
-    fn runs(&mut self, task: TaskId, from: &[State]) -> Vec<Step> {
+    fn runs(&mut self, task: TaskId, from: &[PlacementState]) -> Vec<FollowUp> {
         let placed = self.tasks.get_mut(&task).filter(|placed| from.contains(&placed.state));
         let Some(placed) = placed else { return Vec::new() };
-        placed.state = State::Running;
+        placed.state = PlacementState::Running;
         let resume = placed.resume.take();
-        let mut steps: Vec<Step> = placed.report(task, MoveIs::Done).into_iter().collect();
+        let mut steps: Vec<FollowUp> = placed.report(task, MoveIs::Done).into_iter().collect();
         steps.extend(self.advance());
         if let Some(generation) = resume {
             steps.extend(self.go_on(task, generation));
@@ -209,9 +215,9 @@ impl Places {
     }
 
     /// A task is paused, and others may use its devices.
-    pub fn paused(&mut self, task: TaskId) -> Vec<Step> {
+    pub fn paused(&mut self, task: TaskId) -> Vec<FollowUp> {
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        (placed.state, placed.moving) = (State::Paused, None);
+        (placed.state, placed.moving) = (PlacementState::Paused, None);
         self.waiting.retain(|waiting| waiting.task != task);
         match placed.resume.take() {
             Some(generation) => self.waits(task, Aim::Resume(generation)),
@@ -220,53 +226,54 @@ impl Places {
     }
 
     /// A task could not resume on other devices: it is paused, and resumes on these.
-    pub fn not_resumed(&mut self, task: TaskId, devices: &[DeviceUuid]) -> Vec<Step> {
+    pub fn not_resumed(&mut self, task: TaskId, devices: &[DeviceUuid]) -> Vec<FollowUp> {
         let steps = self.paused(task);
         self.rebook(task, devices);
         steps
     }
 
     /// A task has left its devices, or could not.
-    pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<Step> {
+    pub fn detached(&mut self, task: TaskId, is_done: bool) -> Vec<FollowUp> {
         // An earlier agent may have sent it away by the driver, which takes long.
         let by_driver = self.moves != Moves::Freely;
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
-        let was_sent = by_driver && is_done && placed.state == State::Running;
-        let is_news = placed.state == State::Leaving || was_sent;
+        let was_sent = by_driver && is_done && placed.state == PlacementState::Running;
+        let is_news = placed.state == PlacementState::Leaving || was_sent;
         if !is_news {
             return Vec::new();
         }
         if is_done {
-            placed.state = State::Away;
+            placed.state = PlacementState::Away;
             placed.moving.get_or_insert_with(|| Moving::found(&placed.seats.slots));
             let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
-            let is_placed = self.comes_to_chosen(task);
-            self.waiting.push_back(Waiting { task, is_placed, aim });
+            let is_placed = self.try_loan_target(task);
+            self.waiting.push_back(WaitingTask { task, is_placed, aim });
             return self.advance();
         }
-        (placed.state, placed.is_stuck) = (State::Attaching, true);
-        let mut steps: Vec<Step> = placed.report(task, MoveIs::NotLeft).into_iter().collect();
+        (placed.state, placed.is_stuck) = (PlacementState::Attaching, true);
+        let mut steps: Vec<FollowUp> = placed.report(task, MoveIs::NotLeft).into_iter().collect();
         self.choose_again();
         steps.extend(self.attached(task));
         steps
     }
 
     /// A task could not come to its devices. Only those that it left are certain to take it.
-    pub fn not_attached(&mut self, task: TaskId, left: &[DeviceUuid]) -> Vec<Step> {
+    pub fn not_attached(&mut self, task: TaskId, previous: &[DeviceUuid]) -> Vec<FollowUp> {
         // An earlier agent may have sent it to devices that its claim shows already.
         let by_driver = self.moves != Moves::Freely;
         let Some(placed) = self.tasks.get_mut(&task) else { return Vec::new() };
         placed.is_stuck = true;
-        let was_sent = by_driver && placed.state == State::Running;
-        if placed.state != State::Attaching && !was_sent {
+        let was_sent = by_driver && placed.state == PlacementState::Running;
+        if placed.state != PlacementState::Attaching && !was_sent {
             return Vec::new();
         }
-        placed.state = State::Away;
+        placed.state = PlacementState::Away;
         let aim = placed.resume.take().map_or(Aim::Attach, Aim::Resume);
-        let mut steps: Vec<Step> = placed.report(task, MoveIs::NotReached).into_iter().collect();
-        self.put(task, left);
+        let mut steps: Vec<FollowUp> =
+            placed.report(task, MoveIs::NotReached).into_iter().collect();
+        self.assign_devices(task, previous);
         self.choose_again();
-        self.waiting.push_back(Waiting { task, is_placed: true, aim });
+        self.waiting.push_back(WaitingTask { task, is_placed: true, aim });
         steps.extend(self.advance());
         steps
     }
@@ -277,7 +284,7 @@ impl Places {
     }
 
     /// A task has ended, or was refused.
-    pub fn left(&mut self, task: TaskId) -> Vec<Step> {
+    pub fn release(&mut self, task: TaskId) -> Vec<FollowUp> {
         self.waiting.retain(|waiting| waiting.task != task);
         match self.tasks.remove(&task) {
             Some(_) => self.advance(),
@@ -286,9 +293,10 @@ impl Places {
     }
 
     /// Places waiting tasks, and starts those whose devices have room.
-    fn advance(&mut self) -> Vec<Step> {
+    fn advance(&mut self) -> Vec<FollowUp> {
         let mut steps = Vec::new();
-        let is_unsettled = self.tasks.values().any(|placed| placed.state == State::Unsettled);
+        let is_unsettled =
+            self.tasks.values().any(|placed| placed.state == PlacementState::Unsettled);
         if is_unsettled || !self.is_described {
             return steps;
         }
@@ -320,7 +328,7 @@ impl Places {
                         self.waiting.remove(next);
                         let placed = self.tasks.remove(&task);
                         let booked = placed.map(|placed| placed.seats.booked);
-                        steps.push(Step::Refuse(task, booked.unwrap_or_default()));
+                        steps.push(FollowUp::Refuse(task, booked.unwrap_or_default()));
                         continue;
                     }
                 }
@@ -330,7 +338,7 @@ impl Places {
             if (has_choice || self.is_share(waiting.task)) && !self.has_room(waiting) {
                 next += 1;
             } else if let Some(waiting) = self.waiting.remove(next) {
-                steps.push(Step::Act(self.start(waiting)));
+                steps.push(FollowUp::Act(self.start(waiting)));
             }
         }
         let outgrown = self.outgrown().map(|beneficiary| MoveReason::Room { beneficiary });
@@ -358,17 +366,21 @@ impl Places {
 
     /// Whether some task is about to become movable.
     fn is_unsettled(&self) -> bool {
-        let is_unsettled =
-            |state| matches!(state, State::Coming | State::Attaching | State::Leaving);
+        let is_unsettled = |state| {
+            matches!(
+                state,
+                PlacementState::Coming | PlacementState::Attaching | PlacementState::Leaving
+            )
+        };
         self.tasks.values().any(|placed| is_unsettled(placed.state) && !placed.is_stuck)
     }
 
-    fn start(&mut self, waiting: Waiting) -> Action {
-        let Waiting { task, aim, .. } = waiting;
+    fn start(&mut self, waiting: WaitingTask) -> Action {
+        let WaitingTask { task, aim, .. } = waiting;
         let placed = self.tasks.get_mut(&task).expect("a waiting task has devices");
         placed.state = match aim {
-            Aim::Attach => State::Attaching,
-            Aim::Launch(_) | Aim::Resume(_) => State::Coming,
+            Aim::Attach => PlacementState::Attaching,
+            Aim::Launch(_) | Aim::Resume(_) => PlacementState::Coming,
         };
         let seats = placed.seats.clone();
         match aim {
@@ -376,84 +388,6 @@ impl Places {
             Aim::Resume(generation) => seats.resume(task, generation),
             Aim::Attach => Action::Attach { task, devices: seats.devices() },
         }
-    }
-
-    /// The positions of the devices for all tasks that use any or are about to, and for `new`.
-    /// `None` if a task would have to move that can't.
-    fn plan(&self, new: Option<TaskId>) -> Option<BTreeMap<TaskId, Vec<usize>>> {
-        let (pieces, owners) = self.pieces(new);
-        let mut by_task: BTreeMap<TaskId, Vec<usize>> = BTreeMap::new();
-        for (task, at) in owners.into_iter().zip(spread(&self.spaces(), &pieces)?) {
-            by_task.entry(task).or_default().push(at);
-        }
-        Some(by_task)
-    }
-
-    fn spaces(&self) -> Vec<Space<'_>> {
-        self.devices.iter().map(|device| self.space(device)).collect()
-    }
-
-    /// The parts of devices of all tasks that use any or are about to, and of `new`, each with its
-    /// task.
-    fn pieces(&self, new: Option<TaskId>) -> (Vec<Piece>, Vec<TaskId>) {
-        let is_placed =
-            |task| self.waiting.iter().any(|waiting| waiting.task == task && waiting.is_placed);
-        let (mut pieces, mut owners) = (Vec::new(), Vec::new());
-        for (number, (task, placed)) in self.tasks.iter().enumerate() {
-            let uses = match placed.state {
-                State::Coming | State::Attaching | State::Running => true,
-                State::Away | State::Unsettled | State::Paused | State::Leaving => false,
-            };
-            let is_new = new == Some(*task);
-            let Some(places) = self.positions(&placed.seats) else { continue };
-            if !(uses || is_new || is_placed(*task)) {
-                continue;
-            }
-            let is_movable = self.can_leave(placed);
-            for (slot, (at, booked)) in placed.seats.slots.iter().zip(places) {
-                let share = match slot.part {
-                    SlotPart::Share { memory, limit, .. } => Some((memory, limit)),
-                    SlotPart::Whole | SlotPart::Instance { .. } => None,
-                };
-                let at = Some(at).filter(|_| !is_new);
-                let can_move = is_movable && share.is_some();
-                let (among, is_pinned) = (self.among(&placed.seats), self.is_pinned(placed));
-                pieces.push(Piece { task: number, booked, at, share, can_move, is_pinned, among });
-                owners.push(*task);
-            }
-        }
-        (pieces, owners)
-    }
-
-    /// The tasks that may share a device with a task, by the position of its project.
-    fn among(&self, seats: &Seats) -> Among {
-        let Some(sharer) = &seats.sharer else { return Among::default() };
-        let mut projects: Vec<&ProjectName> =
-            self.tasks.values().filter_map(|it| Some(&it.seats.sharer.as_ref()?.project)).collect();
-        projects.sort_unstable();
-        let project = projects.partition_point(|it| **it < sharer.project);
-        Among { with: sharer.with.unwrap_or_default(), uid: sharer.uid, project }
-    }
-
-    /// The positions of the devices where a task is, and of those that are booked for it; `None` if
-    /// the node has lost one.
-    fn positions(&self, seats: &Seats) -> Option<Vec<(usize, usize)>> {
-        let at = |uuid: &DeviceUuid| self.devices.iter().position(|device| device.uuid == *uuid);
-        let slots = seats.slots.iter().zip(&seats.booked);
-        slots.map(|(slot, booked)| Some((at(&slot.device)?, at(booked)?))).collect()
-    }
-
-    fn space<'d>(&self, device: &'d Device) -> Space<'d> {
-        let is_fit = device.health == DeviceHealth::Healthy
-            && device.unmanaged.is_empty()
-            && !device.is_divided()
-            && device.instance.is_none();
-        let guests = match self.closed.contains(&device.uuid) {
-            true => Guests::Leave,
-            false if is_fit && self.can_move() => Guests::Come,
-            false => Guests::Stay,
-        };
-        Space { model: &device.model, memory: device.memory, guests }
     }
 
     /// The reason for moves that make room for a task.
@@ -464,28 +398,34 @@ impl Places {
 
     /// Notes the places of tasks that use no device, and lets the others leave theirs if they
     /// should be elsewhere. Those are placed again once they have left.
-    fn move_to(&mut self, places: &BTreeMap<TaskId, Vec<usize>>, reason: MoveReason) -> Vec<Step> {
+    fn move_to(
+        &mut self,
+        places: &BTreeMap<TaskId, Vec<usize>>,
+        reason: MoveReason,
+    ) -> Vec<FollowUp> {
         let mut steps = Vec::new();
         for (task, places) in places {
             let devices: Vec<DeviceUuid> =
                 places.iter().map(|at| self.devices[*at].uuid.clone()).collect();
             let Some(placed) = self.tasks.get(task) else { continue };
             match placed.state {
-                State::Running if placed.seats.devices() != devices => {
-                    steps.push(Step::Act(self.leave(*task, &devices, reason)));
+                PlacementState::Running if placed.seats.devices() != devices => {
+                    steps.push(FollowUp::Act(self.leave(*task, &devices, reason)));
                 }
-                State::Away | State::Paused => self.put(*task, &devices),
-                State::Unsettled
-                | State::Running
-                | State::Coming
-                | State::Attaching
-                | State::Leaving => {}
+                PlacementState::Away | PlacementState::Paused => {
+                    self.assign_devices(*task, &devices)
+                }
+                PlacementState::Unsettled
+                | PlacementState::Running
+                | PlacementState::Coming
+                | PlacementState::Attaching
+                | PlacementState::Leaving => {}
             }
         }
         steps
     }
 
-    fn put(&mut self, task: TaskId, devices: &[DeviceUuid]) {
+    fn assign_devices(&mut self, task: TaskId, devices: &[DeviceUuid]) {
         let Some(placed) = self.tasks.get_mut(&task) else { return };
         placed.seats.slots = on_devices(&placed.seats.slots, &self.devices, devices);
     }

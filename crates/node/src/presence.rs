@@ -11,8 +11,7 @@ use crate::loans::{Decision, Tenant};
 
 /// Whether the memory of a task is on its devices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Presence {
-    /// It is.
+pub enum MemoryPresence {
     #[default]
     Here,
     /// It is about to be paused, because it keeps memory that was called back.
@@ -30,7 +29,7 @@ pub enum Presence {
     Unsettled,
 }
 
-impl Presence {
+impl MemoryPresence {
     /// Whether the memory of the task is not on its devices.
     #[must_use]
     pub fn is_away(self) -> bool {
@@ -77,13 +76,13 @@ pub struct Reserved {
 /// Reserves the memory of tasks that are being restored, one after the other, where there is room
 /// for all of it: first of those that have all of it granted, since their restore may have begun.
 /// Of one without room only the request counts: the other tasks keep theirs.
-pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, Presence)]) -> Reserved {
+pub fn reserve(usable: Bytes, tenants: &mut [(&mut Tenant, MemoryPresence)]) -> Reserved {
     let present = tenants.iter().filter(|(_, presence)| !presence.comes_back());
     let used = present.map(|(tenant, _)| tenant.used);
     let mut used = used.fold(Bytes::ZERO, Bytes::saturating_add);
     let mut is_frozen = false;
     let mut withheld: Vec<bool> =
-        tenants.iter().map(|(_, it)| it.is_away() || *it == Presence::Unsettled).collect();
+        tenants.iter().map(|(_, it)| it.is_away() || *it == MemoryPresence::Unsettled).collect();
     let mut returning: Vec<usize> = (0..tenants.len()).collect();
     returning.retain(|ix| tenants[*ix].1.comes_back());
     returning.sort_by_key(|ix| tenants[*ix].0.granted < tenants[*ix].0.used);
@@ -126,18 +125,18 @@ pub fn can_return(
     usable: Bytes,
     needed: Bytes,
     task: (TaskId, &Tenant),
-    others: impl Iterator<Item = (TaskId, Tenant, Presence)>,
+    others: impl Iterator<Item = (TaskId, Tenant, MemoryPresence)>,
 ) -> bool {
     let turn = |id: TaskId, tenant: &Tenant| (Reverse(tenant.priority), tenant.started_at, id);
     let own = turn(task.0, task.1);
-    let counts = |(id, tenant, presence): &(TaskId, Tenant, Presence)| match presence {
-        Presence::Paused => false,
-        Presence::Away => turn(*id, tenant) < own,
-        Presence::Here
-        | Presence::Leaving
-        | Presence::Returning
-        | Presence::Resuming
-        | Presence::Unsettled => true,
+    let counts = |(id, tenant, presence): &(TaskId, Tenant, MemoryPresence)| match presence {
+        MemoryPresence::Paused => false,
+        MemoryPresence::Away => turn(*id, tenant) < own,
+        MemoryPresence::Here
+        | MemoryPresence::Leaving
+        | MemoryPresence::Returning
+        | MemoryPresence::Resuming
+        | MemoryPresence::Unsettled => true,
     };
     let taken = others.filter(counts).map(|(_, tenant, _)| tenant.used.max(tenant.request));
     taken.fold(needed, Bytes::saturating_add) <= usable

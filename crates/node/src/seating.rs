@@ -10,7 +10,6 @@ use gpool_model::{Bytes, Device, DeviceStrategy, GpuRequest, Link, Share};
 /// One device of a node, with its availability.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat<'a> {
-    /// The device.
     pub device: &'a Device,
     /// Whether it can be allocated as a whole now.
     pub is_free: bool,

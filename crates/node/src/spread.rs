@@ -100,7 +100,7 @@ pub fn spread(spaces: &[Space<'_>], pieces: &[Piece]) -> Option<Vec<usize>> {
             if n_placements.is_none_or(|number| number > PLACEMENTS_MAX) {
                 return home(spaces, pieces);
             }
-            let mut search = Search { spaces, pieces, best: &mut best };
+            let mut search = SpreadSearch { spaces, pieces, best: &mut best };
             search.place(&moving, &mut start(pieces, &moving));
         }
         if let Some(best) = best {
@@ -202,14 +202,14 @@ impl Placement {
     }
 }
 
-struct Search<'a> {
+struct SpreadSearch<'a> {
     spaces: &'a [Space<'a>],
     pieces: &'a [Piece],
     /// The best placement so far.
     best: &'a mut Option<Placement>,
 }
 
-impl Search<'_> {
+impl SpreadSearch<'_> {
     /// Tries all places of the moving pieces.
     fn place(&mut self, moving: &[usize], places: &mut Vec<Option<usize>>) {
         let Some((ix, rest)) = moving.split_first() else { return self.compare(places) };

@@ -13,7 +13,7 @@ pub(crate) struct Task {
     /// The generation of the last order to pause or resume it. Terms that change later do not make
     /// the answer to that order an old one.
     pub halt_generation: Generation,
-    pub state: State,
+    pub state: TaskState,
     /// Terms that wait for room on its devices.
     pub growth: Option<Box<Growth>>,
 }
@@ -36,7 +36,7 @@ impl Growth {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TaskState {
     /// Passed to the launcher. `stop` is the last stop order, if there was one.
     Launching { stop: Option<Ending> },
     /// Stopped before it was launched here; the launcher makes sure that it never will be.
@@ -70,24 +70,27 @@ impl Ending {
 }
 
 impl Task {
-    pub fn new(generation: Generation, state: State) -> Self {
+    pub fn new(generation: Generation, state: TaskState) -> Self {
         Self { generation, halt_generation: Generation::default(), state, growth: None }
     }
 
     /// Whether it is under way and has no stop order.
     pub fn goes_on(&self) -> bool {
-        matches!(self.state, State::Launching { stop: None } | State::Running { stop: None, .. })
+        matches!(
+            self.state,
+            TaskState::Launching { stop: None } | TaskState::Running { stop: None, .. }
+        )
     }
 
     pub fn report(&self, task: TaskId) -> TaskReport {
         let is = match &self.state {
-            State::Launching { .. } | State::Preventing { .. } => TaskIs::Launching,
-            State::Running { pid, started_at, halt, .. } => {
+            TaskState::Launching { .. } | TaskState::Preventing { .. } => TaskIs::Launching,
+            TaskState::Running { pid, started_at, halt, .. } => {
                 let (pid, started_at) = (*pid, *started_at);
-                halt.shown(pid, started_at)
+                halt.task_state(pid, started_at)
             }
-            State::Ended(end) => TaskIs::Ended(end.clone()),
-            State::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
+            TaskState::Ended(end) => TaskIs::Ended(end.clone()),
+            TaskState::Refused { devices } => TaskIs::Refused { devices: devices.clone() },
         };
         TaskReport { task, generation: self.generation, is }
     }

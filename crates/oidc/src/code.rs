@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 
-use crate::fetch::{self, Fetch, Request};
+use crate::fetch::{self, Fetch, ProviderRequest};
 use crate::provider::Tokens;
 use crate::{Error, Identity, Provider};
 
@@ -78,7 +78,7 @@ impl Provider {
     /// # Errors
     /// The provider refuses the attempt. An address that only browsers reach is no error.
     pub fn check(&self, attempt: &Attempt, fetch: &Fetch<'_>) -> Result<(), Error> {
-        match fetch(&Request::get(&attempt.url)) {
+        match fetch(&ProviderRequest::get(&attempt.url)) {
             Ok(answer) if matches!(answer.status, 400 | 401) => Err(Error::NotRegistered {
                 redirect: attempt.redirect.clone(),
                 client_id: self.settings.client_id.clone(),
@@ -118,7 +118,7 @@ impl Provider {
             ("redirect_uri", &attempt.redirect),
             ("code_verifier", &attempt.verifier),
         ];
-        let request = Request::post(&self.metadata.token_endpoint, self.client(), &fields);
+        let request = ProviderRequest::post(&self.metadata.token_endpoint, self.client(), &fields);
         let tokens: Tokens = fetch::json(fetch, &request)?;
         self.identity(&tokens, Some(&attempt.nonce), fetch, now)
     }

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::fetch::{self, Fetch, Refusal, Request};
+use crate::fetch::{self, Fetch, ProviderRequest, Refusal};
 use crate::provider::Tokens;
 use crate::{Error, Identity, Provider};
 
@@ -50,7 +50,7 @@ impl Provider {
     pub fn start_device(&self, fetch: &Fetch<'_>) -> Result<DeviceCode, Error> {
         let url = self.metadata.device_authorization_endpoint.as_ref();
         let url = url.ok_or(Error::NoDeviceFlow)?;
-        let request = Request::post(url, self.client(), &[("scope", &self.scope())]);
+        let request = ProviderRequest::post(url, self.client(), &[("scope", &self.scope())]);
         fetch::json(fetch, &request)
     }
 
@@ -68,7 +68,7 @@ impl Provider {
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
             ("device_code", &device.device_code),
         ];
-        let request = Request::post(&self.metadata.token_endpoint, self.client(), &fields);
+        let request = ProviderRequest::post(&self.metadata.token_endpoint, self.client(), &fields);
         let answer = fetch::answer(fetch, &request)?;
         if answer.status == 200 {
             let tokens: Tokens = fetch::parsed(&request, &answer.body)?;

@@ -58,7 +58,6 @@ pub enum Error {
     NotRegistered {
         /// The address.
         redirect: String,
-        /// The ID of this client.
         client_id: String,
     },
     /// The answer belongs to no sign-in of this browser.
@@ -72,10 +71,7 @@ pub enum Error {
     },
     /// A claim that the settings need is missing.
     #[error("the provider sent no claim {claim:?} with a name of the user: choose another claim")]
-    NoName {
-        /// The claim.
-        claim: String,
-    },
+    NoName { claim: String },
 }
 
 fn described(description: Option<&str>) -> String {

@@ -7,9 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// A request to the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ProviderRequest {
     /// The address.
     pub url: String,
     /// The value of the header `Authorization`.
@@ -20,15 +19,14 @@ pub struct Request {
 
 /// An answer with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ProviderResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The body.
     pub body: Vec<u8>,
 }
 
 /// Sends a request. An error is the reason why there is no answer.
-pub type Fetch<'a> = dyn Fn(&Request) -> Result<Answer, String> + 'a;
+pub type Fetch<'a> = dyn Fn(&ProviderRequest) -> Result<ProviderResponse, String> + 'a;
 
 /// The error of RFC 6749, section 5.2.
 #[derive(Debug, Deserialize)]
@@ -43,7 +41,7 @@ impl From<Refusal> for Error {
     }
 }
 
-impl Request {
+impl ProviderRequest {
     pub(crate) fn get(url: &str) -> Self {
         Self { url: url.to_owned(), authorization: None, form: None }
     }
@@ -86,12 +84,18 @@ fn encoded(text: &str) -> String {
 }
 
 /// The answer to a request.
-pub(crate) fn answer(fetch: &Fetch<'_>, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn answer(
+    fetch: &Fetch<'_>,
+    request: &ProviderRequest,
+) -> Result<ProviderResponse, Error> {
     fetch(request).map_err(|why| Error::Unreachable { url: request.url.clone(), why })
 }
 
 /// The JSON of a successful answer, or the refusal.
-pub(crate) fn json<T: DeserializeOwned>(fetch: &Fetch<'_>, request: &Request) -> Result<T, Error> {
+pub(crate) fn json<T: DeserializeOwned>(
+    fetch: &Fetch<'_>,
+    request: &ProviderRequest,
+) -> Result<T, Error> {
     let answer = answer(fetch, request)?;
     if answer.status == 200 {
         return parsed(request, &answer.body);
@@ -102,10 +106,13 @@ pub(crate) fn json<T: DeserializeOwned>(fetch: &Fetch<'_>, request: &Request) ->
     }
 }
 
-pub(crate) fn parsed<T: DeserializeOwned>(request: &Request, body: &[u8]) -> Result<T, Error> {
+pub(crate) fn parsed<T: DeserializeOwned>(
+    request: &ProviderRequest,
+    body: &[u8],
+) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|error| unexpected(request, error.to_string()))
 }
 
-fn unexpected(request: &Request, why: String) -> Error {
+fn unexpected(request: &ProviderRequest, why: String) -> Error {
     Error::Answer { url: request.url.clone(), why }
 }

@@ -21,7 +21,7 @@ mod verifier;
 pub use code::{Attempt, Callback, Secrets};
 pub use device::{DeviceCode, Poll};
 pub use error::Error;
-pub use fetch::{Answer, Fetch, Request};
+pub use fetch::{Fetch, ProviderRequest, ProviderResponse};
 pub use identity::Identity;
 pub use provider::Provider;
 pub use settings::Settings;

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use crate::Error;
-use crate::fetch::{self, Fetch, Request};
+use crate::fetch::{self, Fetch, ProviderRequest};
 
 /// The description of a provider.
 #[derive(Debug, Clone, Deserialize)]
@@ -27,7 +27,7 @@ impl Metadata {
     pub fn discover(issuer: &str, fetch: &Fetch<'_>) -> Result<Self, Error> {
         let at = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         check(&at)?;
-        let metadata: Self = fetch::json(fetch, &Request::get(&at))?;
+        let metadata: Self = fetch::json(fetch, &ProviderRequest::get(&at))?;
         if metadata.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
             let (expected, found) = (issuer.to_owned(), metadata.issuer);
             return Err(Error::OtherIssuer { expected, found });

@@ -3,7 +3,7 @@
 use jsonwebtoken::jwk::JwkSet;
 use serde::Deserialize;
 
-use crate::fetch::{self, Client, Fetch, Request};
+use crate::fetch::{self, Client, Fetch, ProviderRequest};
 use crate::identity::{self, Expected, Identity};
 use crate::metadata::Metadata;
 use crate::settings::Settings;
@@ -34,7 +34,7 @@ impl Provider {
     pub fn discover(settings: Settings, fetch: &Fetch<'_>) -> Result<Self, Error> {
         verifier::install();
         let metadata = Metadata::discover(&settings.issuer, fetch)?;
-        let keys = fetch::json(fetch, &Request::get(&metadata.jwks_uri))?;
+        let keys = fetch::json(fetch, &ProviderRequest::get(&metadata.jwks_uri))?;
         Ok(Self { settings, metadata, keys, has_new_keys: false })
     }
 
@@ -73,7 +73,7 @@ impl Provider {
         let token = tokens.id_token.as_deref().ok_or_else(no_token)?;
         if !identity::has_key(token, &self.keys)? {
             // Providers replace their keys from time to time.
-            self.keys = fetch::json(fetch, &Request::get(&self.metadata.jwks_uri))?;
+            self.keys = fetch::json(fetch, &ProviderRequest::get(&self.metadata.jwks_uri))?;
             self.has_new_keys = true;
         }
         let expected = Expected {
@@ -86,7 +86,7 @@ impl Provider {
         let is_complete = claims.contains_key(&self.settings.name_claim)
             && claims.contains_key(&self.settings.groups_claim);
         if let (false, Some(url)) = (is_complete, &self.metadata.userinfo_endpoint) {
-            let request = Request::get(url).with_token(&tokens.access_token);
+            let request = ProviderRequest::get(url).with_token(&tokens.access_token);
             identity::complete(&mut claims, fetch::json(fetch, &request)?)?;
         }
         Identity::new(&claims, &self.metadata.issuer, &self.settings)

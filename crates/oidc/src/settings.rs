@@ -5,7 +5,6 @@
 pub struct Settings {
     /// The address of the provider.
     pub issuer: String,
-    /// The ID of this client.
     pub client_id: String,
     /// Its secret; a public client has none.
     pub client_secret: Option<String>,

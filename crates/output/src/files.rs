@@ -28,10 +28,10 @@ type Reply = Box<dyn FnOnce(FileAnswer) + Send>;
 pub struct JobFiles {
     state_dirs: Arc<[PathBuf]>,
     /// The requests to the thread that reads output, while there is one.
-    requests: Arc<Mutex<Option<Sender<Request>>>>,
+    requests: Arc<Mutex<Option<Sender<QueuedRequest>>>>,
 }
 
-struct Request {
+struct QueuedRequest {
     request: OutputRequest,
     reply: Reply,
 }
@@ -51,7 +51,7 @@ impl JobFiles {
     pub fn answer(&self, question: FileQuestion, reply: Reply) -> io::Result<()> {
         let state_dirs = Arc::clone(&self.state_dirs);
         match question {
-            FileQuestion::Output(request) => self.read(Request { request, reply }),
+            FileQuestion::Output(request) => self.read(QueuedRequest { request, reply }),
             FileQuestion::OutputPaths { task } => {
                 spawn(move || reply(output_paths(&state_dirs, task)))
             }
@@ -66,7 +66,7 @@ impl JobFiles {
     }
 
     /// Passes a request to the thread that reads, and starts it if there is none.
-    fn read(&self, request: Request) -> io::Result<()> {
+    fn read(&self, request: QueuedRequest) -> io::Result<()> {
         let mut requests = lock(&self.requests);
         let request = match &*requests {
             Some(thread) => match thread.send(request) {
@@ -76,7 +76,7 @@ impl JobFiles {
             None => request,
         };
         let (sender, receiver) = channel();
-        let reader = Reader { state_dirs: Arc::clone(&self.state_dirs), open: Vec::new() };
+        let reader = OutputReader { state_dirs: Arc::clone(&self.state_dirs), open: Vec::new() };
         let slot = Arc::clone(&self.requests);
         spawn(move || reader.run(&receiver, &slot))?;
         drop(sender.send(request));
@@ -86,15 +86,19 @@ impl JobFiles {
 }
 
 /// The thread that reads.
-struct Reader {
+struct OutputReader {
     state_dirs: Arc<[PathBuf]>,
     /// Open outputs, each with its last request and the position after the answer; the last used
     /// one is the last.
     open: Vec<(OutputRequest, u64, Output)>,
 }
 
-impl Reader {
-    fn run(mut self, requests: &Receiver<Request>, slot: &Mutex<Option<Sender<Request>>>) {
+impl OutputReader {
+    fn run(
+        mut self,
+        requests: &Receiver<QueuedRequest>,
+        slot: &Mutex<Option<Sender<QueuedRequest>>>,
+    ) {
         loop {
             let request = match requests.recv_timeout(IDLE) {
                 Ok(request) => request,

@@ -16,20 +16,14 @@ pub enum FileQuestion {
     /// Read output.
     Output(OutputRequest),
     /// Name the output files of a task.
-    OutputPaths {
-        /// The task.
-        task: TaskId,
-    },
+    OutputPaths { task: TaskId },
     /// List the jobs with files that have not changed since a time.
     OldJobs {
         /// The time.
         before: Timestamp,
     },
     /// Remove all files of some jobs.
-    RemoveJobs {
-        /// The jobs.
-        jobs: Vec<JobId>,
-    },
+    RemoveJobs { jobs: Vec<JobId> },
 }
 
 /// The answer to a [`FileQuestion`].
@@ -54,7 +48,6 @@ pub enum FileAnswer {
 /// A request for a part of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRequest {
-    /// The task.
     pub task: TaskId,
     /// One stream, or both in the order of their writing.
     pub streams: Vec<OutputStream>,
@@ -93,7 +86,6 @@ pub enum OutputPart {
     Bytes {
         /// The position of the first one.
         offset: u64,
-        /// The bytes.
         bytes: OutputBytes,
     },
     /// The last output is older than requested.
@@ -105,10 +97,7 @@ pub enum OutputPart {
     /// A file is not a regular file of the owner.
     NotRegular,
     /// The files can't be read.
-    Unreadable {
-        /// Why.
-        why: String,
-    },
+    Unreadable { why: String },
 }
 
 /// Bytes of output. As JSON they are a text in Base64.
@@ -144,7 +133,6 @@ pub struct Launched {
 /// A task that was launched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchedTask {
-    /// The task.
     pub task: TaskId,
     /// That of its last order.
     pub generation: Generation,

@@ -28,7 +28,6 @@ pub enum ToAgent {
         /// The beat that this answers.
         beat: u64,
     },
-    /// An order.
     Order {
         /// The run of the agent that may carry it out; any run if absent. The others drop it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,14 +36,11 @@ pub enum ToAgent {
         /// fenced task is not started after the lease of that beat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beat: Option<u64>,
-        /// The order.
         order: Order,
     },
-    /// A question.
     Question {
         /// Its id, which the answer repeats.
         id: QuestionId,
-        /// The question.
         question: Question,
     },
 }
@@ -60,12 +56,7 @@ pub enum ToServer {
     /// The last values of devices and tasks.
     Telemetry(Telemetry),
     /// The answer to a question.
-    Answer {
-        /// The id of the question.
-        id: QuestionId,
-        /// The answer.
-        answer: Answer,
-    },
+    Answer { id: QuestionId, answer: Answer },
 }
 
 /// The first message of an agent.

@@ -23,20 +23,17 @@ pub enum Question {
     /// Open a stream to a running task. The agent opens a further connection with the id of this
     /// question, or answers [`Answer::NotOpened`].
     Stream {
-        /// The task.
         task: TaskId,
         /// The kind of stream.
         opening: Opening,
     },
     /// List the MIG instances of the node, after a change if there is one.
     MigInstances {
-        /// The change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<MigChange>,
     },
     /// The samples of a device in the last hour, from a time on.
     DevicePoints {
-        /// The device.
         device: DeviceUuid,
         /// The earliest sample.
         since: Timestamp,
@@ -52,10 +49,7 @@ pub enum Question {
     /// Read, list or remove files of jobs.
     Files(FileQuestion),
     /// List the launched tasks of some jobs, and the newest job of all.
-    Launched {
-        /// The jobs.
-        jobs: BTreeSet<JobId>,
-    },
+    Launched { jobs: BTreeSet<JobId> },
 }
 
 /// The answer of an agent.

@@ -35,7 +35,6 @@ pub struct DevicePoint {
 /// The values of one metric of a task, oldest first, at most one for each second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskMetric {
-    /// The task.
     pub task: TaskId,
     /// The name of the metric.
     pub name: String,

@@ -4,27 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::plan::Fit;
-use gpool_model::policy::{Caps, Held};
+use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::{MilliGpu, Owner, Policy, Project, ProjectName, Reason, Shape};
 use gpool_world::World;
 
 /// The usage of users, with the present plan. Users without caps cost nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Users {
-    by_uid: BTreeMap<u32, (Caps, Held)>,
+    by_uid: BTreeMap<u32, (Caps, UserHoldings)>,
     /// The same in projects that limit it, with all projects below them.
-    in_projects: BTreeMap<(ProjectName, u32), Held>,
+    in_projects: BTreeMap<(ProjectName, u32), UserHoldings>,
     /// Task slots of users; and the most that one may have, of all slots.
     slots: BTreeMap<u32, u64>,
     slots_most: Option<Option<(u64, u64)>>,
 }
 
 impl Users {
-    fn get(&mut self, world: &World, uid: u32) -> &mut (Caps, Held) {
+    fn get(&mut self, world: &World, uid: u32) -> &mut (Caps, UserHoldings) {
         self.by_uid.entry(uid).or_insert_with(|| (world.caps_of(uid), world.held_by(uid)))
     }
 
-    fn in_project(&mut self, world: &World, project: &Project, uid: u32) -> &mut Held {
+    fn in_project(&mut self, world: &World, project: &Project, uid: u32) -> &mut UserHoldings {
         let held = || world.held_in(uid, &project.name);
         self.in_projects.entry((project.name.clone(), uid)).or_insert_with(held)
     }
@@ -112,7 +112,7 @@ fn new_slots(fit: &Fit) -> u64 {
     if fit.at.is_empty() { u64::from(fit.gang.n_tasks()) } else { 0 }
 }
 
-fn add(held: &mut Held, more: MilliGpu) {
+fn add(held: &mut UserHoldings, more: MilliGpu) {
     held.jobs += 1;
     held.gpus = held.gpus.saturating_add(more);
 }

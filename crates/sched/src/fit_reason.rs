@@ -36,7 +36,7 @@ pub(crate) fn reason(capacity: &Capacity<'_>, fit: &Fit, is_shown: bool) -> Reas
         enough.sort_unstable();
         let nodes: Vec<&NodeCapacity<'_>> =
             enough.into_iter().map(|at| &capacity.nodes[at]).collect();
-        return short_beside(&nodes, fit);
+        return host_shortage(&nodes, fit);
     }
     if let Some(share) = fit.gpus.share() {
         let not_allowed = share_not_allowed(capacity, fit, share);
@@ -86,7 +86,7 @@ fn paused_on(capacity: &Capacity<'_>, fit: &Fit) -> Reason {
     }
     let is_short = |node: &&NodeCapacity<'_>| needs_of(node, fit).first_short(node.free).is_some();
     match nodes.iter().any(is_short) {
-        true => short_beside(&nodes, fit),
+        true => host_shortage(&nodes, fit),
         false => {
             let node = fit.at.first().map_or(NodeName::new("any"), |place| place.node.clone());
             Reason::PausedOn { node, indexes: Vec::new(), free: 0 }
@@ -314,7 +314,7 @@ fn needs_of(node: &NodeCapacity<'_>, fit: &Fit) -> HostResources {
 
 /// The host resource that is short on nodes with free devices: the first kind that is short on one
 /// of them, on the node with the most of it.
-fn short_beside(nodes: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
+fn host_shortage(nodes: &[&NodeCapacity<'_>], fit: &Fit) -> Reason {
     let kind = nodes.iter().find_map(|node| needs_of(node, fit).first_short(node.free));
     let kind = kind.expect("a node with devices and all else has a place");
     let need_of = |node: &NodeCapacity<'_>| needs_of(node, fit).get(&kind);

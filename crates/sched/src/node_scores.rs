@@ -1,8 +1,8 @@
 //! The score of a node for a job: how much of the node would stay idle once it has been filled with
 //! expected tasks. The expected tasks have the demands of the present jobs.
 //!
-//! Nodes with the same free part share one [`Left`] and one score, however many nodes there are.
-//! The scores follow from the world alone; keeping them from cycle to cycle only saves time.
+//! Nodes with the same free part share one [`FreePart`] and one score, however many nodes there
+//! are. The scores follow from the world alone; keeping them from cycle to cycle only saves time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use gpool_model::{Bytes, GpuRequest, Millis, ResourceKind, Shape, Share, StartBa
 use gpool_world::{GpuClass, NodeIx, Snapshot, World};
 
 use crate::capacity::{Capacity, NodeCapacity, n_devices_on_node};
-use crate::fragmentation::{Ask, Left, Mix, RolloutRule, Scores, WHOLE};
+use crate::fragmentation::{FreePart, Mix, RolloutRule, Scores, TaskDemand, WHOLE};
 
 /// The most different free parts that are compared for one job: more are hardly better.
 const NODES_MAX: usize = 512;
@@ -44,12 +44,12 @@ struct Class {
 }
 
 /// The comparison of nodes for one job.
-pub(crate) struct Look<'a> {
+pub(crate) struct NodeComparison<'a> {
     fragmentation: &'a mut Fragmentation,
     snapshot: Snapshot<'a>,
     /// The job's latest end, if it has a time limit.
     ends_at: Option<Timestamp>,
-    ask: Ask,
+    ask: TaskDemand,
     ask_no: usize,
     scarce: u64,
     /// By number of the free part: whether a node with it was compared.
@@ -78,7 +78,7 @@ impl Fragmentation {
         snapshot: &Snapshot<'a>,
         capacity: &Capacity<'_>,
         shape: &Shape,
-    ) -> Option<Look<'a>> {
+    ) -> Option<NodeComparison<'a>> {
         let fit = &shape.fit;
         if self.n_looks >= LOOKS_MAX || !Self::has_scores_for(fit) {
             return None;
@@ -90,7 +90,7 @@ impl Fragmentation {
         let scarce = self.scarce.unwrap_or_else(|| self.count(capacity));
         self.scarce = Some(scarce);
         let ask = self.ask(fit);
-        Some(Look {
+        Some(NodeComparison {
             ask_no: self.scores.ask_no(ask),
             fragmentation: self,
             snapshot: *snapshot,
@@ -129,11 +129,11 @@ impl Fragmentation {
     }
 
     /// The demand of all tasks of a job on one node together.
-    fn ask(&self, fit: &Fit) -> Ask {
+    fn ask(&self, fit: &Fit) -> TaskDemand {
         let serves = |(_, it): &(usize, &Class)| it.class.serves(fit);
         let serving = || self.classes.iter().enumerate().filter(serves);
         let memory = serving().next().map_or(Bytes::ZERO, |(_, it)| it.memory);
-        Ask {
+        TaskDemand {
             cpus: fit.cpus.get().saturating_mul(u64::from(fit.gang.tasks_per_node)),
             memory: 0,
             n_gpus: u32::try_from(n_devices_on_node(fit)).unwrap_or(u32::MAX),
@@ -160,14 +160,14 @@ impl Fragmentation {
         if let Some((_, number)) = known {
             return number;
         }
-        let number = self.left(node).map(|left| self.scores.number(left));
+        let number = self.free_part(node).map(|left| self.scores.number(left));
         if !node.is_booked {
             self.on_nodes[ix] = Some((n_changes, number));
         }
         number
     }
 
-    fn left(&self, node: &NodeCapacity<'_>) -> Option<Left> {
+    fn free_part(&self, node: &NodeCapacity<'_>) -> Option<FreePart> {
         let (pool, devices) = (&node.row.node.pool, &node.row.node.devices);
         let model = match devices.split_first() {
             None => 0,
@@ -180,11 +180,11 @@ impl Fragmentation {
         let mut free: Vec<u32> = (0..devices.len()).map(|ix| node.thousandths(ix)).collect();
         free.sort_unstable();
         let model = u32::try_from(model).unwrap_or(u32::MAX);
-        Some(Left { model, cpus: node.free.get(&ResourceKind::Cpu), memory: 0, free }.rounded())
+        Some(FreePart { model, cpus: node.free.get(&ResourceKind::Cpu), memory: 0, free }.rounded())
     }
 }
 
-impl Look<'_> {
+impl NodeComparison<'_> {
     /// Returns the score of a node; `None` if another node with the same free part was compared.
     pub fn at(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         self.fragmentation.n_looks += 1;
@@ -203,7 +203,7 @@ impl Look<'_> {
     }
 
     /// Returns the score of a node, if it or a node with the same free part was compared.
-    pub fn known(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
+    pub fn cached_score(&mut self, node: &NodeCapacity<'_>) -> Option<i64> {
         let Some(number) = self.fragmentation.number_of(node) else { return Some(0) };
         let is_compared = self.is_compared.get(number).copied().unwrap_or(false);
         is_compared.then(|| self.score(number))

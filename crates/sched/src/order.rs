@@ -6,28 +6,28 @@ use std::ops::Bound;
 
 use gpool_model::Policy;
 use gpool_world::order::Rank;
-use gpool_world::{Head, Line, World};
+use gpool_world::{PendingQueue, QueueHead, World};
 
 /// The queued jobs of one project, of one user of it, or of all.
 #[derive(Default)]
 pub(crate) struct Heads<'w> {
     /// Lines that are not read yet.
-    closed: Vec<&'w Line>,
-    lines: Vec<(&'w Line, btree_set::Iter<'w, Head>)>,
+    closed: Vec<&'w PendingQueue>,
+    lines: Vec<(&'w PendingQueue, btree_set::Iter<'w, QueueHead>)>,
     /// The next head of each line.
-    firsts: BinaryHeap<Reverse<(&'w Head, usize)>>,
+    firsts: BinaryHeap<Reverse<(&'w QueueHead, usize)>>,
     /// Jobs that follow heads, and arrays with further elements.
-    more: BinaryHeap<Reverse<Head>>,
+    more: BinaryHeap<Reverse<QueueHead>>,
 }
 
 impl<'w> Heads<'w> {
     /// Adds the jobs of a line. It is read when it is opened.
-    pub fn add(&mut self, line: &'w Line) {
+    pub fn add(&mut self, line: &'w PendingQueue) {
         self.closed.push(line);
     }
 
     /// Opens the lines that were added, except the skipped ones.
-    pub fn open(&mut self, mut is_skipped: impl FnMut(&Line) -> bool) {
+    pub fn open(&mut self, mut is_skipped: impl FnMut(&PendingQueue) -> bool) {
         while let Some(line) = self.closed.pop() {
             if !is_skipped(line) {
                 self.lines.push((line, line.heads()));
@@ -54,7 +54,7 @@ impl<'w> Heads<'w> {
     }
 
     /// The line of the next job with its position, if the next job is a head of a line.
-    pub fn line(&self) -> Option<(usize, &'w Line)> {
+    pub fn line(&self) -> Option<(usize, &'w PendingQueue)> {
         let Reverse((first, line)) = self.firsts.peek()?;
         let more = self.more.peek().map(|Reverse(head)| head);
         more.is_none_or(|more| *first <= more).then(|| (*line, self.lines[*line].0))
@@ -66,7 +66,7 @@ impl<'w> Heads<'w> {
     }
 
     /// The next job, and whether it is a head of a line.
-    pub fn first(&self) -> Option<(&Head, bool)> {
+    pub fn first(&self) -> Option<(&QueueHead, bool)> {
         let first = self.firsts.peek().map(|Reverse((head, _))| (*head, true));
         let more = self.more.peek().map(|Reverse(head)| (head, false));
         [first, more].into_iter().flatten().min_by_key(|(head, _)| *head)
@@ -85,18 +85,18 @@ impl<'w> Heads<'w> {
     }
 
     /// Puts back a job that was removed.
-    pub fn push_again(&mut self, head: Head) {
+    pub fn push_again(&mut self, head: QueueHead) {
         self.more.push(Reverse(head));
     }
 
     /// Adds the job that follows `head` in its shape.
-    pub fn push_next(&mut self, world: &World, policy: &Policy, head: &Head) {
+    pub fn push_next(&mut self, world: &World, policy: &Policy, head: &QueueHead) {
         let queue = world.shape(head.shape_ix);
         let jobs = if head.is_escalated { &queue.escalated } else { &queue.fresh };
         let after = Bound::Excluded((head.rank.submitted_at(), head.job()));
         if let Some((at, job)) = jobs.range((after, Bound::Unbounded)).next().copied() {
             let rank = Rank::of(policy, &queue.shape, head.is_escalated, at, job);
-            self.more.push(Reverse(Head { rank, ..*head }));
+            self.more.push(Reverse(QueueHead { rank, ..*head }));
         }
     }
 }

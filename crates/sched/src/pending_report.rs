@@ -14,7 +14,7 @@ pub(crate) struct PendingReport {
     /// In the order of the queue; of an array, with the number of its further elements.
     waits: Vec<(Waiting, u64, Reason)>,
     /// Positions of these.
-    known: BTreeMap<Waiting, usize>,
+    positions: BTreeMap<Waiting, usize>,
     /// Jobs of a shape that need no place: they start, or their array is at its limit.
     n_aside: BTreeMap<ShapeIx, u64>,
 }
@@ -47,7 +47,7 @@ impl PendingReport {
         if self.is_silent {
             return;
         }
-        let at = *self.known.entry(waiting).or_insert(self.waits.len());
+        let at = *self.positions.entry(waiting).or_insert(self.waits.len());
         match self.waits.get_mut(at) {
             Some((_, n_elements, _)) => *n_elements += n,
             None => self.waits.push((waiting, n, reason.clone())),

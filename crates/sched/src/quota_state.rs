@@ -11,13 +11,13 @@ use std::sync::Arc;
 use gpool_model::plan::Fit;
 use gpool_model::reason::Bound;
 use gpool_model::{Amount, GpuTime, Policy, Project, ProjectName, Reason, ResourceKind, Resources};
-use gpool_world::{JobRow, LineKey, ProjectIx, World};
+use gpool_world::{JobRow, PendingQueueKey, ProjectIx, World};
 
-use crate::fairshare::{Account, Division, Ledger, Ratio, Row, Tree};
+use crate::fairshare::{Account, Division, Ledger, Ratio, Tree, TreeIx};
 use resource_flavors::Classes;
 
 /// The row of the project or user of a job; `None` without shares between projects.
-pub(crate) type Leaf = Option<Row>;
+pub(crate) type Leaf = Option<TreeIx>;
 
 /// The projects of a cluster with shares between projects, or with limits.
 #[derive(Debug, Clone)]
@@ -35,11 +35,11 @@ pub(crate) struct Projects {
     /// The capacity by kind.
     pub totals: Vec<u64>,
     /// By [`ProjectIx`].
-    pub rows: Vec<Row>,
+    pub rows: Vec<TreeIx>,
     /// By row, of a user the name of the project.
     pub names: Vec<ProjectName>,
     /// The rows of users, with shares between users.
-    users: BTreeMap<(ProjectIx, u32), Row>,
+    users: BTreeMap<(ProjectIx, u32), TreeIx>,
     /// By row: whether it is a user.
     pub is_user: Vec<bool>,
     /// By row: decayed GPU-time, where that counts.
@@ -69,19 +69,19 @@ pub(crate) type Amounts = Vec<u64>;
 
 impl Projects {
     /// The project or user that is charged for the jobs of a line.
-    pub fn leaf(&self, LineKey { project_ix, uid }: LineKey) -> Row {
+    pub fn leaf(&self, PendingQueueKey { project_ix, uid }: PendingQueueKey) -> TreeIx {
         let user = uid.and_then(|uid| self.users.get(&(project_ix, uid)));
         user.copied().unwrap_or(self.rows[project_ix.0])
     }
 
     /// The project of a row, which may be its user.
-    pub fn project(&self, row: Row) -> Row {
+    pub fn project(&self, row: TreeIx) -> TreeIx {
         let parent = self.tree.parent(row).filter(|_| self.is_user[row.ix()]);
         parent.unwrap_or(row)
     }
 
     /// The projects without projects below them.
-    pub fn leaves(&self) -> impl Iterator<Item = Row> + '_ {
+    pub fn leaves(&self) -> impl Iterator<Item = TreeIx> + '_ {
         let projects = self.tree.rows().filter(|row| !self.is_user[row.ix()]);
         projects.filter(|row| {
             let mut below = self.tree.children(Some(*row));
@@ -94,12 +94,12 @@ impl Projects {
     /// it would exceed the guarantee, and can't be evicted or may not borrow (scheduling.md A7).
     pub fn refuses(
         &self,
-        leaf: Row,
+        leaf: TreeIx,
         amounts: &[u64],
         preemptible: bool,
-        given: &[(Row, &[u64])],
+        releases: &[(TreeIx, &[u64])],
     ) -> Option<Reason> {
-        let (row, at, (bound, held, most)) = self.bound(leaf, amounts, preemptible, given)?;
+        let (row, at, (bound, held, most)) = self.bound(leaf, amounts, preemptible, releases)?;
         let (project, kind) = (self.names[row.ix()].clone(), self.kinds[at].clone());
         Some(Reason::QuotaProject { project, kind, bound, held, asked: amounts[at], most })
     }
@@ -108,15 +108,15 @@ impl Projects {
     /// usage with the most that is allowed.
     pub fn bound(
         &self,
-        leaf: Row,
+        leaf: TreeIx,
         amounts: &[u64],
         preemptible: bool,
-        given: &[(Row, &[u64])],
-    ) -> Option<(Row, usize, (Bound, u64, u64))> {
+        releases: &[(TreeIx, &[u64])],
+    ) -> Option<(TreeIx, usize, (Bound, u64, u64))> {
         for row in self.tree.upwards(self.project(leaf)) {
             // Another project that gives up something makes room in its own bounds only.
             let given =
-                given.iter().filter(|(leaf, _)| self.tree.upwards(*leaf).any(|it| it == row));
+                releases.iter().filter(|(leaf, _)| self.tree.upwards(*leaf).any(|it| it == row));
             let given: Vec<&[u64]> = given.map(|(_, amounts)| *amounts).collect();
             for (at, asked) in amounts.iter().enumerate().filter(|(_, asked)| **asked > 0) {
                 let account = self.ledger.account(row, at);
@@ -142,9 +142,9 @@ impl Projects {
 
     /// Whether a job is within the share of its project, and a limit above that project keeps it
     /// waiting: jobs below that limit may have to leave for it.
-    pub fn is_limited_above(&self, leaf: Row, amounts: &[u64], preemptible: bool) -> bool {
+    pub fn is_limited_above(&self, leaf: TreeIx, amounts: &[u64], preemptible: bool) -> bool {
         let bound = self.bound(leaf, amounts, preemptible, &[]);
-        let is_above = |(row, _, (bound, ..)): (Row, usize, (Bound, u64, u64))| {
+        let is_above = |(row, _, (bound, ..)): (TreeIx, usize, (Bound, u64, u64))| {
             row != self.project(leaf) && bound == Bound::Limit
         };
         self.are_shared && bound.is_some_and(is_above) && self.is_entitled(leaf, amounts)
@@ -169,7 +169,7 @@ impl Projects {
     }
 
     /// How far a project is over its own quota without its planned starts, if it is.
-    pub fn over_own(&self, row: Row) -> Option<Ratio> {
+    pub fn over_own(&self, row: TreeIx) -> Option<Ratio> {
         let accounts = self.ledger.accounts(row);
         let is_over = accounts.iter().any(|account| !account.own().allows(account.present()));
         is_over.then(|| self.saturation(row, Account::present, 1))
@@ -177,7 +177,7 @@ impl Projects {
 
     /// The dominant share of a project: its usage in proportion to its own quota, multiplied, of
     /// the kind where that is largest.
-    fn saturation(&self, row: Row, usage: fn(&Account) -> u64, times: u64) -> Ratio {
+    fn saturation(&self, row: TreeIx, usage: fn(&Account) -> u64, times: u64) -> Ratio {
         let of = |(account, total): (&Account, &u64)| {
             let own = account.own().finite().unwrap_or(*total).saturating_mul(times);
             let held = u128::from(usage(account));
@@ -191,21 +191,26 @@ impl Projects {
     /// Whether a job would stay within the share of its project. Users of a project have no bound
     /// of their own, only an order. Otherwise small jobs within the shares of some users would
     /// start before a larger job of another user gets its turn, and keep that job waiting.
-    pub fn is_entitled(&self, leaf: Row, amounts: &[u64]) -> bool {
+    pub fn is_entitled(&self, leaf: TreeIx, amounts: &[u64]) -> bool {
         self.borrows_no_more(leaf, amounts, &[])
     }
 
     /// Whether a project borrows no more than before once jobs of it have given up these amounts.
-    pub fn borrows_no_more(&self, leaf: Row, amounts: &[u64], given: &[(Row, &[u64])]) -> bool {
+    pub fn borrows_no_more(
+        &self,
+        leaf: TreeIx,
+        amounts: &[u64],
+        releases: &[(TreeIx, &[u64])],
+    ) -> bool {
         let accounts = self.ledger.accounts(self.project(leaf));
         amounts.iter().zip(accounts).enumerate().all(|(at, (asked, account))| {
-            let freed = given.iter().map(|(_, amounts)| amounts[at]).sum::<u64>();
+            let freed = releases.iter().map(|(_, amounts)| amounts[at]).sum::<u64>();
             *asked <= freed || account.own().allows((account.held + asked).saturating_sub(freed))
         })
     }
 
     /// Counts the task slots of a job that was started.
-    pub fn take_slots(&mut self, leaf: Row, fit: &Fit) {
+    pub fn take_slots(&mut self, leaf: TreeIx, fit: &Fit) {
         if fit.gpus.is_none() && fit.at.is_empty() {
             self.plain[leaf.ix()] += u64::from(fit.gang.n_tasks());
         }
@@ -215,7 +220,7 @@ impl Projects {
     /// comes first. It ignores the user's next job, because a cycle knows that job only after it
     /// has examined earlier ones. A user with an escalated first job counts with
     /// [`ESCALATED_TIMES`] the share.
-    pub fn standing(&self, row: Row, is_escalated: bool) -> Standing {
+    pub fn standing(&self, row: TreeIx, is_escalated: bool) -> SiblingRank {
         let is_used_up = |it: &Account| it.for_good().finite().is_some_and(|most| it.held >= most);
         // A model or pool of GPUs without a guarantee has no guarantee to use up.
         let counts = |(it, kind): &(&Account, &ResourceKind)| {
@@ -229,7 +234,7 @@ impl Projects {
         let priority = Reverse(self.tree.priority(row));
         let used = self.used[row.ix()];
         let plain = if self.is_user[row.ix()] { self.plain[row.ix()] } else { 0 };
-        Standing { beyond_guarantee, priority, saturation, used, plain, row }
+        SiblingRank { beyond_guarantee, priority, saturation, used, plain, row }
     }
 }
 
@@ -248,7 +253,7 @@ pub(crate) fn in_devices(kind: &ResourceKind) -> bool {
 /// higher priorities, then lower dominant shares, then less past usage where that counts, then
 /// older projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Standing {
+pub(crate) struct SiblingRank {
     beyond_guarantee: bool,
     priority: Reverse<i32>,
     saturation: Ratio,
@@ -256,5 +261,5 @@ pub(crate) struct Standing {
     /// Task slots of jobs without GPUs: these decide between users that are equal otherwise.
     plain: u64,
     // Rows are in the order of age.
-    pub row: Row,
+    pub row: TreeIx,
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use gpool_model::{Amount, Policy, ProjectName, ResourceKind, StartBasis, Timestamp};
 use gpool_world::{JobRow, Snapshot};
 
-use crate::fairshare::{Account, Row};
+use crate::fairshare::{Account, TreeIx};
 use crate::quota_state::{GPUS, Projects, in_devices};
 
 /// One project; amounts are thousandths of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectShare {
-    /// Its name.
     pub project: ProjectName,
     /// Its covered guarantees, limit, share and usage of GPUs.
     pub account: Account,
@@ -33,7 +32,7 @@ pub struct Loan {
     /// Thousandths of GPUs.
     pub amount: u64,
     /// Whether the lender can reclaim all of it at once.
-    pub when_asked: bool,
+    pub is_reclaimable: bool,
     /// When the jobs that use it end by themselves; `None` if that is unknown.
     pub ends: Option<LoanEnd>,
 }
@@ -43,7 +42,6 @@ pub struct Loan {
 pub struct LoanEnd {
     /// The time.
     pub at: Timestamp,
-    /// Its basis.
     pub basis: StartBasis,
 }
 
@@ -53,13 +51,13 @@ pub struct LoanEnd {
 pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectShare> {
     let projects = Projects::of(snapshot, policy, None).filter(|projects| projects.are_shared);
     let Some(projects) = projects else { return Vec::new() };
-    let account = |row: Row| *projects.ledger.account(row, GPUS);
-    let accounts_of = |row: Row, is_of: fn(&ResourceKind) -> bool| {
+    let account = |row: TreeIx| *projects.ledger.account(row, GPUS);
+    let accounts_of = |row: TreeIx, is_of: fn(&ResourceKind) -> bool| {
         let all = projects.kinds.iter().zip(projects.ledger.accounts(row));
         let accounts = all.filter(|(kind, _)| is_of(kind));
         accounts.map(|(kind, account)| (kind.clone(), *account)).collect()
     };
-    let share = |row: Row| ProjectShare {
+    let share = |row: TreeIx| ProjectShare {
         project: projects.names[row.ix()].clone(),
         account: account(row),
         parts: accounts_of(row, ResourceKind::is_part_of_gpus),
@@ -68,16 +66,16 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
         lends: Vec::new(),
     };
     let mut shares: Vec<ProjectShare> = projects.tree.rows().map(share).collect();
-    let leaves: Vec<Row> = projects.leaves().collect();
-    let safe = |row: &Row| account(*row).for_good();
+    let leaves: Vec<TreeIx> = projects.leaves().collect();
+    let safe = |row: &TreeIx| account(*row).for_good();
     // Capacity that no project is guaranteed is lent first.
     let guaranteed = leaves.iter().map(safe).fold(Amount::NOTHING, Amount::plus);
     let total = projects.totals[GPUS];
     let mut free = guaranteed.finite().map_or(0, |guaranteed| total.saturating_sub(guaranteed));
-    let unused = |row: &Row| {
+    let unused = |row: &TreeIx| {
         safe(row).finite().map_or(0, |guaranteed| guaranteed.saturating_sub(account(*row).held))
     };
-    let mut lenders: Vec<(Row, u64)> = leaves.iter().map(|row| (*row, unused(row))).collect();
+    let mut lenders: Vec<(TreeIx, u64)> = leaves.iter().map(|row| (*row, unused(row))).collect();
     let ends = ends(snapshot);
     for borrower in &leaves {
         let over = safe(borrower).finite().map(|most| account(*borrower).held.saturating_sub(most));
@@ -103,9 +101,9 @@ pub fn project_shares(snapshot: &Snapshot<'_>, policy: &Policy) -> Vec<ProjectSh
         for (lender, amount) in loans.into_iter().rev() {
             back += amount;
             let name = &projects.names[borrower.ix()];
-            let when_asked = back <= held.saturating_sub(own);
+            let is_reclaimable = back <= held.saturating_sub(own);
             let ends = end_of(ends.get(name).map_or(&[], Vec::as_slice), back);
-            let terms = |project| Loan { project, amount, when_asked, ends };
+            let terms = |project| Loan { project, amount, is_reclaimable, ends };
             let from = lender.map(|lender| projects.names[lender.ix()].clone());
             shares[borrower.ix()].borrows.insert(0, terms(from));
             if let Some(lender) = lender {

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpool_control::lease::{LeaseWatch, Standing};
+use gpool_control::lease::{LeaseWatch, Reachability};
 use gpool_link::{AgentLink, Connection, ServerInbox};
 use gpool_model::agent::{LiveUsage, Order};
 use gpool_model::device::{DeviceSample, Lending};
@@ -26,7 +26,7 @@ use gpool_wire::Time;
 use tokio::sync::oneshot;
 
 use crate::clock::boot_ms;
-use crate::input::Input;
+use crate::input::CoreMessage;
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,7 +51,6 @@ impl Agents {
         Self(peers.into_iter().map(|peer| (peer.node.clone(), peer)).collect())
     }
 
-    /// The agent of a node.
     pub fn get(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
         self.0.get(node)
     }
@@ -67,7 +66,6 @@ impl Agents {
     }
 }
 
-/// One agent.
 pub struct AgentPeer {
     node: NodeName,
     /// Set once the agent was started.
@@ -75,7 +73,7 @@ pub struct AgentPeer {
     /// Whether it said hello for this node in this version of the protocol.
     is_welcome: AtomicBool,
     /// Where its reports go.
-    inputs: Mutex<Sender<Input>>,
+    inputs: Mutex<Sender<CoreMessage>>,
     blobs: Arc<Blobs>,
     last_question: AtomicU64,
     waiting: Mutex<BTreeMap<QuestionId, oneshot::Sender<Reply>>>,
@@ -101,7 +99,7 @@ pub(crate) enum Reply {
 
 impl AgentPeer {
     /// An agent that is yet to be started.
-    pub fn new(node: NodeName, inputs: Sender<Input>, blobs: Arc<Blobs>) -> Arc<Self> {
+    pub fn new(node: NodeName, inputs: Sender<CoreMessage>, blobs: Arc<Blobs>) -> Arc<Self> {
         let mut lease = None;
         lease_for_tests(&mut lease);
         Arc::new(Self {
@@ -156,7 +154,7 @@ impl AgentPeer {
             false => patience.min(SILENT_PATIENCE),
         };
         // The caller may be gone before the answer is there.
-        let _entry = Entry { peer: self, id };
+        let _entry = QuestionGuard { peer: self, id };
         lock(&self.waiting).insert(id, reply);
         self.send(&ToAgent::Question { id, question });
         tokio::time::timeout(patience, replied).await.ok()?.ok()
@@ -232,20 +230,20 @@ impl AgentPeer {
         let since = Timestamp::new(now.get().saturating_sub(watch.silence(time).get()));
         let (node, at) = (&self.node, Time(since));
         let silence = match standing {
-            Standing::Present => {
+            Reachability::Present => {
                 tracing::info!(%node, "the agent is heard again");
                 None
             }
-            Standing::Silent => {
+            Reachability::Silent => {
                 tracing::warn!(%node, since = %at, "the agent is silent");
                 Some(Silence { since, is_lost: false })
             }
-            Standing::Lost => {
+            Reachability::Lost => {
                 tracing::warn!(%node, since = %at, "the agent is lost; its fenced jobs have ended");
                 Some(Silence { since, is_lost: true })
             }
         };
-        drop(lock(&self.inputs).send(Input::Silence(self.node.clone(), silence)));
+        drop(lock(&self.inputs).send(CoreMessage::Silence(self.node.clone(), silence)));
     }
 
     /// Answers the first message of an agent; one of another node or version gets no answer.
@@ -296,12 +294,12 @@ fn lease_for_tests(lease: &mut Option<LeaseTerms>) {
 }
 
 /// Forgets a question when its caller no longer waits.
-struct Entry<'p> {
+struct QuestionGuard<'p> {
     peer: &'p AgentPeer,
     id: QuestionId,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         lock(&self.peer.waiting).remove(&self.id);
     }
@@ -323,7 +321,7 @@ impl ServerInbox for AgentPeer {
             ToServer::Hello(_) => {}
             ToServer::Report(report) => {
                 // If the core has stopped, the next server's agent sends the report again.
-                drop(lock(&self.inputs).send(Input::Report(self.node.clone(), *report)));
+                drop(lock(&self.inputs).send(CoreMessage::Report(self.node.clone(), *report)));
             }
             ToServer::Telemetry(telemetry) => {
                 telemetry.beat.into_iter().for_each(|beat| self.take_beat(beat));

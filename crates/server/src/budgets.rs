@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_control::project_tree;
-use gpool_history::{Dimension, Report, Span};
+use gpool_history::{Dimension, ReportQuery, Span};
 use gpool_model::budget::{BudgetStep, MonthSpending, OverBudget, Overspent, Payer};
 use gpool_model::subscription::Subscription;
 use gpool_model::{Command, Money, NotifyOn, Policy, Project, ProjectName, Refusal};
@@ -16,7 +16,6 @@ use crate::handle::{CoreHandle, server_itself};
 use crate::usage::cost::{self, Priced};
 use crate::usage::{UsageHistory, minute_of};
 
-/// Projects by name.
 pub(crate) type Projects = BTreeMap<ProjectName, Project>;
 
 /// Compares the cost of this month with the budgets, and reports the budgets that are used up, and
@@ -47,7 +46,7 @@ pub(crate) async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
         true => spending(&shared.usage, &policy, &projects),
         false => Ok(Vec::new()),
     };
-    let rows = handle.beside(admin.owner.uid, read).await?;
+    let rows = handle.run_slow(admin.owner.uid, read).await?;
     let is_over =
         |it: &&MonthSpending| over_budget == OverBudget::Hold && it.step() == Some(BudgetStep::All);
     let over = rows.iter().filter(is_over).map(|it| Overspent {
@@ -92,7 +91,7 @@ pub fn spending(
     let span = Span { from: minute_of(start.0), to: minute_of(now).after(1) };
     let mut spent = BTreeMap::<Payer, f64>::new();
     for by in [Dimension::Project, Dimension::User] {
-        let report = Report { span, step: None, by: &[by], only: &[], n_groups: usize::MAX };
+        let report = ReportQuery { span, step: None, by: &[by], only: &[], n_groups: usize::MAX };
         for Priced { row, currency, sum } in cost::report(store, policy, &report)? {
             let Some(name) = row.names.and_then(|names| names.into_iter().next()) else { continue };
             // No budget can stop processes that gpool did not start.

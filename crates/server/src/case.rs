@@ -31,13 +31,13 @@ pub struct Case {
     /// The plan; `None` if the scheduler panicked.
     pub plan: Option<Plan>,
     /// The state, the policy included.
-    records: Vec<Kept>,
+    records: Vec<CaseRecord>,
 }
 
 /// A record with the word for its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kept {
+enum CaseRecord {
     Cluster(ClusterRecord),
     Policy(Box<Policy>),
     Project(Box<Project>),
@@ -51,7 +51,7 @@ enum Kept {
 
 /// A case as it is written down.
 #[derive(Serialize)]
-struct Written<'c> {
+struct CaseDocument<'c> {
     #[serde(rename = "apiVersion")]
     api_version: &'static str,
     kind: &'static str,
@@ -62,7 +62,7 @@ struct Written<'c> {
 
 /// The fields that are read first, to tell which kind of file it is.
 #[derive(Deserialize)]
-struct Head {
+struct CaseHeader {
     #[serde(default)]
     kind: String,
     #[serde(default)]
@@ -70,7 +70,7 @@ struct Head {
 }
 
 #[derive(Deserialize)]
-struct Read {
+struct CaseFile {
     #[serde(default)]
     checksum: String,
     case: Option<Case>,
@@ -136,7 +136,7 @@ impl Case {
     /// How many jobs it holds that have not ended.
     #[must_use]
     pub fn n_jobs(&self) -> usize {
-        self.records.iter().filter(|record| matches!(record, Kept::Job(_))).count()
+        self.records.iter().filter(|record| matches!(record, CaseRecord::Job(_))).count()
     }
 
     /// The state as a world, advanced to the moment.
@@ -155,7 +155,7 @@ impl Case {
     ///
     /// # Errors
     /// If the records contradict each other.
-    pub fn decide(&self) -> Result<Made, CaseError> {
+    pub fn decide(&self) -> Result<PlanOutcome, CaseError> {
         let world = self.world()?;
         let snapshot = Snapshot { world: &world, now: self.now };
         let plan = || gpool_sched::plan(&snapshot, world.policy(), &mut Workspace::default());
@@ -163,9 +163,9 @@ impl Case {
             Ok(plan) => {
                 let violations = gpool_verify::verify(&snapshot, world.policy(), &plan);
                 let violations = violations.iter().map(ToString::to_string).collect();
-                Made { plan: Some(plan), violations }
+                PlanOutcome { plan: Some(plan), violations }
             }
-            Err(_) => Made { plan: None, violations: vec![PANICKED.to_owned()] },
+            Err(_) => PlanOutcome { plan: None, violations: vec![PANICKED.to_owned()] },
         })
     }
 
@@ -184,7 +184,7 @@ impl Case {
     /// As it is written into a file of its own.
     #[must_use]
     pub fn file(&self) -> Vec<u8> {
-        json(&Written {
+        json(&CaseDocument {
             api_version: gpool_wire::API_VERSION,
             kind: "dump",
             gpool: VERSION,
@@ -203,14 +203,14 @@ impl Case {
             false if says_dump(text) => CaseError::Damaged,
             _ => CaseError::NoDump,
         };
-        let head: Head = serde_json::from_slice(text).map_err(refused)?;
+        let head: CaseHeader = serde_json::from_slice(text).map_err(refused)?;
         if head.kind != "dump" || head.gpool.is_empty() {
             return Err(CaseError::NoDump);
         }
         if head.gpool != VERSION {
             return Err(CaseError::OtherVersion { made_by: head.gpool });
         }
-        let read: Read = serde_json::from_slice(text).map_err(|_| CaseError::Damaged)?;
+        let read: CaseFile = serde_json::from_slice(text).map_err(|_| CaseError::Damaged)?;
         let case = read.case.ok_or(CaseError::NoCase)?;
         if case.checksum() != read.checksum {
             return Err(CaseError::Damaged);
@@ -233,7 +233,7 @@ fn says_dump(text: &[u8]) -> bool {
 
 /// A plan that was made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct PlanOutcome {
     /// The plan; `None` if the scheduler panicked.
     pub plan: Option<Plan>,
     /// The invariants that the plan breaks.
@@ -248,7 +248,7 @@ pub struct Difference {
     /// As it was recorded, as JSON; `None` if it has none there.
     pub recorded: Option<String>,
     /// As it is made now.
-    pub made: Option<String>,
+    pub replayed: Option<String>,
 }
 
 /// Returns the first difference between the recorded plan and the one made now; `None` if they are
@@ -269,7 +269,7 @@ pub fn difference(recorded: &Plan, made: &Plan) -> Option<Difference> {
     parts.into_iter().find_map(|(what, was, is)| {
         let (nth, was, is) = gpool_control::replay::first_other(&was, &is)?;
         let what = format!("{what} {}", nth + 1);
-        Some(Difference { what, recorded: was.cloned(), made: is.cloned() })
+        Some(Difference { what, recorded: was.cloned(), replayed: is.cloned() })
     })
 }
 
@@ -282,27 +282,27 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("the model has string keys and no failing serializers")
 }
 
-impl From<Kept> for Record {
-    fn from(kept: Kept) -> Self {
+impl From<CaseRecord> for Record {
+    fn from(kept: CaseRecord) -> Self {
         match kept {
-            Kept::Cluster(it) => Self::Cluster(it),
-            Kept::Policy(it) => Self::Policy(it),
-            Kept::Project(it) => Self::Project(it),
-            Kept::Node(it) => Self::Node(it),
-            Kept::JobSpec(it) => Self::JobSpec(it),
-            Kept::Job(it) => Self::Job(it),
-            Kept::Reservation(it) => Self::Reservation(it),
-            Kept::PastRuns(it) => Self::PastRuns(it),
-            Kept::Used(it) => Self::Used(it),
+            CaseRecord::Cluster(it) => Self::Cluster(it),
+            CaseRecord::Policy(it) => Self::Policy(it),
+            CaseRecord::Project(it) => Self::Project(it),
+            CaseRecord::Node(it) => Self::Node(it),
+            CaseRecord::JobSpec(it) => Self::JobSpec(it),
+            CaseRecord::Job(it) => Self::Job(it),
+            CaseRecord::Reservation(it) => Self::Reservation(it),
+            CaseRecord::PastRuns(it) => Self::PastRuns(it),
+            CaseRecord::Used(it) => Self::Used(it),
         }
     }
 }
 
 /// The same without what users wrote, as far as it decides nothing: commands, names, notes, paths,
 /// messages to others, and keys.
-fn without_words(records: Vec<Record>) -> Vec<Kept> {
+fn without_words(records: Vec<Record>) -> Vec<CaseRecord> {
     let mut names = Names::default();
-    records.into_iter().filter_map(|record| names.kept(record)).collect()
+    records.into_iter().filter_map(|record| names.anonymize(record)).collect()
 }
 
 /// Names that stand for those of jobs: alike where those are alike.
@@ -312,15 +312,15 @@ struct Names {
 }
 
 impl Names {
-    fn kept(&mut self, record: Record) -> Option<Kept> {
+    fn anonymize(&mut self, record: Record) -> Option<CaseRecord> {
         Some(match record {
-            Record::Cluster(it) => Kept::Cluster(it),
-            Record::Policy(it) => Kept::Policy(it),
-            Record::Project(it) => Kept::Project(it),
+            Record::Cluster(it) => CaseRecord::Cluster(it),
+            Record::Policy(it) => CaseRecord::Policy(it),
+            Record::Project(it) => CaseRecord::Project(it),
             Record::Node(mut it) => {
                 let drains = it.drain.iter_mut().chain(it.device_drains.values_mut());
                 drains.for_each(|drain| drain.reason = Arc::from(""));
-                Kept::Node(it)
+                CaseRecord::Node(it)
             }
             Record::JobSpec(mut it) => {
                 let stem = gpool_model::Likeness::of(&it).stem;
@@ -330,23 +330,23 @@ impl Names {
                 spec.directory = "/".to_owned();
                 (spec.stdin, spec.stdout, spec.stderr) = (None, None, None);
                 spec.activate = Vec::new().into();
-                Kept::JobSpec(it)
+                CaseRecord::JobSpec(it)
             }
             Record::Job(mut it) => {
                 it.note = None;
                 it.notify = Vec::new();
                 it.course.past = Vec::new();
-                Kept::Job(it)
+                CaseRecord::Job(it)
             }
             Record::Reservation(mut it) => {
                 it.reason = Arc::from("");
-                Kept::Reservation(it)
+                CaseRecord::Reservation(it)
             }
             Record::PastRuns(mut it) => {
                 it.like.stem = self.name(&it.like.stem).to_string();
-                Kept::PastRuns(it)
+                CaseRecord::PastRuns(it)
             }
-            Record::Used(it) => Kept::Used(it),
+            Record::Used(it) => CaseRecord::Used(it),
             // Nothing is decided by them.
             Record::Idempotency(_) | Record::Delivery(_) | Record::Subscription(_) => return None,
         })

@@ -33,7 +33,7 @@ pub struct DecodeError {
 
 /// Data stored with each journal entry, so that a replay can start and continue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Beside {
+pub(crate) struct EntryMetadata {
     /// The commit of the entry; the entries of one commit were decided together. `None` in a
     /// journal from before this field existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ pub(crate) struct Beside {
     pub policy: Option<Policy>,
 }
 
-impl Beside {
+impl EntryMetadata {
     /// Returns an entry and this data as one object.
     fn with(&self, entry: &Journaled) -> Vec<u8> {
         let mut body = json(self);
@@ -86,7 +86,7 @@ pub fn encode(commit: Commit) -> store::Commit {
     });
     let journal = commit.journal.iter().enumerate().map(|(nth, entry)| {
         let starts = matches!(entry.entry, Journaled::Event(Event::ServerStarted { .. }));
-        let beside = Beside {
+        let beside = EntryMetadata {
             revision: Some(commit.revision),
             version: starts.then(|| env!("CARGO_PKG_VERSION").to_owned()),
             policy: policy.clone().filter(|_| nth == 0),

@@ -12,7 +12,7 @@ use gpool_world::first_start;
 use tokio::sync::oneshot;
 
 use crate::handle::{Age, CoreHandle};
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::room;
 use crate::view::{Deliver, LookAfter, View};
 
@@ -79,7 +79,7 @@ impl CoreHandle {
             return self.look(uid, Age::New, would).await?;
         }
         let (reply, answer) = oneshot::channel();
-        let input = Input::Command { caller, command, reply, look };
+        let input = CoreMessage::Command { caller, command, reply, look };
         self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
         match answer.await {
             Ok(Err(Refusal::NoSuchJob { id })) => Err(self.absent(id).await?),
@@ -146,7 +146,6 @@ impl CoreHandle {
 struct Need {
     /// The end of each element.
     elements: bool,
-    /// The start.
     start: bool,
 }
 

@@ -9,11 +9,10 @@ use crate::http;
 use crate::limits::Limits;
 use crate::lives::settings::Telemetry;
 use crate::post::NotifySettings;
-use crate::sign_in::ProviderConfig;
-use crate::tls::NetworkConfig;
-use crate::web::WebAddress;
+use gpool_identity::sign_in::ProviderConfig;
+use gpool_identity::tls::NetworkConfig;
+use gpool_identity::web::WebAddress;
 
-/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// State directory. Created if missing.
@@ -50,7 +49,6 @@ pub struct ServerConfig {
     pub node_lease: Millis,
     /// Settings of metrics and traces.
     pub telemetry: Telemetry,
-    /// Notification settings.
     pub notify: NotifySettings,
     /// Finds user accounts.
     pub find_account: http::FindAccount,

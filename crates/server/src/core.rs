@@ -23,9 +23,9 @@ use crate::answers::Answers;
 use crate::case::Case;
 use crate::clock::now;
 use crate::encoder::Encoder;
-use crate::fault::{Watch, refusal_of};
+use crate::fault::{StoreWatch, refusal_of};
 use crate::handle::Shared;
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::inspect::world_of;
 use crate::post::Post;
 use crate::room;
@@ -72,7 +72,7 @@ pub(crate) struct Core {
     is_low_told: Option<bool>,
     /// When the store was last asked to complete its reserve.
     filled: Instant,
-    watch: Watch,
+    watch: StoreWatch,
     n_alerts: u64,
     /// The newest term that the store has seen.
     fence: Term,
@@ -125,7 +125,7 @@ impl Core {
             low: None,
             is_low_told: Some(false),
             filled: Instant::now(),
-            watch: Watch::new(presence, room),
+            watch: StoreWatch::new(presence, room),
             n_alerts: 0,
             fence: loaded.fence,
         })
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Works until told to stop. Everything that was answered is durable when it returns.
-    pub fn run(mut self, inbox: &mpsc::Receiver<Input>) {
+    pub fn run(mut self, inbox: &mpsc::Receiver<CoreMessage>) {
         let mut stopping = false;
         while !(stopping && self.is_settled()) {
             let mut batch = Vec::new();
@@ -194,7 +194,7 @@ impl Core {
     fn patience(&self) -> Duration {
         let until_timer = self.control.next_timer().map(|at| at.since(now()).get());
         let until_timer = until_timer.map_or(Self::IDLE, Duration::from_millis).min(Self::IDLE);
-        let due = self.stills.due().filter(|_| !self.awaits_trial());
+        let due = self.stills.next_wakeup().filter(|_| !self.awaits_trial());
         let until_still = due.map(|at| at.saturating_duration_since(Instant::now()));
         let until_timer = until_timer.min(until_still.unwrap_or(Self::IDLE));
         // Nothing else tells that there is room again.
@@ -218,7 +218,7 @@ impl Core {
     }
 
     /// Steps once with everything of a batch; true if it asked to stop.
-    fn take(&mut self, batch: Vec<Input>) -> bool {
+    fn take(&mut self, batch: Vec<CoreMessage>) -> bool {
         let mut events = Vec::new();
         if self.paused.as_ref().is_some_and(|(until, _)| Instant::now() >= *until) {
             events.extend(self.resume());
@@ -230,30 +230,30 @@ impl Core {
         let last_request = self.last_request;
         for input in batch {
             match input {
-                Input::Stop => stop = true,
-                Input::Stopping => events.push(Event::ServerStopping),
-                Input::Query(ask) => queries.push(ask),
-                Input::Still(reply) => self.stills.ask(reply),
-                Input::Committed(Ok(revision)) => {
+                CoreMessage::Stop => stop = true,
+                CoreMessage::Stopping => events.push(Event::ServerStopping),
+                CoreMessage::Query(ask) => queries.push(ask),
+                CoreMessage::Still(reply) => self.stills.ask(reply),
+                CoreMessage::Committed(Ok(revision)) => {
                     self.store_fault = None;
                     events.push(Event::Committed { revision });
                 }
-                Input::Committed(Err(error)) => {
+                CoreMessage::Committed(Err(error)) => {
                     if self.paused.is_none() {
                         self.fail(&error);
                         events.clear();
                     }
                 }
-                Input::Delivered(id, sent) => events.push(Event::Delivered { id, sent }),
-                Input::Report(node, report) => {
+                CoreMessage::Delivered(id, sent) => events.push(Event::Delivered { id, sent }),
+                CoreMessage::Report(node, report) => {
                     fail::fail_point!("server-report-heard");
                     warn_of(&report);
                     events.push(Event::Reported { node, report });
                 }
-                Input::Silence(node, silence) => {
+                CoreMessage::Silence(node, silence) => {
                     events.push(Event::AgentSilence { node, silence });
                 }
-                Input::Command { caller, command, reply, look } => {
+                CoreMessage::Command { caller, command, reply, look } => {
                     let asking = Asking { reply, look, again: None };
                     events.extend(self.requested(caller, command, asking, &mut coming));
                 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpool_control::project_tree;
-use gpool_history::{Dimension, Report, Span, Totals};
+use gpool_history::{Dimension, ReportQuery, Span, Totals};
 use gpool_model::budget::Payer;
 use gpool_model::payer_news::{Digest, Waits, WastefulJob};
 use gpool_model::record::EndedJob;
@@ -14,7 +14,7 @@ use gpool_model::{
     Timestamp,
 };
 use gpool_store::{ArchiveFilter, Reader};
-use gpool_wire::show::Shown;
+use gpool_wire::show::JobFacts;
 use gpool_wire::{Job, Time};
 use gpool_world::JobRow;
 use jiff::ToSpan as _;
@@ -104,7 +104,7 @@ pub(crate) async fn of(
         jobs.add_to(&mut digest, now);
         Ok(digest)
     };
-    handle.beside(uid, read).await
+    handle.run_slow(uid, read).await
 }
 
 /// The data that all parts of a digest need.
@@ -145,7 +145,7 @@ impl Books {
         // At a full hour, the next hour does not count.
         let last = minute_of(Timestamp::new(to.get().saturating_sub(1)));
         let span = Span { from: minute_of(from), to: last.after(1) };
-        let report = Report { span, step: None, by: &[by], only: &[], n_groups: usize::MAX };
+        let report = ReportQuery { span, step: None, by: &[by], only: &[], n_groups: usize::MAX };
         let (mut totals, mut cost) = (Totals::default(), 0.0);
         for Priced { row, currency, sum } in cost::report(store, &self.policy, &report)? {
             let Some(name) = row.names.and_then(|names| names.into_iter().next()) else { continue };
@@ -288,7 +288,7 @@ impl Jobs {
     fn wasteful(&self, wasted: &Wasted, found: &EndedJob, now: Timestamp) -> WastefulJob {
         let (spec, job) = (&found.spec, &found.job);
         // The hints have numbers alone, so every reader may see them.
-        let shown = Job::new(spec, job, now, &Shown::default());
+        let shown = Job::new(spec, job, now, &JobFacts::default());
         let hints = gpool_wire::Report::new(shown, Time(now)).hints;
         let enough = hints.iter().filter_map(|hint| hint.flags.as_deref().map(Arc::from));
         WastefulJob {

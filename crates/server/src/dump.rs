@@ -3,7 +3,7 @@
 //! left out. Reads only.
 
 use gpool_model::agent::{Report, TaskIs, TaskReport};
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::job::ExitStatus;
 use gpool_model::{
     Command, Decision, DrainTarget, Event, JobId, PlannedStart, ProjectChange, ProjectChangeHow,
@@ -72,7 +72,7 @@ fn line(entry: &JournalEntry) -> String {
             format!("planned from revision {basis}: {}", some(&lines))
         }
         Ok(Journaled::Kept { kept }) => {
-            let kept: Vec<String> = kept.iter().map(of_kept).collect();
+            let kept: Vec<String> = kept.iter().map(of_upkeep).collect();
             format!("kept up: {}", some(&kept))
         }
         Err(error) => format!("unreadable: {error}"),
@@ -151,7 +151,7 @@ fn of_command(command: &Command) -> String {
             let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             let removed = change.remove.iter().map(|name| format!("{name}-"));
             let labels: Vec<String> =
-                gpool_model::label::written(&change.set).into_iter().chain(removed).collect();
+                gpool_model::label::texts(&change.set).into_iter().chain(removed).collect();
             format!("label {} {}", some(&names), some(&labels))
         }
         Command::SetOverspent { all } => format!("{} budgets are used up", all.len()),
@@ -197,36 +197,36 @@ fn targets_of(targets: &[DrainTarget]) -> Vec<String> {
     targets.iter().map(word).collect()
 }
 
-fn of_kept(kept: &Kept) -> String {
+fn of_upkeep(kept: &Upkeep) -> String {
     match kept {
-        Kept::Ended { reservation } => format!("reservation {reservation} is over"),
-        Kept::Replaced { reservation } => format!("new devices for reservation {reservation}"),
-        Kept::Joining { job, joins } => format!("job {job} waits to join job {joins}"),
-        Kept::Left { job } => format!("the job that job {job} joined has ended"),
-        Kept::SetAside { job, violations } => {
+        Upkeep::Ended { reservation } => format!("reservation {reservation} is over"),
+        Upkeep::Replaced { reservation } => format!("new devices for reservation {reservation}"),
+        Upkeep::Joining { job, joins } => format!("job {job} waits to join job {joins}"),
+        Upkeep::Left { job } => format!("the job that job {job} joined has ended"),
+        Upkeep::SetAside { job, violations } => {
             format!(
                 "job {job} is held, because its plan violates an invariant: {}",
                 violations.join("; ")
             )
         }
-        Kept::Displaced { job, how, by } => format!("job {job} is a victim of {by}: {how}"),
-        Kept::Idle { job, since: None, .. } => format!("job {job} uses its GPUs again"),
-        Kept::Idle { job, done, .. } => {
+        Upkeep::Displaced { job, how, by } => format!("job {job} is a victim of {by}: {how}"),
+        Upkeep::Idle { job, since: None, .. } => format!("job {job} uses its GPUs again"),
+        Upkeep::Idle { job, done, .. } => {
             let done = done.map(|done| format!(": {}", done.as_str())).unwrap_or_default();
             format!("job {job} is idle{done}")
         }
-        Kept::OverLimit { job, memory, done, .. } => {
+        Upkeep::OverLimit { job, memory, done, .. } => {
             let (used, limit) = (memory.used, memory.limit);
             format!("job {job} uses {used}, its limit is {limit}: {}", done.as_str())
         }
-        Kept::NearLimit { job, near } => {
+        Upkeep::NearLimit { job, near } => {
             format!("job {job} has {} left of its limit of {}", near.left, near.limit)
         }
-        Kept::Xid { job, seen } => {
+        Upkeep::Xid { job, seen } => {
             let (xid, node, device) = (seen.xid, &seen.node, seen.device);
             format!("{node}:{device} of job {job} reported Xid {xid}")
         }
-        Kept::Returns { job } => format!("job {job} needs its released GPUs"),
+        Upkeep::Returns { job } => format!("job {job} needs its released GPUs"),
     }
 }
 

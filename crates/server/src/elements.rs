@@ -145,18 +145,18 @@ pub(crate) fn latest(in_archive: Option<Job>, never_started: Option<Job>) -> Opt
 pub(crate) fn ended_of(
     reader: &Reader,
     number: JobNumber,
-    wanted: &BTreeSet<u32>,
+    indexes: &BTreeSet<u32>,
 ) -> Result<BTreeMap<JobId, Job>, Refusal> {
     let mut found = BTreeMap::new();
-    let mut next = wanted.first().copied();
+    let mut next = indexes.first().copied();
     while let Some(from) = next {
         let entries = reader.elements(number, from, 1000).map_err(internal)?;
         let last = entries.last().map(|entry| entry.element);
-        for entry in entries.iter().filter(|entry| wanted.contains(&entry.element)) {
+        for entry in entries.iter().filter(|entry| indexes.contains(&entry.element)) {
             let job = codec::decode_element(entry).map_err(internal)?;
             found.insert(job.id, job);
         }
-        next = last.and_then(|last| wanted.range(last.checked_add(1)?..).next().copied());
+        next = last.and_then(|last| indexes.range(last.checked_add(1)?..).next().copied());
     }
     Ok(found)
 }

@@ -6,7 +6,7 @@ use gpool_model::Commit;
 use gpool_store::Submitter;
 
 use crate::codec;
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::lives::Lives;
 
 /// The thread that does: a bulk submission has megabytes of rows.
@@ -24,7 +24,7 @@ enum Work {
 impl Encoder {
     pub fn spawn(
         store: Submitter,
-        core: mpsc::Sender<Input>,
+        core: mpsc::Sender<CoreMessage>,
         lives: Arc<Lives>,
     ) -> std::io::Result<Self> {
         let (commits, inbox) = mpsc::channel::<Work>();
@@ -36,7 +36,7 @@ impl Encoder {
                         lives.handed_over(&commit);
                         if let Err(error) = store.submit(codec::encode(commit)) {
                             // The core may be gone.
-                            drop(core.send(Input::Committed(Err(error))));
+                            drop(core.send(CoreMessage::Committed(Err(error))));
                         }
                     }
                 }

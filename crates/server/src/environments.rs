@@ -136,9 +136,9 @@ async fn miss(handle: &CoreHandle, missing: HashSet<BlobId>) -> Result<(), Refus
 
 /// The first of many.
 fn names<'a>(ids: impl ExactSizeIterator<Item = &'a JobId>) -> String {
-    const SHOWN: usize = 20;
-    let n_more = ids.len().saturating_sub(SHOWN);
-    let mut names: Vec<String> = ids.take(SHOWN).map(ToString::to_string).collect();
+    const NAMES_MAX: usize = 20;
+    let n_more = ids.len().saturating_sub(NAMES_MAX);
+    let mut names: Vec<String> = ids.take(NAMES_MAX).map(ToString::to_string).collect();
     if n_more > 0 {
         names.push(format!("{n_more} more"));
     }

@@ -4,21 +4,21 @@
 use std::time::{Duration, Instant};
 
 use gpool_model::Refusal;
-use gpool_store::{CommitError, Presence, Room};
+use gpool_store::{CommitError, Room, StoreFiles};
 
 /// Watches the store's files and their free space.
-pub(crate) struct Watch {
-    presence: Presence,
+pub(crate) struct StoreWatch {
+    presence: StoreFiles,
     room: Room,
     /// When the files were last looked at.
     looked_at: Option<Instant>,
 }
 
-impl Watch {
+impl StoreWatch {
     /// Between two looks at the files. A commit looks at them by itself.
     const PAUSE: Duration = Duration::from_millis(20);
 
-    pub fn new(presence: Presence, room: Room) -> Self {
+    pub fn new(presence: StoreFiles, room: Room) -> Self {
         Self { presence, room, looked_at: None }
     }
 

@@ -11,7 +11,7 @@ use gpool_wire::event::{Event, EventKind};
 use tokio::sync::watch;
 
 /// Maximum number of stored events.
-const KEPT: usize = 32_768;
+const EVENTS_MAX: usize = 32_768;
 
 /// The last events of this server.
 pub(crate) struct Feed {
@@ -56,7 +56,7 @@ impl Feed {
         ring.n_moved += u64::from(matches!(notice.change, Change::JobMoved { .. }));
         ring.last += 1;
         ring.notices.push_back(notice);
-        if ring.notices.len() > KEPT {
+        if ring.notices.len() > EVENTS_MAX {
             ring.notices.pop_front();
         }
         self.last.send_replace(ring.last);

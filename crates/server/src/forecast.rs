@@ -5,13 +5,13 @@
 //! The corrections learnt from earlier forecasts are in a file of the state folder. It is not part
 //! of the cluster's state: without the file, learning begins anew.
 
-pub(crate) mod kept;
+pub(crate) mod forecaster;
 mod late;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_control::forecast::{self, Learnt, Part};
+use gpool_control::forecast::{self, Calibrator, ForecastInput};
 use gpool_model::job::JobState;
 use gpool_model::{Eta, Phase, Refusal, Timestamp};
 use gpool_world::Snapshot;
@@ -104,7 +104,7 @@ async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
         forecaster.nothing_waits(taken.1);
         return Some(());
     };
-    let learnt = forecaster.learnt();
+    let learnt = forecaster.calibrator();
     let began = Instant::now();
     let work = move || {
         let made = forecast::forecast(&part, forecast::JOBS_MAX, &learnt);
@@ -112,7 +112,7 @@ async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
     };
     match tokio::task::spawn_blocking(work).await {
         Ok((_, made)) if made.is_broken => forecaster.failed("a plan broke an invariant"),
-        Ok((part, made)) => forecaster.made(&part, made, began.elapsed()),
+        Ok((part, made)) => forecaster.accept(&part, made, began.elapsed()),
         Err(error) if error.is_panic() => forecaster.failed("it panicked"),
         // The runtime is shutting down.
         Err(_) => return None,
@@ -120,12 +120,12 @@ async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
     Some(())
 }
 
-fn part_of_waiting(view: &View<'_>) -> Option<Part> {
+fn part_of_waiting(view: &View<'_>) -> Option<ForecastInput> {
     let n_by_state = view.world.n_by_state();
     let waiting = [JobState::Waiting, JobState::Pending, JobState::Paused];
     let waits = waiting.iter().any(|it| n_by_state.contains_key(it));
     let snapshot = Snapshot { world: view.world, now: view.now };
-    waits.then(|| Part::of(&snapshot, forecast::JOBS_MAX, None))
+    waits.then(|| ForecastInput::of(&snapshot, forecast::JOBS_MAX, None))
 }
 
 impl CoreHandle {
@@ -145,7 +145,7 @@ impl CoreHandle {
     }
 
     /// Returns the corrections learnt from earlier forecasts.
-    pub(crate) fn learnt(&self) -> Arc<Learnt> {
-        self.shared.forecaster.learnt()
+    pub(crate) fn calibrator(&self) -> Arc<Calibrator> {
+        self.shared.forecaster.calibrator()
     }
 }

@@ -14,17 +14,15 @@ use gpool_model::{
     Timestamp,
 };
 use gpool_protocol::recent::TaskMetric;
-use gpool_store::{BlobId, Blobs, Presence, Reader, Room};
+use gpool_store::{BlobId, Blobs, Reader, Room, StoreFiles};
 use tokio::sync::{broadcast, oneshot, watch};
 
-use crate::access::Access;
 use crate::agents::{AgentPeer, Agents};
-use crate::audit::Audit;
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
-use crate::forecast::kept::Forecaster;
-use crate::input::Input;
+use crate::forecast::forecaster::Forecaster;
+use crate::input::CoreMessage;
 pub use crate::input::StopRequest;
 use crate::limits::Limits;
 use crate::listeners::Listeners;
@@ -33,11 +31,13 @@ use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
 use crate::post::{self, Allowed, Keys, MailSettings};
 use crate::reads::Reads;
-use crate::recovery::account::Account;
-use crate::sign_in::SignIns;
+use crate::recovery::account::RecoveryAccount;
 use crate::still::Still;
 use crate::usage::UsageHistory;
 use crate::view::{Deliver, View};
+use gpool_identity::access::Access;
+use gpool_identity::audit::Audit;
+use gpool_identity::sign_in::SignIns;
 
 /// Facts about the server.
 #[derive(Debug, Clone)]
@@ -56,7 +56,6 @@ pub struct ServerInfo {
     pub started_at: Timestamp,
     /// Finds a user by name or number; returns ID and name.
     pub find_user: FindUser,
-    /// Mail settings.
     pub mail: MailSettings,
 }
 
@@ -66,7 +65,7 @@ pub type FindUser = fn(&str) -> Option<(u32, String)>;
 pub(crate) struct Shared {
     pub info: ServerInfo,
     pub limits: Limits,
-    pub inputs: mpsc::Sender<Input>,
+    pub inputs: mpsc::Sender<CoreMessage>,
     pub notices: broadcast::Sender<Notice>,
     /// Evictions, for the limits of their beneficiaries.
     pub evictions: Evictions,
@@ -74,25 +73,25 @@ pub(crate) struct Shared {
     pub feed: Arc<Feed>,
     pub blobs: Arc<Blobs>,
     /// Whether the open files are still the store's files.
-    pub presence: Presence,
+    pub presence: StoreFiles,
     /// The free space of the state folder.
     pub room: Room,
     /// The agents; set once all were started.
     pub agents: OnceLock<Agents>,
     /// The account of this start until the agents have reported.
-    pub early: OnceLock<Account>,
+    pub early: OnceLock<RecoveryAccount>,
     /// Which of the listeners beside the Unix socket are open.
     pub listeners: Arc<Listeners>,
     /// The dashboard, if there is one.
-    pub web: OnceLock<Arc<crate::web::Web>>,
+    pub web: OnceLock<Arc<gpool_identity::web::Web>>,
     /// The sessions of browsers, there and over the network.
-    pub sessions: Arc<crate::web::Sessions>,
+    pub sessions: Arc<gpool_identity::web::Sessions>,
     /// The certificates of the listener on the network, if there is one, and its address.
-    pub network: OnceLock<(Arc<crate::tls::Tls>, std::net::SocketAddr)>,
+    pub network: OnceLock<(Arc<gpool_identity::tls::Tls>, std::net::SocketAddr)>,
     /// Utilization over time.
     pub usage: Arc<UsageHistory>,
     /// The account of this start; set once all agents have reported their inventory.
-    pub account: OnceLock<Account>,
+    pub account: OnceLock<RecoveryAccount>,
     /// Tokens and network users.
     pub access: Arc<Access>,
     /// Sign-ins at the identity provider, if there is one.
@@ -132,7 +131,7 @@ impl Shared {
     /// Returns a copy of the current or a later state; waits for it.
     fn still(&self) -> Result<Arc<Still>, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.inputs.send(Input::Still(reply)).map_err(|_| Refusal::ShuttingDown)?;
+        self.inputs.send(CoreMessage::Still(reply)).map_err(|_| Refusal::ShuttingDown)?;
         let still = answer.blocking_recv().map_err(|_| Refusal::ShuttingDown)??;
         *self.last_still() = Arc::downgrade(&still);
         Ok(still)
@@ -184,7 +183,7 @@ impl CoreHandle {
             // The caller may have disconnected.
             Box::new(move |stands| drop(reply.send(stands.map(|()| found))))
         };
-        let input = Input::Query(Box::new(work));
+        let input = CoreMessage::Query(Box::new(work));
         self.shared.inputs.send(input).map_err(|_| Refusal::ShuttingDown)?;
         answer.await.map_err(|_| Refusal::ShuttingDown)?
     }
@@ -209,7 +208,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// If the server is stopping, or the work failed.
-    pub(crate) async fn beside<T: Send + 'static>(
+    pub(crate) async fn run_slow<T: Send + 'static>(
         &self,
         uid: u32,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
@@ -245,7 +244,7 @@ impl CoreHandle {
             };
             Ok(look(&still.view()))
         };
-        self.beside(uid, work).await
+        self.run_slow(uid, work).await
     }
 
     /// Searches the store in the user's queue of reads.
@@ -258,7 +257,7 @@ impl CoreHandle {
         search: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let handle = self.clone();
-        self.beside(uid, move || search(&handle.open_reader()?)).await
+        self.run_slow(uid, move || search(&handle.open_reader()?)).await
     }
 
     /// Reads a few rows of the store on a thread for slow work.
@@ -307,7 +306,6 @@ impl CoreHandle {
         allocations.iter().filter_map(of).collect()
     }
 
-    /// Returns the agent of a node.
     pub(crate) fn agent(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
         self.shared.agents.get()?.get(node)
     }
@@ -339,7 +337,7 @@ impl CoreHandle {
         let account = account.ok_or_else(|| internal("the start is not over"))?;
         let unexpected = self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);
-        Ok(account.shown(unexpected.iter().map(run).collect(), may_see))
+        Ok(account.visible_part(unexpected.iter().map(run).collect(), may_see))
     }
 
     /// Returns the notification rules of jobs without their own.

@@ -47,7 +47,6 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// All jobs.
     pub const ALL: Self = Self { since: Timestamp::ZERO, n_jobs: usize::MAX };
 }
 
@@ -68,7 +67,7 @@ pub struct History {
 
 /// Facts about jobs, collected before the ends of all dependencies are known.
 #[derive(Default)]
-struct Read {
+struct HistoryFacts {
     ran: Vec<(Arc<JobSpec>, Job, Millis, Timestamp)>,
     ended_at: BTreeMap<JobId, Timestamp>,
     n_never_ran: u64,
@@ -103,7 +102,7 @@ impl History {
                 | Record::Subscription(_) => {}
             }
         }
-        let mut read = Read::default();
+        let mut read = HistoryFacts::default();
         let mut archived = BTreeSet::new();
         let since = Some(extent.since).filter(|since| *since > Timestamp::ZERO);
         let mut filter = ArchiveFilter { limit: PAGE, since, ..ArchiveFilter::default() };
@@ -180,13 +179,13 @@ impl History {
         for otherwise in resolve(otherwise::read(texts)?, &self.nodes())? {
             match otherwise {
                 Otherwise::Node(node) => self.records.push(Record::Node(node)),
-                Otherwise::Asked(
+                Otherwise::Command(
                     command @ (Command::ChangeProjects(_)
                     | Command::SetPolicy { .. }
                     | Command::Drain { .. }
                     | Command::Undrain { .. }),
                 ) => commands.push(command),
-                Otherwise::Asked(_) => {
+                Otherwise::Command(_) => {
                     let why = "it is not possible for a history, which has fixed jobs; add, \
                                project, policy, drain and undrain are"
                         .to_owned();
@@ -247,7 +246,7 @@ fn whole(mut node: Node) -> Node {
     node
 }
 
-impl Read {
+impl HistoryFacts {
     /// Records an ended job.
     fn ended(&mut self, spec: Arc<JobSpec>, job: Job) {
         let Phase::Ended(end) = &job.phase else { return };
@@ -286,7 +285,7 @@ impl Read {
             // A job that started had arrived by then, regardless of its other times.
             came_at: came_at(&spec, job.id, &ended_at).min(first),
             ran: span,
-            job: asked(&spec, &job, span),
+            job: resubmission(&spec, &job, span),
         });
         let mut jobs: Vec<PastJob> = jobs.collect();
         jobs.sort_by_key(|job| (job.came_at, job.id));
@@ -335,7 +334,7 @@ fn came_at(spec: &JobSpec, id: JobId, ended_at: &BTreeMap<JobId, Timestamp>) -> 
 
 /// Returns the request as a separate job that sends no messages, does not grow, and ends after
 /// `ran`.
-fn asked(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
+fn resubmission(spec: &JobSpec, job: &Job, ran: Millis) -> NewJob {
     let mut new = NewJob::again(spec, job, None);
     new.retry_of = None;
     new.standing.note = None;

@@ -9,8 +9,7 @@ use tokio::sync::oneshot;
 use crate::still;
 use crate::view::{Ask, LookAfter};
 
-/// A message to the core.
-pub(crate) enum Input {
+pub(crate) enum CoreMessage {
     /// A user requests a change.
     Command {
         /// The user.

@@ -8,11 +8,9 @@
 #[cfg(not(feature = "openapi"))]
 extern crate gpool_schema_off as utoipa;
 
-mod access;
 mod agents;
 mod alert;
 mod answers;
-mod audit;
 pub mod budgets;
 pub mod case;
 mod clock;
@@ -45,31 +43,32 @@ mod mig_auto;
 mod older;
 mod otherwise;
 mod output;
-mod pool;
 mod post;
 mod reads;
 mod recorder;
 mod recovery;
-mod replace;
 pub mod replay;
 mod room;
 mod run;
 mod settle;
-mod sign_in;
 mod still;
 mod subscriptions;
-mod tls;
 pub mod usage;
 mod view;
-mod web;
 
 /// Files and folders of the state folder that belong into backups with the store: tokens and rules,
 /// the audit log, and the keys that clients and receivers of messages have pinned.
-pub const BACKED_UP: [&str; 4] = [access::FILE, audit::FOLDER, tls::AUTHORITY_FILE, post::KEY_FILE];
+pub const BACKED_UP: [&str; 4] = [
+    ACCESS_FILE,
+    gpool_identity::audit::FOLDER,
+    gpool_identity::tls::AUTHORITY_FILE,
+    post::KEY_FILE,
+];
 
-pub use access::FILE as ACCESS_FILE;
 pub use config::ServerConfig;
 pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
+pub use gpool_identity::access::FILE as ACCESS_FILE;
+pub use gpool_identity::sign_in::{ProviderConfig, SameNames};
 pub use gpool_oidc::Settings as ProviderSettings;
 pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use lease::NODE_LEASE_USUALLY;
@@ -78,9 +77,8 @@ pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
 pub use lives::trace::context_of as trace_context;
 pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text};
 pub use run::{StopAgent, run};
-pub use sign_in::{ProviderConfig, SameNames};
 
-pub use audit::{Broken as BrokenAudit, verify as verify_audit};
-pub use tls::{NetworkConfig, SiteFiles};
+pub use gpool_identity::audit::{Broken as BrokenAudit, verify as verify_audit};
+pub use gpool_identity::tls::{NetworkConfig, SiteFiles};
+pub use gpool_identity::web::WebAddress;
 pub use view::View;
-pub use web::WebAddress;

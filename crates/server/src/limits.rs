@@ -18,7 +18,6 @@ pub struct Limits {
     pub changes: Bytes,
     /// Dependencies that those name together, met or not.
     pub dependencies: u64,
-    /// Dependencies of one job.
     pub job_dependencies: u64,
 }
 

@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 
 use crate::handle::CoreHandle;
 use crate::listeners::{Opening, Which};
-use crate::tls::{BadCertificate, NetworkConfig, Tls};
-use crate::web::{Loopback, Web, WebAddress};
+use gpool_identity::tls::{BadCertificate, NetworkConfig, Tls};
+use gpool_identity::web::{Loopback, Web, WebAddress};
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);

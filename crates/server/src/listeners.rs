@@ -14,7 +14,6 @@ pub type Opening<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub enum Which {
     /// That of the dashboard on the loopback address.
     Dashboard,
-    /// That of the network.
     Network,
 }
 

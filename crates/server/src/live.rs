@@ -82,7 +82,7 @@ pub struct Live {
 impl Live {
     /// Listens beside the API. What an earlier server left there is replaced: the API's socket is
     /// this server's already.
-    pub fn beside(
+    pub fn listen_near(
         api: &Path,
         pulse: impl Fn() -> Liveness + Send + 'static,
     ) -> anyhow::Result<Self> {

@@ -37,8 +37,7 @@ pub const FORMS: [(&str, &str); 10] = [
 /// One thing that is supposed, understood as far as it can be without the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supposed {
-    /// A command.
-    Asked(Command),
+    Command(Command),
     /// Several equal jobs.
     Submit {
         /// One of them.
@@ -78,10 +77,10 @@ fn one(text: &str) -> Result<Supposed, Refusal> {
         "drain" => targets(text, rest).map(|targets| {
             let consent = Consent { dry_run: false, choice: Some(Displace::LetFinish) };
             let reason = Arc::from("supposed");
-            Supposed::Asked(Command::Drain { targets, by: None, reason, consent })
+            Supposed::Command(Command::Drain { targets, by: None, reason, consent })
         }),
         "undrain" => {
-            targets(text, rest).map(|targets| Supposed::Asked(Command::Undrain { targets }))
+            targets(text, rest).map(|targets| Supposed::Command(Command::Undrain { targets }))
         }
         "add" => nodes(text, rest),
         "policy" => policy(text, rest),
@@ -163,7 +162,10 @@ fn project(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
     }
     let settings: ProjectSettings = read_as(settings)?;
     let changes = vec![settings.edit(name, None)?];
-    Ok(Supposed::Asked(Command::ChangeProjects(ProjectsAsk { changes, ..ProjectsAsk::default() })))
+    Ok(Supposed::Command(Command::ChangeProjects(ProjectsAsk {
+        changes,
+        ..ProjectsAsk::default()
+    })))
 }
 
 fn read_as<T: serde::de::DeserializeOwned>(members: Map<String, Value>) -> Result<T, Refusal> {
@@ -194,7 +196,7 @@ fn jobs(text: &str, words: &[&str]) -> Result<Vec<JobId>, Refusal> {
 }
 
 fn on_jobs(verb: JobVerb, text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
-    jobs(text, words).map(|jobs| Supposed::Asked(Command::OnJobs { jobs, verb }))
+    jobs(text, words).map(|jobs| Supposed::Command(Command::OnJobs { jobs, verb }))
 }
 
 fn priority(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
@@ -203,7 +205,7 @@ fn priority(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
         return Err(malformed(text, "priority"));
     };
     let patch = JobPatch::default().with("priority", |to| to.standing.priority = priority);
-    Ok(Supposed::Asked(Command::Edit { job, version: None, patch, ends: Vec::new() }))
+    Ok(Supposed::Command(Command::Edit { job, version: None, patch, ends: Vec::new() }))
 }
 
 fn policy(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
@@ -212,7 +214,7 @@ fn policy(text: &str, words: &[&str]) -> Result<Supposed, Refusal> {
         return Err(malformed(text, "policy"));
     }
     let preset = set.iter().position(|(key, _)| key == "preset").map(|at| set.remove(at).1);
-    Ok(Supposed::Asked(Command::SetPolicy { preset, set, dry_run: false }))
+    Ok(Supposed::Command(Command::SetPolicy { preset, set, dry_run: false }))
 }
 
 /// `add 2 nodes x 8 h100`.
@@ -265,13 +267,13 @@ pub fn resolve(
     let mut n_added = 0;
     for (nth, supposed) in all.into_iter().enumerate() {
         match supposed {
-            Supposed::Asked(command) => otherwise.push((nth, Otherwise::Asked(command))),
+            Supposed::Command(command) => otherwise.push((nth, Otherwise::Command(command))),
             Supposed::Submit { job, n_jobs } => {
                 let one = new_job(&job)?;
                 let jobs = (0..n_jobs).flat_map(|_| one.clone()).collect();
                 let (ends, array_ends) = (Vec::new(), Vec::new());
                 let submit = Command::Submit { jobs, key: None, ends, array_ends, dry_run: false };
-                otherwise.push((nth, Otherwise::Asked(submit)));
+                otherwise.push((nth, Otherwise::Command(submit)));
             }
             Supposed::Nodes { n_nodes, n_devices, model } => {
                 for _ in 0..n_nodes {

@@ -31,7 +31,7 @@ pub(crate) fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestam
 pub(crate) async fn remove_old(handle: CoreHandle) {
     let Some(keep) = handle.shared.keep_output else { return };
     loop {
-        match remove_due(&handle, keep).await {
+        match remove_expired(&handle, keep).await {
             Ok(0) => {}
             Ok(n_jobs) => tracing::info!(n_jobs, %keep, "removed output of ended jobs"),
             Err(refusal) => tracing::warn!(?refusal, "can't remove old output"),
@@ -41,7 +41,7 @@ pub(crate) async fn remove_old(handle: CoreHandle) {
 }
 
 /// Removes the output that is due on all nodes; returns for how many jobs.
-pub(crate) async fn remove_due(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
+pub(crate) async fn remove_expired(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
     let mut n_removed = 0;
     for agent in handle.agents() {
         let before = Timestamp::new(now().get().saturating_sub(keep.get()));

@@ -11,11 +11,11 @@ pub type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads that read, and what waits for them.
 pub struct Reads {
-    queue: Arc<Queue>,
+    queue: Arc<ReadQueue>,
 }
 
-struct Queue {
-    state: Mutex<State>,
+struct ReadQueue {
+    state: Mutex<ReadQueueState>,
     is_changed: Condvar,
     /// Threads that one user may have at once.
     most_of_one: usize,
@@ -23,7 +23,7 @@ struct Queue {
 
 /// The waiting and running reads.
 #[derive(Default)]
-pub struct State {
+pub struct ReadQueueState {
     /// By user, the first come first; none is empty.
     waiting: BTreeMap<u32, VecDeque<Work>>,
     /// The number of running reads of each user that has any.
@@ -46,7 +46,7 @@ impl Reads {
     pub fn start() -> std::io::Result<Self> {
         let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
         let n_threads = (n_cores / 2).clamp(2, Self::MOST);
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(ReadQueue {
             state: Mutex::default(),
             is_changed: Condvar::new(),
             most_of_one: n_threads / 2,
@@ -91,8 +91,8 @@ impl Drop for Reads {
     }
 }
 
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ReadQueue {
+    fn state(&self) -> MutexGuard<'_, ReadQueueState> {
         // Each change of it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +124,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl ReadQueueState {
     /// Only these reads, which wait.
     #[cfg(feature = "fuzzing")]
     #[must_use]

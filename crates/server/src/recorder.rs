@@ -19,7 +19,9 @@ use tokio::time::MissedTickBehavior;
 use crate::clock::now;
 use crate::handle::{Age, CoreHandle};
 use crate::usage::hosts::{Readings, Running};
-use crate::usage::minutes::{Held, JobSeen, Look, Minutes, Seen, Waiting};
+use crate::usage::minutes::{
+    DeviceReading, HeldPart, JobReading, Minutes, UsageSnapshot, WaitingJobs,
+};
 use crate::usage::this_minute;
 
 /// Pause between two looks at the devices.
@@ -64,8 +66,8 @@ fn jobs(
     readings: &mut Readings,
     running: &[Running],
     metrics: Vec<TaskMetric>,
-) -> Vec<JobSeen> {
-    let mut seen = BTreeMap::<JobId, JobSeen>::new();
+) -> Vec<JobReading> {
+    let mut seen = BTreeMap::<JobId, JobReading>::new();
     for it in readings.turn(running) {
         let used = |(task, node): &(TaskId, NodeName)| handle.agent(node)?.aged_usage(*task);
         let used: Vec<_> = it.tasks.iter().filter_map(used).collect();
@@ -82,19 +84,19 @@ fn jobs(
             seen.entry(task.job).or_default().metrics.push((name, task.rank, *value));
         }
     }
-    seen.into_iter().map(|(job, seen)| JobSeen { job: job.to_string(), ..seen }).collect()
+    seen.into_iter().map(|(job, seen)| JobReading { job: job.to_string(), ..seen }).collect()
 }
 
 /// All devices with their holders and last samples, all jobs that wait for capacity, and those that
 /// run.
-pub(crate) async fn look(handle: &CoreHandle) -> Result<(Look, Vec<Running>), Refusal> {
+pub(crate) async fn look(handle: &CoreHandle) -> Result<(UsageSnapshot, Vec<Running>), Refusal> {
     let uid = handle.info().uid;
     let (samples, lending) = (handle.samples(), handle.lending());
     let all = move |view: &crate::View<'_>| {
         let mut devices = Vec::new();
         for (_, row) in view.world.nodes_by_name() {
             for (ix, device) in row.node.devices.iter().enumerate() {
-                let mut it = Seen {
+                let mut it = DeviceReading {
                     device: device.uuid.to_string(),
                     model: short_model(&device.model),
                     node: row.node.name.to_string(),
@@ -116,7 +118,7 @@ pub(crate) async fn look(handle: &CoreHandle) -> Result<(Look, Vec<Running>), Re
         }
         let (waiting, guaranteed) = (waiting(view.world), guaranteed(view.world));
         let prices = view.world.policy().prices.clone();
-        let look = Look { devices, waiting, guaranteed, jobs: Vec::new(), prices };
+        let look = UsageSnapshot { devices, waiting, guaranteed, jobs: Vec::new(), prices };
         (look, running(view.world))
     };
     handle.look(uid, Age::New, all).await
@@ -133,14 +135,14 @@ fn running(world: &World) -> Vec<Running> {
     world.holding().filter_map(one).collect()
 }
 
-fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> Vec<Held> {
+fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> Vec<HeldPart> {
     let device = &row.node.devices[ix];
     let by = row.devices[ix].holders.iter().filter_map(|task| {
         let job = world.job(task.job)?;
         let mut allocations = job.job.phase.allocations().iter();
         let allocation = allocations.find(|allocation| allocation.task == *task)?;
         let slot = allocation.slots.iter().find(|slot| slot.device == device.uuid)?;
-        Some(Held {
+        Some(HeldPart {
             job: Some(task.job.to_string()),
             project: job.spec.project.to_string(),
             user: job.spec.owner.user.to_string(),
@@ -155,7 +157,7 @@ fn held(world: &World, row: &NodeRow, ix: usize, lending: Option<&Lending>) -> V
 }
 
 /// The jobs that wait for capacity, by group.
-fn waiting(world: &World) -> Vec<Waiting> {
+fn waiting(world: &World) -> Vec<WaitingJobs> {
     let mut models = BTreeMap::<&str, String>::new();
     for device in world.nodes().iter().flat_map(|row| &row.node.devices) {
         models.entry(&device.model).or_insert_with(|| short_model(&device.model));
@@ -181,15 +183,16 @@ fn waiting(world: &World) -> Vec<Waiting> {
             *milli = each.saturating_mul(queue.n_of(*id)).saturating_add(*milli);
         }
     }
-    let one =
-        |((project, user, model, kind, pool), milli): ((_, _, &str, _, &Option<_>), u64)| Waiting {
+    let one = |((project, user, model, kind, pool), milli): ((_, _, &str, _, &Option<_>), u64)| {
+        WaitingJobs {
             project: ToString::to_string(project),
             user: ToString::to_string(user),
             model: model.to_owned(),
             kind: ToString::to_string(&kind),
             pool: pool.as_ref().map(ToString::to_string).unwrap_or_default(),
             milli,
-        };
+        }
+    };
     groups.into_iter().map(one).collect()
 }
 
@@ -211,11 +214,11 @@ fn guaranteed(world: &World) -> Vec<(String, u64)> {
 }
 
 /// The users of processes that gpool did not start, with equal parts of the device.
-fn unmanaged(device: &Device, busy_percent: Option<u32>) -> Vec<Held> {
+fn unmanaged(device: &Device, busy_percent: Option<u32>) -> Vec<HeldPart> {
     let users = device.unmanaged.iter().map(|it| it.user.clone().unwrap_or_default());
     let users: BTreeSet<String> = users.collect();
     let milli = 1000 / u64::try_from(users.len().max(1)).unwrap_or(1);
-    let of = |user| Held {
+    let of = |user| HeldPart {
         job: None,
         project: String::new(),
         user,

@@ -17,12 +17,12 @@ use gpool_world::World;
 
 use crate::codec::journaled;
 use crate::handle::CoreHandle;
-use crate::recovery::account::Account;
+use crate::recovery::account::RecoveryAccount;
 use crate::view::View;
 
 /// What there was before this server did anything.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct PriorState {
     last_entry: Option<LastEntry>,
     /// Jobs that had left the queue, and their owners.
     held: Vec<(JobId, Owner)>,
@@ -45,7 +45,7 @@ struct Owner {
     user: String,
 }
 
-impl Found {
+impl PriorState {
     /// Looks at a state as it was loaded.
     pub fn of(world: &World, state_dir: &Path) -> Self {
         let owner = |uid, user: &str| Owner { uid, user: user.to_owned() };
@@ -79,7 +79,7 @@ impl Found {
 
     /// The account before the agents have reported: of the jobs that had left the queue, those that
     /// run by the files of their agents.
-    pub fn early(&self, handle: &CoreHandle, running: &BTreeSet<JobId>) -> Account {
+    pub fn early(&self, handle: &CoreHandle, running: &BTreeSet<JobId>) -> RecoveryAccount {
         let running = |(id, owner): &(JobId, Owner)| {
             let job = RecoveredJob {
                 id: id.to_string(),
@@ -103,11 +103,11 @@ impl Found {
             n_skipped_jobs: 0,
             unexpected: Vec::new(),
         };
-        Account::new(recovery, uids)
+        RecoveryAccount::new(recovery, uids)
     }
 
     /// Returns the account, once the agents have reported their inventories.
-    pub async fn account(self, handle: &CoreHandle) -> Result<Account, Refusal> {
+    pub async fn account(self, handle: &CoreHandle) -> Result<RecoveryAccount, Refusal> {
         // The facts about nodes that are gone stay as they were.
         let nodes = handle.info().nodes.clone();
         let asked: Vec<JobId> = self.held.iter().map(|(id, _)| *id).collect();
@@ -146,7 +146,7 @@ impl Found {
             n_skipped_jobs,
             unexpected: Vec::new(),
         };
-        Ok(Account::new(recovery, uids))
+        Ok(RecoveryAccount::new(recovery, uids))
     }
 }
 

@@ -7,7 +7,7 @@ use gpool_model::{Event, JournalEntry, Policy, Record, Revision, Seq};
 use gpool_store::{Loaded, Reader};
 
 use crate::case::VERSION;
-use crate::codec::{Beside, decode, journaled};
+use crate::codec::{EntryMetadata, decode, journaled};
 use crate::inspect::world_of;
 
 /// Entries that are read at once.
@@ -66,7 +66,7 @@ pub enum ReplayError {
         /// As the store has it.
         recorded: Option<String>,
         /// As it has become now.
-        made: Option<String>,
+        replayed: Option<String>,
     },
 }
 
@@ -82,9 +82,9 @@ fn seq_of(differs: &Differs) -> String {
 }
 
 /// An entry with what stands beside it.
-struct Line {
+struct ReplayEntry {
     entry: JournalEntry,
-    beside: Beside,
+    metadata: EntryMetadata,
 }
 
 /// Replays the journal of a store from its beginning, or from where another store ended: a backup
@@ -106,7 +106,7 @@ pub fn replay(
         }
     };
     let mut done = Replayed::default();
-    let mut commit: Vec<Line> = Vec::new();
+    let mut commit: Vec<ReplayEntry> = Vec::new();
     let mut next = start.next();
     let n_entries = loaded.seq.0.saturating_sub(start.0);
     while next <= loaded.seq {
@@ -117,8 +117,9 @@ pub fn replay(
             return Err(ReplayError::Cut { first });
         }
         for line in page.into_iter().take_while(|line| line.entry.seq <= loaded.seq) {
-            let is_new =
-                commit.last().is_some_and(|before| before.beside.revision != line.beside.revision);
+            let is_new = commit
+                .last()
+                .is_some_and(|before| before.metadata.revision != line.metadata.revision);
             if is_new {
                 again(&mut replay, &std::mem::take(&mut commit), &mut done)?;
             }
@@ -140,18 +141,21 @@ fn load(reader: &Reader) -> Result<Loaded, ReplayError> {
     reader.load().map_err(|error| ReplayError::Unread(error.to_string()))
 }
 
-fn page(reader: &Reader, from: Seq) -> Result<Vec<Line>, ReplayError> {
+fn page(reader: &Reader, from: Seq) -> Result<Vec<ReplayEntry>, ReplayError> {
     let entries = reader.journal(from, PAGE);
     let entries = entries.map_err(|error| ReplayError::Unread(error.to_string()))?;
     entries.iter().map(line).collect()
 }
 
-fn line(entry: &gpool_store::JournalEntry) -> Result<Line, ReplayError> {
+fn line(entry: &gpool_store::JournalEntry) -> Result<ReplayEntry, ReplayError> {
     let unread =
         |error: serde_json::Error| ReplayError::Unread(format!("journal {}: {error}", entry.seq));
-    let beside: Beside = serde_json::from_slice(&entry.body).map_err(unread)?;
+    let metadata: EntryMetadata = serde_json::from_slice(&entry.body).map_err(unread)?;
     let body = journaled(&entry.body).map_err(unread)?;
-    Ok(Line { entry: JournalEntry { seq: entry.seq, time: entry.time, entry: body }, beside })
+    Ok(ReplayEntry {
+        entry: JournalEntry { seq: entry.seq, time: entry.time, entry: body },
+        metadata,
+    })
 }
 
 /// Goes on from the records of an earlier copy, with what its server had learnt since it started.
@@ -185,8 +189,8 @@ fn is_start(entry: &JournalEntry) -> bool {
     matches!(entry.entry, Journaled::Event(Event::ServerStarted { .. }))
 }
 
-fn right_version(line: &Line) -> Result<(), ReplayError> {
-    match &line.beside.version {
+fn right_version(line: &ReplayEntry) -> Result<(), ReplayError> {
+    match &line.metadata.version {
         Some(version) if version != VERSION => {
             let (seq, version) = (line.entry.seq, version.clone());
             Err(ReplayError::OtherVersion { seq, version })
@@ -198,17 +202,17 @@ fn right_version(line: &Line) -> Result<(), ReplayError> {
 /// Does one commit again.
 fn again(
     replay: &mut Option<Replay>,
-    commit: &[Line],
+    commit: &[ReplayEntry],
     done: &mut Replayed,
 ) -> Result<(), ReplayError> {
     let Some(first) = commit.first() else { return Ok(()) };
     let seq = first.entry.seq;
-    let revision = first.beside.revision.ok_or(ReplayError::TooOld { seq })?;
+    let revision = first.metadata.revision.ok_or(ReplayError::TooOld { seq })?;
     commit.iter().filter(|line| is_start(&line.entry)).try_for_each(right_version)?;
     let replay = match replay {
         Some(replay) => replay,
         None => {
-            let policy: Option<Policy> = first.beside.policy.clone();
+            let policy: Option<Policy> = first.metadata.policy.clone();
             replay.insert(Replay::create(policy.ok_or(ReplayError::TooOld { seq })?))
         }
     };
@@ -244,7 +248,7 @@ fn compare_records(loaded: &Loaded, made: &[Record]) -> Result<(), ReplayError> 
     let text = |side: Option<&(gpool_model::record::RecordKey, String)>| {
         side.map(|(_, text)| text.clone())
     };
-    Err(ReplayError::Records { key, recorded: text(was), made: text(is) })
+    Err(ReplayError::Records { key, recorded: text(was), replayed: text(is) })
 }
 
 fn text(record: &Record) -> Result<String, ReplayError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use gpool_link::{ServerLink, local};
 use gpool_model::{Caller, Command, JobId, JobVerb, Millis, NodeName, Policy, Refusal};
-use gpool_store::{Committer, Options, Store};
+use gpool_store::{Committer, Store, StoreOptions};
 use gpool_world::World;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::Signal;
@@ -18,27 +18,27 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, watch};
 
-use crate::access::Access;
 use crate::agents::{AgentPeer, Agents};
-use crate::audit::{Audit, SYSLOG};
 use crate::clock::now;
 use crate::config::ServerConfig;
 use crate::core::Core;
 use crate::evictions::Evictions;
 use crate::fault::refused;
 use crate::feed::Feed;
-use crate::forecast::kept::Forecaster;
+use crate::forecast::forecaster::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::live::{self, Live};
 use crate::lives::Lives;
 use crate::older::refuse_older;
 use crate::post::{Keys, Post};
 use crate::reads::Reads;
-use crate::recovery::Found;
-use crate::sign_in::SignIns;
+use crate::recovery::PriorState;
 use crate::usage::UsageHistory;
 use crate::{forecast, http, listen, settle};
+use gpool_identity::access::Access;
+use gpool_identity::audit::{Audit, SYSLOG};
+use gpool_identity::sign_in::SignIns;
 
 /// Extra time for a job after its grace period, before the stopping server leaves it running.
 const END_MARGIN: Millis = Millis::from_secs(10);
@@ -60,9 +60,9 @@ pub fn run(
     start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
-    let usual = Options::default();
+    let usual = StoreOptions::default();
     let journal_keep = config.journal_entries.unwrap_or(usual.journal_keep);
-    let (store, loaded) = Store::open(&config.state_dir, &Options { journal_keep, ..usual })?;
+    let (store, loaded) = Store::open(&config.state_dir, &StoreOptions { journal_keep, ..usual })?;
     let (inputs, inbox) = mpsc::channel();
     let shared = share(config, &store, inputs.clone())?;
     let on_done = shared.lives.before(inputs.clone());
@@ -100,8 +100,8 @@ pub fn run(
     within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
     fail::fail_point!("server-stop-agent");
     // The last journal entry: it shows the next server that this one was not killed.
-    drop(inputs.send(Input::Stopping));
-    drop(inputs.send(Input::Stop));
+    drop(inputs.send(CoreMessage::Stopping));
+    drop(inputs.send(CoreMessage::Stop));
     if let Some(Err(_)) = within(STOP_PATIENCE, "the core", || core.join()) {
         bail!("the core thread panicked; everything that it acknowledged is stored");
     }
@@ -113,7 +113,7 @@ pub fn run(
 fn share(
     config: &ServerConfig,
     store: &Store,
-    inputs: mpsc::Sender<Input>,
+    inputs: mpsc::Sender<CoreMessage>,
 ) -> anyhow::Result<Arc<Shared>> {
     let info = ServerInfo {
         version: env!("CARGO_PKG_VERSION"),
@@ -174,12 +174,12 @@ async fn take_over(
     config: &ServerConfig,
     shared: &Shared,
     core: &mut Core,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<PriorState> {
     // A restored store is older, and skips job numbers that may have been used since.
     if let Some(agents) = shared.agents.get().filter(|_| !core.is_restored()) {
         refuse_older(core.world(), &config.state_dir, agents).await?;
     }
-    let mut found = Found::of(core.world(), &config.state_dir);
+    let mut found = PriorState::of(core.world(), &config.state_dir);
     found.is_restored = core.is_restored();
     let term = core.begin();
     fail::fail_point!("server-start-begun");
@@ -260,7 +260,7 @@ fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
 async fn serve(
     config: &ServerConfig,
     handle: &CoreHandle,
-    found: Found,
+    found: PriorState,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     // A file above the limit of the process (`ulimit -f`) is an error then, not a silent end. A
@@ -270,7 +270,7 @@ async fn serve(
     let admin = server_itself(handle);
     let later = settle::begin(config, handle, found, &admin).await?;
     let listener = bind(&config.socket)?;
-    let live = Live::beside(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
+    let live = Live::listen_near(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
     let web = listen::dashboard(handle, config.web).await?;
     let (end_serving, serving_ended) = tokio::sync::oneshot::channel::<()>();
     let network = match &config.network {
@@ -293,7 +293,7 @@ async fn serve(
     fail::fail_point!("server-start-listening");
     ready(handle.info());
     fail::fail_point!("server-start-ready");
-    let asked = stop_asked(handle).await?;
+    let asked = wait_for_stop(handle).await?;
     tracing::info!(?asked, "stopping");
     fail::fail_point!("server-stop-asked");
     if asked == StopRequest::EndJobs {
@@ -365,7 +365,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// Waits for a request to stop, or for a signal, which leaves jobs running.
-async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
+async fn wait_for_stop(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
     let mut terminate = signal(SignalKind::terminate()).context("can't wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("can't wait for SIGINT")?;
     let mut requests = handle.stopping();
@@ -380,7 +380,7 @@ async fn stop_asked(handle: &CoreHandle) -> anyhow::Result<StopRequest> {
 /// continue, and waiting jobs stay queued: the next server takes over both.
 async fn end_jobs(handle: &CoreHandle, admin: &Caller) -> anyhow::Result<()> {
     // With this order, no job starts on the released devices.
-    drop(handle.shared.inputs.send(Input::Stopping));
+    drop(handle.shared.inputs.send(CoreMessage::Stopping));
     let longest = |view: &crate::View<'_>| view.world.holding().map(|row| row.spec.grace).max();
     let asked = tokio::time::timeout(STOP_PATIENCE, handle.query(longest)).await;
     let grace = match asked {

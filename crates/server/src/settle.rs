@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::config::ServerConfig;
 use crate::fault::refused;
 use crate::handle::CoreHandle;
-use crate::recovery::Found;
+use crate::recovery::PriorState;
 
 /// How long the agents may take to say what there is and what runs; a driver may hang.
 const AGENT_PATIENCE: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) async fn begin(
     config: &ServerConfig,
     handle: &CoreHandle,
-    found: Found,
+    found: PriorState,
     admin: &Caller,
 ) -> anyhow::Result<Option<JoinHandle<()>>> {
     let connected = tokio::time::timeout(AGENT_PATIENCE, nodes_connected(handle)).await;
@@ -61,7 +61,7 @@ pub(crate) async fn begin(
 async fn settle_in(
     config: &ServerConfig,
     handle: &CoreHandle,
-    found: Option<Found>,
+    found: Option<PriorState>,
     admin: &Caller,
 ) -> anyhow::Result<()> {
     if let Some(found) = found {
@@ -80,7 +80,7 @@ async fn settle_in(
 }
 
 /// Keeps the account of the agents' reports.
-async fn account(handle: &CoreHandle, found: Found) -> anyhow::Result<()> {
+async fn account(handle: &CoreHandle, found: PriorState) -> anyhow::Result<()> {
     fail::fail_point!("server-start-connected");
     let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
     account.log();

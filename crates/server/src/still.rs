@@ -53,13 +53,13 @@ pub(crate) type Reply = oneshot::Sender<Result<Arc<Still>, Refusal>>;
 /// Makes copies, and keeps the last one for a while.
 #[derive(Default)]
 pub(crate) struct Stills {
-    last: Option<Last>,
-    asked: Vec<Reply>,
+    last: Option<LastStill>,
+    waiters: Vec<Reply>,
     /// Before then no other copy is made.
     not_before: Option<Instant>,
 }
 
-struct Last {
+struct LastStill {
     still: Arc<Still>,
     asked_at: Instant,
     reasons_from: Instant,
@@ -68,7 +68,7 @@ struct Last {
 impl Stills {
     /// Notes that one is asked for.
     pub fn ask(&mut self, reply: Reply) {
-        self.asked.push(reply);
+        self.waiters.push(reply);
     }
 
     /// Drops the last copy: the state went back to the durable one.
@@ -77,8 +77,8 @@ impl Stills {
     }
 
     /// When there is something to do next.
-    pub fn due(&self) -> Option<Instant> {
-        match self.asked.is_empty() {
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        match self.waiters.is_empty() {
             false => Some(self.not_before.unwrap_or_else(Instant::now)),
             true => self.last.as_ref().map(|last| last.asked_at + KEEP),
         }
@@ -86,7 +86,7 @@ impl Stills {
 
     /// The last copy, if it is of no use any more.
     pub fn outdated(&mut self, view: &View<'_>) -> Option<Arc<Still>> {
-        let is_old = |last: &mut Last| {
+        let is_old = |last: &mut LastStill| {
             last.still.world.n_changes() != view.world.n_changes()
                 || last.asked_at.elapsed() >= KEEP
         };
@@ -95,8 +95,8 @@ impl Stills {
 
     /// Answers the waiting reads, unless it is too early for another copy.
     pub fn take(&mut self, view: &View<'_>) -> Option<Deliver> {
-        self.asked.retain(|reply| !reply.is_closed());
-        if self.asked.is_empty() {
+        self.waiters.retain(|reply| !reply.is_closed());
+        if self.waiters.is_empty() {
             return None;
         }
         let began = Instant::now();
@@ -124,8 +124,8 @@ impl Stills {
             reasons,
         });
         let given = Arc::clone(&still);
-        self.last = Some(Last { still, asked_at: began, reasons_from });
-        let asked = std::mem::take(&mut self.asked);
+        self.last = Some(LastStill { still, asked_at: began, reasons_from });
+        let asked = std::mem::take(&mut self.waiters);
         Some(Box::new(move |stands| {
             for reply in asked {
                 // The caller may be gone.

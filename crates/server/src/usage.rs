@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gpool_history::{
-    Chart, DeviceSeries, Dimension, History, JobSeries, Minute, Reader, Report, ReportRow,
+    Chart, DeviceSeries, Dimension, History, JobSeries, Minute, Reader, ReportQuery, ReportRow,
     Settings, Span, Step, Totals,
 };
 use gpool_model::{Refusal, Timestamp};
 
-use self::idle::{Ended, IdleParts};
+use self::idle::{IdleParts, JobOutcome};
 use self::minutes::Collected;
 use crate::clock::now;
 use crate::fault::internal;
@@ -51,7 +51,7 @@ impl UsageHistory {
     ///
     /// # Errors
     /// The store cannot be read, or the report is too large.
-    pub fn report(&self, report: &Report<'_>) -> Result<Vec<ReportRow>, Refusal> {
+    pub fn report(&self, report: &ReportQuery<'_>) -> Result<Vec<ReportRow>, Refusal> {
         if !self.path.exists() {
             return Ok(Vec::new());
         }
@@ -135,7 +135,7 @@ impl UsageHistory {
         job: &str,
         (from, to): (Timestamp, Timestamp),
     ) -> Result<Vec<(String, Totals)>, Refusal> {
-        let rows = self.report(&Report {
+        let rows = self.report(&ReportQuery {
             span: Span { from: minute_of(from), to: minute_of(to).after(1) },
             step: None,
             by: &[Dimension::Node],
@@ -156,7 +156,7 @@ impl UsageHistory {
         &self,
         job: &str,
         (from, to): (Timestamp, Timestamp),
-        ended: Ended,
+        ended: JobOutcome,
     ) -> Result<Option<IdleParts>, Refusal> {
         if !self.path.exists() {
             return Ok(None);

@@ -4,7 +4,7 @@
 use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
 
-use crate::rendezvous::Place;
+use crate::rendezvous::TaskPosition;
 
 /// A variable by name.
 type Variable = (&'static str, Vec<u8>);
@@ -34,7 +34,7 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
     let own = allocation.task.job;
     let id = own.plain().to_string();
     let node = allocation.node.as_str();
-    let place = Place::of(order);
+    let place = TaskPosition::of(order);
     let processes = processes_by_node(order, &place);
     let n_nodes = place.nodes.len().to_string();
     let n_tasks = processes.iter().sum::<u32>().to_string();
@@ -85,7 +85,7 @@ fn slurm(order: &TaskOrder) -> Vec<Variable> {
 }
 
 /// The GPUs, cores and memory that a task has on its node.
-fn room(order: &TaskOrder, place: &Place<'_>, indexes: &[String]) -> Vec<Variable> {
+fn room(order: &TaskOrder, place: &TaskPosition<'_>, indexes: &[String]) -> Vec<Variable> {
     let spec = &order.spec;
     let mut all = Vec::<Variable>::new();
     if !indexes.is_empty() {
@@ -133,7 +133,7 @@ fn array(order: &TaskOrder) -> Vec<Variable> {
 }
 
 /// The number of processes on each node: one for each task, or those that a launcher starts.
-fn processes_by_node(order: &TaskOrder, place: &Place<'_>) -> Vec<u32> {
+fn processes_by_node(order: &TaskOrder, place: &TaskPosition<'_>) -> Vec<u32> {
     let mut ranks = 0..;
     let of_node = |n: &usize| {
         ranks.by_ref().take(*n).map(|rank| order.spec.gang.processes_of(rank)).sum::<u32>()

@@ -9,19 +9,19 @@ use gpool_model::Compat;
 use gpool_model::agent::TaskOrder;
 use gpool_model::file_pattern::{FileNames, has_pattern};
 use gpool_model::unit::Timestamp;
-use gpool_sys::user::Account;
+use gpool_sys::user::PasswdEntry;
 
 use crate::compat;
 use crate::layout::GPU_MEMORY;
 use crate::message::{Cap, Element, GpuMemory};
-use crate::rendezvous::{self, Place};
+use crate::rendezvous::{self, TaskPosition};
 
 /// The inputs of a job's environment beside the order.
 pub struct Surroundings<'a> {
     /// The variables of the submitting process.
     pub inherited: &'a [(Vec<u8>, Vec<u8>)],
     /// The account of the job's user, if that is not the agent's user.
-    pub switched_to: Option<&'a Account>,
+    pub switched_to: Option<&'a PasswdEntry>,
     /// The folder of this run of the job.
     pub folder: &'a Path,
     /// The socket of the API.
@@ -95,7 +95,7 @@ fn ours(order: &TaskOrder, surroundings: &Surroundings<'_>) -> Vec<(&'static str
     let uuids: Vec<&str> = slots.iter().map(|slot| slot.device.as_str()).collect();
     let uuids = uuids.join(",");
     let node = allocation.node.as_str();
-    let place = Place::of(order);
+    let place = TaskPosition::of(order);
     let name = match surroundings.element {
         Some(element) => element.fill(&spec.name),
         None => spec.name.to_string(),

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::message::{FromShepherd, Launch, ToShepherd, line, take_lines};
-use crate::record::{Line, Record, with_checksum};
+use crate::record::{ClaimLine, ClaimRecord, with_checksum};
 
 /// Reads a claim and writes it again; `None` without a valid first line.
 #[must_use]
 pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
-    let Record {
+    let ClaimRecord {
         claimant,
         started,
         changed,
@@ -19,20 +19,20 @@ pub fn claim(bytes: &[u8]) -> Option<Vec<u8>> {
         is_swept,
         killed,
         ended,
-    } = Record::read(bytes)?;
-    let started = started.map(|(pid, at)| Line::Started { pid, at });
-    let changed = changed.map(|(generation, terms)| Line::Changed { generation, terms });
-    let halted = halted.map(|(generation, is_paused)| Line::Halted {
+    } = ClaimRecord::read(bytes)?;
+    let started = started.map(|(pid, at)| ClaimLine::Started { pid, at });
+    let changed = changed.map(|(generation, terms)| ClaimLine::Changed { generation, terms });
+    let halted = halted.map(|(generation, is_paused)| ClaimLine::Halted {
         generation,
         is_paused,
         is_away,
         is_restored,
     });
-    let detached = is_detached.then_some(Line::Detached);
-    let swept = is_swept.then_some(Line::Swept);
-    let killed = killed.map(|by| Line::Killed { by });
-    let ended = ended.map(Line::Ended);
-    let claimed = Some(Line::Claimed(claimant));
+    let detached = is_detached.then_some(ClaimLine::Detached);
+    let swept = is_swept.then_some(ClaimLine::Swept);
+    let killed = killed.map(|by| ClaimLine::Killed { by });
+    let ended = ended.map(ClaimLine::Ended);
+    let claimed = Some(ClaimLine::Claimed(claimant));
     let lines = [claimed, started, changed, halted, detached, swept, killed, ended];
     let written = lines.into_iter().flatten().map(|line| {
         with_checksum(&serde_json::to_string(&line).expect("lines have string keys only"))
@@ -48,7 +48,7 @@ pub fn claim_line(json: &str) -> String {
 
 /// The kind of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum MessageKind {
     /// Messages of agents.
     Agent,
     /// Messages of shepherds.
@@ -59,15 +59,15 @@ pub enum Of {
 
 /// Reads the messages of a stream that arrives in these parts, and writes each again.
 #[must_use]
-pub fn messages(of: Of, parts: &[&[u8]]) -> Vec<Vec<u8>> {
+pub fn messages(of: MessageKind, parts: &[&[u8]]) -> Vec<Vec<u8>> {
     match of {
-        Of::Agent => taken::<ToShepherd>(parts),
-        Of::Shepherd => taken::<FromShepherd>(parts),
-        Of::Launch => taken::<Launch>(parts),
+        MessageKind::Agent => reencode::<ToShepherd>(parts),
+        MessageKind::Shepherd => reencode::<FromShepherd>(parts),
+        MessageKind::Launch => reencode::<Launch>(parts),
     }
 }
 
-fn taken<T: Serialize + for<'de> Deserialize<'de>>(parts: &[&[u8]]) -> Vec<Vec<u8>> {
+fn reencode<T: Serialize + for<'de> Deserialize<'de>>(parts: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut input = Vec::new();
     let mut messages = Vec::new();
     for part in parts {

@@ -71,7 +71,6 @@ impl Layout {
         [self.state.join("tasks-done"), self.state.join("tasks-done.old")]
     }
 
-    /// The claim of a task.
     #[must_use]
     pub fn claim(&self, task: TaskId) -> PathBuf {
         self.tasks().join(claim_name(task))

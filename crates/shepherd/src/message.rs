@@ -92,7 +92,6 @@ pub struct GpuMemory {
 /// The memory of one device that a task may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceMemory {
-    /// The device.
     pub device: DeviceUuid,
     /// The guaranteed memory.
     pub request: Bytes,
@@ -214,15 +213,9 @@ pub enum ToShepherd {
     /// Leave the task's devices, to go to others.
     Detach,
     /// Come to these devices, by slot.
-    Attach {
-        /// The devices.
-        devices: Vec<DeviceUuid>,
-    },
+    Attach { devices: Vec<DeviceUuid> },
     /// Tell the task how much device memory it may use.
-    Memory {
-        /// By device.
-        devices: Vec<DeviceMemory>,
-    },
+    Memory { devices: Vec<DeviceMemory> },
     /// Pause the task, if its user allows that, because it keeps memory that was called back.
     Vacate,
     /// Let a task that vacated its devices come back to them.

@@ -153,14 +153,14 @@ pub struct Nursery {
 }
 
 /// The nursery's answer to a request.
-pub enum Asked {
+pub enum ForkOutcome {
     /// It forked a shepherd with this process ID.
     Born(u32, OwnedFd),
     /// The fork failed, for example because there are too many processes.
     Refused(io::Error),
     /// The nursery has ended or hangs. A shepherd that it still forks finds its socket closed, and
     /// ends without claiming anything.
-    Gone,
+    Unavailable,
 }
 
 impl Nursery {
@@ -185,14 +185,14 @@ impl Nursery {
     }
 
     /// Asks for a shepherd for a task; the shepherd gets `its` end of a socket.
-    pub fn fork(&self, task: TaskId, its: BorrowedFd<'_>) -> Asked {
+    pub fn fork(&self, task: TaskId, its: BorrowedFd<'_>) -> ForkOutcome {
         let asked = send(self.socket.as_fd(), task.to_string().as_bytes(), Some(its));
         let Ok(Some((answer, process))) = asked.and_then(|()| receive(self.socket.as_fd())) else {
-            return Asked::Gone;
+            return ForkOutcome::Unavailable;
         };
         match (answer.parse(), process) {
-            (Ok(pid), Some(process)) => Asked::Born(pid, process),
-            (..) => Asked::Refused(io::Error::other(answer)),
+            (Ok(pid), Some(process)) => ForkOutcome::Born(pid, process),
+            (..) => ForkOutcome::Refused(io::Error::other(answer)),
         }
     }
 

@@ -26,7 +26,6 @@ const RESERVE: u64 = 8192;
 /// The first line: the claimant and the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
-    /// The task.
     pub task: TaskId,
     /// The generation of the order.
     pub generation: Generation,
@@ -62,10 +61,9 @@ pub struct Claimant {
     pub can_move: bool,
 }
 
-/// One line of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum ClaimLine {
     Claimed(Claimant),
     Started {
         pid: u32,
@@ -111,8 +109,7 @@ pub struct Claim {
 
 /// The contents of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// The claimant.
+pub struct ClaimRecord {
     pub claimant: Claimant,
     /// The program's process ID and start time.
     pub started: Option<(u32, Timestamp)>,
@@ -131,11 +128,10 @@ pub struct Record {
     pub is_swept: bool,
     /// How the killed claimant ended.
     pub killed: Option<ExitStatus>,
-    /// The end.
     pub ended: Option<TaskEnd>,
 }
 
-impl Record {
+impl ClaimRecord {
     /// Whether its processes are paused.
     pub fn is_paused(&self) -> bool {
         self.halted.is_some_and(|(_, is_paused)| is_paused)
@@ -160,7 +156,7 @@ impl Record {
         let mut record: Option<Self> = None;
         for line in text.split_inclusive('\n').map_while(parse) {
             match (line, &mut record) {
-                (Line::Claimed(claimant), None) => {
+                (ClaimLine::Claimed(claimant), None) => {
                     let (started, changed, halted, ended) = (None, None, None, None);
                     let (is_detached, is_away) = (false, false);
                     let (is_restored, is_swept) = (false, false);
@@ -177,27 +173,30 @@ impl Record {
                         ended,
                     });
                 }
-                (Line::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
-                (Line::Changed { generation, terms }, Some(record)) => {
+                (ClaimLine::Started { pid, at }, Some(record)) => record.started = Some((pid, at)),
+                (ClaimLine::Changed { generation, terms }, Some(record)) => {
                     terms.resize(&mut record.claimant.slots);
                     record.changed = Some((generation, terms));
                 }
-                (Line::Halted { generation, is_paused, is_away, is_restored }, Some(record)) => {
+                (
+                    ClaimLine::Halted { generation, is_paused, is_away, is_restored },
+                    Some(record),
+                ) => {
                     record.halted = Some((generation, is_paused));
                     record.is_away = is_away;
                     record.is_restored |= is_restored;
                 }
-                (Line::Detached, Some(record)) => record.is_detached = true,
-                (Line::Attached { devices, booked }, Some(record)) => {
+                (ClaimLine::Detached, Some(record)) => record.is_detached = true,
+                (ClaimLine::Attached { devices, booked }, Some(record)) => {
                     record.is_detached = false;
                     let mut seats = record.claimant.seats();
                     seats.come_to(&devices, &booked);
                     (record.claimant.slots, record.claimant.booked) = (seats.slots, seats.booked);
                 }
-                (Line::Swept, Some(record)) => record.is_swept = true,
-                (Line::Killed { by }, Some(record)) => record.killed = Some(by),
+                (ClaimLine::Swept, Some(record)) => record.is_swept = true,
+                (ClaimLine::Killed { by }, Some(record)) => record.killed = Some(by),
                 // Only the first end counts.
-                (Line::Ended(end), Some(record)) if record.ended.is_none() => {
+                (ClaimLine::Ended(end), Some(record)) if record.ended.is_none() => {
                     record.ended = Some(end);
                 }
                 _ => break,
@@ -242,18 +241,18 @@ impl Claim {
     /// Claims a task; `None` if any process has ever claimed it. The file appears locked and with
     /// its first line, so every visible claim has an owner.
     pub fn take(layout: &Layout, claimant: Claimant) -> io::Result<Option<Self>> {
-        Self::make(layout, claimant.task, &[Line::Claimed(claimant)])
+        Self::make(layout, claimant.task, &[ClaimLine::Claimed(claimant)])
     }
 
     /// Claims a task that must not be launched, and notes its end in the same step; `false` if any
     /// process has ever claimed it.
     pub fn take_ended(layout: &Layout, claimant: Claimant, end: &TaskEnd) -> io::Result<bool> {
         let task = claimant.task;
-        let lines = [Line::Claimed(claimant), Line::Ended(end.clone())];
+        let lines = [ClaimLine::Claimed(claimant), ClaimLine::Ended(end.clone())];
         Ok(Self::make(layout, task, &lines)?.is_some())
     }
 
-    fn make(layout: &Layout, task: TaskId, lines: &[Line]) -> io::Result<Option<Self>> {
+    fn make(layout: &Layout, task: TaskId, lines: &[ClaimLine]) -> io::Result<Option<Self>> {
         let path = layout.claim(task);
         let new = layout.tasks().join(format!(".new-{}", std::process::id()));
         // Only for the agent's user: every process that can open the file can lock it, and would
@@ -306,33 +305,33 @@ impl Claim {
 
     /// Notes that the program was started.
     pub fn started(&mut self, pid: u32, at: Timestamp) -> io::Result<()> {
-        self.append(&Line::Started { pid, at })
+        self.append(&ClaimLine::Started { pid, at })
     }
 
     /// Notes new terms.
     pub fn changed(&mut self, generation: Generation, terms: Terms) -> io::Result<()> {
-        self.append(&Line::Changed { generation, terms })
+        self.append(&ClaimLine::Changed { generation, terms })
     }
 
     /// Notes that the task's processes were paused or resumed, and whether GPU memory of the task
     /// was ever restored.
-    pub fn halted(&mut self, line: &Line) -> io::Result<()> {
+    pub fn halted(&mut self, line: &ClaimLine) -> io::Result<()> {
         self.append(line)
     }
 
     /// Notes that the task left its devices.
     pub fn detached(&mut self) -> io::Result<()> {
-        self.append(&Line::Detached)
+        self.append(&ClaimLine::Detached)
     }
 
     /// Notes the devices that the task came to, and those that are booked for it if that changed.
     pub fn attached(&mut self, devices: &[DeviceUuid], booked: &[DeviceUuid]) -> io::Result<()> {
-        self.append(&Line::Attached { devices: devices.to_vec(), booked: booked.to_vec() })
+        self.append(&ClaimLine::Attached { devices: devices.to_vec(), booked: booked.to_vec() })
     }
 
     /// Notes the end.
     pub fn ended(&mut self, end: &TaskEnd) -> io::Result<()> {
-        self.append(&Line::Ended(end.clone()))?;
+        self.append(&ClaimLine::Ended(end.clone()))?;
         // The rest of the space for the record is free again. It is no fault if it stays.
         let _ = self.file.metadata().and_then(|about| self.file.set_len(about.len()));
         Ok(())
@@ -343,7 +342,7 @@ impl Claim {
         self.file.sync_data()
     }
 
-    fn append(&mut self, line: &Line) -> io::Result<()> {
+    fn append(&mut self, line: &ClaimLine) -> io::Result<()> {
         let json = serde_json::to_string(line).map_err(io::Error::other)?;
         self.file.write_all(with_checksum(&json).as_bytes())
     }
@@ -366,11 +365,11 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
 
 /// A claim of any process, opened for reading.
 #[derive(Debug)]
-pub struct Found {
+pub struct ClaimFile {
     file: File,
 }
 
-impl Found {
+impl ClaimFile {
     /// Opens the claim of a task, also if it was put away; `None` if it was never claimed.
     pub fn open(layout: &Layout, task: TaskId) -> io::Result<Option<Self>> {
         // In this order: claims move from the first place to the second.
@@ -390,19 +389,19 @@ impl Found {
     }
 
     /// Reads the claim up to the first broken line; `None` without a valid first line.
-    pub fn read(&self) -> io::Result<Option<Record>> {
+    pub fn read(&self) -> io::Result<Option<ClaimRecord>> {
         let mut file = &self.file;
         io::Seek::rewind(&mut file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        Ok(Record::read(&bytes))
+        Ok(ClaimRecord::read(&bytes))
     }
 
     /// Notes that all processes of a killed claimant have ended, and how it ended itself.
     pub fn swept(self, by: Option<ExitStatus>) -> io::Result<()> {
         let mut claim = Claim { file: self.file };
-        claim.append(&Line::Swept)?;
-        by.map_or(Ok(()), |by| claim.append(&Line::Killed { by }))
+        claim.append(&ClaimLine::Swept)?;
+        by.map_or(Ok(()), |by| claim.append(&ClaimLine::Killed { by }))
     }
 
     /// Notes the end in place of a claimant that is gone.
@@ -416,7 +415,7 @@ pub fn with_checksum(json: &str) -> String {
     format!("{:016x} {json}\n", checksum(json.as_bytes()))
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<ClaimLine> {
     let (sum, json) = line.strip_suffix('\n')?.split_once(' ')?;
     let sum = u64::from_str_radix(sum, 16).ok()?;
     (sum == checksum(json.as_bytes())).then(|| serde_json::from_str(json).ok())?

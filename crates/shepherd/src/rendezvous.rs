@@ -7,7 +7,7 @@ use gpool_model::agent::TaskOrder;
 use gpool_model::{Attempt, Gang, JobId, Joins};
 
 /// The position of a task among the tasks of its job.
-pub struct Place<'a> {
+pub struct TaskPosition<'a> {
     /// Each node once, in the order of ranks.
     pub nodes: Vec<&'a str>,
     /// The number of tasks on each of these nodes.
@@ -20,7 +20,7 @@ pub struct Place<'a> {
     pub n_tasks: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TaskPosition<'a> {
     /// The place of a task in its gang.
     pub fn of(order: &'a TaskOrder) -> Self {
         let own = order.allocation.node.as_str();
@@ -58,7 +58,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(order: &TaskOrder, place: &Place<'_>) -> Self {
+    fn of(order: &TaskOrder, place: &TaskPosition<'_>) -> Self {
         let (task, gang) = (order.task(), order.spec.gang);
         let rank = task.rank as usize;
         match &order.spec.joins {
@@ -87,7 +87,7 @@ impl Run {
 
 /// The position of the node of a task that joins a run. A node that the run did not start on comes
 /// after the run's first nodes, by the number of tasks that have joined before.
-fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
+fn node_rank(joins: &Joins, place: &TaskPosition<'_>) -> usize {
     let first = joins.first_rank as usize;
     if !joins.gang.anywhere {
         return first / (joins.gang.tasks_per_node.max(1) as usize);
@@ -99,7 +99,7 @@ fn node_rank(joins: &Joins, place: &Place<'_>) -> usize {
 }
 
 /// The variables for a task of a gang, or for one that asks for them; none for other tasks.
-pub fn variables(order: &TaskOrder, place: &Place<'_>) -> Vec<(&'static str, Vec<u8>)> {
+pub fn variables(order: &TaskOrder, place: &TaskPosition<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let spec = &order.spec;
     let grows = spec.gang.is_elastic() || spec.joins.is_some();
     let has_launcher = spec.gang.has_launcher();

@@ -14,15 +14,13 @@ use gpool_protocol::{Launched, LaunchedTask};
 use gpool_sys::{clock, lock, proc};
 
 use crate::layout::{Layout, claimed_task, recorded_task};
-use crate::record::Record;
+use crate::record::ClaimRecord;
 
 /// A launched task; no server has made its end durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
-    /// The task.
+pub struct LocalTask {
     pub task: TaskId,
-    /// Its state.
-    pub is: LeftIs,
+    pub is: LocalTaskState,
     /// The process ID of its program.
     pub pid: Option<u32>,
     /// The start time of its program.
@@ -37,8 +35,7 @@ pub struct Left {
 
 /// The state of such a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftIs {
-    /// It runs.
+pub enum LocalTaskState {
     Runs,
     /// It has ended, and its shepherd has noted how.
     Ended(TaskEnd),
@@ -53,7 +50,7 @@ pub enum LeftIs {
 ///
 /// # Errors
 /// If the folder can't be listed. A claim that can't be read is left out.
-pub fn claimed(state_dir: &Path) -> io::Result<Vec<Left>> {
+pub fn claimed(state_dir: &Path) -> io::Result<Vec<LocalTask>> {
     let layout = Layout::new(state_dir);
     let mut left = Vec::new();
     for entry in std::fs::read_dir(layout.tasks())? {
@@ -77,7 +74,8 @@ pub fn launched(state_dirs: &[PathBuf], jobs: &BTreeSet<JobId>) -> Launched {
         for (name, path) in entries(&layout.tasks()) {
             let Some(task) = claimed_task(&name) else { continue };
             newest(&mut found, task.job, &path);
-            if matches!(claim(&layout, task), Ok(Some(Left { is: LeftIs::Runs, .. }))) {
+            if matches!(claim(&layout, task), Ok(Some(LocalTask { is: LocalTaskState::Runs, .. })))
+            {
                 found.running.insert(task.job);
             }
             tasks.extend(jobs.contains(&task.job).then_some((task, path)));
@@ -97,7 +95,7 @@ pub fn launched(state_dirs: &[PathBuf], jobs: &BTreeSet<JobId>) -> Launched {
             }
         }
         found.tasks.extend(tasks.into_iter().filter_map(|(task, path)| {
-            let record = Record::read(&std::fs::read(&path).ok()?)?;
+            let record = ClaimRecord::read(&std::fs::read(&path).ok()?)?;
             let path = path.display().to_string();
             Some(LaunchedTask { task, generation: record.generation(), path })
         }));
@@ -122,20 +120,20 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// Reads one claim; `None` if it has no valid first line.
-fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<Left>> {
+fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<LocalTask>> {
     let mut file = File::open(layout.claim(task))?;
     // Checked before reading: a shepherd that ends in between has noted its end by then.
     let is_held = lock::is_held(&file)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    let Some(record) = Record::read(&bytes) else { return Ok(None) };
+    let Some(record) = ClaimRecord::read(&bytes) else { return Ok(None) };
     let is = match record.ended {
-        Some(end) => LeftIs::Ended(end),
-        None if is_held => LeftIs::Runs,
-        None => LeftIs::Lost { rebooted: record.claimant.boot_id != proc::boot_id() },
+        Some(end) => LocalTaskState::Ended(end),
+        None if is_held => LocalTaskState::Runs,
+        None => LocalTaskState::Lost { rebooted: record.claimant.boot_id != proc::boot_id() },
     };
-    let pid = record.started.map(|(pid, _)| pid).filter(|_| is == LeftIs::Runs);
-    Ok(Some(Left {
+    let pid = record.started.map(|(pid, _)| pid).filter(|_| is == LocalTaskState::Runs);
+    Ok(Some(LocalTask {
         task,
         is,
         pid,
@@ -149,16 +147,16 @@ fn claim(layout: &Layout, task: TaskId) -> io::Result<Option<Left>> {
 /// Returns the caller's jobs that run on this machine, of any server, from the environments of
 /// their processes. This works even if the state folder belongs to another user.
 #[must_use]
-pub fn own_processes() -> Vec<Left> {
+pub fn own_processes() -> Vec<LocalTask> {
     let own = rustix::process::geteuid().as_raw();
     // The oldest process of a run is its program.
-    let mut oldest: BTreeMap<(PathBuf, TaskId), (u64, Left)> = BTreeMap::new();
+    let mut oldest: BTreeMap<(PathBuf, TaskId), (u64, LocalTask)> = BTreeMap::new();
     for pid in proc::all() {
         let is_own = std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == own);
         let Some(stat) = proc::stat(pid).filter(|stat| is_own && stat.state != b'Z') else {
             continue;
         };
-        let Some(left) = left_of(pid, stat.started, own) else { continue };
+        let Some(left) = local_task(pid, stat.started, own) else { continue };
         let key = (left.state_dir.clone(), left.task);
         let is_older = oldest.get(&key).is_none_or(|(started, _)| stat.started < *started);
         if is_older {
@@ -169,7 +167,7 @@ pub fn own_processes() -> Vec<Left> {
 }
 
 /// A process of a job, from its environment; `None` if it is of no job.
-pub fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
+pub fn local_task(pid: u32, started: u64, uid: u32) -> Option<LocalTask> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let folder = PathBuf::from(variable(&environment, "GPOOL_DIR=")?);
     let attempt: u32 = variable(&environment, "GPOOL_ATTEMPT=")?.parse().ok()?;
@@ -183,9 +181,9 @@ pub fn left_of(pid: u32, started: u64, uid: u32) -> Option<Left> {
     }
     let age = clock::boot_ticks().saturating_sub(started);
     let age_ms = age.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1);
-    Some(Left {
+    Some(LocalTask {
         task,
-        is: LeftIs::Runs,
+        is: LocalTaskState::Runs,
         pid: Some(pid),
         started_at: Some(Timestamp::new(clock::unix_ms().saturating_sub(age_ms))),
         uid,

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use gpool_ledger::layout::{DRIVER_VARIABLE, FOLDER_VARIABLE, Usage};
+use gpool_ledger::layout::{DRIVER_VARIABLE, FOLDER_VARIABLE, UsageFile};
 use gpool_ledger::{Ledger, Share};
 use gpool_stub_nvml::{Cuda, Device, State};
 
@@ -189,7 +189,7 @@ fn measure(folder: &Path) -> bool {
 /// Has the shim add this number of slots at each allocation.
 fn use_slots(folder: &Path, n_slots: u32) {
     let usage = OpenOptions::new().write(true).open(folder.join("ledger/usage")).unwrap();
-    usage.write_all_at(&n_slots.to_ne_bytes(), offset_of!(Usage, n_slots) as u64).unwrap();
+    usage.write_all_at(&n_slots.to_ne_bytes(), offset_of!(UsageFile, n_slots) as u64).unwrap();
 }
 
 /// Prints a figure; returns whether it is within its target.

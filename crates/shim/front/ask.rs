@@ -19,7 +19,7 @@ const AWAY_MS: u64 = 100;
 /// The end of a question.
 enum End {
     /// The agent's answer.
-    Said(bool),
+    Answer(bool),
     /// There was none.
     Nothing,
 }
@@ -38,7 +38,7 @@ pub fn for_memory(device: usize, bytes: u64, is_owed: bool) -> bool {
     loop {
         let waited = now_ms().saturating_sub(begin);
         let socket = send(ASK_MEMORY, device, bytes, waited, until);
-        if let Some(End::Said(is_yes)) = socket.map(|socket| answer(&socket, until)) {
+        if let Some(End::Answer(is_yes)) = socket.map(|socket| answer(&socket, until)) {
             return is_yes;
         }
         if owed == 0 || now_ms() >= until {
@@ -95,9 +95,9 @@ fn answer(socket: &Descriptor, mut until: u64) -> End {
         let reply = unsafe { core::mem::transmute::<[u8; size_of::<Reply>()], Reply>(bytes) };
         match reply.kind {
             _ if reply.magic != MESSAGE_MAGIC => return End::Nothing,
-            REPLY_YES => return End::Said(true),
+            REPLY_YES => return End::Answer(true),
             REPLY_WAIT => until = now_ms().saturating_add(u64::from(reply.ms)),
-            _ => return End::Said(false),
+            _ => return End::Answer(false),
         }
     }
 }

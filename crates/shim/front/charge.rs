@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::SeqCst;
 
 use crate::hooks::pool;
-use crate::layout::{Device, Slot, Usage};
+use crate::layout::{Device, Slot, UsageFile};
 use crate::page::total;
 use crate::process::{process, slot};
 use crate::{ask, cuda, kernel, page};
@@ -46,7 +46,13 @@ pub fn current_device() -> Option<usize> {
 
 /// Charges bytes within the grant.
 #[inline]
-fn charge_within(usage: &Usage, slot: &Slot, limits: &Device, device: usize, bytes: u64) -> bool {
+fn charge_within(
+    usage: &UsageFile,
+    slot: &Slot,
+    limits: &Device,
+    device: usize,
+    bytes: u64,
+) -> bool {
     let Some(used) = slot.used.get(device) else { return false };
     let granted = limits.granted.load(SeqCst);
     // A charge that fails anyway must not be in the way of others.
@@ -73,7 +79,7 @@ pub fn charge(device: usize, bytes: u64) -> bool {
 }
 
 #[cold]
-fn charge_more(usage: &Usage, slot: &Slot, limits: &Device, device: usize, bytes: u64) -> bool {
+fn charge_more(usage: &UsageFile, slot: &Slot, limits: &Device, device: usize, bytes: u64) -> bool {
     if bytes > limits.limit.load(SeqCst) {
         return false;
     }

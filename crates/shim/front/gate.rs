@@ -12,7 +12,7 @@ const PATIENCE_MS: u64 = 1000;
 /// Runs a synchronisation. A driver that has checkpointed the process would crash in it, so it
 /// does not begin while the agent pauses the job, and the agent does not pause while it runs.
 pub fn synchronize(call: impl FnOnce() -> u32) -> u32 {
-    counted(call, |_, _| {
+    run_in_flight(call, |_, _| {
         wait(GATE_PAUSING);
         None
     })
@@ -21,7 +21,7 @@ pub fn synchronize(call: impl FnOnce() -> u32) -> u32 {
 /// Runs a query. Such a driver would crash here as well. Once the process is checkpointed all its
 /// work has ended, so the answer is known: programs that poll do not need their devices back.
 pub fn query(call: impl FnOnce() -> u32) -> u32 {
-    counted(call, |grants, gate| {
+    run_in_flight(call, |grants, gate| {
         if gate & GATE_EMPTY != 0 {
             return Some(SUCCESS);
         }
@@ -32,7 +32,7 @@ pub fn query(call: impl FnOnce() -> u32) -> u32 {
 
 /// Runs a call that the agent must not interrupt. At a closed gate, `closed` waits for a change, or
 /// answers in place of the driver.
-fn counted(
+fn run_in_flight(
     call: impl FnOnce() -> u32,
     closed: impl Fn(&Grants, u32) -> Option<u32>,
 ) -> u32 {

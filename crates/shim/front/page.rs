@@ -7,11 +7,11 @@ use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use crate::kernel::{Descriptor, variable};
 use crate::layout::{
     DEVICES_MAX, Device, FOLDER_VARIABLE, GRANTS_FILE, GRANTS_MAGIC, Grants, SLOTS_MAX, USAGE_FILE,
-    USAGE_MAGIC, Usage, VERSION,
+    USAGE_MAGIC, UsageFile, VERSION,
 };
 
 static GRANTS: AtomicPtr<Grants> = AtomicPtr::new(core::ptr::null_mut());
-static USAGE: AtomicPtr<Usage> = AtomicPtr::new(core::ptr::null_mut());
+static USAGE: AtomicPtr<UsageFile> = AtomicPtr::new(core::ptr::null_mut());
 
 /// A path of the longest length that a socket can have, and its zero.
 pub const PATH_MAX: usize = 108;
@@ -23,7 +23,7 @@ pub fn grants() -> Option<&'static Grants> {
 }
 
 /// The memory of the processes; `None` without ledger.
-pub fn usage() -> Option<&'static Usage> {
+pub fn usage() -> Option<&'static UsageFile> {
     // SAFETY: null, or a mapping of this size that stays.
     unsafe { USAGE.load(Acquire).as_ref() }
 }
@@ -76,7 +76,7 @@ pub fn words(uuid: &[u8; 16]) -> [u64; 2] {
 
 /// Bytes that all processes of the job have on a device.
 #[inline]
-pub fn total(usage: &Usage, device: usize) -> u64 {
+pub fn total(usage: &UsageFile, device: usize) -> u64 {
     let slots = usage.slots.iter().take(n_slots(usage));
     slots.fold(0, |sum: u64, slot| {
         sum.saturating_add(slot.used.get(device).map_or(0, |used| used.load(SeqCst)))
@@ -84,14 +84,14 @@ pub fn total(usage: &Usage, device: usize) -> u64 {
 }
 
 /// Slots that were ever used.
-fn n_slots(usage: &Usage) -> usize {
+fn n_slots(usage: &UsageFile) -> usize {
     (usage.n_slots.load(Acquire) as usize).min(SLOTS_MAX)
 }
 
 /// Maps the files; returns whether there is a usable ledger.
 pub fn map(writes: bool) -> bool {
     let grants = file(GRANTS_FILE, size_of::<Grants>(), false).cast::<Grants>();
-    let usage = file(USAGE_FILE, size_of::<Usage>(), writes).cast::<Usage>();
+    let usage = file(USAGE_FILE, size_of::<UsageFile>(), writes).cast::<UsageFile>();
     // SAFETY: null, or mappings of these sizes.
     let (Some(limits), Some(slots)) = (unsafe { (grants.as_ref(), usage.as_ref()) }) else {
         return false;
@@ -128,7 +128,6 @@ pub fn path_of<'b>(buffer: &'b mut [u8; PATH_MAX], name: &str) -> Option<&'b CSt
     join(buffer, folder.to_bytes(), name.as_bytes())
 }
 
-/// Joins a folder and a name.
 pub fn join<'b>(buffer: &'b mut [u8], folder: &[u8], name: &[u8]) -> Option<&'b CStr> {
     let n_bytes = folder.len().checked_add(name.len())?.checked_add(2)?;
     if folder.is_empty() || n_bytes > buffer.len() {

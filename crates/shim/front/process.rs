@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use crate::kernel::{self, Descriptor};
-use crate::layout::{FLAG_NO_SLOT, SLOTS_MAX, Slot, Usage, identity};
+use crate::layout::{FLAG_NO_SLOT, SLOTS_MAX, Slot, UsageFile, identity};
 use crate::page;
 use crate::table::Table;
 
@@ -112,7 +112,7 @@ pub fn slot() -> Option<&'static Slot> {
 }
 
 #[cold]
-fn claim(process: &Process, usage: &'static Usage) -> Option<&'static Slot> {
+fn claim(process: &Process, usage: &'static UsageFile) -> Option<&'static Slot> {
     let own = identity(kernel::process_id(), start_time());
     process.with_tables(|_| {
         let place = match process.slot.load(Acquire) {
@@ -125,7 +125,7 @@ fn claim(process: &Process, usage: &'static Usage) -> Option<&'static Slot> {
 }
 
 /// Claims a slot; its position + 1, or 0 if none is free.
-fn find(usage: &Usage, own: u64) -> u32 {
+fn find(usage: &UsageFile, own: u64) -> u32 {
     let slots = usage.slots.iter().take(SLOTS_MAX);
     // The program before `exec` was the same process. The driver has freed its memory.
     let before = slots.clone().position(|slot| slot.identity.load(SeqCst) == own);

@@ -10,7 +10,7 @@ use rusqlite::backup::StepResult;
 use crate::blobs::BlobFiles;
 use crate::create::{self, Paths};
 use crate::error::{BackupError, LoadError, OpenError};
-use crate::{beside, database, file, load};
+use crate::{database, extra_files, file, load};
 
 /// The content of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Backup {
     /// How many blobs are in it.
     pub n_blobs: usize,
     /// How many files from beside the store are in it.
-    pub n_beside: usize,
+    pub n_extra_files: usize,
 }
 
 // Only in backups; a restored store has its blobs as files again.
@@ -36,14 +36,14 @@ CREATE TABLE blob_key (key BLOB NOT NULL) STRICT;
 ///
 /// # Errors
 /// If there is an error, no file `to` is left.
-pub fn backup(dir: &Path, to: &Path, beside: &[&str]) -> Result<Backup, BackupError> {
+pub fn backup(dir: &Path, to: &Path, extra_names: &[&str]) -> Result<Backup, BackupError> {
     if file::is_there(to) {
         return Err(BackupError::Exists { path: to.to_owned() });
     }
     let paths = Paths::of(dir);
     let source = database::connect(&database::database_of(dir)?)?;
     let temporary = temporary_name(to);
-    let made = copy(&paths, &source, to, &temporary, beside).and_then(|made| {
+    let made = copy(&paths, &source, to, &temporary, extra_names).and_then(|made| {
         create::publish(&temporary, to).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => BackupError::Exists { path: to.to_owned() },
             _ => write_error(to, &error),
@@ -73,7 +73,7 @@ fn copy(
     source: &Connection,
     to: &Path,
     temporary: &Path,
-    beside: &[&str],
+    extra_names: &[&str],
 ) -> Result<Backup, BackupError> {
     let write = |error: rusqlite::Error| match OpenError::sqlite("write", to, &error) {
         OpenError::StorageFull { .. } => write_error(to, &"no space left: free some space"),
@@ -106,11 +106,11 @@ fn copy(
         }
         transaction.commit().map_err(write)?;
     }
-    let n_beside =
-        beside::copy(&paths.dir, beside, &mut copy).map_err(|error| write_error(to, &error))?;
+    let n_extra_files = extra_files::copy(&paths.dir, extra_names, &mut copy)
+        .map_err(|error| write_error(to, &error))?;
     copy.close().map_err(|(_, error)| write(error))?;
     let n_records = loaded.records.len();
-    Ok(Backup { revision: loaded.revision, n_records, n_blobs, n_beside })
+    Ok(Backup { revision: loaded.revision, n_records, n_blobs, n_extra_files })
 }
 
 /// Copies all pages at one point in time into a single file.

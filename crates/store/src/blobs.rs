@@ -27,7 +27,7 @@ const BLOCK: u64 = 4096;
 /// The blobs of a state folder.
 pub struct Blobs {
     files: BlobFiles,
-    known: Mutex<Known>,
+    index: Mutex<BlobIndex>,
     // Locked while files are removed; a backup shares the lock, so that no file vanishes meanwhile.
     removal: File,
     n_temporary: AtomicU64,
@@ -35,15 +35,14 @@ pub struct Blobs {
 
 /// The existing files, in memory.
 #[derive(Default)]
-struct Known {
-    entries: HashMap<BlobId, Entry>,
+struct BlobIndex {
+    entries: HashMap<BlobId, BlobEntry>,
     /// Each user's bytes on disk, including files that are being written.
-    taken: HashMap<u32, u64>,
+    bytes_by_owner: HashMap<u32, u64>,
 }
 
-struct Entry {
-    /// Bytes on disk.
-    taken: u64,
+struct BlobEntry {
+    disk_bytes: u64,
     /// Requests that are about to name the blob in a commit.
     n_pins: u32,
     /// Whether a commit named the blob.
@@ -73,21 +72,22 @@ pub struct Sweep {
     pub missing: HashSet<BlobId>,
 }
 
-impl Known {
-    fn add(&mut self, id: &BlobId, taken: u64, n_pins: u32, is_used: bool) {
-        *self.taken.entry_of(id) += taken;
-        self.entries.insert(id.clone(), Entry { taken, n_pins, is_used, may_be_used: false });
+impl BlobIndex {
+    fn add(&mut self, id: &BlobId, disk_bytes: u64, n_pins: u32, is_used: bool) {
+        *self.bytes_by_owner.entry_of(id) += disk_bytes;
+        self.entries
+            .insert(id.clone(), BlobEntry { disk_bytes, n_pins, is_used, may_be_used: false });
     }
 
     fn remove(&mut self, id: &BlobId) {
         if let Some(entry) = self.entries.remove(id) {
-            self.give_back(id, entry.taken);
+            self.give_back(id, entry.disk_bytes);
         }
     }
 
-    fn give_back(&mut self, id: &BlobId, taken: u64) {
-        let left = self.taken.entry_of(id);
-        *left = left.saturating_sub(taken);
+    fn give_back(&mut self, id: &BlobId, disk_bytes: u64) {
+        let left = self.bytes_by_owner.entry_of(id);
+        *left = left.saturating_sub(disk_bytes);
     }
 
     fn pin(&mut self, id: &BlobId) -> bool {
@@ -140,13 +140,13 @@ impl Blobs {
             file::remove_if_there(&entry.map_err(io)?.path()).map_err(io)?;
         }
         let removal = file::open_private(&dir.join("lock")).map_err(io)?;
-        let mut known = Known::default();
+        let mut known = BlobIndex::default();
         for id in found {
             let about = files.path(&id).symlink_metadata();
             known.add(&id, about.map_or(0, |about| on_disk(about.len())), 0, true);
         }
-        let known = Mutex::new(known);
-        Ok(Self { files, known, removal, n_temporary: AtomicU64::new(0) })
+        let index = Mutex::new(known);
+        Ok(Self { files, index, removal, n_temporary: AtomicU64::new(0) })
     }
 
     /// Returns the name of bytes that a user stores.
@@ -163,11 +163,11 @@ impl Blobs {
     /// is stored.
     pub fn store(&self, id: &BlobId, bytes: &[u8], most: u64) -> Result<u64, BlobError> {
         let path = self.files.path(id);
-        let mut known = self.known();
+        let mut known = self.index();
         let is_known = known.pin(id);
         if !is_known {
             let taken = on_disk(bytes.len() as u64);
-            let n_kept = *known.taken.entry_of(id);
+            let n_kept = *known.bytes_by_owner.entry_of(id);
             if n_kept.saturating_add(taken) > most {
                 return Err(BlobError::TooMuch { n_kept, n_more: taken, most });
             }
@@ -196,7 +196,7 @@ impl Blobs {
     /// then takes microseconds to store them again.
     #[must_use]
     pub fn is_known(&self, id: &BlobId) -> bool {
-        self.known().entries.contains_key(id)
+        self.index().entries.contains_key(id)
     }
 
     fn write(&self, id: &BlobId, path: &Path, bytes: &[u8]) -> Result<(), BlobError> {
@@ -234,7 +234,7 @@ impl Blobs {
         let mut pinned = Vec::new();
         for id in ids {
             let path = self.files.path(id);
-            let is_known = self.known().pin(id);
+            let is_known = self.index().pin(id);
             pinned.extend(is_known.then_some(id));
             let is_there = match is_known {
                 true => touch(&path).map_err(|error| BlobError::io(&path, error)),
@@ -254,7 +254,7 @@ impl Blobs {
 
     /// Releases pinned blobs. Removes blobs that no commit can have named.
     pub fn unpin<'a>(&self, ids: impl IntoIterator<Item = &'a BlobId>, end: PinEnd) {
-        let mut known = self.known();
+        let mut known = self.index();
         for id in ids {
             let Some(entry) = known.entries.get_mut(id) else { continue };
             entry.n_pins = entry.n_pins.saturating_sub(1);
@@ -313,7 +313,7 @@ impl Blobs {
     }
 
     fn remove_unused(&self, in_use: &HashSet<BlobId>, keep: Duration) -> Result<usize, BlobError> {
-        let known = self.known();
+        let known = self.index();
         let unused = known.entries.keys().filter(|id| !in_use.contains(*id));
         let unused: Vec<BlobId> = unused.cloned().collect();
         drop(known);
@@ -322,7 +322,7 @@ impl Blobs {
             let path = self.files.path(&id);
             // Locked during the removal: a request for the same bytes must wait, or it would rely
             // on a file that is about to vanish.
-            let mut known = self.known();
+            let mut known = self.index();
             let Some(entry) = known.entries.get(&id).filter(|entry| entry.n_pins == 0) else {
                 continue;
             };
@@ -336,9 +336,9 @@ impl Blobs {
         Ok(n_removed)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn index(&self) -> MutexGuard<'_, BlobIndex> {
         // A panic elsewhere leaves the map complete, since each change is complete in itself.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,7 +17,7 @@ impl Store {
     /// the next one.
     #[must_use]
     pub fn check(&self, commits: &[Commit]) -> (usize, Option<CommitError>) {
-        let mut last = Last::of(&self.head);
+        let mut last = CommitPosition::of(&self.head);
         for (n_good, commit) in commits.iter().enumerate() {
             if let Err(error) = last.step(commit) {
                 return (n_good, Some(error));
@@ -137,7 +137,7 @@ impl Store {
                 })?;
             }
             for entry in &commit.elements {
-                elements::put(&transaction, &mut head, entry).map_err(|error| {
+                elements::insert(&transaction, &mut head, entry).map_err(|error| {
                     duplicate(&error, entry.job).unwrap_or_else(|| sqlite(error))
                 })?;
             }
@@ -154,20 +154,20 @@ impl Store {
 }
 
 /// The position after the previous commits.
-struct Last {
+struct CommitPosition {
     fence: Term,
     revision: Revision,
     seq: Seq,
 }
 
-impl Last {
+impl CommitPosition {
     fn of(head: &Head) -> Self {
         Self { fence: head.fence, revision: head.revision, seq: head.seq }
     }
 
     fn step(&mut self, commit: &Commit) -> Result<(), CommitError> {
         if commit.fence < self.fence {
-            return Err(CommitError::Fenced { stored: self.fence, offered: commit.fence });
+            return Err(CommitError::Fenced { stored: self.fence, stale: commit.fence });
         }
         self.fence = commit.fence;
         if commit.revision != self.revision.next() {

@@ -19,7 +19,7 @@ const GROUP_MAX: usize = 1024;
 /// should be quick.
 pub type OnDone = Box<dyn FnMut(Result<Revision, CommitError>) + Send>;
 
-enum Message {
+enum CommitterMessage {
     Commit(Commit),
     Reset(Sender<Result<Loaded, LoadError>>),
     FillReserve,
@@ -35,7 +35,7 @@ pub struct Committer {
 /// Queues commits; cheap to clone.
 #[derive(Clone)]
 pub struct Submitter {
-    messages: Sender<Message>,
+    messages: Sender<CommitterMessage>,
 }
 
 impl Committer {
@@ -71,14 +71,17 @@ impl Committer {
     /// If the stored data can't be trusted; then commits keep failing.
     pub fn reset(&self) -> Result<Loaded, LoadError> {
         let (reply, answer) = mpsc::channel();
-        self.submitter.messages.send(Message::Reset(reply)).map_err(|_| LoadError::Closed)?;
+        self.submitter
+            .messages
+            .send(CommitterMessage::Reset(reply))
+            .map_err(|_| LoadError::Closed)?;
         answer.recv().map_err(|_| LoadError::Closed)?
     }
 
     /// Has the store make its reserve of space complete again, if there is room.
     pub fn fill_reserve(&self) {
         // Fails only if the thread has ended already.
-        let _ = self.submitter.messages.send(Message::FillReserve);
+        let _ = self.submitter.messages.send(CommitterMessage::FillReserve);
     }
 
     /// Commits the queue, closes the store and releases the state folder.
@@ -90,7 +93,7 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         // Fails only if the thread has ended already.
-        let _ = self.submitter.messages.send(Message::Close);
+        let _ = self.submitter.messages.send(CommitterMessage::Close);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -105,7 +108,7 @@ impl Submitter {
     /// # Errors
     /// [`CommitError::Closed`] after the committer has ended; no callback follows then.
     pub fn submit(&self, commit: Commit) -> Result<(), CommitError> {
-        self.messages.send(Message::Commit(commit)).map_err(|_| CommitError::Closed)
+        self.messages.send(CommitterMessage::Commit(commit)).map_err(|_| CommitError::Closed)
     }
 }
 
@@ -116,24 +119,24 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self, inbox: &Receiver<Message>) {
+    fn run(mut self, inbox: &Receiver<CommitterMessage>) {
         let mut group = Vec::new();
         while let Ok(first) = inbox.recv() {
             let mut next = Some(first);
-            while let Some(Message::Commit(commit)) = next {
+            while let Some(CommitterMessage::Commit(commit)) = next {
                 group.push(commit);
                 next = if group.len() < GROUP_MAX { inbox.try_recv().ok() } else { None };
             }
             self.commit(&group);
             group.clear();
             match next {
-                Some(Message::Reset(reply)) => {
+                Some(CommitterMessage::Reset(reply)) => {
                     // The caller may have given up.
                     let _ = reply.send(self.reset());
                 }
-                Some(Message::FillReserve) => self.store.fill_reserve(),
-                Some(Message::Close) => return,
-                Some(Message::Commit(_)) | None => {}
+                Some(CommitterMessage::FillReserve) => self.store.fill_reserve(),
+                Some(CommitterMessage::Close) => return,
+                Some(CommitterMessage::Commit(_)) | None => {}
             }
         }
     }

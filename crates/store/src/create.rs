@@ -16,11 +16,9 @@ use crate::{file, spare};
 pub struct Paths {
     /// The state folder.
     pub dir: PathBuf,
-    /// The database.
     pub database: PathBuf,
     /// The database's log.
     pub log: PathBuf,
-    /// The mark.
     pub mark: PathBuf,
     /// The folder of blobs.
     pub blobs: PathBuf,

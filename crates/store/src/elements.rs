@@ -11,7 +11,11 @@ use crate::row::ElementEntry;
 const COLUMNS: &str = "job, element, attempt, ended_at, state, checksum, body";
 
 /// Writes an entry and adds it to the head's digest.
-pub fn put(connection: &Connection, head: &mut Head, entry: &ElementEntry) -> rusqlite::Result<()> {
+pub fn insert(
+    connection: &Connection,
+    head: &mut Head,
+    entry: &ElementEntry,
+) -> rusqlite::Result<()> {
     let checksum = element_checksum(entry);
     connection
         .prepare_cached(&format!(

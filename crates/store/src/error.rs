@@ -239,12 +239,12 @@ pub enum CommitError {
     )]
     Replaced(PathBuf),
     /// A newer server has taken over.
-    #[error("term {offered} has ended: a server with term {stored} has taken over")]
+    #[error("term {stale} has ended: a server with term {stored} has taken over")]
     Fenced {
         /// The newest term.
         stored: Term,
         /// The term of the commit.
-        offered: Term,
+        stale: Term,
     },
     /// The commit does not follow the previous one: a bug of the caller.
     #[error("the commit does not follow the previous one: {0}")]

@@ -112,13 +112,11 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds a row.
     pub fn add(&mut self, row: &Checksum) {
         self.n_rows = self.n_rows.wrapping_add(1);
         self.sum = self.sum.wrapping_add(u128::from_le_bytes(*row));
     }
 
-    /// Removes a row.
     pub fn remove(&mut self, row: &Checksum) {
         self.n_rows = self.n_rows.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(u128::from_le_bytes(*row));

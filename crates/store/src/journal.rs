@@ -11,7 +11,6 @@ use crate::hash;
 use crate::head::signed;
 use crate::row::JournalEntry;
 
-/// A search in the journal.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalSearch<'a> {
     /// Entries of this time and later.

@@ -7,7 +7,6 @@
 
 mod archive;
 mod backup;
-mod beside;
 mod blob_id;
 mod blobs;
 mod chain;
@@ -17,6 +16,7 @@ mod create;
 mod database;
 mod elements;
 mod error;
+mod extra_files;
 mod file;
 mod hash;
 mod head;
@@ -46,14 +46,14 @@ pub use error::{
 pub use file::{allocate, is_no_space};
 pub use journal::JournalSearch;
 pub use load::Loaded;
-pub use open::{Options, Store};
-pub use presence::Presence;
+pub use open::{Store, StoreOptions};
+pub use presence::StoreFiles;
 pub use reader::Reader;
 pub use reserve::Room;
 pub use restore::{Existing, Restored, restore};
 pub use row::{ArchiveEntry, Commit, ElementEntry, JournalEntry, Record, RecordChange};
 pub use schema::SCHEMA;
-pub use verify::{Finding, FindingKind, Report, verify};
+pub use verify::{Finding, FindingKind, VerifyReport, verify};
 
 /// Internals for the tests of this crate, in `tests/it`.
 #[doc(hidden)]

@@ -22,14 +22,14 @@ use crate::head::Head;
 use crate::load::{self, Disagreement, Loaded};
 use crate::lock::Lock;
 use crate::mark::{Mark, MarkFile};
-use crate::presence::Presence;
+use crate::presence::StoreFiles;
 use crate::reader::Reader;
 use crate::reserve::{Reserve, Room};
 use crate::spare::{self, Spare};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StoreOptions {
     /// Makes a new store in a folder that has none.
     pub create: bool,
     /// After how many commits the mark is synced. Only a power failure can move the mark back by
@@ -39,7 +39,7 @@ pub struct Options {
     pub journal_keep: u64,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self { create: true, mark_sync_every: 256, journal_keep: 1_000_000 }
     }
@@ -52,7 +52,7 @@ pub struct Store {
     pub(crate) head: Head,
     pub(crate) mark: MarkFile,
     pub(crate) keep: Keep,
-    pub(crate) presence: Presence,
+    pub(crate) presence: StoreFiles,
     pub(crate) reserve: Reserve,
     pub(crate) spare: Spare,
     // False after damage was found: from then on nothing is written, not even on close.
@@ -66,7 +66,7 @@ impl Store {
     ///
     /// # Errors
     /// Each error says what to do; the store is unchanged.
-    pub fn open(dir: &Path, options: &Options) -> Result<(Self, Loaded), OpenError> {
+    pub fn open(dir: &Path, options: &StoreOptions) -> Result<(Self, Loaded), OpenError> {
         let lock = Lock::take(dir, options.create)?;
         file::disable_copy_on_write(dir);
         fail::fail_point!("store-open-locked");
@@ -101,7 +101,7 @@ impl Store {
         let mark = MarkFile::open(&paths.mark, options.mark_sync_every)
             .map_err(|error| OpenError::io("open", &paths.mark, error))?;
         fail::fail_point!("store-open-done");
-        let presence = Presence::of(&paths);
+        let presence = StoreFiles::of(&paths);
         let mut reserve = Reserve::of(&paths);
         reserve.fill();
         let spare = Spare::of(&connection, reserve.size());
@@ -139,7 +139,7 @@ impl Store {
 
     /// Returns a check that the store's files are still the open ones, for any thread.
     #[must_use]
-    pub fn presence(&self) -> Presence {
+    pub fn presence(&self) -> StoreFiles {
         self.presence.clone()
     }
 

@@ -11,22 +11,22 @@ use crate::error::CommitError;
 
 /// The files of an open store, by device and inode. Cheap to clone and to check.
 #[derive(Debug, Clone)]
-pub struct Presence {
-    files: Arc<[Seen]>,
+pub struct StoreFiles {
+    files: Arc<[OpenFile]>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct OpenFile {
     path: PathBuf,
     // Empty until the file exists: SQLite makes the log with the first commit.
     is: OnceLock<(u64, u64)>,
 }
 
-impl Presence {
+impl StoreFiles {
     pub(crate) fn of(paths: &Paths) -> Self {
         let seen = |path: &PathBuf| {
             let is = identity(path).ok().map_or_else(OnceLock::new, OnceLock::from);
-            Seen { path: path.clone(), is }
+            OpenFile { path: path.clone(), is }
         };
         Self { files: [&paths.database, &paths.mark, &paths.log].map(seen).into() }
     }
@@ -36,7 +36,7 @@ impl Presence {
     /// # Errors
     /// The file that is missing or was replaced.
     pub fn check(&self) -> Result<(), CommitError> {
-        for Seen { path, is } in &*self.files {
+        for OpenFile { path, is } in &*self.files {
             let found = identity(path);
             match (is.get(), found) {
                 (Some(is), Ok(found)) if *is == found => {}

@@ -15,7 +15,7 @@ use crate::error::{OpenError, RestoreError};
 use crate::head::Head;
 use crate::lock::Lock;
 use crate::mark::Mark;
-use crate::{beside, database, file, verify};
+use crate::{database, extra_files, file, verify};
 
 // Agents refuse terms older than the newest one that they know, and a backup does not know that
 // one. This is far more than any server's number of starts, and tiny compared to 2^64.
@@ -42,7 +42,7 @@ pub struct Restored {
     /// How many blobs it has.
     pub n_blobs: u64,
     /// Files and folders of the backup from beside its store that were missing here.
-    pub beside: Vec<PathBuf>,
+    pub extra_files: Vec<PathBuf>,
     /// The folder with the files of the previous store.
     pub put_aside: Option<PathBuf>,
 }
@@ -79,16 +79,17 @@ pub fn restore(backup: &Path, dir: &Path, existing: Existing) -> Result<Restored
     let head = stage_database(&source, &staged, seen)?;
     let n_blobs = stage_blobs(&source, backup, &staged)?;
     let staged_beside = staged.dir.join("beside");
-    beside::stage(&source, &staged_beside).map_err(|error| write_error(dir, &error))?;
+    extra_files::stage(&source, &staged_beside).map_err(|error| write_error(dir, &error))?;
     let put_aside = if occupied { Some(put_aside(&paths)?) } else { None };
-    let beside = beside::publish(&staged_beside, dir).map_err(|error| write_error(dir, &error))?;
+    let extra_files =
+        extra_files::publish(&staged_beside, dir).map_err(|error| write_error(dir, &error))?;
     publish(&staged, &paths).map_err(|error| write_error(dir, &error))?;
     Ok(Restored {
         revision: head.revision,
         fence: head.fence,
         n_records: head.records.n_rows,
         n_blobs,
-        beside,
+        extra_files,
         put_aside,
     })
 }

@@ -43,7 +43,6 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
-/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
     /// Its number, from 1 without gaps.
@@ -57,7 +56,6 @@ pub struct JournalEntry {
 /// An ended job. Lists can be filtered by its columns; the body has the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveEntry {
-    /// The job.
     pub job: JobNumber,
     /// When it ended.
     pub ended_at: Timestamp,
@@ -80,7 +78,6 @@ pub struct ElementEntry {
     pub job: JobNumber,
     /// The index of the element.
     pub element: u32,
-    /// The attempt.
     pub attempt: u32,
     /// When it ended.
     pub ended_at: Timestamp,

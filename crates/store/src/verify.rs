@@ -17,11 +17,11 @@ use crate::hash::Digest;
 use crate::head::Head;
 use crate::load::{self, Disagreement};
 use crate::mark::Mark;
-use crate::{archive, beside, database, elements, file, schema};
+use crate::{archive, database, elements, extra_files, file, schema};
 
 /// The result of a check: counts and damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// The database.
     pub path: PathBuf,
     /// The last commit.
@@ -60,16 +60,14 @@ pub enum FindingKind {
     Meta,
     /// Live records.
     Record,
-    /// The journal.
     Journal,
     /// Ended jobs.
     Archive,
     /// The mark outside the database.
     Mark,
-    /// Blobs.
     Blob,
     /// Files of a backup from beside its store.
-    Beside,
+    ExtraFile,
 }
 
 impl fmt::Display for Finding {
@@ -78,7 +76,7 @@ impl fmt::Display for Finding {
     }
 }
 
-impl Report {
+impl VerifyReport {
     /// True if nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -101,13 +99,13 @@ impl Report {
 ///
 /// # Errors
 /// If it can't be opened at all.
-pub fn verify(path: &Path) -> Result<Report, OpenError> {
+pub fn verify(path: &Path) -> Result<VerifyReport, OpenError> {
     let database = database::database_of(path)?;
     // Before the database: commits go on meanwhile, and the mark must not be newer than it.
     let paths = (database != path).then(|| Paths::of(path));
     let mark = paths.as_ref().map(|paths| Mark::read(&paths.mark));
     let connection = database::connect(&database)?;
-    let mut report = Report { path: database, ..Report::default() };
+    let mut report = VerifyReport { path: database, ..VerifyReport::default() };
     let in_transaction = connection.execute_batch("BEGIN");
     if !report.stopped(FindingKind::Database, "database", in_transaction) {
         let read = check_structure(&connection, &mut report);
@@ -126,13 +124,13 @@ pub fn verify(path: &Path) -> Result<Report, OpenError> {
         None => {
             let read = check_blob_table(&connection, &mut report);
             report.stopped(FindingKind::Blob, "blobs", read);
-            check_beside(&connection, &mut report);
+            check_extra_files(&connection, &mut report);
         }
     }
     Ok(report)
 }
 
-fn check_structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn check_structure(connection: &Connection, report: &mut VerifyReport) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("PRAGMA integrity_check")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -144,7 +142,7 @@ fn check_structure(connection: &Connection, report: &mut Report) -> rusqlite::Re
     Ok(())
 }
 
-fn read_head(connection: &Connection, report: &mut Report) -> Option<Head> {
+fn read_head(connection: &Connection, report: &mut VerifyReport) -> Option<Head> {
     match Head::read(connection) {
         Ok(Ok(head)) => {
             report.revision = head.revision;
@@ -158,7 +156,7 @@ fn read_head(connection: &Connection, report: &mut Report) -> Option<Head> {
     None
 }
 
-fn check_records(connection: &Connection, head: Option<&Head>, report: &mut Report) {
+fn check_records(connection: &Connection, head: Option<&Head>, report: &mut VerifyReport) {
     let mut digest = Digest::default();
     let read = load::for_each_record(connection, |record, sound, checksum| {
         digest.add(checksum);
@@ -175,7 +173,7 @@ fn check_records(connection: &Connection, head: Option<&Head>, report: &mut Repo
     }
 }
 
-fn check_journal(connection: &Connection, head: Option<&Head>, report: &mut Report) {
+fn check_journal(connection: &Connection, head: Option<&Head>, report: &mut VerifyReport) {
     let mut walk = match Walk::start(connection) {
         Ok(walk) => walk,
         Err(error) => return report.add(FindingKind::Journal, format!("journal_start: {error}")),
@@ -200,7 +198,7 @@ fn check_journal(connection: &Connection, head: Option<&Head>, report: &mut Repo
     }
 }
 
-fn check_archive(connection: &Connection, head: Option<&Head>, report: &mut Report) {
+fn check_archive(connection: &Connection, head: Option<&Head>, report: &mut VerifyReport) {
     let mut digest = Digest::default();
     let read = archive::for_each(connection, |entry, sound, checksum| {
         digest.add(checksum);
@@ -231,7 +229,7 @@ fn check_mark(
     connection: &Connection,
     mark: io::Result<Option<Mark>>,
     head: &Head,
-    report: &mut Report,
+    report: &mut VerifyReport,
 ) {
     let what = match mark {
         Err(error) => format!("mark: {error}"),
@@ -253,7 +251,7 @@ fn check_mark(
     report.add(FindingKind::Mark, what);
 }
 
-fn check_blob_files(dir: &Path, report: &mut Report) {
+fn check_blob_files(dir: &Path, report: &mut VerifyReport) {
     let checked = BlobFiles::open(dir).and_then(|files| {
         for id in files.list()? {
             match files.get(&id) {
@@ -271,7 +269,7 @@ fn check_blob_files(dir: &Path, report: &mut Report) {
     }
 }
 
-fn check_blob_table(connection: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+fn check_blob_table(connection: &Connection, report: &mut VerifyReport) -> rusqlite::Result<()> {
     for_each_blob(connection, |key, id, bytes| {
         report.n_blobs += 1;
         let checked = match id.parse::<BlobId>() {
@@ -285,15 +283,15 @@ fn check_blob_table(connection: &Connection, report: &mut Report) -> rusqlite::R
     })
 }
 
-fn check_beside(connection: &Connection, report: &mut Report) {
-    let read = beside::for_each(connection, |it| {
+fn check_extra_files(connection: &Connection, report: &mut VerifyReport) {
+    let read = extra_files::for_each(connection, |it| {
         if !it.is_sound {
-            report.add(FindingKind::Beside, format!("{}: its checksum differs", it.name));
+            report.add(FindingKind::ExtraFile, format!("{}: its checksum differs", it.name));
         }
         Ok(())
     });
     if let Err(error) = read {
-        report.add(FindingKind::Beside, format!("beside: can't read the rest: {error}"));
+        report.add(FindingKind::ExtraFile, format!("beside: can't read the rest: {error}"));
     }
 }
 

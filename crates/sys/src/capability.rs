@@ -5,7 +5,7 @@ use crate::{child, pidfd, proc};
 
 /// How a limit or guarantee is enforced here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum LimitMechanism {
     /// By the kernel's control groups, version 2.
     CgroupV2,
     /// By the kernel's control groups, version 1.
@@ -18,7 +18,7 @@ pub enum Held {
     No,
 }
 
-impl Held {
+impl LimitMechanism {
     /// The name, for users.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -38,13 +38,13 @@ pub struct Capabilities {
     /// Whether jobs can run as other users.
     pub other_users: bool,
     /// How all processes of a job are ended.
-    pub kill: Held,
+    pub kill: LimitMechanism,
     /// How host memory is limited.
-    pub memory: Held,
+    pub memory: LimitMechanism,
     /// How the number of processes is limited.
-    pub processes: Held,
+    pub processes: LimitMechanism,
     /// How CPU time is limited.
-    pub cpu: Held,
+    pub cpu: LimitMechanism,
     /// Whether a job can be prevented from opening other GPUs, and otherwise why not.
     pub devices: Result<(), String>,
     /// Whether processes can be referred to without races (Linux 5.3).
@@ -69,16 +69,24 @@ impl Capabilities {
     #[must_use]
     pub fn with(site: &Site) -> Self {
         let held = |v2: bool, v1: bool, else_held| match (v2, v1) {
-            (true, _) => Held::CgroupV2,
-            (false, true) => Held::CgroupV1,
+            (true, _) => LimitMechanism::CgroupV2,
+            (false, true) => LimitMechanism::CgroupV1,
             (false, false) => else_held,
         };
         Self {
             other_users: rustix::process::geteuid().is_root(),
-            kill: held(site.unified.is_some(), false, Held::ProcessTree),
-            memory: held(site.controllers.memory, site.memory_v1.is_some(), Held::ProcessLimit),
-            processes: held(site.controllers.pids, site.pids_v1.is_some(), Held::ProcessLimit),
-            cpu: held(site.controllers.cpu, false, Held::No),
+            kill: held(site.unified.is_some(), false, LimitMechanism::ProcessTree),
+            memory: held(
+                site.controllers.memory,
+                site.memory_v1.is_some(),
+                LimitMechanism::ProcessLimit,
+            ),
+            processes: held(
+                site.controllers.pids,
+                site.pids_v1.is_some(),
+                LimitMechanism::ProcessLimit,
+            ),
+            cpu: held(site.controllers.cpu, false, LimitMechanism::No),
             devices: site.can_filter_devices(),
             pidfd: matches!(pidfd::open(std::process::id()), Ok(Some(_))),
             boot_id: !proc::boot_id().is_empty(),
@@ -90,23 +98,23 @@ impl Capabilities {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
-        if self.kill != Held::CgroupV2 {
+        if self.kill != LimitMechanism::CgroupV2 {
             warnings.push(
                 "no writable cgroup v2: gpool ends the processes of a job one by one, and some may \
                  survive if a shepherd is killed",
             );
         }
-        if self.memory == Held::ProcessLimit {
+        if self.memory == LimitMechanism::ProcessLimit {
             warnings.push(
                 "no memory cgroup: --mem limits each process of a job, not all of them together",
             );
         }
-        if self.processes == Held::ProcessLimit {
+        if self.processes == LimitMechanism::ProcessLimit {
             warnings.push(
                 "no pids cgroup: the number of processes is limited per user, and not for root",
             );
         }
-        if self.cpu == Held::No {
+        if self.cpu == LimitMechanism::No {
             warnings.push("no cpu controller: --cpus is counted, but not enforced");
         }
         if !self.pidfd {

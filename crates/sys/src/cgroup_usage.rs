@@ -18,9 +18,9 @@ pub struct GroupUsage {
     /// The most memory, in bytes, with cached files.
     pub memory_peak: Option<u64>,
     /// Bytes read from block devices.
-    pub read: Option<u64>,
+    pub read_bytes: Option<u64>,
     /// Bytes written to block devices.
-    pub written: Option<u64>,
+    pub written_bytes: Option<u64>,
 }
 
 impl Group {
@@ -37,8 +37,8 @@ impl Group {
             system_ms: cpu("system_usec"),
             memory: memory("memory.current", "memory.usage_in_bytes"),
             memory_peak: memory("memory.peak", "memory.max_usage_in_bytes"),
-            read: io.as_deref().map(|io| of_devices(io, "rbytes=")),
-            written: io.as_deref().map(|io| of_devices(io, "wbytes=")),
+            read_bytes: io.as_deref().map(|io| of_devices(io, "rbytes=")),
+            written_bytes: io.as_deref().map(|io| of_devices(io, "wbytes=")),
         }
     }
 }

@@ -127,7 +127,7 @@ pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
 
 /// A child of this process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedChild {
     /// Its process ID.
     pub pid: u32,
     /// Its exit code, or the signal that ended it.
@@ -136,17 +136,17 @@ pub struct Ended {
 
 /// Returns a child that has ended and is not reaped; does not reap it.
 #[must_use]
-pub fn first_ended() -> Option<Ended> {
+pub fn first_ended() -> Option<EndedChild> {
     ended_of(libc::P_ALL, 0)
 }
 
 /// Returns how a child has ended that is not reaped; does not reap it. `None` if it lives.
 #[must_use]
-pub fn ended(pid: u32) -> Option<Ended> {
+pub fn ended(pid: u32) -> Option<EndedChild> {
     ended_of(libc::P_PID, pid)
 }
 
-fn ended_of(which: libc::idtype_t, pid: u32) -> Option<Ended> {
+fn ended_of(which: libc::idtype_t, pid: u32) -> Option<EndedChild> {
     // SAFETY: `siginfo_t` is plain data.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -156,7 +156,7 @@ fn ended_of(which: libc::idtype_t, pid: u32) -> Option<Ended> {
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
     let is_exit = info.si_code == libc::CLD_EXITED;
-    Some(Ended { pid, status: if is_exit { Ok(status) } else { Err(status) } })
+    Some(EndedChild { pid, status: if is_exit { Ok(status) } else { Err(status) } })
 }
 
 /// Ends this process at once, without destructors or exit handlers.

@@ -283,7 +283,7 @@ type MapKey = [u32; 2];
 
 /// The attributes of commands on entries of a map.
 #[repr(C)]
-struct Entry {
+struct MapEntry {
     map: u32,
     padding: u32,
     key: u64,
@@ -294,13 +294,14 @@ struct Entry {
 fn set(map: &OwnedFd, key: MapKey) -> io::Result<()> {
     let value = 1_u32;
     let (key, value) = (address(&key), address(&value));
-    let mut entry = Entry { map: number(map), padding: 0, key, value, flags: 0 };
+    let mut entry = MapEntry { map: number(map), padding: 0, key, value, flags: 0 };
     // SAFETY: the addresses are those of a key and a value of the map's sizes, which live on.
     unsafe { bpf(Command::MapUpdate, &mut entry) }.map(drop)
 }
 
 fn remove(map: &OwnedFd, key: MapKey) -> io::Result<()> {
-    let mut entry = Entry { map: number(map), padding: 0, key: address(&key), value: 0, flags: 0 };
+    let mut entry =
+        MapEntry { map: number(map), padding: 0, key: address(&key), value: 0, flags: 0 };
     // SAFETY: the address is that of a key of the map's size, which lives on.
     unsafe { bpf(Command::MapDelete, &mut entry) }.map(drop)
 }
@@ -311,7 +312,7 @@ fn keys(map: &OwnedFd) -> io::Result<Vec<MapKey>> {
         let mut next: MapKey = [0; 2];
         let last = keys.last().map_or(0, address);
         let value = std::ptr::from_mut(&mut next) as u64;
-        let mut entry = Entry { map: number(map), padding: 0, key: last, value, flags: 0 };
+        let mut entry = MapEntry { map: number(map), padding: 0, key: last, value, flags: 0 };
         // SAFETY: the addresses are those of keys; the kernel writes the next one.
         match unsafe { bpf(Command::MapNextKey, &mut entry) } {
             Ok(_) => keys.push(next),

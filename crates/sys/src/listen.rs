@@ -8,7 +8,6 @@ use crate::proc;
 /// A listening port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
-    /// The port.
     pub port: u16,
     /// Whether it is an IPv4 port; otherwise IPv6.
     pub is_v4: bool,

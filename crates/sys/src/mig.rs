@@ -13,17 +13,16 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{call} failed: {why}")]
 pub struct Failed {
-    /// The call.
     pub call: &'static str,
     /// The driver's error.
-    pub kind: Kind,
+    pub kind: MigErrorKind,
     /// The driver's message.
     pub why: String,
 }
 
 /// The kinds of errors with their own meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MigErrorKind {
     /// The device or instance is gone.
     NotFound,
     /// The device has no room.
@@ -56,12 +55,11 @@ pub struct Profile {
     /// First memory slice and number of slices of each possible place.
     pub placements: Vec<(u32, u32)>,
     /// The instances of this size.
-    pub instances: Vec<Part>,
+    pub instances: Vec<GpuInstance>,
 }
 
-/// A GPU instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct GpuInstance {
     /// Its number on the device.
     pub id: u32,
     /// First memory slice and number of slices.
@@ -346,13 +344,13 @@ impl MigCalls {
         Ok(handle)
     }
 
-    fn part(&self, instance: Handle) -> Result<Part, Failed> {
+    fn part(&self, instance: Handle) -> Result<GpuInstance, Failed> {
         let placement = Placement::default();
         let mut info = GpuInfo { device: std::ptr::null_mut(), id: 0, profile: 0, placement };
         let (call, instance_info) = self.instance_info;
         // SAFETY: a handle of the driver, and a place for the information.
         self.check(call, unsafe { instance_info(instance, &raw mut info) })?;
-        Ok(Part { id: info.id, placement: (info.placement.start, info.placement.size) })
+        Ok(GpuInstance { id: info.id, placement: (info.placement.start, info.placement.size) })
     }
 
     fn gpu_profile_of(&self, device: Handle, kind: u32) -> Result<Option<GpuProfile>, Failed> {
@@ -404,10 +402,10 @@ impl MigCalls {
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         };
         let kind = match code {
-            NOT_FOUND => Kind::NotFound,
-            INSUFFICIENT_RESOURCES => Kind::NoRoom,
-            IN_USE => Kind::InUse,
-            _ => Kind::Other,
+            NOT_FOUND => MigErrorKind::NotFound,
+            INSUFFICIENT_RESOURCES => MigErrorKind::NoRoom,
+            IN_USE => MigErrorKind::InUse,
+            _ => MigErrorKind::Other,
         };
         Failed { call, kind, why: why.unwrap_or_else(|| format!("error {code}")) }
     }

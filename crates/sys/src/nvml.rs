@@ -13,12 +13,12 @@ const SUCCESS: c_int = 0;
 const NO_LIMIT: u64 = u64::MAX;
 
 type GetHandle = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
-type SetLimits = unsafe extern "C" fn(*mut c_void, *const Limits) -> c_int;
+type SetLimits = unsafe extern "C" fn(*mut c_void, *const MemoryLimitsV1) -> c_int;
 type Explain = unsafe extern "C" fn(c_int) -> *const c_char;
 
 /// `nvmlSetMemoryLimits_v1_t`.
 #[repr(C)]
-struct Limits {
+struct MemoryLimitsV1 {
     group: *const c_char,
     soft: u64,
     hard: u64,
@@ -74,7 +74,8 @@ impl MemoryLimits {
         self.check(unsafe { (self.handle)(device.as_ptr(), &raw mut handle) })?;
         // No soft limit: gpool reserves the guaranteed memory itself, and a soft limit stays with
         // the groups above if the group is removed before it is cleared.
-        let limits = Limits { group: group.as_ptr(), soft: 0, hard: limit.unwrap_or(NO_LIMIT) };
+        let limits =
+            MemoryLimitsV1 { group: group.as_ptr(), soft: 0, hard: limit.unwrap_or(NO_LIMIT) };
         // SAFETY: a handle of the driver; text and structure live longer than the call.
         self.check(unsafe { (self.set)(handle, &raw const limits) })
     }

@@ -10,11 +10,9 @@ use std::path::Path;
 pub struct Stat {
     /// One letter: `R`unning, `S`leeping, `T` stopped, `Z`ombie …
     pub state: u8,
-    /// Its parent.
     pub parent: u32,
     /// Its process group.
     pub group: u32,
-    /// Its session.
     pub session: u32,
     /// The start time in ticks since boot; with the process ID it identifies a process within a
     /// boot.

@@ -2,7 +2,7 @@
 
 /// Sums over several processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// CPU time in user mode, milliseconds.
     pub user_ms: u64,
     /// CPU time in the kernel, milliseconds.
@@ -13,12 +13,12 @@ pub struct Usage {
 
 /// The usage of all reaped children, and of the children that these have reaped.
 #[must_use]
-pub fn of_children() -> Usage {
+pub fn of_children() -> ProcessUsage {
     // SAFETY: `rusage` is plain data, and all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writing; the first argument is a constant that always works.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
-    Usage {
+    ProcessUsage {
         user_ms: millis(usage.ru_utime),
         system_ms: millis(usage.ru_stime),
         // In KiB.

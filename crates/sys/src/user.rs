@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 
 /// One line of the user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct PasswdEntry {
     /// The login name.
     pub name: Vec<u8>,
     /// The number.
@@ -19,7 +19,7 @@ pub struct Account {
 
 /// Looks up a user ID; `None` if it is unknown or the name service does not answer.
 #[must_use]
-pub fn account(uid: u32) -> Option<Account> {
+pub fn account(uid: u32) -> Option<PasswdEntry> {
     look_up(|entry, buffer, found| {
         // SAFETY: all pointers are valid during the call, and the buffer's length is passed; the
         // strings of `entry` point into `buffer`.
@@ -29,7 +29,7 @@ pub fn account(uid: u32) -> Option<Account> {
 
 /// Looks up a login name; `None` if it is unknown or the name service does not answer.
 #[must_use]
-pub fn account_named(name: &str) -> Option<Account> {
+pub fn account_named(name: &str) -> Option<PasswdEntry> {
     let name = CString::new(name).ok().filter(|name| !name.is_empty())?;
     look_up(|entry, buffer, found| {
         // SAFETY: as for `account`; the name is a C string that outlives the call.
@@ -43,7 +43,7 @@ const GROUPS_MAX: usize = 1024;
 /// Returns the names of a user's groups, including the primary one; groups without a name are left
 /// out.
 #[must_use]
-pub fn groups(account: &Account) -> Vec<Vec<u8>> {
+pub fn groups(account: &PasswdEntry) -> Vec<Vec<u8>> {
     let Ok(name) = CString::new(account.name.clone()) else { return Vec::new() };
     let mut gids = vec![0 as libc::gid_t; GROUPS_MAX];
     let mut n_gids = libc::c_int::try_from(gids.len()).expect("a small number");
@@ -80,7 +80,7 @@ pub fn group_name(gid: u32) -> Option<Vec<u8>> {
 
 fn look_up(
     ask: impl Fn(&mut libc::passwd, &mut [libc::c_char], &mut *mut libc::passwd) -> libc::c_int,
-) -> Option<Account> {
+) -> Option<PasswdEntry> {
     let mut buffer = vec![0 as libc::c_char; 4096];
     loop {
         // SAFETY: `passwd` is plain data (pointers and numbers), and zeros are valid.
@@ -101,7 +101,7 @@ fn look_up(
             // SAFETY: not null, so it is a C string in `buffer`, which is still alive.
             unsafe { CStr::from_ptr(pointer) }.to_bytes().to_vec()
         };
-        return Some(Account {
+        return Some(PasswdEntry {
             name: text(entry.pw_name),
             uid: entry.pw_uid,
             gid: entry.pw_gid,

@@ -6,22 +6,22 @@ use gpool_model::JobVerb;
 use gpool_wire::Job;
 
 use crate::data::Process;
-use crate::input::{Ask, SIGNALS, VERBS};
+use crate::input::{SIGNALS, TopCommand, VERBS};
 
 /// A question before an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct Confirmation {
     /// The action, as text.
     pub(crate) text: String,
     /// The request if the user agrees.
-    pub(crate) ask: Ask,
+    pub(crate) ask: TopCommand,
 }
 
 /// The question for a key about jobs; `None` if the key has no action.
 ///
 /// # Errors
 /// The action applies to none of the jobs; the text says why.
-pub(crate) fn of_jobs(letter: char, jobs: &[&Job]) -> Result<Option<Question>, String> {
+pub(crate) fn of_jobs(letter: char, jobs: &[&Job]) -> Result<Option<Confirmation>, String> {
     match VERBS.iter().find(|(key, _)| *key == letter) {
         Some((_, verb)) => on_jobs(*verb, jobs).map(Some),
         None => Ok(None),
@@ -35,17 +35,17 @@ pub(crate) fn of_jobs(letter: char, jobs: &[&Job]) -> Result<Option<Question>, S
 pub(crate) fn of_process(
     letter: char,
     process: Option<&Process>,
-) -> Result<Option<Question>, String> {
+) -> Result<Option<Confirmation>, String> {
     let Some((_, signal, word)) = SIGNALS.iter().find(|(key, ..)| *key == letter) else {
         return Ok(None);
     };
     let it = process.ok_or("there is no process")?;
     let text = format!("{word} process {} ({})", it.pid, safe(&it.command));
-    let ask = Ask::Signal { pid: it.pid, started: it.started, signal: *signal };
-    Ok(Some(Question { text, ask }))
+    let ask = TopCommand::Signal { pid: it.pid, started: it.started, signal: *signal };
+    Ok(Some(Confirmation { text, ask }))
 }
 
-fn on_jobs(verb: JobVerb, jobs: &[&Job]) -> Result<Question, String> {
+fn on_jobs(verb: JobVerb, jobs: &[&Job]) -> Result<Confirmation, String> {
     let name = verb.name();
     let fit: Vec<&&Job> = jobs.iter().filter(|job| verb.applies_in(job.state)).collect();
     let text = match (jobs, fit.as_slice()) {
@@ -61,5 +61,5 @@ fn on_jobs(verb: JobVerb, jobs: &[&Job]) -> Result<Question, String> {
         (_, fit) => format!("{name} {}", count(fit.len() as u64, "job")),
     };
     let jobs = fit.iter().map(|job| job.id.clone()).collect();
-    Ok(Question { text, ask: Ask::Act { verb, jobs } })
+    Ok(Confirmation { text, ask: TopCommand::Act { verb, jobs } })
 }

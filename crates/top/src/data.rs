@@ -14,7 +14,7 @@ pub enum News {
     /// The jobs that have not ended, and their total number if these are not all.
     Jobs(Vec<Job>, Option<u64>),
     /// This machine with its GPUs and the processes on them.
-    Machine(Box<Machine>, Vec<Gpu>, Vec<Process>),
+    Machine(Box<MachineInfo>, Vec<Gpu>, Vec<Process>),
     /// Why a job waits, as text.
     Why {
         /// The job's ID.
@@ -37,7 +37,7 @@ pub enum News {
 
 /// A machine without its GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Machine {
+pub struct MachineInfo {
     /// Name of the machine.
     pub name: String,
     /// Driver of its GPUs. `null` if there are none.

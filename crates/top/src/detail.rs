@@ -27,7 +27,6 @@ const WIDE: u16 = 60;
 
 /// The title and the contents of the pane.
 pub(crate) struct Detail {
-    /// The title.
     pub(crate) title: String,
     charts: Option<(Series, Series)>,
     text: Vec<String>,

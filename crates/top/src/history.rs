@@ -17,12 +17,12 @@ pub type Series = Vec<Option<f64>>;
 /// The recent use of GPUs, or of the machine's cores and memory.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    of: BTreeMap<String, VecDeque<Used>>,
+    of: BTreeMap<String, VecDeque<UseSample>>,
 }
 
 /// Use at one time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Used {
+struct UseSample {
     compute: Option<f64>,
     memory: Option<f64>,
 }
@@ -53,7 +53,7 @@ impl History {
                 let ix = usize::try_from(passed / step_ms).unwrap_or(usize::MAX);
                 let value = |of: &[Option<f64>]| of.get(ix).copied().flatten();
                 let memory = value(&points.memory_used).map(|used| used / whole(gpu.memory_total));
-                series.push_front(Used { compute: value(&points.utilization), memory });
+                series.push_front(UseSample { compute: value(&points.utilization), memory });
             }
         }
     }
@@ -64,7 +64,7 @@ impl History {
         if series.len() == MOST {
             series.pop_front();
         }
-        series.push_back(Used { compute, memory });
+        series.push_back(UseSample { compute, memory });
     }
 
     /// Compute and memory of one GPU.

@@ -2,7 +2,6 @@
 
 use gpool_model::JobVerb;
 
-/// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A character.
@@ -17,9 +16,7 @@ pub enum Key {
     Left,
     /// Arrow right.
     Right,
-    /// A page up.
     PageUp,
-    /// A page down.
     PageDown,
     /// To the first row.
     Home,
@@ -29,9 +26,7 @@ pub enum Key {
     Tab,
     /// To the previous pane.
     BackTab,
-    /// Enter.
     Enter,
-    /// Escape.
     Escape,
     /// Deletes the last character of a prompt.
     Backspace,
@@ -39,14 +34,13 @@ pub enum Key {
 
 /// A request of the user to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum TopCommand {
     /// Leave.
     Quit,
     /// Read all data now.
     Refresh,
     /// Apply a verb to jobs; the user has confirmed it.
     Act {
-        /// The verb.
         verb: JobVerb,
         /// IDs of the jobs.
         jobs: Vec<String>,

@@ -12,10 +12,9 @@ use gpool_model::{Bytes, Millis};
 use gpool_wire::{Gpu, Job, Time};
 
 use crate::data::Process;
-use crate::list::{Kind, Sort};
+use crate::list::{ListSpec, Sort};
 
-/// Jobs.
-pub static JOBS_LIST: Kind<Job> = Kind {
+pub static JOBS_LIST: ListSpec<Job> = ListSpec {
     title: "Queue",
     columns: JOBS.columns,
     shown: &[
@@ -54,7 +53,7 @@ pub static JOBS_LIST: Kind<Job> = Kind {
 };
 
 /// GPUs of a cluster.
-pub static GPUS_LIST: Kind<GpuRow> = Kind {
+pub static GPUS_LIST: ListSpec<GpuRow> = ListSpec {
     title: "GPUs",
     columns: GPUS.columns,
     shown: &[
@@ -130,7 +129,7 @@ pub const MACHINE_GPUS: Noun<Gpu> = Noun {
 };
 
 /// The same as a list of the view.
-pub static MACHINE_GPUS_LIST: Kind<Gpu> = Kind {
+pub static MACHINE_GPUS_LIST: ListSpec<Gpu> = ListSpec {
     title: "GPUs",
     columns: MACHINE_GPUS.columns,
     shown: &[
@@ -196,7 +195,7 @@ pub const PROCESSES: Noun<Process> = Noun {
 };
 
 /// The same as a list of the view.
-pub static PROCESSES_LIST: Kind<Process> = Kind {
+pub static PROCESSES_LIST: ListSpec<Process> = ListSpec {
     title: "Processes",
     columns: PROCESSES.columns,
     shown: &[
@@ -232,7 +231,6 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// A part as a percentage.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
 #[must_use]
 pub fn percent(part: f64) -> u64 {

@@ -8,10 +8,8 @@ use gpool_cli::render::table::Cell;
 use gpool_cli::render::view::View;
 
 /// The properties of a list.
-pub struct Kind<T: 'static> {
-    /// Its title.
+pub struct ListSpec<T: 'static> {
     pub title: &'static str,
-    /// All columns.
     pub columns: &'static [Column<T>],
     /// The shown columns with their ranks. A narrow view leaves out the highest ranks first, and
     /// never rank 0.
@@ -30,7 +28,6 @@ pub struct Kind<T: 'static> {
 pub struct Sort<T: 'static> {
     /// The key after `o`.
     pub letter: char,
-    /// Its name.
     pub name: &'static str,
     /// Compares two rows. Equal rows keep the order of the data.
     pub compare: fn(&T, &T) -> Ordering,
@@ -38,16 +35,14 @@ pub struct Sort<T: 'static> {
 
 /// The visible part of a list.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct VisibleRows {
     /// The heads of the columns with their ranks.
     pub columns: Vec<(&'static str, u8)>,
-    /// The rows.
-    pub lines: Vec<Line>,
+    pub lines: Vec<VisibleRow>,
 }
 
-/// A visible row.
 #[derive(Debug)]
-pub struct Line {
+pub struct VisibleRow {
     /// Whether it is the selected row.
     pub is_selected: bool,
     /// Whether it is tagged.
@@ -61,12 +56,11 @@ pub trait Browse {
     /// Its title, with the number of rows, filter and sort order.
     fn title(&self) -> String;
     /// The visible rows on a screen of this height. It scrolls to the selected row.
-    fn page(&mut self, height: usize, view: &View<'_>) -> Page;
+    fn page(&mut self, height: usize, view: &View<'_>) -> VisibleRows;
     /// The number of rows that the filter shows.
     fn n_shown(&self) -> usize;
     /// Moves the selection by a number of rows.
     fn step(&mut self, by: isize);
-    /// The filter.
     fn filter(&self) -> &str;
     /// Shows only rows that contain each word.
     fn filter_by(&mut self, filter: String);
@@ -84,10 +78,9 @@ pub trait Browse {
     fn untag(&mut self) -> bool;
 }
 
-/// A list.
 pub struct List<T: 'static> {
     /// Its properties.
-    pub kind: &'static Kind<T>,
+    pub kind: &'static ListSpec<T>,
     rows: Vec<T>,
     /// Positions in `rows`, filtered and sorted.
     order: Vec<usize>,
@@ -106,7 +99,7 @@ pub struct List<T: 'static> {
 impl<T> List<T> {
     /// An empty list.
     #[must_use]
-    pub fn new(kind: &'static Kind<T>) -> Self {
+    pub fn new(kind: &'static ListSpec<T>) -> Self {
         Self {
             kind,
             rows: Vec::new(),
@@ -207,7 +200,7 @@ impl<T> Browse for List<T> {
         title
     }
 
-    fn page(&mut self, height: usize, view: &View<'_>) -> Page {
+    fn page(&mut self, height: usize, view: &View<'_>) -> VisibleRows {
         let last_first = self.order.len().saturating_sub(height);
         let least = (self.at + 1).saturating_sub(height);
         self.first = self.first.clamp(least, self.at.max(least)).min(last_first);
@@ -221,14 +214,14 @@ impl<T> Browse for List<T> {
         let shown = self.order.iter().enumerate().skip(self.first).take(height);
         let line = |(position, ix): (usize, &usize)| {
             let row = &self.rows[*ix];
-            Line {
+            VisibleRow {
                 is_selected: position == self.at,
                 is_tagged: self.is_tagged(row),
                 cells: columns.iter().map(|(column, _)| (column.cell)(row, view)).collect(),
             }
         };
         let lines = shown.map(line).collect();
-        Page { columns: columns.iter().map(|(it, rank)| (it.head, *rank)).collect(), lines }
+        VisibleRows { columns: columns.iter().map(|(it, rank)| (it.head, *rank)).collect(), lines }
     }
 
     fn n_shown(&self) -> usize {

@@ -10,10 +10,10 @@ use gpool_cli::render::words;
 use gpool_model::Millis;
 use gpool_wire::{Gpu, Job, Status, Time};
 
-use crate::confirm::{self, Question};
-use crate::data::{Machine, News, Process};
+use crate::confirm::{self, Confirmation};
+use crate::data::{MachineInfo, News, Process};
 use crate::history::History;
-use crate::input::{Ask, Key};
+use crate::input::{Key, TopCommand};
 use crate::kinds::{GPUS_LIST, JOBS_LIST, MACHINE_GPUS_LIST, PROCESSES_LIST, ratio};
 use crate::list::{Browse, List};
 
@@ -45,7 +45,7 @@ pub struct Top {
     pub(crate) mode: Mode,
     pub(crate) is_zoomed: bool,
     pub(crate) status: Option<Status>,
-    pub(crate) machine: Option<Machine>,
+    pub(crate) machine: Option<MachineInfo>,
     pub(crate) history: History,
     /// Number of jobs, if it is larger than that of the list.
     pub(crate) n_jobs: Option<u64>,
@@ -67,16 +67,12 @@ pub struct Top {
 
 /// The lists of a view.
 pub(crate) enum Lists {
-    /// Of a cluster.
     Cluster { gpus: List<GpuRow>, jobs: List<Job> },
-    /// Of this machine.
     Machine { gpus: List<Gpu>, processes: List<Process> },
 }
 
-/// A pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pane {
-    /// GPUs.
     Gpus,
     /// Jobs of a cluster, or processes of a machine.
     Second,
@@ -89,7 +85,6 @@ pub(crate) enum Pane {
 pub(crate) enum Shows {
     /// The most useful of the others.
     Overview,
-    /// Charts.
     Chart,
     /// Output.
     Log,
@@ -109,7 +104,7 @@ pub(crate) enum Mode {
     /// The letter of a sort order.
     Sort,
     /// The answer to a question.
-    Confirm(Question),
+    Confirm(Confirmation),
 }
 
 impl Top {
@@ -205,9 +200,9 @@ impl Top {
     }
 
     /// Takes a key; returns the request that follows from it.
-    pub fn key(&mut self, key: Key) -> Option<Ask> {
+    pub fn key(&mut self, key: Key) -> Option<TopCommand> {
         if key == Key::Interrupt {
-            return Some(Ask::Quit);
+            return Some(TopCommand::Quit);
         }
         self.said = None;
         match std::mem::replace(&mut self.mode, Mode::Browse) {
@@ -230,11 +225,11 @@ impl Top {
         None
     }
 
-    fn command(&mut self, key: Key) -> Option<Ask> {
+    fn command(&mut self, key: Key) -> Option<TopCommand> {
         let page = isize::try_from(self.page.max(1)).unwrap_or(isize::MAX);
         match key {
-            Key::Char('q') => return Some(Ask::Quit),
-            Key::Char('r') => return Some(Ask::Refresh),
+            Key::Char('q') => return Some(TopCommand::Quit),
+            Key::Char('r') => return Some(TopCommand::Refresh),
             Key::Char('?') => self.mode = Mode::Help,
             Key::Tab | Key::BackTab => self.next_pane(key == Key::Tab),
             Key::Up | Key::Char('k') => self.step(-1),
@@ -263,7 +258,7 @@ impl Top {
     }
 
     /// The question for a key: about tagged jobs, the selected one, or that of the selected GPU.
-    fn question(&self, letter: char) -> Result<Option<Question>, String> {
+    fn question(&self, letter: char) -> Result<Option<Confirmation>, String> {
         match &self.lists {
             Lists::Cluster { jobs, .. } => {
                 let mut chosen = jobs.tagged();
@@ -281,7 +276,6 @@ impl Top {
         self.list_of(self.list)
     }
 
-    /// The list of a pane.
     pub(crate) fn list_of(&mut self, pane: Pane) -> &mut dyn Browse {
         match (&mut self.lists, pane) {
             (Lists::Cluster { gpus, .. }, Pane::Gpus) => gpus,

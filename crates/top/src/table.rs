@@ -8,7 +8,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::Modifier;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::list::Page;
+use crate::list::VisibleRows;
 use crate::picture::{put, style};
 
 /// Columns between two columns of the list.
@@ -23,7 +23,13 @@ const MINOR: u8 = 5;
 const MARK: u16 = 1;
 
 /// Draws the head and the rows into an area. `is_focused` tells whether keys move in this list.
-pub(crate) fn draw(buffer: &mut Buffer, area: Rect, page: &Page, colors: bool, is_focused: bool) {
+pub(crate) fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    page: &VisibleRows,
+    colors: bool,
+    is_focused: bool,
+) {
     let room = usize::from(area.width.saturating_sub(MARK));
     let columns = widths(page, room);
     let mut x = area.x + MARK;
@@ -61,7 +67,7 @@ pub(crate) fn draw(buffer: &mut Buffer, area: Rect, page: &Page, colors: bool, i
 
 /// The columns that fit, with their widths. Empty columns are left out, then those of the highest
 /// rank.
-fn widths(page: &Page, room: usize) -> Vec<(usize, usize)> {
+fn widths(page: &VisibleRows, room: usize) -> Vec<(usize, usize)> {
     let last = page.columns.len().saturating_sub(1);
     let width = |at: usize, of: fn(&Cell) -> usize| {
         let cells = page.lines.iter().map(|line| of(&line.cells[at]));

@@ -23,7 +23,7 @@ pub(crate) fn row_of(world: &World, id: JobId) -> Option<&JobRow> {
 }
 
 /// The rows with jobs that a plan leaves waiting, each with their number.
-pub(crate) fn left<'a>(
+pub(crate) fn waiting_rows<'a>(
     snapshot: &Snapshot<'a>,
     started: &BTreeSet<JobId>,
 ) -> Vec<(&'a JobRow, u64)> {

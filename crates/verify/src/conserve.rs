@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use gpool_model::{JobNumber, NodeName, Plan, Policy, Shape};
 use gpool_world::{JobRow, Snapshot};
 
-use crate::arrays::{Running, left, row_of};
-use crate::course::{self, Course};
+use crate::arrays::{Running, row_of, waiting_rows};
+use crate::course::{self, AllocationTimeline};
 use crate::job::started;
-use crate::plan_state::State;
+use crate::plan_state::PlanState;
 use crate::planned::comes_after;
 use crate::shape::shape_of;
 use crate::violation::Violation;
@@ -20,7 +20,7 @@ pub(crate) fn check_nothing_fits(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    after: &State<'_>,
+    after: &PlanState<'_>,
     found: &mut Vec<Violation>,
 ) {
     let world = snapshot.world;
@@ -28,7 +28,7 @@ pub(crate) fn check_nothing_fits(
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
     // One course for each number of planned starts, from none to all.
-    let mut course = Course::of(snapshot, world.job_rows(), None);
+    let mut course = AllocationTimeline::of(snapshot, world.job_rows(), None);
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         course.take_back_for(snapshot, plan, job);
@@ -46,7 +46,7 @@ pub(crate) fn check_nothing_fits(
         courses.push(course);
     }
     let mut room = BTreeMap::<(Shape, usize), Option<NodeName>>::new();
-    let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
+    let left = waiting_rows(snapshot, &started).into_iter().map(|(row, _)| row);
     let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
     for row in left.filter(|row| !is_kept(row)) {
         let before = plan.planned.iter().map(|it| it.job);
@@ -68,7 +68,7 @@ pub(crate) fn check_waits(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<
     let started = started(plan);
     // By shape, the number of waiting jobs in the state and in the plan.
     let mut counts = BTreeMap::<Shape, (u64, u64)>::new();
-    for (row, n) in left(snapshot, &started) {
+    for (row, n) in waiting_rows(snapshot, &started) {
         counts.entry(shape_of(snapshot.world, row)).or_default().0 += n;
     }
     let mut seen = BTreeMap::<(&Shape, Option<JobNumber>), u64>::new();

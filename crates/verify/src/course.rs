@@ -35,7 +35,7 @@ impl Stretch {
 
 /// What a job holds on one node for a time.
 #[derive(Debug, Clone)]
-struct Held {
+struct Occupation {
     job: JobId,
     slots: Vec<Slot>,
     resources: Resources,
@@ -46,8 +46,8 @@ struct Held {
 
 /// The allocations of each node over time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Course<'a> {
-    held: BTreeMap<&'a NodeName, Vec<Held>>,
+pub(crate) struct AllocationTimeline<'a> {
+    held: BTreeMap<&'a NodeName, Vec<Occupation>>,
 }
 
 /// Returns when a job that started at this time is expected to end.
@@ -99,7 +99,7 @@ fn expected_end(snapshot: &Snapshot<'_>, row: &JobRow) -> Option<Timestamp> {
     }
 }
 
-impl<'a> Course<'a> {
+impl<'a> AllocationTimeline<'a> {
     /// Collects the allocations of these jobs, on these nodes or on all.
     pub fn of(
         snapshot: &Snapshot<'a>,
@@ -117,7 +117,7 @@ impl<'a> Course<'a> {
                     let is_paused = matches!(allocation.state, AllocationState::Paused { .. });
                     let alone = (!is_paused).then(|| resources.get(&ResourceKind::Node) > 0);
                     let (job, resources) = (row.job.id, resources.clone());
-                    let held = Held { job, slots, resources, alone, when };
+                    let held = Occupation { job, slots, resources, alone, when };
                     course.held.entry(&allocation.node).or_default().push(held);
                 }
             }
@@ -164,7 +164,7 @@ impl<'a> Course<'a> {
                 add_memory(&mut resources, bytes.unwrap_or_default());
                 with_plain(resources, row.spec.gpus.is_none())
             };
-            all.extend(here.map(|allocation| Held {
+            all.extend(here.map(|allocation| Occupation {
                 job: row.job.id,
                 slots: Vec::new(),
                 resources: paused(allocation),
@@ -191,11 +191,10 @@ impl<'a> Course<'a> {
         own.filter(|it| it.job == job && it.alone.is_none()).for_each(|it| it.when.until = until);
     }
 
-    /// Adds a placement of a job.
     pub fn add(&mut self, placement: &'a Placement, row: &JobRow, when: Stretch) {
         let resources = taken_by(row, &placement.slots);
         let (slots, alone) = (placement.slots.clone(), Some(row.spec.is_exclusive()));
-        let held = Held { job: row.job.id, slots, resources, alone, when };
+        let held = Occupation { job: row.job.id, slots, resources, alone, when };
         self.held.entry(&placement.node).or_default().push(held);
     }
 
@@ -210,7 +209,7 @@ impl<'a> Course<'a> {
         begins.filter(|at| when.holds(*at)).chain([when.from]).collect()
     }
 
-    fn at(&self, node: &NodeName, at: Timestamp) -> impl Iterator<Item = &Held> {
+    fn at(&self, node: &NodeName, at: Timestamp) -> impl Iterator<Item = &Occupation> {
         let here = self.held.get(node).into_iter().flatten();
         here.filter(move |held| held.when.holds(at))
     }
@@ -224,7 +223,7 @@ impl<'a> Course<'a> {
         fit: &Fit,
         when: Stretch,
     ) -> bool {
-        let is_stranger = |held: &Held| {
+        let is_stranger = |held: &Occupation| {
             held.slots.iter().any(|slot| slot.device == device.uuid)
                 && !may_share(world, node, fit.sharer.as_deref(), held.job)
         };
@@ -271,7 +270,7 @@ impl<'a> Course<'a> {
         is_alone: bool,
         when: Stretch,
     ) -> bool {
-        let is_other = |held: &Held| {
+        let is_other = |held: &Occupation| {
             Some(held.job) != job && held.alone.is_some_and(|other| is_alone || other)
         };
         self.moments(node, when).into_iter().any(|at| self.at(node, at).any(is_other))

@@ -12,7 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::{Running, attempt_of, row_of};
 use crate::job::{is_parked, is_spread, n_tasks, places_of, taken_by};
 use crate::tally::{
-    HOST_KINDS, Holding, NodeTally, Presence, Tally, add, capacity, has_all, is_of, milli_of,
+    HOST_KINDS, Holding, NodeTally, Tally, Tenancy, add, capacity, has_all, is_of, milli_of,
     unusable,
 };
 use crate::users::{self, Users};
@@ -144,12 +144,12 @@ struct Eviction {
 fn check_eviction(
     snapshot: &Snapshot<'_>,
     plan: &Plan,
-    gone: Eviction,
+    eviction: Eviction,
     beneficiary: JobId,
     tally: &mut Tally<'_>,
     found: &mut Vec<Violation>,
 ) {
-    let Eviction { position, job, attempt, exit } = gone;
+    let Eviction { position, job, attempt, exit } = eviction;
     let mut wrong = |what| found.push(Violation::WrongEviction { job, what });
     let Some(row) = snapshot.world.job(job) else { return wrong("it does not exist") };
     if !matches!(row.job.phase, Phase::Starting { .. } | Phase::Running { .. }) {
@@ -197,7 +197,7 @@ fn check_eviction(
             let is_kept = paused.is_some_and(|bytes| !bytes.is_zero());
             let memory = node.node.capacity.get(&ResourceKind::Memory);
             // The other victims may still have theirs.
-            let taken = node.kept.get(&ResourceKind::Memory).max(node.memory_now.get());
+            let taken = node.booked_later.get(&ResourceKind::Memory).max(node.memory_now.get());
             if is_kept && taken > memory {
                 found.push(Violation::WrongEviction {
                     job,
@@ -261,11 +261,11 @@ fn check_placement(
     if node.is_occupied(Some(job), spec.is_exclusive(), is_claim) {
         found.push(Violation::NotAlone { job, node: placement.node.clone() });
     }
-    let presence = Presence { is_alone: spec.is_exclusive(), is_releasing: false };
+    let presence = Tenancy { is_alone: spec.is_exclusive(), is_releasing: false };
     node.running.insert(task, presence);
     let resources = taken_by(row, &placement.slots);
     add(&mut node.booked, &resources);
-    add(&mut node.kept, &resources);
+    add(&mut node.booked_later, &resources);
     if !is_claim {
         node.add_memory_now(&resources);
     }
@@ -276,7 +276,7 @@ fn check_placement(
     }
     for kind in HOST_KINDS {
         // A claim waits for all jobs that leave.
-        let sum = if is_claim { &node.kept } else { &node.booked };
+        let sum = if is_claim { &node.booked_later } else { &node.booked };
         let (capacity, booked) = (capacity(node.node, &kind), sum.get(&kind));
         // A kind that others overbook does not exclude a job that asks for none of it.
         if booked > capacity && resources.get(&kind) > 0 {
@@ -296,10 +296,10 @@ fn check_devices(
     let job = task.job;
     let sharer = spec.sharer(spec.owner.uid);
     let sharer = sharer.as_ref();
-    let asked = spec.gpus.n_devices();
-    if usize::try_from(asked).is_ok_and(|asked| asked != placement.slots.len()) {
-        let given = placement.slots.len();
-        found.push(Violation::WrongNumberOfDevices { job, asked, given });
+    let n_requested = spec.gpus.n_devices();
+    if usize::try_from(n_requested).is_ok_and(|asked| asked != placement.slots.len()) {
+        let n_assigned = placement.slots.len();
+        found.push(Violation::WrongNumberOfDevices { job, n_requested, n_assigned });
     }
     if !placement.slots.is_sorted_by(|one, next| one.index < next.index) {
         found.push(Violation::SlotsOutOfOrder { job, node: placement.node.clone() });
@@ -312,8 +312,8 @@ fn check_devices(
             continue;
         };
         if slot.index != device.index {
-            let (given, index) = (slot.index, device.index);
-            found.push(Violation::WrongIndex { job, device: uuid.clone(), given, index });
+            let (slot_index, index) = (slot.index, device.index);
+            found.push(Violation::WrongIndex { job, device: uuid.clone(), slot_index, index });
         }
         if spec.gpus.rank_of(device).is_none() {
             found.push(Violation::WrongKind { job, device: uuid.clone() });

@@ -126,7 +126,6 @@ pub(crate) fn domain<'a>(policy: &Policy, row: &'a JobRow) -> (bool, Option<&'a 
     (own.is_none(), own)
 }
 
-/// The jobs that a plan starts.
 pub(crate) fn started(plan: &Plan) -> BTreeSet<JobId> {
     plan.decisions.iter().filter_map(Decision::started).map(|(job, _)| job).collect()
 }

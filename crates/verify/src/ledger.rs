@@ -4,7 +4,7 @@ use gpool_model::{Device, ResourceKind, Resources};
 use gpool_world::{Free, NodeRow, World};
 
 use crate::tally::{
-    Holding, NodeTally, Presence, capacity, has_all, is_allowed, milli_of, unusable,
+    Holding, NodeTally, Tenancy, capacity, has_all, is_allowed, milli_of, unusable,
 };
 use crate::violation::Violation;
 
@@ -49,17 +49,17 @@ pub(crate) fn check_ledger(row: &NodeRow, counted: &NodeTally<'_>, found: &mut V
         let capacity = capacity(&row.node, &kind);
         let expected = Free {
             now: difference(capacity, counted.booked.get(&kind)),
-            later: difference(capacity, counted.kept.get(&kind)),
+            later: difference(capacity, counted.booked_later.get(&kind)),
         };
         if free != expected {
             wrong(kind.to_string());
         }
     }
-    let of_node = |presence: &Presence| match presence.is_alone {
+    let of_node = |presence: &Tenancy| match presence.is_alone {
         true => Resources::WHOLE_NODE,
         false => 1,
     };
-    let sum = |all: &mut dyn Iterator<Item = &Presence>| all.map(of_node).sum::<u64>();
+    let sum = |all: &mut dyn Iterator<Item = &Tenancy>| all.map(of_node).sum::<u64>();
     let expected = Free {
         now: difference(Resources::WHOLE_NODE, sum(&mut counted.running.values())),
         later: difference(

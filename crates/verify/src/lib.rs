@@ -34,7 +34,7 @@ use gpool_world::Snapshot;
 pub use unusable::Unusable;
 pub use violation::Violation;
 
-use plan_state::State;
+use plan_state::PlanState;
 use projects::Projects;
 use tally::Tally;
 use users::Users;
@@ -54,7 +54,7 @@ pub fn verify(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Vec<Viol
     let mut found = Vec::new();
     decisions::check(snapshot, plan, &mut tally, &mut found);
     order::check_decisions(snapshot, policy, plan, &mut found);
-    planned::check_kept(snapshot, plan, &mut found);
+    planned::check_feasible(snapshot, plan, &mut found);
     reserved::check(snapshot, plan, &mut found);
     if plan.decisions.is_empty() {
         return found;
@@ -89,15 +89,15 @@ pub fn verify_fully(snapshot: &Snapshot<'_>, policy: &Policy, plan: &Plan) -> Ve
         .filter(|wait| matches!(wait.reason, Reason::QuotaProject { .. }))
         .map(|wait| &*wait.shape)
         .collect();
-    let before = State {
+    let before = PlanState {
         tally: before.most_free(plan),
         users,
         projects: least,
         quota_waits: quota_waits.clone(),
     };
-    let after = State { tally: after, users: users_after, projects: most, quota_waits };
+    let after = PlanState { tally: after, users: users_after, projects: most, quota_waits };
     order::check_passed_over(snapshot, policy, plan, &after, &mut found);
-    planned::check_kept(snapshot, plan, &mut found);
+    planned::check_feasible(snapshot, plan, &mut found);
     reserved::check(snapshot, plan, &mut found);
     planned::check_all(snapshot, policy, plan, &before.users, &mut found);
     conserve::check_nothing_fits(snapshot, policy, plan, &after, &mut found);

@@ -11,9 +11,9 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot, World};
 
-use crate::arrays::{Running, left, row_of};
+use crate::arrays::{Running, row_of, waiting_rows};
 use crate::job::{domain, fit_of, is_escalated, level, started};
-use crate::plan_state::State;
+use crate::plan_state::PlanState;
 use crate::shape::shape_of;
 use crate::violation::Violation;
 
@@ -79,14 +79,14 @@ pub(crate) fn check_decisions(
     plan: &Plan,
     found: &mut Vec<Violation>,
 ) {
-    type Asked<'a> = (
+    type StartKey<'a> = (
         Fit,
         (bool, Option<&'a PoolName>),
         &'a ProjectName,
         Option<u32>,
         BTreeSet<(&'a PoolName, &'a str)>,
     );
-    let mut last_by_fit = BTreeMap::<Asked<'_>, &JobRow>::new();
+    let mut last_by_fit = BTreeMap::<StartKey<'_>, &JobRow>::new();
     let world = snapshot.world;
     let names_parts = |it: &Project| it.quotas.iter().any(|(kind, _)| kind.is_part_of_gpus());
     let by_class = world.projects().values().any(names_parts);
@@ -129,7 +129,7 @@ pub(crate) fn check_passed_over(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    after: &State<'_>,
+    after: &PlanState<'_>,
     found: &mut Vec<Violation>,
 ) {
     if after.projects.count_parts() {
@@ -147,7 +147,7 @@ pub(crate) fn check_passed_over(
     let mut first_waiting = BTreeMap::<_, BTreeMap<u64, &JobRow>>::new();
     let running = Running::of(world, plan);
     let is_full = |row: &JobRow| running.is_full(world, row.job.id.number);
-    let left = left(snapshot, &started).into_iter().map(|(row, _)| row);
+    let left = waiting_rows(snapshot, &started).into_iter().map(|(row, _)| row);
     // A job may be passed by others while its user has reached a cap.
     let is_kept = |row: &JobRow| is_full(row) || after.keeps(snapshot, policy, row);
     for row in left.filter(|row| !is_kept(row)) {

@@ -11,7 +11,7 @@ use crate::tally::Tally;
 use crate::users::Users;
 
 /// Allocations of each job and node at one moment of a plan.
-pub(crate) struct State<'a> {
+pub(crate) struct PlanState<'a> {
     pub tally: Tally<'a>,
     pub users: Users,
     pub projects: Projects,
@@ -20,7 +20,7 @@ pub(crate) struct State<'a> {
     pub quota_waits: BTreeSet<&'a Shape>,
 }
 
-impl State<'_> {
+impl PlanState<'_> {
     /// Whether a cap of its user or a quota of its project keeps a job waiting, however much is
     /// free.
     pub fn keeps(&self, snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow) -> bool {

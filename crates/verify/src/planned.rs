@@ -9,8 +9,8 @@ use gpool_model::{
 };
 use gpool_world::{JobRow, Snapshot};
 
-use crate::arrays::{Running, left, row_of};
-use crate::course::{Course, reservation_turns, reserved, started, stretch};
+use crate::arrays::{Running, row_of, waiting_rows};
+use crate::course::{AllocationTimeline, reservation_turns, reserved, started, stretch};
 use crate::job::{domain, is_escalated, is_spread, n_tasks, pending, taken_by};
 use crate::order::compare;
 use crate::projects::{are_bounded, are_shared};
@@ -26,7 +26,7 @@ const UNKNOWN_MAX: usize = 8;
 
 /// Every planned start can be kept: its placement becomes free in time and stays free, whatever the
 /// plan starts. Looks only at the nodes of planned starts.
-pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+pub(crate) fn check_feasible(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     if plan.planned.is_empty() {
         return;
     }
@@ -37,7 +37,7 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
     let tasks = rows.flat_map(|row| &row.here);
     let jobs: BTreeSet<JobId> = tasks.map(|task| task.job).collect();
     let jobs = jobs.into_iter().filter_map(|job| world.job(job));
-    let mut course = Course::of(snapshot, jobs, Some(&nodes));
+    let mut course = AllocationTimeline::of(snapshot, jobs, Some(&nodes));
     for decision in &plan.decisions {
         let Some((job, placements)) = decision.started() else { continue };
         add_started(snapshot, plan, &mut course, (job, placements));
@@ -76,7 +76,7 @@ pub(crate) fn check_kept(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<V
 fn add_started<'a>(
     snapshot: &Snapshot<'_>,
     plan: &Plan,
-    course: &mut Course<'a>,
+    course: &mut AllocationTimeline<'a>,
     (job, placements): (JobId, &'a [Placement]),
 ) {
     course.take_back_for(snapshot, plan, job);
@@ -89,7 +89,7 @@ fn add_started<'a>(
 
 fn is_free(
     snapshot: &Snapshot<'_>,
-    course: &Course<'_>,
+    course: &AllocationTimeline<'_>,
     node: &Node,
     (at, placement): (Timestamp, &Placement),
     row: &JobRow,
@@ -160,9 +160,9 @@ fn expected(
     rows.sort_by(|one, other| compare(snapshot, policy, one, other));
     let started_jobs = crate::job::started(plan);
     let left: BTreeSet<JobId> =
-        left(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
+        waiting_rows(snapshot, &started_jobs).into_iter().map(|(row, _)| row.job.id).collect();
     let running = Running::of(world, plan);
-    let mut course = Course::of(snapshot, world.job_rows(), None);
+    let mut course = AllocationTimeline::of(snapshot, world.job_rows(), None);
     let mut expected = Vec::new();
     // Each domain has its own planned starts.
     let (mut tops, mut unknown, mut n_planned) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -272,7 +272,11 @@ fn waits_for_room(reason: &Reason) -> bool {
     )
 }
 
-fn earliest(snapshot: &Snapshot<'_>, course: &Course<'_>, shape: &Shape) -> Option<Timestamp> {
+fn earliest(
+    snapshot: &Snapshot<'_>,
+    course: &AllocationTimeline<'_>,
+    shape: &Shape,
+) -> Option<Timestamp> {
     let mut moments = course.ends();
     moments.insert(snapshot.now);
     for _ in 0..2 {

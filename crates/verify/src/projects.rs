@@ -173,7 +173,7 @@ impl Projects {
     }
 
     /// Returns how much resources count for, by the kinds that quotas name.
-    pub fn counted(&self, resources: &Resources) -> Resources {
+    pub fn by_quota_kind(&self, resources: &Resources) -> Resources {
         let mut counted = Resources::none();
         for kind in &self.kinds {
             counted.set(kind.clone(), resources.counted_as(kind));
@@ -192,8 +192,13 @@ impl Projects {
     }
 
     /// Returns a project's effective guarantee of a kind; `None` without a bound.
-    pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
-        self.guarantees.kept(world, name, kind)
+    pub fn effective_guarantee(
+        &self,
+        world: &World,
+        name: &ProjectName,
+        kind: &ResourceKind,
+    ) -> Option<u64> {
+        self.guarantees.effective_guarantee(world, name, kind)
     }
 
     /// How much a project may have of a kind; `None` without a bound.
@@ -206,7 +211,9 @@ impl Projects {
     ) -> Option<u64> {
         match bound {
             Bound::Limit => world.projects().get(name)?.quotas.get(kind)?.limit.finite(),
-            Bound::Guaranteed | Bound::GuaranteedOnly => self.promises.kept(world, name, kind),
+            Bound::Guaranteed | Bound::GuaranteedOnly => {
+                self.promises.effective_guarantee(world, name, kind)
+            }
         }
     }
 
@@ -236,7 +243,7 @@ impl Projects {
 
     /// Returns the first bound that a job would exceed with any choice of GPUs.
     pub fn exceeded(&self, world: &World, row: &JobRow) -> Option<(ProjectName, ResourceKind)> {
-        self.exceeded_by(world, row, &asked(row))
+        self.exceeded_by(world, row, &request_of(row))
     }
 
     /// Returns the first bound that a job would exceed with these resources.
@@ -244,9 +251,9 @@ impl Projects {
         &self,
         world: &World,
         row: &JobRow,
-        asked: &Resources,
+        request: &Resources,
     ) -> Option<(ProjectName, ResourceKind)> {
-        let asked = self.counted(asked);
+        let asked = self.by_quota_kind(request);
         let (for_lent, for_good) = self.bounds;
         let other = if is_preemptible(row) { for_lent } else { for_good };
         upwards(world, &row.spec.project).into_iter().find_map(|name| {
@@ -264,8 +271,8 @@ impl Projects {
 
 /// The world's counts for each project equal what its jobs hold.
 pub(crate) fn check_holdings(world: &World, found: &mut Vec<Violation>) {
-    type Counted = (u64, Resources, Resources, BTreeSet<JobId>);
-    let mut counted = BTreeMap::<&ProjectName, Counted>::new();
+    type ProjectCounts = (u64, Resources, Resources, BTreeSet<JobId>);
+    let mut counted = BTreeMap::<&ProjectName, ProjectCounts>::new();
     for row in world.job_rows() {
         let (n_jobs, held, for_good, evictable) = counted.entry(&row.spec.project).or_default();
         evictable.extend(is_evictable(row).then_some(row.job.id));
@@ -367,7 +374,7 @@ fn parts_of(
 
 /// Returns what a job asks for of the kinds that quotas may count, with the GPUs that it gets.
 fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources {
-    let mut asked = asked(row);
+    let mut asked = request_of(row);
     // The size of a share by memory depends on its device, and is not known before it is booked.
     let gpus = &row.spec.gpus;
     let each = gpus.size().get() / u64::from(gpus.n_devices().max(1));
@@ -378,7 +385,7 @@ fn asked_at(world: &World, row: &JobRow, placements: &[Placement]) -> Resources 
 }
 
 /// Returns what a job asks for of the kinds that quotas may count.
-fn asked(row: &JobRow) -> Resources {
+fn request_of(row: &JobRow) -> Resources {
     let n_tasks = u32::try_from(n_tasks(&row.spec)).unwrap_or(u32::MAX);
     let times = |amount: u64| amount.saturating_mul(u64::from(n_tasks));
     let asked = Resources::none()

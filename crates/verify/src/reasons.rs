@@ -12,7 +12,7 @@ use gpool_world::{JobRow, Snapshot};
 use crate::arrays::Running;
 use crate::course::{is_reserved_for, stretch};
 use crate::job::pending;
-use crate::plan_state::State;
+use crate::plan_state::PlanState;
 use crate::planned::comes_after;
 use crate::projects::{self, Projects};
 use crate::shape::shape_of;
@@ -27,8 +27,8 @@ pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     plan: &Plan,
-    before: &State<'_>,
-    after: &State<'_>,
+    before: &PlanState<'_>,
+    after: &PlanState<'_>,
     found: &mut Vec<Violation>,
 ) {
     let (users_before, users_after) = (&before.users, &after.users);

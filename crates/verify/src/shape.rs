@@ -1,6 +1,6 @@
 //! The shape of a waiting job, from its records alone.
 
-use gpool_model::{JobId, Millis, OrderKey, Shape, ShareBetween, Timestamp, Whom};
+use gpool_model::{Beneficiary, JobId, Millis, OrderKey, Shape, ShareBetween, Timestamp};
 use gpool_world::{JobRow, World};
 
 use crate::job::{self, fit_of, ran};
@@ -12,9 +12,10 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
     let asks = policy.order.contains(&OrderKey::Predicted);
     let step = Shape::STEP.get();
     let whole = JobId { element: None, ..row.job.id };
-    let own = Whom::Job { id: whole };
+    let own = Beneficiary::Job { id: whole };
     let uid = row.spec.owner.uid;
-    let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
+    let is_for =
+        |whom: &Beneficiary| matches!(whom, Beneficiary::User { uid: of, .. } if *of == uid);
     let is_told = world.limits_slots()
         || !world.policy().user_caps.is_none()
         || world.policy().share_between == ShareBetween::Users

@@ -8,7 +8,7 @@ use gpool_model::{
     Generation, GpuAmount, JobId, JobSpec, Node, NodeName, Phase, ResourceKind, Resources, Shape,
     SlotPart, Timestamp,
 };
-use gpool_world::{DeviceLedger, Head, JobRow, Line, NodeRow, Snapshot, World};
+use gpool_world::{DeviceLedger, JobRow, NodeRow, PendingQueue, QueueHead, Snapshot, World};
 
 use crate::arrays::{check_row, weight};
 use crate::decisions::check_shared;
@@ -65,7 +65,7 @@ fn check_job(snapshot: &Snapshot<'_>, id: JobId, row: &JobRow, found: &mut Vec<V
         found.push(Violation::MixedRecords { job: id });
     }
     if id.number > world.cluster().last_job {
-        found.push(Violation::NumberNotGiven { job: id });
+        found.push(Violation::UnassignedNumber { job: id });
     }
     check_row(world, row, found);
     match &job.phase {
@@ -194,10 +194,10 @@ fn check_allocation(
     if !is_less && (allocation.is_paused() || !is_whole) {
         found.push(Violation::WrongResources { job: id });
     }
-    let asked = row.spec.gpus.n_devices();
-    if usize::try_from(asked).is_ok_and(|asked| asked != allocation.slots.len()) {
-        let given = allocation.slots.len();
-        found.push(Violation::WrongNumberOfDevices { job: id, asked, given });
+    let n_requested = row.spec.gpus.n_devices();
+    if usize::try_from(n_requested).is_ok_and(|asked| asked != allocation.slots.len()) {
+        let n_assigned = allocation.slots.len();
+        found.push(Violation::WrongNumberOfDevices { job: id, n_requested, n_assigned });
     }
     let distinct: BTreeSet<_> = allocation.slots.iter().map(|slot| &slot.device).collect();
     if distinct.len() != allocation.slots.len() {
@@ -312,7 +312,8 @@ fn check_sharing(counted: &NodeTally<'_>, found: &mut Vec<Violation>) {
         }
     }
     for kind in [ResourceKind::Cpu, ResourceKind::Memory, ResourceKind::Tasks] {
-        let (capacity, booked) = (counted.node.capacity.get(&kind), counted.kept.get(&kind));
+        let (capacity, booked) =
+            (counted.node.capacity.get(&kind), counted.booked_later.get(&kind));
         if booked > capacity {
             found.push(Violation::Overbooked { node: node.clone(), kind, capacity, booked });
         }
@@ -475,13 +476,13 @@ fn check_load(snapshot: &Snapshot<'_>, found: &mut Vec<Violation>) {
         sets.collect()
     };
     let lines = |world: &World| -> BTreeMap<_, _> {
-        let heads = |line: &Line| -> Vec<_> {
-            let shape = |head: &Head| Shape::clone(&world.shape(head.shape_ix).shape);
+        let heads = |line: &PendingQueue| -> Vec<_> {
+            let shape = |head: &QueueHead| Shape::clone(&world.shape(head.shape_ix).shape);
             line.heads().map(|head| (head.rank, head.is_escalated, shape(head))).collect()
         };
         let lines = world.lines().map(|(domain, key, line)| {
             let project = world.project_rows()[key.project_ix.0].name.clone();
-            ((domain.cloned(), project, key.uid), (heads(line), line.asked().clone()))
+            ((domain.cloned(), project, key.uid), (heads(line), line.demand().clone()))
         });
         lines.collect()
     };

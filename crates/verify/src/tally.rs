@@ -32,18 +32,18 @@ pub(crate) struct NodeTally<'a> {
     /// Everything that is booked and not free at once.
     pub booked: Resources,
     /// The part of `booked` that is not being released.
-    pub kept: Resources,
+    pub booked_later: Resources,
     /// The host memory that tasks have now: those that leave too, and no claims.
     pub memory_now: Bytes,
     /// Tasks that hold or claim anything here.
     pub tasks: BTreeSet<TaskId>,
     /// The tasks that are not paused.
-    pub running: BTreeMap<TaskId, Presence>,
+    pub running: BTreeMap<TaskId, Tenancy>,
 }
 
 /// The way that a task occupies a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Presence {
+pub(crate) struct Tenancy {
     /// Whether no other job may run on the node.
     pub is_alone: bool,
     pub is_releasing: bool,
@@ -85,7 +85,7 @@ impl<'a> Tally<'a> {
                 world,
                 holders: BTreeMap::new(),
                 booked: Resources::none(),
-                kept: Resources::none(),
+                booked_later: Resources::none(),
                 memory_now: Bytes::ZERO,
                 tasks: BTreeSet::new(),
                 running: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl NodeTally<'_> {
     pub fn resume(&mut self, paused: &Allocation) {
         let bytes = pause_memory_of(paused);
         take_memory(&mut self.booked, bytes);
-        take_memory(&mut self.kept, bytes);
+        take_memory(&mut self.booked_later, bytes);
         self.memory_now = self.memory_now.saturating_sub(bytes);
     }
 
@@ -132,7 +132,7 @@ impl NodeTally<'_> {
         self.tasks.insert(allocation.task);
         if !matches!(allocation.state, AllocationState::Paused { .. }) {
             let is_alone = allocation.resources.get(&ResourceKind::Node) > 0;
-            self.running.insert(allocation.task, Presence { is_alone, is_releasing });
+            self.running.insert(allocation.task, Tenancy { is_alone, is_releasing });
         }
         let resources = booked(allocation);
         add(&mut self.booked, &resources);
@@ -140,12 +140,12 @@ impl NodeTally<'_> {
             self.add_memory_now(&resources);
         }
         if !is_releasing {
-            add(&mut self.kept, &resources);
+            add(&mut self.booked_later, &resources);
         }
         for kind in STAYS {
             if is_pausing {
-                let kept = self.kept.get(&kind).saturating_add(resources.get(&kind));
-                self.kept.set(kind, kept);
+                let kept = self.booked_later.get(&kind).saturating_add(resources.get(&kind));
+                self.booked_later.set(kind, kept);
             }
         }
         for slot in allocation.held_slots() {
@@ -165,13 +165,13 @@ impl NodeTally<'_> {
     /// much more of it.
     pub fn release(&mut self, allocation: &Allocation, paused: Option<Bytes>) {
         let stays = |kind: &ResourceKind| paused.is_some() && STAYS.contains(kind);
-        add_memory(&mut self.kept, paused.unwrap_or_default());
+        add_memory(&mut self.booked_later, paused.unwrap_or_default());
         add_memory(&mut self.booked, paused.unwrap_or_default());
         self.memory_now = self.memory_now.saturating_add(paused.unwrap_or_default());
         let resources = booked(allocation);
         let leaves = resources.iter().filter(|(kind, _)| !stays(kind));
         for (kind, amount) in leaves {
-            self.kept.set(kind.clone(), self.kept.get(kind).saturating_sub(amount));
+            self.booked_later.set(kind.clone(), self.booked_later.get(kind).saturating_sub(amount));
         }
         if let Some(presence) = self.running.get_mut(&allocation.task) {
             presence.is_releasing = true;

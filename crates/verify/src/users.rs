@@ -188,7 +188,7 @@ fn holds(row: &JobRow) -> bool {
 /// The counts of one user: all jobs, jobs that wait, jobs that hold something, GPUs. The last two
 /// are also counted by project.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counted {
+struct UserCounts {
     all: (u64, u64, u64, u64),
     slots: (u64, u64),
     in_projects: BTreeMap<ProjectName, (u64, u64)>,
@@ -200,7 +200,7 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
         let about = format!("slots of users: {}", world.limits_slots());
         found.push(Violation::WrongIndexEntry { index: "users", about });
     }
-    let mut expected = BTreeMap::<u32, Counted>::new();
+    let mut expected = BTreeMap::<u32, UserCounts>::new();
     for row in world.job_rows() {
         let counted = expected.entry(row.spec.owner.uid).or_default();
         let (n_jobs, n_waiting, n_holding, gpus) = &mut counted.all;
@@ -222,7 +222,7 @@ pub(crate) fn check_index(world: &World, found: &mut Vec<Violation>) {
             let held = user.held_in.iter();
             let held = held.map(|(name, it)| (name.clone(), (it.jobs, it.gpus.get())));
             let all = (user.n_jobs, user.n_waiting, user.held.jobs, user.held.gpus.get());
-            Counted { all, slots: (user.slots, user.plain), in_projects: held.collect() }
+            UserCounts { all, slots: (user.slots, user.plain), in_projects: held.collect() }
         });
         if indexed.as_ref() != Some(&counted) {
             let about = format!("user {uid}: {indexed:?}, counted {counted:?}");

@@ -22,110 +22,58 @@ pub enum Violation {
     },
     /// A plan starts a job that does not exist.
     #[error("job {job} is started, and does not exist")]
-    NoSuchJob {
-        /// The job.
-        job: JobId,
-    },
+    NoSuchJob { job: JobId },
     /// A plan starts a job that is not pending.
     #[error("job {job} is started in state {state}")]
-    NotPending {
-        /// The job.
-        job: JobId,
-        /// The job's state.
-        state: JobState,
-    },
+    NotPending { job: JobId, state: JobState },
     /// A job that wants a node alone runs there beside another job.
     #[error("job {job} shares {node} with another job, and one of them requests exclusive nodes")]
-    NotAlone {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    NotAlone { job: JobId, node: NodeName },
     /// A task is placed on a node that its job may not use.
     #[error("job {job} is started on {node}, which its node filter excludes")]
-    WrongNode {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    WrongNode { job: JobId, node: NodeName },
     /// A task is placed on a node that is not in the pool that its job asked for.
     #[error("job {job} is started on {node}, which is not in its pool")]
-    WrongPool {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    WrongPool { job: JobId, node: NodeName },
     /// A plan starts a job although its user has reached a cap.
     #[error("job {job} is started, and user {uid} would exceed a cap")]
     OverQuota {
-        /// The job.
         job: JobId,
         /// The user.
         uid: u32,
     },
     /// A plan starts a job although its project, or one above it, has reached its quota.
     #[error("job {job} is started, and project {project} would exceed its quota of {kind}")]
-    OverProjectQuota {
-        /// The job.
-        job: JobId,
-        /// The project.
-        project: ProjectName,
-        /// The kind of resource.
-        kind: ResourceKind,
-    },
+    OverProjectQuota { job: JobId, project: ProjectName, kind: ResourceKind },
     /// A plan reclaims capacity that the victim's project is guaranteed.
     #[error("job {job} is evicted, and its project is within its guarantee")]
-    OwnTakenBack {
-        /// The job.
-        job: JobId,
-    },
+    OwnTakenBack { job: JobId },
     /// A plan evicts a job that must not be evicted, or that frees nothing for a start.
     #[error("job {job} is evicted: {what}")]
     WrongEviction {
-        /// The job.
         job: JobId,
         /// The error.
         what: &'static str,
     },
     /// The index of leaving jobs is wrong about a job.
     #[error("job {job} and its records differ on whether it releases its allocation")]
-    WrongLeaving {
-        /// The job.
-        job: JobId,
-    },
+    WrongLeaving { job: JobId },
     /// The counts of a project differ from what its jobs hold.
     #[error("the usage of project {project} differs from that of its jobs")]
-    WrongHoldings {
-        /// The project.
-        project: ProjectName,
-    },
+    WrongHoldings { project: ProjectName },
     /// A job is pending although something keeps it from being considered.
     #[error("job {job} is pending and should be waiting")]
-    WaitsAndPending {
-        /// The job.
-        job: JobId,
-    },
+    WaitsAndPending { job: JobId },
     /// A plan starts a job twice.
     #[error("job {job} is started twice")]
-    StartedTwice {
-        /// The job.
-        job: JobId,
-    },
+    StartedTwice { job: JobId },
     /// A plan resumes a paused job on other devices than its own.
     #[error("job {job} is paused, and resumes on other devices")]
-    GoesOnElsewhere {
-        /// The job.
-        job: JobId,
-    },
+    GoesOnElsewhere { job: JobId },
     /// A plan starts a job as another attempt than its next one.
     #[error("job {job} is started as attempt {plan}, and its next attempt is {next}")]
     WrongAttempt {
-        /// The job.
         job: JobId,
-        /// The attempt in the plan.
         plan: Attempt,
         /// The job's next attempt.
         next: Attempt,
@@ -133,20 +81,13 @@ pub enum Violation {
     /// The tasks of a job are not spread over nodes as it asked: on that many nodes, that many
     /// each.
     #[error("the tasks of job {job} are not distributed over nodes as requested")]
-    WrongSpread {
-        /// The job.
-        job: JobId,
-    },
+    WrongSpread { job: JobId },
     /// The recorded states of a job's tasks do not fit its phase.
     #[error("the tasks of job {job} do not match its phase")]
-    WrongTaskCourses {
-        /// The job.
-        job: JobId,
-    },
+    WrongTaskCourses { job: JobId },
     /// A job has more or fewer placements than tasks.
     #[error("job {job} has {places} placements for {tasks} tasks")]
     WrongNumberOfTasks {
-        /// The job.
         job: JobId,
         /// How many placements, or allocations.
         places: usize,
@@ -164,7 +105,6 @@ pub enum Violation {
     /// A plan starts more elements of an array than may run at once.
     #[error("{running} elements of job {job} run at once, and the limit is {most}")]
     TooManyAtOnce {
-        /// The job.
         job: JobId,
         /// How many run after the plan.
         running: u32,
@@ -181,72 +121,35 @@ pub enum Violation {
     },
     /// A plan places a task on a node that does not exist.
     #[error("job {job} is placed on node {node}, which does not exist")]
-    NoSuchNode {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    NoSuchNode { job: JobId, node: NodeName },
     /// A plan places a task on a node without a connected agent.
     #[error("job {job} is placed on node {node}, which is not connected")]
-    NotConnected {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    NotConnected { job: JobId, node: NodeName },
     /// A plan places a task on a node that is being drained.
     #[error("job {job} is placed on node {node}, which is drained")]
-    NodeDrained {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    NodeDrained { job: JobId, node: NodeName },
     /// A plan gives a task a device that its node does not have.
     #[error("job {job} gets device {device}, which node {node} does not have")]
-    NoSuchDevice {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-        /// The device.
-        device: DeviceUuid,
-    },
+    NoSuchDevice { job: JobId, node: NodeName, device: DeviceUuid },
     /// A slot names another index than that of its device.
-    #[error("job {job} gets device {device} as number {given}, and its number is {index}")]
+    #[error("job {job} gets device {device} as number {slot_index}, and its number is {index}")]
     WrongIndex {
-        /// The job.
         job: JobId,
-        /// The device.
         device: DeviceUuid,
-        /// The index in the slot.
-        given: u32,
+        slot_index: u32,
         /// The index of the device.
         index: u32,
     },
     /// The slots of a task are not in the order of device indexes, or name a device twice.
     #[error("the devices of job {job} on node {node} are not sorted and unique")]
-    SlotsOutOfOrder {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    SlotsOutOfOrder { job: JobId, node: NodeName },
     /// A task gets another part of a device than it asked for.
     #[error("job {job} gets another fraction of device {device} than requested")]
-    WrongPart {
-        /// The job.
-        job: JobId,
-        /// The device.
-        device: DeviceUuid,
-    },
+    WrongPart { job: JobId, device: DeviceUuid },
     /// The shares of a device add up to more than its memory.
     #[error("the fractions on device {device} of node {node} use {booked}, and it has {memory}")]
     SharesTooLarge {
-        /// The node.
         node: NodeName,
-        /// The device.
         device: DeviceUuid,
         /// The memory of the device.
         memory: Bytes,
@@ -263,35 +166,24 @@ pub enum Violation {
     #[error("jobs {1} and {2} may not share device {0}")]
     MayNotShare(DeviceUuid, JobId, JobId),
     /// A task has more or fewer devices than it asked for.
-    #[error("job {job} requests {asked} devices and gets {given}")]
+    #[error("job {job} requests {n_requested} devices and gets {n_assigned}")]
     WrongNumberOfDevices {
-        /// The job.
         job: JobId,
         /// How many it asked for.
-        asked: u32,
+        n_requested: u32,
         /// How many it has.
-        given: usize,
+        n_assigned: usize,
     },
     /// A task has a device of another kind than it asked for.
     #[error("job {job} gets device {device}, and its model or memory does not match the request")]
-    WrongKind {
-        /// The job.
-        job: JobId,
-        /// The device.
-        device: DeviceUuid,
-    },
+    WrongKind { job: JobId, device: DeviceUuid },
     /// A task has devices that match different models of its request.
     #[error("job {job} gets devices of several models")]
-    MixedKinds {
-        /// The job.
-        job: JobId,
-    },
+    MixedKinds { job: JobId },
     /// A plan gives a task a device that new work may not use.
     #[error("job {job} gets device {device}, which is {why}")]
     DeviceUnusable {
-        /// The job.
         job: JobId,
-        /// The device.
         device: DeviceUuid,
         /// Why not.
         why: Unusable,
@@ -299,11 +191,8 @@ pub enum Violation {
     /// Two tasks have the same device.
     #[error("device {device} of node {node} is allocated to {second}, and {first} has it")]
     DeviceGivenTwice {
-        /// The node.
         node: NodeName,
-        /// The device.
         device: DeviceUuid,
-        /// The task that has it.
         first: TaskId,
         /// The task that gets it, or has it too.
         second: TaskId,
@@ -311,11 +200,8 @@ pub enum Violation {
     /// The bookings of a node exceed its capacity.
     #[error("node {node} has {capacity} of {kind}, and {booked} is allocated")]
     Overbooked {
-        /// The node.
         node: NodeName,
-        /// The kind of resource.
         kind: ResourceKind,
-        /// The capacity.
         capacity: u64,
         /// The amount booked.
         booked: u64,
@@ -326,31 +212,24 @@ pub enum Violation {
          same request"
     )]
     OutOfOrder {
-        /// The job that starts.
         started: JobId,
         /// The job that comes before it.
         passed: JobId,
     },
     /// A start is planned for a job that is not pending, or twice, or out of order.
     #[error("job {job} has a planned start, and is not pending")]
-    PlannedForNobody {
-        /// The job.
-        job: JobId,
-    },
+    PlannedForNobody { job: JobId },
     /// The placement of a planned start is not free at that time, or does not stay free.
     #[error("job {job} is planned to start at {at:?} on node {node}, where it does not fit then")]
     PlannedNotFree {
-        /// The job.
         job: JobId,
         /// The time.
         at: Timestamp,
-        /// The node.
         node: NodeName,
     },
     /// The planned start of a job is missing, or not the earliest.
     #[error("job {job} could start at {earliest:?}, and its planned start is not then")]
     PlannedOtherwise {
-        /// The job.
         job: JobId,
         /// The earliest possible start.
         earliest: Timestamp,
@@ -360,34 +239,16 @@ pub enum Violation {
         "job {job} is started on devices of node {node} that reservation {reservation} reserves \
          for others"
     )]
-    Reserved {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-        /// The reservation.
-        reservation: gpool_model::ReservationName,
-    },
+    Reserved { job: JobId, node: NodeName, reservation: gpool_model::ReservationName },
     /// A job starts on capacity that is not reserved for it, and the policy allows only reserved.
     #[error("job {job} is started on devices of node {node} that are not reserved for it")]
-    NotReserved {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    NotReserved { job: JobId, node: NodeName },
     /// A job waits although it fits a node.
     #[error("job {job} waits, and fits node {node}")]
-    FitsAndWaits {
-        /// The job.
-        job: JobId,
-        /// The node.
-        node: NodeName,
-    },
+    FitsAndWaits { job: JobId, node: NodeName },
     /// A plan's waits count another number of jobs of a shape than it leaves waiting.
     #[error("the plan has {planned} waiting jobs of a shape, and the state {waiting}: {shape:?}")]
     WrongWait {
-        /// The shape.
         shape: Box<Shape>,
         /// The number in the plan, over all waits of the shape.
         planned: u64,
@@ -396,14 +257,10 @@ pub enum Violation {
     },
     /// A plan has several waits for one shape.
     #[error("a shape has two reasons: {shape:?}")]
-    WaitTwice {
-        /// The shape.
-        shape: Box<Shape>,
-    },
+    WaitTwice { shape: Box<Shape> },
     /// The reason of a wait is not true.
     #[error("this reason does not apply to {shape:?}: {reason:?}")]
     ReasonUntrue {
-        /// The shape.
         shape: Box<Shape>,
         /// The reason in the plan.
         reason: Reason,
@@ -416,22 +273,13 @@ pub enum Violation {
     },
     /// A job that has ended is still in memory.
     #[error("job {job} has ended and is still in memory")]
-    EndedInMemory {
-        /// The job.
-        job: JobId,
-    },
+    EndedInMemory { job: JobId },
     /// A job's number is above the last one that was assigned.
     #[error("the number of job {job} is above the last one assigned")]
-    NumberNotGiven {
-        /// The job.
-        job: JobId,
-    },
+    UnassignedNumber { job: JobId },
     /// A job's attempt, or the generation of a job that holds something, is 0.
     #[error("job {job} has attempt or generation 0")]
-    NotCounted {
-        /// The job.
-        job: JobId,
-    },
+    NotCounted { job: JobId },
     /// An allocation names another task than its own.
     #[error("job {job} has the allocation of task {task}")]
     WrongTask {
@@ -442,28 +290,16 @@ pub enum Violation {
     },
     /// An allocation books other resources than the job asked for.
     #[error("the allocation of job {job} differs from its request")]
-    WrongResources {
-        /// The job.
-        job: JobId,
-    },
+    WrongResources { job: JobId },
     /// The state of an allocation does not fit the job's state.
     #[error("an allocation of job {job} does not match its state {state}")]
-    WrongAllocationState {
-        /// The job.
-        job: JobId,
-        /// The job's state.
-        state: JobState,
-    },
+    WrongAllocationState { job: JobId, state: JobState },
     /// A job waits for other jobs, but none of them exists any more.
     #[error("job {job} waits for no job that has not ended")]
-    WaitsForNothing {
-        /// The job.
-        job: JobId,
-    },
+    WaitsForNothing { job: JobId },
     /// The counters of a node differ from the allocations of jobs there.
     #[error("the ledger of node {node} is wrong about {what}")]
     WrongLedger {
-        /// The node.
         node: NodeName,
         /// The wrong entry: a kind of resource, or a device.
         what: String,
@@ -471,7 +307,6 @@ pub enum Violation {
     /// An index differs from the jobs.
     #[error("the index of {index} is wrong about {about}")]
     WrongIndexEntry {
-        /// The index.
         index: &'static str,
         /// The wrong entry.
         about: String,

@@ -211,7 +211,7 @@ fn devices_of_another_node_or_index() {
     );
     found(
         |plan| slots(plan, 0)[0].index = 7,
-        &Violation::WrongIndex { job: SMALL, device: device("lab1", 0), given: 7, index: 0 },
+        &Violation::WrongIndex { job: SMALL, device: device("lab1", 0), slot_index: 7, index: 0 },
     );
 }
 
@@ -219,11 +219,11 @@ fn devices_of_another_node_or_index() {
 fn more_fewer_or_repeated_devices() {
     found(
         |plan| slots(plan, 0).clear(),
-        &Violation::WrongNumberOfDevices { job: SMALL, asked: 1, given: 0 },
+        &Violation::WrongNumberOfDevices { job: SMALL, n_requested: 1, n_assigned: 0 },
     );
     found(
         |plan| slots(plan, 0).push(slot("lab1", 4)),
-        &Violation::WrongNumberOfDevices { job: SMALL, asked: 1, given: 2 },
+        &Violation::WrongNumberOfDevices { job: SMALL, n_requested: 1, n_assigned: 2 },
     );
     found(
         |plan| slots(plan, 1).reverse(),

@@ -120,7 +120,7 @@ fn task(number: u64) -> TaskId {
 fn allocations_that_are_not_what_was_asked() {
     let job = id(1);
     let found = changed_allocation(1, |allocation| allocation.slots.truncate(1));
-    assert_found(&found, &Violation::WrongNumberOfDevices { job, asked: 2, given: 1 });
+    assert_found(&found, &Violation::WrongNumberOfDevices { job, n_requested: 2, n_assigned: 1 });
 
     let found = changed_allocation(1, |allocation| {
         let cpus = MilliCpu::from_cores(5);
@@ -198,7 +198,7 @@ fn numbers_that_do_not_count() {
     );
     let mut world = world();
     world.put_cluster(ClusterRecord::default());
-    assert_found(&violations(&world), &Violation::NumberNotGiven { job: id(5) });
+    assert_found(&violations(&world), &Violation::UnassignedNumber { job: id(5) });
 }
 
 fn end(job: &mut Job) {

@@ -4,18 +4,16 @@ use askama::Template;
 use gpool_wire::{PolicyInfo, Status, UserLimits};
 
 use crate::frame::Frame;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::span;
-use crate::written;
 
 /// The contents of the page for admins.
 #[derive(Debug, Clone, Copy)]
 pub struct Admin<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The status of the server.
     pub status: &'a Status,
-    /// The policy.
     pub policy: &'a PolicyInfo,
     /// Limits of users with jobs; those for all others first.
     pub limits: &'a [UserLimits],
@@ -57,19 +55,18 @@ struct User<'a> {
 
 #[derive(Template)]
 #[template(path = "admin.html")]
-struct Page<'a> {
+struct AdminPage<'a> {
     frame: Frame<'a>,
     rows: Vec<(&'static str, String)>,
     faults: Vec<&'a str>,
     policy: &'a PolicyInfo,
     settings: Vec<(&'a str, &'a str)>,
-    setting_heads: Vec<Head>,
+    setting_heads: Vec<ColumnHeading>,
     users: Vec<User<'a>>,
-    heads: Vec<Head>,
+    heads: Vec<ColumnHeading>,
 }
 
 impl Admin<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let status = self.status;
@@ -86,7 +83,7 @@ impl Admin<'_> {
         let mut settings: Vec<_> = settings.map(|(key, it)| (key.as_str(), it.as_str())).collect();
         let columns = setting_columns();
         self.order.sort(&columns, &mut settings, |it| it);
-        written(&Page {
+        render(&AdminPage {
             frame: self.frame,
             rows: rows(status),
             faults: faults.into_iter().filter_map(|fault| fault.as_deref()).collect(),

@@ -7,15 +7,14 @@ use gpool_wire::cost::{Cost, CostRow};
 use crate::bars::Bars;
 use crate::frame::Frame;
 use crate::ranges::RANGES;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::figure;
 use crate::usage::{Choice, PROPERTIES, heading, name, total};
-use crate::written;
 
 /// The contents of the page of costs.
 #[derive(Debug, Clone, Copy)]
 pub struct CostPage<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// Costs, highest first.
     pub rows: &'a [CostRow],
@@ -36,12 +35,11 @@ pub struct CostPage<'a> {
 impl CostPage<'_> {
     /// The range since the first day of this month in UTC, as budgets count.
     pub const MONTH: &'static str = "month";
-    /// The ranges.
     pub const RANGES: [&'static str; RANGES.len() + 1] =
         [RANGES[0].0, RANGES[1].0, RANGES[2].0, RANGES[3].0, Self::MONTH];
 }
 
-struct Row {
+struct CostReportRow {
     name: String,
     href: String,
     hours: String,
@@ -64,7 +62,7 @@ struct Budget {
 
 #[derive(Template)]
 #[template(path = "cost.html")]
-struct Page<'a> {
+struct CostTemplate<'a> {
     frame: Frame<'a>,
     by: &'a str,
     only: &'a str,
@@ -72,17 +70,16 @@ struct Page<'a> {
     ranges: Vec<(&'static str, String, bool)>,
     properties: Vec<(&'static str, String, bool)>,
     legend: [&'static str; 3],
-    heads: Vec<Head>,
-    rows: Vec<Row>,
-    totals: Vec<Row>,
+    heads: Vec<ColumnHeading>,
+    rows: Vec<CostReportRow>,
+    totals: Vec<CostReportRow>,
     unpriced: Option<String>,
     budgets: Vec<Budget>,
-    budget_heads: Vec<Head>,
+    budget_heads: Vec<ColumnHeading>,
     since: &'a str,
 }
 
 impl CostPage<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let mut rows: Vec<&CostRow> = self.rows.iter().collect();
@@ -95,7 +92,7 @@ impl CostPage<'_> {
         let totals = totals(&rows);
         let mut budgets: Vec<&BudgetRow> = self.budgets.iter().collect();
         self.order.sort(&BUDGETS, &mut budgets, |row| *row);
-        let page = Page {
+        let page = CostTemplate {
             frame: self.frame,
             by: self.by,
             only,
@@ -118,7 +115,7 @@ impl CostPage<'_> {
             unpriced: (unpriced >= 0.005).then(|| figure(unpriced)),
             since: self.since,
         };
-        written(&page)
+        render(&page)
     }
 }
 
@@ -161,7 +158,6 @@ fn columns(by: &str) -> [Column<CostRow>; 7] {
     ]
 }
 
-/// The columns of the budgets.
 const BUDGETS: [Column<BudgetRow>; 5] = [
     Column("Payer", "payer", By::Text(|row| format!("{} {}", row.kind, row.name))),
     Column("Spent", "spent", By::Number(|row| row.spent)),
@@ -181,13 +177,13 @@ pub fn cost_orders() -> Vec<&'static str> {
     [keys(&columns(PROPERTIES[0])), keys(&BUDGETS)].concat()
 }
 
-fn table_row(row: &CostRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
+fn table_row(row: &CostRow, parts: [f64; 3], choice: &Choice<'_>) -> CostReportRow {
     let CostRow { usage, cost } = row;
     let money = |amount: Option<f64>| match amount {
         Some(amount) if !cost.currency.is_empty() => format!("{amount:.2} {}", cost.currency),
         _ => "not known".to_owned(),
     };
-    Row {
+    CostReportRow {
         name: name(usage),
         href: choice.href(usage),
         hours: figure(usage.gpu_hours),

@@ -3,16 +3,14 @@
 use askama::Template;
 
 use crate::frame::Frame;
-use crate::written;
+use crate::render;
 
 /// A route of the API.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// The method in capitals.
     pub method: String,
-    /// The path.
     pub path: String,
-    /// The summary.
     pub summary: String,
     /// The parameters with their descriptions.
     pub params: Vec<(String, String)>,
@@ -24,18 +22,15 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, Template)]
 #[template(path = "docs.html")]
 pub struct Docs<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The path of the socket that serves the API.
     pub socket: &'a str,
-    /// The routes.
     pub routes: &'a [Route],
 }
 
 impl Docs<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        written(self)
+        render(self)
     }
 }

@@ -23,7 +23,7 @@ const TICKS_MAX: u64 = 6;
 
 /// The row of a job.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct GanttRow {
     pub job: String,
     pub label: String,
     pub text: String,
@@ -42,7 +42,7 @@ pub struct Row {
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/gantt.html")]
 pub struct Gantt {
-    pub rows: Vec<Row>,
+    pub rows: Vec<GanttRow>,
     /// Places in percent with the time from now, and classes.
     pub ticks: Vec<(String, String, &'static str)>,
     /// The lines of the marks in each row.
@@ -55,8 +55,8 @@ pub struct Gantt {
 impl Gantt {
     /// Draws running jobs by their end, then waiting jobs in their order.
     pub fn new(running: &[Job], waiting: &[Job], now: Time) -> Self {
-        let mut running: Vec<(&Job, Ends)> =
-            running.iter().map(|job| (job, Ends::of(job, now))).collect();
+        let mut running: Vec<(&Job, JobEnds)> =
+            running.iter().map(|job| (job, JobEnds::of(job, now))).collect();
         running.sort_by_key(|(job, ends)| (ends.first().unwrap_or(u64::MAX), job.id.clone()));
         running.truncate(ROWS_MAX);
         let planned = waiting.iter().filter(|job| start(job).is_some());
@@ -71,7 +71,7 @@ impl Gantt {
         let place = |seconds: u64| seconds.min(all) * WIDTH / all;
         let runs = running.iter().map(|(job, ends)| run(job, *ends, place));
         let plans = planned.iter().filter_map(|job| plan(job, now, place));
-        let rows: Vec<Row> = runs.chain(plans).collect();
+        let rows: Vec<GanttRow> = runs.chain(plans).collect();
         let (ticks, grid) = ticks(all);
         let empty = match waiting.is_empty() {
             true => "No job waits: a new job can start at once.",
@@ -103,14 +103,14 @@ fn ticks(all: u64) -> (Vec<(String, String, &'static str)>, String) {
 
 /// The ends of a job in seconds from now, or from its start.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct JobEnds {
     /// By the run times of jobs like it.
     expected: Option<u64>,
     /// By its time limit.
     limit: Option<u64>,
 }
 
-impl Ends {
+impl JobEnds {
     fn of(job: &Job, now: Time) -> Self {
         let run = job.started_at.map_or(0, |at| until(now, at));
         let expected = std::time::Duration::try_from_secs_f64(job.expected_run_s.unwrap_or(-1.0));
@@ -138,7 +138,7 @@ fn label(job: &Job) -> String {
     format!("{} {name} · {}", job.id, job.gpus)
 }
 
-fn run(job: &Job, ends: Ends, place: impl Fn(u64) -> u64) -> Row {
+fn run(job: &Job, ends: JobEnds, place: impl Fn(u64) -> u64) -> GanttRow {
     let expected = ends.expected.map(|it| format!(", ends in about {}", span(it)));
     let most = match ends.limit {
         Some(left) => format!("at most {} more", span(left)),
@@ -149,13 +149,13 @@ fn run(job: &Job, ends: Ends, place: impl Fn(u64) -> u64) -> Row {
     let limit = ends.rest(0, &place);
     let detail = ends.first().map_or_else(String::new, |left| format!("ends in {}", span(left)));
     let (job, label) = (job.id.clone(), label(job));
-    Row { job, label, text, detail, style: "busy", from: 0, width, limit, range: None }
+    GanttRow { job, label, text, detail, style: "busy", from: 0, width, limit, range: None }
 }
 
-fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
+fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<GanttRow> {
     let eta = job.eta.as_ref()?;
     let at = until(eta.p50?, now);
-    let ends = Ends::of(job, now);
+    let ends = JobEnds::of(job, now);
     let (from, end) = (place(at), ends.first().map_or(WIDTH, |run| place(at + run)));
     let edge = |time: Option<Time>| time.map_or(from, |time| place(until(time, now)));
     let (early, late) = (edge(eta.p10), edge(eta.p90));
@@ -163,7 +163,7 @@ fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<Row> {
         0 => "starts now".to_owned(),
         at => format!("expected to start in {}", span(at)),
     };
-    Some(Row {
+    Some(GanttRow {
         job: job.id.clone(),
         label: label(job),
         detail: soon(eta.p50?, now),

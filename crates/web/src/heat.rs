@@ -20,9 +20,8 @@ const UNUSED: f64 = 0.01;
 /// The classes of the colors, for the style sheet.
 const CLASSES: [&str; N_COLORS + 1] = ["u0", "u1", "u2", "u3", "u4", "idle"];
 
-/// A row.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct HeatRow {
     pub name: String,
     pub text: String,
     /// Class and path of the cells of one color.
@@ -32,7 +31,7 @@ pub struct Row {
 /// The heat map.
 #[derive(Debug, Clone, Default)]
 pub struct Heat {
-    pub rows: Vec<Row>,
+    pub rows: Vec<HeatRow>,
     /// Places in percent with the time before the end, and classes.
     pub ticks: Vec<(String, String, &'static str)>,
     pub n_hidden: usize,
@@ -52,7 +51,8 @@ impl Heat {
             utilization.into_iter().chain(allocated).min()
         };
         let skipped = known.iter().filter_map(first).min().unwrap_or(0);
-        let rows: Vec<Row> = known.into_iter().take(ROWS_MAX).map(|it| row(it, skipped)).collect();
+        let rows: Vec<HeatRow> =
+            known.into_iter().take(ROWS_MAX).map(|it| row(it, skipped)).collect();
         let n_points = history.gpus.iter().map(|it| it.utilization.len()).max().unwrap_or(0);
         let n_points = n_points.saturating_sub(skipped);
         let (start_ms, step_ms) = (history.start.0.get(), 1000 * history.step_s);
@@ -61,7 +61,7 @@ impl Heat {
     }
 }
 
-fn row(points: &GpuPoints, skipped: usize) -> Row {
+fn row(points: &GpuPoints, skipped: usize) -> HeatRow {
     let mut paths: [String; N_COLORS + 1] = Default::default();
     let colors: Vec<Option<usize>> = colors(points).skip(skipped).collect();
     let (mut at, n) = (0, colors.len().max(1));
@@ -77,7 +77,7 @@ fn row(points: &GpuPoints, skipped: usize) -> Row {
     }
     let cells = CLASSES.into_iter().zip(paths).filter(|(_, path)| !path.is_empty()).collect();
     let name = format!("{}:{}", points.node, points.index);
-    Row { name, text: text(points), cells }
+    HeatRow { name, text: text(points), cells }
 }
 
 fn colors(points: &GpuPoints) -> impl Iterator<Item = Option<usize>> {

@@ -13,11 +13,11 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, JobEvent, NodeUse, Reason, Report, Time, Why};
 
 use crate::frame::Frame;
-use crate::jobs::{Table, job_orders, limit, soon, style};
-use crate::lines::{self, Group};
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::jobs::{JobTable, job_orders, limit, soon, style};
+use crate::lines::{self, ChartGroup};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{ago, gib, percent, places, span, until};
-use crate::written;
 
 /// More events than this are not shown; the last ones are.
 const EVENTS_MAX: usize = 200;
@@ -39,7 +39,6 @@ const VERBS: [(JobVerb, &str); 6] = [
 /// The contents of the page of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct JobPage<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The job with its use.
     pub report: &'a Report,
@@ -79,7 +78,7 @@ pub fn job_page_orders() -> Vec<&'static str> {
     [job_orders(), keys(&EVENTS)].concat()
 }
 
-struct Event<'a> {
+struct EventRow<'a> {
     at: String,
     ago: String,
     text: &'a str,
@@ -87,7 +86,7 @@ struct Event<'a> {
 }
 
 /// A part of the request that the job used.
-pub struct Used {
+pub struct RequestUse {
     pub label: &'static str,
     pub text: String,
     pub part: u32,
@@ -96,13 +95,13 @@ pub struct Used {
 struct Elements {
     n: u64,
     states: Vec<(String, &'static str, u64, u64, u64)>,
-    table: Table,
+    table: JobTable,
     next: Option<u32>,
 }
 
 #[derive(Template)]
 #[template(path = "job.html")]
-struct Page<'a> {
+struct JobTemplate<'a> {
     frame: Frame<'a>,
     job: &'a Job,
     state: &'a str,
@@ -111,13 +110,13 @@ struct Page<'a> {
     rows: Vec<(&'static str, String)>,
     reasons: Vec<&'a str>,
     why: Explained<'a>,
-    groups: Vec<Group>,
-    used: Vec<Used>,
+    groups: Vec<ChartGroup>,
+    used: Vec<RequestUse>,
     notes: Vec<String>,
     can_retry: bool,
     nothing_used: &'static str,
-    events: Vec<Event<'a>>,
-    heads: Vec<Head>,
+    events: Vec<EventRow<'a>>,
+    heads: Vec<ColumnHeading>,
     n_earlier: usize,
     output: String,
     no_output: &'a str,
@@ -126,7 +125,6 @@ struct Page<'a> {
 }
 
 impl JobPage<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let Self { frame, report, events, output, .. } = *self;
@@ -136,7 +134,7 @@ impl JobPage<'_> {
         self.order.sort(&EVENTS, &mut events, |it| *it);
         let applies = |(verb, _): &&(JobVerb, _)| !job.private && verb.applies_in(job.state);
         let verbs = VERBS.iter().filter(applies).map(|(verb, text)| (verb.name(), *text));
-        let page = Page {
+        let page = JobTemplate {
             frame,
             job,
             state: job.state.as_str(),
@@ -158,17 +156,17 @@ impl JobPage<'_> {
             streams: ["both", "stdout", "stderr"].map(|it| (it, it == self.stream)),
             elements: self.elements(job),
         };
-        written(&page)
+        render(&page)
     }
 
-    fn groups(&self, job: &Job) -> Vec<Group> {
+    fn groups(&self, job: &Job) -> Vec<ChartGroup> {
         let gpus = lines::of_gpus(job, self.gpus, self.history, self.events, self.now);
         let hosts = lines::of_hosts(job, self.over_time, self.events);
         [gpus, hosts].into_iter().filter(|group| !group.charts.is_empty()).collect()
     }
 
-    fn event<'e>(&self, event: &'e JobEvent) -> Event<'e> {
-        Event {
+    fn event<'e>(&self, event: &'e JobEvent) -> EventRow<'e> {
+        EventRow {
             at: event.time.to_string(),
             ago: ago(event.time, self.now),
             text: &event.text,
@@ -192,7 +190,7 @@ impl JobPage<'_> {
         };
         let states = array.n_by_state.iter().map(part).collect();
         let order = (self.order, self.address);
-        let table = Table::sorted(elements, self.now, "No element has this state.", order);
+        let table = JobTable::sorted(elements, self.now, "No element has this state.", order);
         Some(Elements { n: array.n_elements, states, table, next })
     }
 }
@@ -203,14 +201,14 @@ struct Explained<'a> {
     /// Its place in the queue, and its expected start.
     facts: Vec<String>,
     /// The jobs that have the GPUs that it could use.
-    holders: Vec<Holder<'a>>,
+    holders: Vec<BlockingJob<'a>>,
     n_more_holders: usize,
     /// Changes with which it would start sooner: what, when, and the flags or the command.
     helps: Vec<(&'a str, String, &'a str)>,
 }
 
 /// A job with GPUs that another job waits for.
-struct Holder<'a> {
+struct BlockingJob<'a> {
     job: &'a str,
     user: &'a str,
     places: String,
@@ -251,7 +249,7 @@ fn explained(why: &Why, now: Time) -> Explained<'_> {
         places.truncate(PLACES_MAX);
         let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
         let until = end.map_or_else(|| "not known".to_owned(), |at| soon(at, now));
-        Holder { job, user, places: places.join(" ") + &more, until }
+        BlockingJob { job, user, places: places.join(" ") + &more, until }
     };
     let helps = why.alternatives.iter().filter(|it| it.helps).map(|it| {
         let start = it.eta.as_ref().and_then(|eta| eta.p50);
@@ -320,7 +318,7 @@ fn ran(job: &Job) -> Option<String> {
 }
 
 /// The measured parts of the request.
-pub fn used(report: &Report) -> Vec<Used> {
+pub fn used(report: &Report) -> Vec<RequestUse> {
     let peak =
         |bytes: Option<u64>| bytes.map_or_else(String::new, |it| format!(", {} peak", gib(it)));
     let rows = [
@@ -332,7 +330,7 @@ pub fn used(report: &Report) -> Vec<Used> {
     ];
     let used = |(label, part, more): (&'static str, Option<f64>, String)| {
         let part = percent(part?);
-        Some(Used { label, text: format!("{part} %{more}"), part })
+        Some(RequestUse { label, text: format!("{part} %{more}"), part })
     };
     rows.into_iter().filter_map(used).collect()
 }

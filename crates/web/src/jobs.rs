@@ -4,7 +4,7 @@ use askama::Template;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, Time};
 
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{ago, places, roughly, span, until};
 
 /// Most rows of a sorted table.
@@ -28,12 +28,11 @@ pub struct Row {
     pub can_act: bool,
 }
 
-/// The table.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/jobs.html")]
-pub struct Table {
+pub struct JobTable {
     pub rows: Vec<Row>,
-    pub heads: Vec<Head>,
+    pub heads: Vec<ColumnHeading>,
     /// Whether a job has an expected start.
     pub has_start: bool,
     /// Whether each row has a box to select it.
@@ -42,20 +41,20 @@ pub struct Table {
     pub empty: &'static str,
 }
 
-impl Table {
+impl JobTable {
     /// A table of some jobs in their order; headings lead to `page`, the list of all in another
     /// order.
     pub fn new(jobs: &[Job], now: Time, empty: &'static str, page: &str) -> Self {
         let rows: Vec<Row> = jobs.iter().map(|job| row(job, now)).collect();
         let has_start = rows.iter().any(|row| !row.start.is_empty());
-        let heads = Self::shown(Order::default().heads(&COLUMNS, page), has_start);
+        let heads = Self::visible_heads(Order::default().heads(&COLUMNS, page), has_start);
         Self { rows, heads, has_start, can_select: false, empty }
     }
 
     /// A table of running jobs: none has an expected start.
     pub fn running(jobs: &[Job], now: Time, empty: &'static str, page: &str) -> Self {
         let table = Self::new(jobs, now, empty, page);
-        Self { heads: Self::shown(table.heads, false), has_start: false, ..table }
+        Self { heads: Self::visible_heads(table.heads, false), has_start: false, ..table }
     }
 
     /// A table in an order of the user; `page` is its address with its query.
@@ -69,11 +68,11 @@ impl Table {
         order.sort(&COLUMNS, &mut jobs, |job| *job);
         let jobs: Vec<Job> = jobs.into_iter().take(SHOWN_MAX).cloned().collect();
         let table = Self::new(&jobs, now, empty, page);
-        let heads = Self::shown(order.heads(&COLUMNS, page), table.has_start);
+        let heads = Self::visible_heads(order.heads(&COLUMNS, page), table.has_start);
         Self { heads, ..table }
     }
 
-    fn shown(heads: Vec<Head>, has_start: bool) -> Vec<Head> {
+    fn visible_heads(heads: Vec<ColumnHeading>, has_start: bool) -> Vec<ColumnHeading> {
         heads.into_iter().filter(|head| has_start || head.name != "Start").collect()
     }
 }

@@ -50,7 +50,7 @@ pub use ranges::RANGES;
 pub use reservations::{Reservations, reservation_orders};
 pub use saved::{SavedJob, SavedTable, saved_jobs};
 pub use sort::Order;
-pub use submit::{Asked, Submit};
+pub use submit::{Submit, SubmitForm};
 pub use usage::{PROPERTIES, UsagePage, usage_orders};
 pub use wall::Wall;
 pub use whatif::{Supposed, WhatIf, whatif_orders};
@@ -64,12 +64,10 @@ pub const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; 
 /// A page with a short text, for example how to sign in.
 #[derive(Debug, Clone, Copy, Default, Template)]
 #[template(path = "message.html")]
-pub struct Message<'a> {
-    /// The frame.
+pub struct MessagePage<'a> {
     pub frame: Frame<'a>,
     /// The heading.
     pub title: &'a str,
-    /// The text.
     pub text: &'a str,
     /// More lines.
     pub lines: &'a [String],
@@ -77,11 +75,10 @@ pub struct Message<'a> {
     pub command: &'a str,
 }
 
-impl Message<'_> {
-    /// The page.
+impl MessagePage<'_> {
     #[must_use]
     pub fn page(&self) -> String {
-        written(self)
+        render(self)
     }
 }
 
@@ -89,7 +86,6 @@ impl Message<'_> {
 #[derive(Debug, Clone, Copy, Default, Template)]
 #[template(path = "sign_in.html")]
 pub struct SignIn<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// Why the last attempt failed.
     pub wrong: &'a str,
@@ -100,14 +96,13 @@ pub struct SignIn<'a> {
 }
 
 impl SignIn<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        written(self)
+        render(self)
     }
 }
 
 /// Templates write to memory and call no function that fails.
-fn written(page: &dyn askama::DynTemplate) -> String {
+fn render(page: &dyn askama::DynTemplate) -> String {
     page.dyn_render().unwrap_or_default()
 }

@@ -24,12 +24,12 @@ const NEAR: u64 = 7;
 pub struct Chart {
     pub name: String,
     pub now: String,
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
 }
 
 /// Charts with common times.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct ChartGroup {
     pub id: &'static str,
     pub title: &'static str,
     pub has_csv: bool,
@@ -39,7 +39,7 @@ pub struct Group {
 
 /// One series of a device or job.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct PlotLine {
     pub what: String,
     pub text: String,
     pub plot: Plot,
@@ -64,7 +64,7 @@ struct Series<'a> {
 
 impl Base<'_> {
     /// The line of a series; `None` if nothing was measured.
-    fn line(&self, of: &str, series: Series<'_>) -> Option<Line> {
+    fn line(&self, of: &str, series: Series<'_>) -> Option<PlotLine> {
         let Series { what, class, values, unit, most, text } = series;
         let text = text?;
         let largest = values.iter().flatten().copied().fold(0.0, f64::max);
@@ -80,7 +80,7 @@ impl Base<'_> {
             _ => plot.with(class, area(&points, scale, SMALL)),
         };
         let values = values.iter().map(|value| value.map(|it| unit.text(it)));
-        Some(Line { what: what.to_owned(), text, plot: plot.marked(self.marks).valued(values) })
+        Some(PlotLine { what: what.to_owned(), text, plot: plot.marked(self.marks).valued(values) })
     }
 }
 
@@ -91,13 +91,13 @@ pub fn of_gpus(
     history: &GpuHistory,
     events: &[JobEvent],
     now: Time,
-) -> Group {
+) -> ChartGroup {
     let n_points = history.gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
     let (start, step_s) = (history.start, history.step_s);
     let marks = marks(events, start, step_s * n_points as u64);
     let times = times(job, start, step_s, n_points);
     let base = Base { times, marks: &marks };
-    Group {
+    ChartGroup {
         id: "gpus",
         title: "GPUs over time",
         has_csv: !history.gpus.is_empty(),
@@ -159,7 +159,7 @@ impl Steps {
 }
 
 /// The measured series of a device.
-fn lines(of: &str, points: &GpuPoints, gpu: &Gpu, steps: &Steps, base: &Base<'_>) -> Vec<Line> {
+fn lines(of: &str, points: &GpuPoints, gpu: &Gpu, steps: &Steps, base: &Base<'_>) -> Vec<PlotLine> {
     #[expect(clippy::cast_precision_loss, reason = "the height of a chart")]
     let memory = gpu.memory_total as f64;
     let used = summary(&points.utilization).map(|(mean, _)| {
@@ -190,12 +190,12 @@ fn lines(of: &str, points: &GpuPoints, gpu: &Gpu, steps: &Steps, base: &Base<'_>
 
 /// The charts of a job's hosts and of the metrics that it reports, with its events. A job with
 /// parts of GPUs has its own use of them here.
-pub fn of_hosts(job: &Job, over_time: &JobMetrics, events: &[JobEvent]) -> Group {
+pub fn of_hosts(job: &Job, over_time: &JobMetrics, events: &[JobEvent]) -> ChartGroup {
     let JobMetrics { start, step_s, cpu, .. } = over_time;
     let n_points = cpu.len();
     let marks = marks(events, *start, step_s * n_points as u64);
     let base = Base { times: times(job, *start, *step_s, n_points), marks: &marks };
-    Group {
+    ChartGroup {
         id: "hosts",
         title: "Hosts and metrics over time",
         has_csv: false,
@@ -225,18 +225,18 @@ fn charts_of_hosts(job: &Job, over_time: &JobMetrics, base: &Base<'_>) -> Vec<Ch
         host("Hosts", "Written", "other", written, Unit::Rate),
     ];
     let charts = [
-        ("Its parts of GPUs", parts.flatten().collect::<Vec<Line>>()),
+        ("Its parts of GPUs", parts.flatten().collect::<Vec<PlotLine>>()),
         ("Hosts", hosts.into_iter().flatten().collect()),
         ("Metrics", metrics.iter().map(|it| metric(it, base)).collect()),
     ];
-    let chart = |(name, lines): (&str, Vec<Line>)| {
+    let chart = |(name, lines): (&str, Vec<PlotLine>)| {
         (!lines.is_empty()).then(|| Chart { name: name.to_owned(), now: String::new(), lines })
     };
     charts.into_iter().filter_map(chart).collect()
 }
 
 /// A metric from its least to its largest value. A value holds until the next one.
-fn metric(metric: &JobMetric, base: &Base<'_>) -> Line {
+fn metric(metric: &JobMetric, base: &Base<'_>) -> PlotLine {
     let known = || metric.points.iter().flatten().copied();
     let (least, most) = known()
         .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)));
@@ -254,7 +254,7 @@ fn metric(metric: &JobMetric, base: &Base<'_>) -> Line {
     let path = line(&held.collect::<Vec<_>>(), scale, SMALL);
     let plot = Plot::new(format!("{what} of Metrics: {text}"), SMALL, scale, base.times);
     let values = metric.points.iter().map(|value| value.map(figure));
-    Line { what, text, plot: plot.with("metric", path).marked(base.marks).valued(values) }
+    PlotLine { what, text, plot: plot.with("metric", path).marked(base.marks).valued(values) }
 }
 
 /// The mean and the largest of the measured values.

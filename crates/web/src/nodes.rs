@@ -5,16 +5,14 @@ use gpool_model::device::DeviceState;
 use gpool_wire::{Gpu, Node, Time};
 
 use crate::frame::Frame;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{gib, percent, span, state, style, until};
-use crate::written;
 
 /// The contents of the page of nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
-    /// The nodes.
     pub nodes: &'a [Node],
     /// All devices.
     pub gpus: &'a [Gpu],
@@ -30,7 +28,7 @@ pub(crate) fn is_reserved(gpu: &Gpu) -> bool {
 }
 
 /// A device in a table.
-pub(crate) struct Device {
+pub(crate) struct DeviceRow {
     pub name: String,
     pub model: String,
     pub style: &'static str,
@@ -50,8 +48,8 @@ pub(crate) struct Device {
 #[derive(Template)]
 #[template(path = "part/gpus.html")]
 pub(crate) struct Gpus {
-    devices: Vec<Device>,
-    heads: Vec<Head>,
+    devices: Vec<DeviceRow>,
+    heads: Vec<ColumnHeading>,
 }
 
 impl Gpus {
@@ -99,17 +97,16 @@ struct Card<'a> {
 
 #[derive(Template)]
 #[template(path = "nodes.html")]
-struct Page<'a> {
+struct NodesPage<'a> {
     frame: Frame<'a>,
     cards: Vec<Card<'a>>,
 }
 
 impl Nodes<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let cards = self.nodes.iter().map(|node| self.card(node)).collect();
-        written(&Page { frame: self.frame, cards })
+        render(&NodesPage { frame: self.frame, cards })
     }
 
     fn card<'n>(&self, node: &'n Node) -> Card<'n> {
@@ -141,7 +138,7 @@ impl Nodes<'_> {
     }
 }
 
-fn device(gpu: &Gpu, now: Time) -> Device {
+fn device(gpu: &Gpu, now: Time) -> DeviceRow {
     let mut jobs: Vec<(String, String)> =
         gpu.shares.iter().map(|share| (share.job.clone(), share.user.clone())).collect();
     if jobs.is_empty()
@@ -156,7 +153,8 @@ fn device(gpu: &Gpu, now: Time) -> Device {
         None => state(gpu.state).to_owned(),
     };
     let reserved = gpu.reservations.iter().filter(|it| it.active).map(|it| {
-        let whom = it.beneficiary.as_ref().map(|name| format!("for {} {name}", it.whom));
+        let whom =
+            it.beneficiary.as_ref().map(|name| format!("for {} {name}", it.beneficiary_kind));
         format!("{} {}", it.name, whom.unwrap_or_else(|| "for maintenance".to_owned()))
     });
     let memory = match gpu.memory_used {
@@ -181,7 +179,7 @@ fn device(gpu: &Gpu, now: Time) -> Device {
     // The state says it of a device that is not in use.
     let is_closed = !gpu.allowed && gpu.state != DeviceState::NotAllowed;
     let closed = is_closed.then(|| "not allowed for new jobs".to_owned());
-    Device {
+    DeviceRow {
         name: format!("{}:{}", gpu.node, gpu.index),
         model: gpu.model_short.clone(),
         style: if is_reserved(gpu) { "soft" } else { style(gpu.state) },

@@ -15,14 +15,14 @@ use crate::course::{Chart, of_cluster};
 use crate::frame::Frame;
 use crate::gantt::Gantt;
 use crate::heat::Heat;
-use crate::jobs::Table;
+use crate::jobs::JobTable;
 use crate::nodes::{Gpus, is_reserved};
 use crate::ranges::RANGES;
+use crate::render;
 use crate::sort::Order;
 use crate::text::{encoded, state, style};
-use crate::written;
 
-use glance::{Answer, answers};
+use glance::{GlanceAnswer, answers};
 
 /// More devices than this are not in the table.
 const GPUS_MAX: usize = 64;
@@ -30,7 +30,6 @@ const GPUS_MAX: usize = 64;
 /// The contents of the Overview.
 #[derive(Debug, Clone, Copy)]
 pub struct Overview<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The status of the server.
     pub status: &'a Status,
@@ -52,7 +51,6 @@ pub struct Overview<'a> {
     pub budgets: &'a [BudgetRow],
     /// Active and planned reservations, by start.
     pub reservations: &'a [Reservation],
-    /// The nodes.
     pub nodes: &'a [Node],
     /// The GPUs of the cluster in the shown range.
     pub course: &'a UsageHistory,
@@ -113,11 +111,11 @@ const OTHERS: [DeviceState; 9] = [
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Page<'a> {
+struct OverviewPage<'a> {
     frame: Frame<'a>,
     counts: Counts,
-    answers: Vec<Answer>,
-    own: Option<Table>,
+    answers: Vec<GlanceAnswer>,
+    own: Option<JobTable>,
     /// All jobs of the user.
     own_page: String,
     trends: Vec<Chart>,
@@ -127,8 +125,8 @@ struct Page<'a> {
     ranges: [(&'static str, bool); RANGES.len()],
     gpus: Gpus,
     n_hidden: usize,
-    waiting: Table,
-    running: Table,
+    waiting: JobTable,
+    running: JobTable,
     now: String,
     as_of: String,
 }
@@ -138,18 +136,17 @@ const WAITING: &str = "/queue?state=pending%2Cwaiting%2Cheld";
 const RUNNING: &str = "/queue?state=starting%2Crunning%2Cpaused%2Cstopping";
 
 impl Overview<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let now = self.now;
         let counts = Counts::of(self.gpus, &self.status.jobs);
         let page = format!("/?range={}", self.range);
         let own = format!("/queue?user={}", encoded(self.frame.user));
-        let page = Page {
+        let page = OverviewPage {
             frame: self.frame,
             answers: answers(self, counts.n_waiting),
             counts,
-            own: (!self.own.is_empty()).then(|| Table::new(self.own, now, "", &own)),
+            own: (!self.own.is_empty()).then(|| JobTable::new(self.own, now, "", &own)),
             own_page: format!("{own}&state=all"),
             trends: of_cluster(self.course),
             fault: self.status.store_fault.as_deref().unwrap_or_default(),
@@ -158,13 +155,13 @@ impl Overview<'_> {
             ranges: RANGES.map(|(range, _)| (range, range == self.range)),
             gpus: Gpus::new(self.gpus.iter().collect(), GPUS_MAX, now, (self.order, &page)),
             n_hidden: self.gpus.len().saturating_sub(GPUS_MAX),
-            waiting: Table::new(
+            waiting: JobTable::new(
                 self.waiting,
                 now,
                 "No job waits: a new job can start at once.",
                 WAITING,
             ),
-            running: Table::running(
+            running: JobTable::running(
                 self.running,
                 now,
                 "No job runs. Submit one with the button above, or with: gpool submit",
@@ -173,6 +170,6 @@ impl Overview<'_> {
             as_of: now.short(),
             now: now.to_string(),
         };
-        written(&page)
+        render(&page)
     }
 }

@@ -37,22 +37,18 @@ pub struct Scale {
 pub enum Unit {
     /// Values from 0 to 1.
     Percent,
-    /// Bytes.
     Bytes,
     /// Bytes a second.
     Rate,
-    /// Watts.
     Watts,
     /// CPU cores.
     Cores,
-    /// GPUs.
     Gpus,
     /// A number of the user.
     Plain,
 }
 
 impl Unit {
-    /// The text of a value.
     pub fn text(self, value: f64) -> String {
         let short = |value: f64| {
             let places = if value.fract().abs() < 0.001 { 0 } else { 1 };
@@ -199,7 +195,7 @@ pub struct Mark {
 pub struct Plot {
     pub label: String,
     height: usize,
-    left: usize,
+    scale_width: usize,
     ys: Vec<(String, String)>,
     xs: Vec<(String, String, &'static str)>,
     layers: Vec<Layer>,
@@ -217,7 +213,7 @@ impl Plot {
         Self {
             label,
             height,
-            left: longest * 7 + 12,
+            scale_width: longest * 7 + 12,
             ys,
             xs: times.marks(),
             layers: Vec::new(),

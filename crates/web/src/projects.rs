@@ -1,19 +1,17 @@
 //! Projects: guarantee, allocated GPUs and loans of each.
 
 use askama::Template;
-use gpool_wire::{QuotaOverview, QuotaRow, Time, Written};
+use gpool_wire::{Quantity, QuotaOverview, QuotaRow, Time};
 
 use crate::frame::Frame;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{encoded, span, until};
-use crate::written;
 
 /// The contents of the page of projects.
 #[derive(Debug, Clone, Copy)]
 pub struct Projects<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
-    /// The quotas.
     pub quota: &'a QuotaOverview,
     /// The order of the tables.
     pub order: Order<'a>,
@@ -48,11 +46,11 @@ pub fn project_orders() -> Vec<&'static str> {
 struct Bar {
     in_quota: f64,
     on_loan: f64,
-    lent: f64,
+    lent_width: f64,
     guarantee: Option<f64>,
 }
 
-struct Row<'a> {
+struct ProjectTableRow<'a> {
     quota: &'a QuotaRow,
     name: String,
     href: String,
@@ -74,19 +72,18 @@ struct Loan {
 
 #[derive(Template)]
 #[template(path = "projects.html")]
-struct Page<'a> {
+struct ProjectsPage<'a> {
     frame: Frame<'a>,
     gpus: String,
-    heads: Vec<Head>,
-    loan_heads: Vec<Head>,
-    rows: Vec<Row<'a>>,
+    heads: Vec<ColumnHeading>,
+    loan_heads: Vec<ColumnHeading>,
+    rows: Vec<ProjectTableRow<'a>>,
     total: Option<Total>,
     loans: Vec<Loan>,
     warnings: &'a [String],
 }
 
 impl Projects<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let quota = self.quota;
@@ -96,7 +93,7 @@ impl Projects<'_> {
         let mut loans: Vec<Loan> = quota.projects.iter().flat_map(|row| self.loans(row)).collect();
         self.order.sort(&LOANS, &mut loans, |loan| loan);
         let is_tree = !keys(&COLUMNS).contains(&self.order.by);
-        written(&Page {
+        render(&ProjectsPage {
             frame: self.frame,
             gpus: number(quota.gpus),
             heads: self.order.heads(&COLUMNS, "/projects"),
@@ -151,16 +148,16 @@ fn total(rows: &[QuotaRow]) -> Option<Total> {
 /// The guaranteed GPUs; `None` for all of them.
 fn guarantee(row: &QuotaRow) -> Option<f64> {
     match &row.guaranteed {
-        Written::Whole(n) => u32::try_from(*n).ok().map(f64::from),
-        Written::Decimal(n) => Some(*n),
-        Written::Text(_) => None,
+        Quantity::Whole(n) => u32::try_from(*n).ok().map(f64::from),
+        Quantity::Decimal(n) => Some(*n),
+        Quantity::Text(_) => None,
     }
 }
 
-fn table_row(row: &QuotaRow, all: f64, is_tree: bool) -> Row<'_> {
+fn table_row(row: &QuotaRow, all: f64, is_tree: bool) -> ProjectTableRow<'_> {
     let wide = |gpus: f64| 1000.0 * (gpus / all).clamp(0.0, 1.0);
     let lent: f64 = row.lends.iter().map(|loan| loan.gpus).sum();
-    Row {
+    ProjectTableRow {
         quota: row,
         name: row.project.clone(),
         href: format!("/queue?project={}", encoded(&row.project)),
@@ -168,7 +165,7 @@ fn table_row(row: &QuotaRow, all: f64, is_tree: bool) -> Row<'_> {
         bar: Bar {
             in_quota: wide(row.in_quota),
             on_loan: wide(row.on_loan),
-            lent: wide(lent),
+            lent_width: wide(lent),
             guarantee: guarantee(row).map(wide),
         },
         share: row.share.map_or_else(|| "not shared".to_owned(), number),

@@ -5,9 +5,9 @@ use gpool_wire::{Job, Time};
 
 use crate::frame::Frame;
 use crate::gantt::Gantt;
-use crate::jobs::{SHOWN_MAX, Table};
+use crate::jobs::{JobTable, SHOWN_MAX};
+use crate::render;
 use crate::sort::Order;
-use crate::written;
 
 /// The values of the filter of states, with their names.
 pub const STATES: [(&str, &str); 7] = [
@@ -38,9 +38,7 @@ pub struct Filters {
 /// The contents of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
-    /// The filters.
     pub filters: &'a Filters,
     /// The jobs of the page.
     pub jobs: &'a [Job],
@@ -58,11 +56,11 @@ pub struct Queue<'a> {
 
 #[derive(Template)]
 #[template(path = "queue.html")]
-struct Page<'a> {
+struct QueuePage<'a> {
     frame: Frame<'a>,
     filters: &'a Filters,
     states: Vec<(&'a str, &'a str, bool)>,
-    table: Table,
+    table: JobTable,
     n_jobs: Option<u64>,
     next: Option<&'a str>,
     /// Which jobs are sorted and shown, if not all.
@@ -71,15 +69,14 @@ struct Page<'a> {
 }
 
 impl Queue<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let order = Order::of(&self.filters.sort);
         let empty = "No job matches. Submit one with the button above, or with: gpool submit";
-        let table = Table::sorted(self.jobs, self.now, empty, (order, self.address));
-        let table = Table { can_select: true, ..table };
+        let table = JobTable::sorted(self.jobs, self.now, empty, (order, self.address));
+        let table = JobTable { can_select: true, ..table };
         let plan = self.plan.map(|(running, waiting)| Gantt::new(running, waiting, self.now));
-        written(&Page {
+        render(&QueuePage {
             frame: self.frame,
             filters: self.filters,
             states: states(&self.filters.state),

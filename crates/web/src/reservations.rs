@@ -4,9 +4,9 @@ use askama::Template;
 use gpool_wire::{Reservation, Time};
 
 use crate::frame::Frame;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{span, until};
-use crate::written;
 
 /// The shown time in seconds.
 const WEEK_S: u64 = 7 * 86_400;
@@ -16,7 +16,6 @@ const WIDTH: u64 = 1000;
 /// The contents of the page of reservations.
 #[derive(Debug, Clone, Copy)]
 pub struct Reservations<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// Active and planned reservations, by start.
     pub reservations: &'a [Reservation],
@@ -49,7 +48,7 @@ pub fn reservation_orders() -> Vec<&'static str> {
 
 fn beneficiary(it: &Reservation) -> String {
     match &it.beneficiary {
-        Some(name) => format!("{} {name}", it.whom),
+        Some(name) => format!("{} {name}", it.beneficiary_kind),
         None => "maintenance".to_owned(),
     }
 }
@@ -62,7 +61,7 @@ fn places(it: &Reservation) -> String {
     it.nodes.iter().cloned().chain(gpus).collect::<Vec<_>>().join(" ")
 }
 
-struct Row<'a> {
+struct ReservationRow<'a> {
     it: &'a Reservation,
     places: String,
     beneficiary: String,
@@ -73,10 +72,10 @@ struct Row<'a> {
 
 #[derive(Template)]
 #[template(path = "reservations.html")]
-struct Page<'a> {
+struct ReservationsPage<'a> {
     frame: Frame<'a>,
-    rows: Vec<Row<'a>>,
-    heads: Vec<Head>,
+    rows: Vec<ReservationRow<'a>>,
+    heads: Vec<ColumnHeading>,
     /// Places in percent, texts and classes of the days.
     days: Vec<(String, String, &'static str)>,
     /// The lines of the days in each row.
@@ -84,12 +83,11 @@ struct Page<'a> {
 }
 
 impl Reservations<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let mut all: Vec<&Reservation> = self.reservations.iter().collect();
         self.order.sort(&COLUMNS, &mut all, |it| *it);
-        let rows: Vec<Row<'_>> = all.into_iter().map(|it| self.row(it)).collect();
+        let rows: Vec<ReservationRow<'_>> = all.into_iter().map(|it| self.row(it)).collect();
         let heads = self.order.heads(&COLUMNS, "/reservations");
         let day = |n: u64| {
             let label = if n == 0 { "now".to_owned() } else { format!("{n} d") };
@@ -102,14 +100,14 @@ impl Reservations<'_> {
         };
         let grid = (0..=7).map(|n| format!("M{} 0v18", n * WIDTH / 7)).collect();
         let days = (0..=7).map(day).collect();
-        written(&Page { frame: self.frame, rows, heads, days, grid })
+        render(&ReservationsPage { frame: self.frame, rows, heads, days, grid })
     }
 
-    fn row<'r>(&self, it: &'r Reservation) -> Row<'r> {
+    fn row<'r>(&self, it: &'r Reservation) -> ReservationRow<'r> {
         let place = |seconds: u64| seconds.min(WEEK_S) * WIDTH / WEEK_S;
         let x = place(until(it.from, self.now));
         let end = it.until.map_or(WIDTH, |at| place(until(at, self.now)));
-        Row {
+        ReservationRow {
             it,
             places: places(it),
             beneficiary: beneficiary(it),

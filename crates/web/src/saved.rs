@@ -6,10 +6,10 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, JobEvent, Report, Time};
 
 use crate::bars::Bars;
-use crate::job::{Used, notes, nothing_used, rows, used};
+use crate::job::{RequestUse, notes, nothing_used, rows, used};
 use crate::jobs::style;
-use crate::lines::{self, Group};
-use crate::{asset, written};
+use crate::lines::{self, ChartGroup};
+use crate::{asset, render};
 
 /// A page with a table.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,6 @@ struct TablePage<'a> {
 }
 
 impl SavedTable<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let bar = |ix: usize| self.bars.and_then(|bars| bars.rows.get(ix)).copied();
@@ -73,16 +72,16 @@ pub struct SavedJob<'a> {
     pub history: &'a GpuHistory,
 }
 
-struct Job<'a> {
+struct JobSection<'a> {
     id: &'a str,
     name: &'a str,
     state: &'a str,
     style: &'static str,
     rows: Vec<(&'static str, String)>,
-    used: Vec<Used>,
+    used: Vec<RequestUse>,
     notes: Vec<String>,
     nothing_used: &'static str,
-    group: Group,
+    group: ChartGroup,
 }
 
 #[derive(Template)]
@@ -91,19 +90,19 @@ struct JobsPage<'a> {
     css: &'static str,
     title: &'static str,
     about: &'a str,
-    jobs: Vec<Job<'a>>,
+    jobs: Vec<JobSection<'a>>,
 }
 
 /// A page with the reports of jobs.
 #[must_use]
 pub fn saved_jobs(jobs: &[SavedJob<'_>], about: &str, now: Time) -> String {
-    let jobs = jobs.iter().map(|job| shown(job, now)).collect();
+    let jobs = jobs.iter().map(|job| job_section(job, now)).collect();
     file(&JobsPage { css: css(), title: "Use of jobs", about, jobs })
 }
 
-fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
+fn job_section<'a>(job: &SavedJob<'a>, now: Time) -> JobSection<'a> {
     let SavedJob { report, events, gpus, history } = *job;
-    Job {
+    JobSection {
         id: &report.job.id,
         name: &report.job.name,
         state: report.job.state.as_str(),
@@ -118,7 +117,7 @@ fn shown<'a>(job: &SavedJob<'a>, now: Time) -> Job<'a> {
 
 /// The page as a text file: its last line ends.
 fn file(page: &dyn askama::DynTemplate) -> String {
-    written(page) + "\n"
+    render(page) + "\n"
 }
 
 fn css() -> &'static str {

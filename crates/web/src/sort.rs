@@ -9,7 +9,6 @@ pub struct Column<T>(pub &'static str, pub &'static str, pub By<T>);
 
 /// The sort key of a column.
 pub enum By<T> {
-    /// Nothing.
     Nothing,
     /// Texts; the first in the alphabet comes first.
     Text(fn(&T) -> String),
@@ -17,9 +16,8 @@ pub enum By<T> {
     Number(fn(&T) -> f64),
 }
 
-/// A heading of a column.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub struct ColumnHeading {
     pub name: &'static str,
     /// The link that sorts by the column; empty if nothing does.
     pub href: String,
@@ -62,7 +60,7 @@ impl<'a> Order<'a> {
     }
 
     /// The headings of columns. Each links to `page`, an address with its query, plus the order.
-    pub(crate) fn heads<T>(self, columns: &[Column<T>], page: &str) -> Vec<Head> {
+    pub(crate) fn heads<T>(self, columns: &[Column<T>], page: &str) -> Vec<ColumnHeading> {
         let joint = if page.contains('?') { '&' } else { '?' };
         let head = |Column(name, key, by): &Column<T>| {
             let is_sorted = !key.is_empty() && *key == self.by;
@@ -80,7 +78,7 @@ impl<'a> Order<'a> {
                 (true, false) => "ascending",
                 (true, true) => "descending",
             };
-            Head { name, href, sorted }
+            ColumnHeading { name, href, sorted }
         };
         columns.iter().map(head).collect()
     }

@@ -6,22 +6,20 @@ use askama::Template;
 use gpool_wire::{Forecast, JobCreate, Time};
 
 use crate::frame::Frame;
+use crate::render;
 use crate::spec::quoted;
 use crate::text::{span, until};
-use crate::written;
 
 /// The fields of the form, as the user wrote them.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct SubmitForm {
     /// A command line for the shell.
     pub command: String,
     /// The GPU request.
     pub gpus: String,
     /// The time limit.
     pub time: String,
-    /// The name.
     pub name: String,
-    /// The project.
     pub project: String,
     /// The working directory.
     pub cwd: String,
@@ -33,7 +31,7 @@ pub struct Asked {
     pub hold: bool,
 }
 
-impl Asked {
+impl SubmitForm {
     /// The request. Empty fields have the default of the server.
     #[must_use]
     pub fn job(&self) -> JobCreate {
@@ -95,10 +93,9 @@ impl Asked {
 /// The contents of the page with the form.
 #[derive(Debug, Clone, Copy)]
 pub struct Submit<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The fields.
-    pub asked: &'a Asked,
+    pub form: &'a SubmitForm,
     /// Names of projects.
     pub projects: &'a [String],
     /// The forecast of a preview.
@@ -111,9 +108,9 @@ pub struct Submit<'a> {
 
 #[derive(Template)]
 #[template(path = "submit.html")]
-struct Page<'a> {
+struct SubmitPage<'a> {
     frame: Frame<'a>,
-    asked: &'a Asked,
+    form: &'a SubmitForm,
     projects: &'a [String],
     refused: &'a [String],
     forecast: Vec<String>,
@@ -121,24 +118,22 @@ struct Page<'a> {
 }
 
 impl Submit<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
-        let forecast = self.forecast.map(|it| told(it, self.now)).unwrap_or_default();
-        let has_command = !self.asked.command.trim().is_empty();
-        written(&Page {
+        let forecast = self.forecast.map(|it| forecast_sentences(it, self.now)).unwrap_or_default();
+        let has_command = !self.form.command.trim().is_empty();
+        render(&SubmitPage {
             frame: self.frame,
-            asked: self.asked,
+            form: self.form,
             projects: self.projects,
             refused: self.refused,
             forecast,
-            equivalent: if has_command { self.asked.equivalent() } else { String::new() },
+            equivalent: if has_command { self.form.equivalent() } else { String::new() },
         })
     }
 }
 
-/// The forecast in sentences.
-fn told(forecast: &Forecast, now: Time) -> Vec<String> {
+fn forecast_sentences(forecast: &Forecast, now: Time) -> Vec<String> {
     let start = forecast.eta.as_ref().and_then(|eta| eta.p50);
     let first = match start.map(|at| until(at, now)) {
         _ if forecast.starts => "The job would start now.".to_owned(),

@@ -7,9 +7,9 @@ use crate::bars::Bars;
 use crate::course::{self, Chart};
 use crate::frame::Frame;
 use crate::ranges::RANGES;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::text::{encoded, figure};
-use crate::written;
 
 /// The properties that split the time and the cost.
 pub const PROPERTIES: [&str; 7] = ["project", "user", "model", "kind", "node", "pool", "job"];
@@ -17,7 +17,6 @@ pub const PROPERTIES: [&str; 7] = ["project", "user", "model", "kind", "node", "
 /// The contents of the page of GPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct UsagePage<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// GPU time, most first.
     pub rows: &'a [UsageRow],
@@ -33,7 +32,7 @@ pub struct UsagePage<'a> {
     pub order: Order<'a>,
 }
 
-struct Row {
+struct UsageReportRow {
     name: String,
     href: String,
     hours: String,
@@ -47,7 +46,7 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "usage.html")]
-struct Page<'a> {
+struct UsageTemplate<'a> {
     frame: Frame<'a>,
     by: &'a str,
     range: &'a str,
@@ -56,14 +55,13 @@ struct Page<'a> {
     ranges: Vec<(&'static str, String, bool)>,
     properties: Vec<(&'static str, String, bool)>,
     legend: [&'static str; 3],
-    heads: Vec<Head>,
-    rows: Vec<Row>,
-    total: Option<Row>,
+    heads: Vec<ColumnHeading>,
+    rows: Vec<UsageReportRow>,
+    total: Option<UsageReportRow>,
     charts: Vec<Chart>,
 }
 
 impl UsagePage<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let mut rows: Vec<&UsageRow> = self.rows.iter().collect();
@@ -73,7 +71,7 @@ impl UsagePage<'_> {
         let UsagePage { by, range, only, .. } = *self;
         let choice = Choice { path: "/usage", by, range, only };
         let sum = total(&rows);
-        let page = Page {
+        let page = UsageTemplate {
             frame: self.frame,
             by: self.by,
             range: self.range,
@@ -91,7 +89,7 @@ impl UsagePage<'_> {
                 .collect(),
             only,
         };
-        written(&page)
+        render(&page)
     }
 }
 
@@ -209,11 +207,11 @@ fn busy_part(row: &UsageRow) -> Option<f64> {
         .map(|it| it / row.measured_gpu_hours)
 }
 
-fn table_row(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> Row {
+fn table_row(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> UsageReportRow {
     let (busy, idle) = (row.busy_gpu_hours, row.idle_gpu_hours());
     let hours = |hours: Option<f64>| hours.map_or_else(|| "not known".to_owned(), figure);
     let part = busy_part(row).map(|part| format!("{:.0} %", 100.0 * part));
-    Row {
+    UsageReportRow {
         name: name(row),
         href: choice.href(row),
         hours: figure(row.gpu_hours),

@@ -5,7 +5,7 @@ use gpool_wire::{Gpu, Status};
 
 use crate::frame::Frame;
 use crate::overview::Counts;
-use crate::written;
+use crate::render;
 
 /// The contents of the wall page.
 #[derive(Debug, Clone, Copy)]
@@ -18,16 +18,15 @@ pub struct Wall<'a> {
 
 #[derive(Template)]
 #[template(path = "wall.html")]
-struct Page<'a> {
+struct WallPage<'a> {
     frame: Frame<'a>,
     counts: Counts,
 }
 
 impl Wall<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let counts = Counts::of(self.gpus, &self.status.jobs);
-        written(&Page { frame: Frame::default(), counts })
+        render(&WallPage { frame: Frame::default(), counts })
     }
 }

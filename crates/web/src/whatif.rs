@@ -10,10 +10,10 @@ use gpool_wire::{
 
 use crate::frame::Frame;
 use crate::jobs::number_of;
-use crate::sort::{By, Column, Head, Order, keys};
+use crate::render;
+use crate::sort::{By, Column, ColumnHeading, Order, keys};
 use crate::spec::quoted;
 use crate::text::span;
-use crate::written;
 
 /// More changed jobs than this are not shown.
 const JOBS_MAX: usize = 25;
@@ -25,7 +25,6 @@ pub struct Supposed {
     pub nodes: String,
     /// GPUs of each of them.
     pub gpus: String,
-    /// Their model.
     pub model: String,
     /// A preset of the policy.
     pub preset: String,
@@ -98,7 +97,6 @@ impl Supposed {
 /// The contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct WhatIf<'a> {
-    /// The frame.
     pub frame: Frame<'a>,
     /// The form.
     pub supposed: &'a Supposed,
@@ -108,14 +106,12 @@ pub struct WhatIf<'a> {
     pub order: Order<'a>,
     /// Models of GPUs.
     pub models: &'a [String],
-    /// Projects.
     pub projects: &'a [String],
-    /// Nodes.
     pub nodes: &'a [String],
     /// The name of the preset that the policy has.
     pub preset: &'a str,
     /// The effect, if changes are asked for.
-    pub made: Option<&'a Simulation>,
+    pub simulation: Option<&'a Simulation>,
     /// Why there is none.
     pub refused: &'a [String],
 }
@@ -124,16 +120,16 @@ pub struct WhatIf<'a> {
 type Choices<'a> = Vec<(&'a str, bool)>;
 
 /// The simulation of a time span.
-struct Course {
+struct CourseView {
     title: String,
     lead: String,
     verdict: String,
-    rows: Vec<Row>,
+    rows: Vec<FigureRow>,
     warnings: Vec<String>,
 }
 
 /// A figure without and with the changes.
-struct Row {
+struct FigureRow {
     name: &'static str,
     before: String,
     after: String,
@@ -152,7 +148,7 @@ struct Moved {
 
 #[derive(Template)]
 #[template(path = "whatif.html")]
-struct Page<'a> {
+struct WhatIfPage<'a> {
     frame: Frame<'a>,
     supposed: &'a Supposed,
     models: Choices<'a>,
@@ -165,24 +161,23 @@ struct Page<'a> {
     refused: &'a [String],
     is_made: bool,
     command: String,
-    courses: Vec<Course>,
-    heads: Vec<Head>,
+    courses: Vec<CourseView>,
+    heads: Vec<ColumnHeading>,
     jobs: Vec<Moved>,
     n_hidden: u64,
     shares: Vec<(&'a str, [String; 3])>,
 }
 
 impl WhatIf<'_> {
-    /// The page.
     #[must_use]
     pub fn page(&self) -> String {
         let asked = self.supposed;
         let ahead = if asked.ahead.is_empty() { Supposed::AHEAD[2] } else { &asked.ahead };
-        let jobs = self.made.map(|made| &made.jobs[..]).unwrap_or_default();
+        let jobs = self.simulation.map(|made| &made.jobs[..]).unwrap_or_default();
         let mut jobs: Vec<&SimulatedJob> = jobs.iter().collect();
         self.order.sort(&JOBS, &mut jobs, |job| *job);
-        let n_touched = self.made.map_or(0, |made| made.n_touched);
-        written(&Page {
+        let n_touched = self.simulation.map_or(0, |made| made.n_touched);
+        render(&WhatIfPage {
             frame: self.frame,
             supposed: asked,
             models: choices(self.models.iter().map(String::as_str), &asked.model),
@@ -193,13 +188,13 @@ impl WhatIf<'_> {
             ahead: choices(Supposed::AHEAD, ahead),
             past: choices(Supposed::PAST, &asked.past),
             refused: self.refused,
-            is_made: self.made.is_some(),
+            is_made: self.simulation.is_some(),
             command: asked.command(),
-            courses: self.made.map(courses).unwrap_or_default(),
+            courses: self.simulation.map(courses).unwrap_or_default(),
             heads: self.order.heads(&JOBS, self.address),
             jobs: jobs.into_iter().take(JOBS_MAX).map(moved).collect(),
             n_hidden: n_touched.saturating_sub(JOBS_MAX as u64),
-            shares: self.made.map(|made| shares(&made.projects)).unwrap_or_default(),
+            shares: self.simulation.map(|made| shares(&made.projects)).unwrap_or_default(),
         })
     }
 }
@@ -249,7 +244,7 @@ fn moved(job: &SimulatedJob) -> Moved {
     }
 }
 
-fn courses(made: &Simulation) -> Vec<Course> {
+fn courses(made: &Simulation) -> Vec<CourseView> {
     let length = |course: &SimulatedCourse| span(course.until.0.since(course.since.0).get() / 1000);
     let queue = made.queue.as_ref().map(|it| {
         let title = format!("Present queue, next {}", length(it));
@@ -272,10 +267,10 @@ fn courses(made: &Simulation) -> Vec<Course> {
     queue.into_iter().chain(past).collect()
 }
 
-fn course(it: &SimulatedCourse, title: String, lead: String) -> Course {
+fn course(it: &SimulatedCourse, title: String, lead: String) -> CourseView {
     let (before, after) = (&it.before, it.after.as_ref().unwrap_or(&it.before));
     let verdict = it.paired.as_ref().map(verdict).unwrap_or_default();
-    Course {
+    CourseView {
         title,
         lead,
         verdict,
@@ -303,7 +298,7 @@ fn verdict(pairs: &SimulatedPairs) -> String {
     )
 }
 
-fn rows(before: &SimulatedFigures, after: &SimulatedFigures, n_jobs: u64) -> Vec<Row> {
+fn rows(before: &SimulatedFigures, after: &SimulatedFigures, n_jobs: u64) -> Vec<FigureRow> {
     let none = if n_jobs == 0 { "no job" } else { "not within it" };
     let wait = |name, was: Option<f64>, is: Option<f64>| {
         let text = |wait: Option<f64>| wait.map_or_else(|| none.to_owned(), seconds);
@@ -349,7 +344,7 @@ fn row(
     by: Option<f64>,
     is_bad: Option<bool>,
     text: impl Fn(f64) -> String,
-) -> Row {
+) -> FigureRow {
     let by = by.filter(|_| before != after);
     let style = match by.zip(is_bad) {
         Some((by, is_bad)) if (by > 0.0) == is_bad => "out",
@@ -357,7 +352,7 @@ fn row(
         None => "soft",
     };
     let change = by.map_or_else(|| "same".to_owned(), text);
-    Row { name, before, after, change, style }
+    FigureRow { name, before, after, change, style }
 }
 
 fn seconds(wait: f64) -> String {

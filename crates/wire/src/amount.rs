@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An amount: a number, or text with a unit.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Written {
+pub enum Quantity {
     /// A whole number in the API's unit: bytes, seconds, cores.
     Whole(u64),
     /// A number with decimals.
@@ -15,7 +15,7 @@ pub enum Written {
     Text(String),
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(number) => number.fmt(f),
@@ -25,25 +25,25 @@ impl fmt::Display for Written {
     }
 }
 
-impl From<&str> for Written {
+impl From<&str> for Quantity {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Written {
+impl From<String> for Quantity {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Written {
+impl From<u64> for Quantity {
     fn from(number: u64) -> Self {
         Self::Whole(number)
     }
 }
 
-impl Serialize for Written {
+impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Whole(number) => serializer.serialize_u64(*number),
@@ -53,39 +53,39 @@ impl Serialize for Written {
     }
 }
 
-struct WrittenVisitor;
+struct QuantityVisitor;
 
-impl de::Visitor<'_> for WrittenVisitor {
-    type Value = Written;
+impl de::Visitor<'_> for QuantityVisitor {
+    type Value = Quantity;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number of at least 0, or a string with a unit")
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Written, E> {
-        Ok(Written::Whole(number))
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
+        Ok(Quantity::Whole(number))
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Written, E> {
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
         let number = u64::try_from(number)
             .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))?;
-        Ok(Written::Whole(number))
+        Ok(Quantity::Whole(number))
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Written, E> {
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
         if !number.is_finite() || number < 0.0 {
             return Err(E::invalid_value(de::Unexpected::Float(number), &self));
         }
-        Ok(Written::Decimal(number))
+        Ok(Quantity::Decimal(number))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Written, E> {
-        Ok(Written::Text(text.to_owned()))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
+        Ok(Quantity::Text(text.to_owned()))
     }
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WrittenVisitor)
+        deserializer.deserialize_any(QuantityVisitor)
     }
 }

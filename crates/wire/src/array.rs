@@ -31,7 +31,7 @@ pub struct ParamTable {
 
 /// The array of a job.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
-pub struct ArrayShown {
+pub struct ArrayStatus {
     /// Indexes of the elements: `0-98:2`.
     pub indexes: String,
     /// Number of elements.
@@ -59,7 +59,7 @@ pub struct Elements {
     pub totals: RunTotals,
 }
 
-impl ArrayShown {
+impl ArrayStatus {
     /// Returns the array of a job. Without `elements`, the counts include only ended elements.
     pub(crate) fn of(spec: &JobSpec, job: &Job, elements: Option<&Elements>) -> Option<Self> {
         let (asked, array) = (spec.array.as_ref()?, job.array.as_ref()?);
@@ -90,7 +90,7 @@ impl ArrayShown {
 
 /// The parameter values of one array element.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-pub struct ElementShown {
+pub struct ArrayElement {
     /// ID of the array.
     pub array: String,
     /// Index of the element.
@@ -101,7 +101,7 @@ pub struct ElementShown {
     pub params: Vec<(String, String)>,
 }
 
-impl ElementShown {
+impl ArrayElement {
     /// Returns an element without its values, which are stored separately.
     pub(crate) fn of(spec: &JobSpec, job: &Job) -> Option<Self> {
         spec.array.as_ref()?;

@@ -9,7 +9,7 @@ use gpool_model::sharer::NoSuchShareWith;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 use gpool_model::{JobKind, Refusal, ShareWith, parse};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 
 /// Maximum number of characters in a name.
 pub(crate) const NAME_MAX: usize = 128;
@@ -183,32 +183,32 @@ pub fn pool(name: &str) -> Result<PoolName, Refusal> {
     Ok(PoolName::new(name))
 }
 
-pub(crate) fn cpus(written: &Written) -> Result<MilliCpu, Refusal> {
+pub(crate) fn cpus(written: &Quantity) -> Result<MilliCpu, Refusal> {
     parse::cpus(&written.to_string()).map_err(|error| invalid("cpus", &error.to_string()))
 }
 
-pub(crate) fn memory(written: &Written) -> Result<Bytes, Refusal> {
+pub(crate) fn memory(written: &Quantity) -> Result<Bytes, Refusal> {
     match written {
-        Written::Whole(bytes) => Ok(Bytes::new(*bytes)),
-        Written::Decimal(_) => {
+        Quantity::Whole(bytes) => Ok(Bytes::new(*bytes)),
+        Quantity::Decimal(_) => {
             Err(invalid("mem", "a number of bytes must be whole; for a unit write text: \"1.5G\""))
         }
-        Written::Text(text) => {
+        Quantity::Text(text) => {
             parse::bytes(text).map_err(|error| invalid("mem", &error.to_string()))
         }
     }
 }
 
-pub(crate) fn span(field: &str, written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn span(field: &str, written: &Quantity) -> Result<Millis, Refusal> {
     let large = || invalid(field, &format!("{written} seconds is out of range"));
     match written {
-        Written::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
-        Written::Decimal(seconds) => std::time::Duration::try_from_secs_f64(*seconds)
+        Quantity::Whole(seconds) => seconds.checked_mul(1000).map(Millis::new).ok_or_else(large),
+        Quantity::Decimal(seconds) => std::time::Duration::try_from_secs_f64(*seconds)
             .ok()
             .and_then(|span| u64::try_from(span.as_millis()).ok())
             .map(Millis::new)
             .ok_or_else(large),
-        Written::Text(text) => {
+        Quantity::Text(text) => {
             parse::span(text).map_err(|error| invalid(field, &error.to_string()))
         }
     }
@@ -221,9 +221,9 @@ pub(crate) fn kind(word: &str) -> Result<JobKind, Refusal> {
     })
 }
 
-pub(crate) fn idle_after(written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn idle_after(written: &Quantity) -> Result<Millis, Refusal> {
     let after = match written {
-        Written::Text(text) if text == "off" => Millis::ZERO,
+        Quantity::Text(text) if text == "off" => Millis::ZERO,
         written => span("idle_after", written)?,
     };
     if after > TIME_MAX {
@@ -232,7 +232,7 @@ pub(crate) fn idle_after(written: &Written) -> Result<Millis, Refusal> {
     Ok(after)
 }
 
-pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn time_limit(written: &Quantity) -> Result<Millis, Refusal> {
     let limit = span("time", written)?;
     if limit.is_zero() {
         return Err(invalid("time", "a time limit must be more than 0; leave it out for no limit"));
@@ -246,7 +246,7 @@ pub(crate) fn time_limit(written: &Written) -> Result<Millis, Refusal> {
     Ok(limit)
 }
 
-pub(crate) fn grace(written: &Written) -> Result<Millis, Refusal> {
+pub(crate) fn grace(written: &Quantity) -> Result<Millis, Refusal> {
     let grace = span("grace", written)?;
     if grace > GRACE_MAX {
         return Err(invalid(

@@ -8,7 +8,7 @@ use gpool_model::share::ShareError;
 use gpool_model::unit::Bytes;
 use gpool_model::{Refusal, Share, parse};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::invalid;
 use crate::create::JobCreate;
 
@@ -61,14 +61,14 @@ fn part(written: &str) -> Result<Share, Refusal> {
     }
 }
 
-fn memory_of(written: &Written) -> Result<Share, Refusal> {
+fn memory_of(written: &Quantity) -> Result<Share, Refusal> {
     let bad = |why: &str| invalid("gpu_memory", why);
     let share = match written {
-        Written::Whole(bytes) => Share::memory(Bytes::new(*bytes)),
-        Written::Decimal(_) => {
+        Quantity::Whole(bytes) => Share::memory(Bytes::new(*bytes)),
+        Quantity::Decimal(_) => {
             return Err(bad("a number of bytes must be whole; for a unit write text: \"1.5G\""));
         }
-        Written::Text(text) => match Share::parse(text) {
+        Quantity::Text(text) => match Share::parse(text) {
             Ok(share @ Share::Memory { .. }) => share,
             Err(error) if text.contains(':') => return Err(bad(&error.to_string())),
             // A number without a unit counts bytes.

@@ -12,7 +12,7 @@ use gpool_model::job::BlobId;
 use gpool_model::notify::NotifyRule;
 use gpool_model::{JobRequest, Refusal};
 
-use crate::array_asked::ArrayAsked;
+use crate::array_check::CheckedArray;
 use crate::check::{
     NAME_MAX, check_command, check_variable, checked_directory, invalid, plain_line,
 };
@@ -138,7 +138,7 @@ impl JobCreate {
             request.directory = checked_directory(home)?;
         }
         course::check_warning(&request)?;
-        let ArrayAsked { array, values, max_parallel } = self.checked_array()?;
+        let CheckedArray { array, values, max_parallel } = self.checked_array()?;
         if max_parallel.is_some() {
             request.standing.max_parallel = max_parallel;
         }

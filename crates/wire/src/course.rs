@@ -8,7 +8,7 @@ use gpool_model::{Dependency, DependencyKind, Exit, JobRequest, OnNodeLost, Refu
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span};
 use crate::json::nearest;
@@ -25,7 +25,7 @@ const USR1: i32 = 10;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"most": 3, "on": ["fail", "timeout"], "exits": [33], "backoff": "30s"}))]
-pub struct RetryAsked {
+pub struct RetryPolicy {
     /// Maximum number of retries.
     pub most: u32,
     /// Outcomes to retry after: `fail`, `timeout`, `oom`, `lost`. Default if `exits` is empty too:
@@ -38,10 +38,10 @@ pub struct RetryAsked {
     /// Delay before the first retry: seconds, or text. The delay doubles with each retry, up to an
     /// hour. Default: no delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<Written>,
+    pub backoff: Option<Quantity>,
 }
 
-impl RetryAsked {
+impl RetryPolicy {
     /// Checks the request and returns the retry settings of a job.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl RetryAsked {
     }
 }
 
-impl From<&Retry> for RetryAsked {
+impl From<&Retry> for RetryPolicy {
     fn from(retry: &Retry) -> Self {
         let word =
             |on: &RetryOn| RetryOn::ALL.iter().find(|(_, it)| it == on).map(|(word, _)| *word);
@@ -79,7 +79,7 @@ impl From<&Retry> for RetryAsked {
             most: retry.most,
             on: retry.on.iter().filter_map(word).map(str::to_owned).collect(),
             exits: retry.exits.iter().copied().collect(),
-            backoff: (!retry.backoff.is_zero()).then(|| Written::Text(written(retry.backoff))),
+            backoff: (!retry.backoff.is_zero()).then(|| Quantity::Text(span_flag(retry.backoff))),
         }
     }
 }
@@ -97,7 +97,7 @@ fn retry_on(word: &str) -> Result<RetryOn, Refusal> {
 }
 
 /// Formats a time span in whole milliseconds, as flags accept it.
-pub(crate) fn written(span: Millis) -> String {
+pub(crate) fn span_flag(span: Millis) -> String {
     match span.get() {
         millis if millis % 1000 != 0 => format!("{millis}ms"),
         millis => format!("{}s", millis / 1000),
@@ -159,7 +159,7 @@ pub(crate) fn on_node_lost(word: &str) -> Result<OnNodeLost, Refusal> {
 }
 
 /// Formats dependencies as the API writes them: `ok:17`.
-pub(crate) fn dependencies_shown(all: &[Dependency]) -> Vec<String> {
+pub(crate) fn dependency_words(all: &[Dependency]) -> Vec<String> {
     let kind = |kind: DependencyKind| match kind {
         DependencyKind::Ok => "ok",
         DependencyKind::Fail => "fail",
@@ -191,14 +191,14 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
         None => (USR1, text),
         Some((signal, time)) => {
             let number =
-                signal::number(&Written::from(signal)).map_err(|refusal| match refusal {
+                signal::number(&Quantity::from(signal)).map_err(|refusal| match refusal {
                     Refusal::Invalid { why, .. } => invalid(field, &why),
                     other => other,
                 })?;
             (number, time)
         }
     };
-    let before = span(field, &Written::from(time))?;
+    let before = span(field, &Quantity::from(time))?;
     if before.is_zero() || before > WARNING_MAX {
         let why = format!("{before} is not between 1ms and a day; write, for example, USR1@90s");
         return Err(invalid(field, &why));
@@ -208,7 +208,7 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
 
 /// Formats a warning as [`warning`] reads it.
 pub(crate) fn warning_text(warning: &Warning) -> String {
-    let before = written(warning.before);
+    let before = span_flag(warning.before);
     let to = warning.to.letter().map(|letter| format!("{letter}:")).unwrap_or_default();
     match signal::name(warning.signal) {
         Some(name) => format!("{to}{name}@{before}"),

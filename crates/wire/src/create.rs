@@ -9,10 +9,10 @@ use gpool_model::Refusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::array::{Param, ParamTable};
 use crate::check::{check_path, invalid, plain_line};
-use crate::course::RetryAsked;
+use crate::course::RetryPolicy;
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
 
@@ -40,7 +40,7 @@ pub struct JobCreate {
     /// Memory of each GPU, shared with other jobs: `"20G"`, a number of bytes, or request and
     /// limit: `"20G:40G"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_memory: Option<Written>,
+    pub gpu_memory: Option<Quantity>,
     /// Least enforcement of what the job is given: `booked`, `monitored`, `capped` or `isolated`.
     /// The job only gets devices that have it. Default: `booked`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct JobCreate {
     /// Time without use of its GPUs after which the job counts as idle: seconds, or text (`"30m"`).
     /// `"off"` and 0 mean never. Default: 30 minutes for notebooks, otherwise never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_after: Option<Written>,
+    pub idle_after: Option<Quantity>,
     /// How the job frees its GPUs itself on request: `file` (it reads a file), or the signal that
     /// it handles, and the time to do so: `"USR1"`, `"USR1@60s"`, `"file@60s"`. Default: it does
     /// not.
@@ -64,21 +64,21 @@ pub struct JobCreate {
     pub yields: Option<String>,
     /// CPU cores: `4`, `"0.5"`. Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<Written>,
+    pub cpus: Option<Quantity>,
     /// Host memory: a number of bytes, or text with a unit (`"20G"`). Default: none reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mem: Option<Written>,
+    pub mem: Option<Quantity>,
     /// Number of nodes. All tasks start together, and GPUs, cores and memory apply to each task.
     /// With a range (`"2-4"`) the job grows and shrinks while it runs. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<Written>,
+    pub nodes: Option<Quantity>,
     /// Number of tasks on each node. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_per_node: Option<u32>,
     /// Number of tasks, on as few nodes as possible. All tasks start together. With a range
     /// (`"4-8"`) the job grows and shrinks while it runs. Cannot be combined with `nodes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Written>,
+    pub tasks: Option<Quantity>,
     /// If true, sets the environment variables that `torchrun` reads instead of its options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub torchrun: bool,
@@ -91,10 +91,10 @@ pub struct JobCreate {
     /// Time limit: a number of seconds, or text (`"1h30m"`, `"2-00:00:00"`; a bare number in text
     /// is minutes). Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<Written>,
+    pub time: Option<Quantity>,
     /// Time between SIGTERM and SIGKILL: seconds, or text. Default: 30 seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace: Option<Written>,
+    pub grace: Option<Quantity>,
     /// Priority, -1000 to 1000; higher goes first. Users can set at most 0. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
@@ -173,7 +173,7 @@ pub struct JobCreate {
     pub signal_before: Option<String>,
     /// When to retry the job. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryAsked>,
+    pub retry: Option<RetryPolicy>,
     /// Whether the job can be requeued. `true` also requeues it after a node failure, `false` never
     /// requeues it. Default: only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]

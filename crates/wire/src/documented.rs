@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, OneOfBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::create::JobCreate;
 use crate::field::{self, Field};
 use crate::patch::JobPatch;
@@ -56,7 +56,7 @@ impl PartialSchema for Time {
 
 impl ToSchema for Time {}
 
-impl PartialSchema for Written {
+impl PartialSchema for Quantity {
     fn schema() -> RefOr<Schema> {
         let of = |kind| ObjectBuilder::new().schema_type(kind);
         OneOfBuilder::new()
@@ -67,7 +67,7 @@ impl PartialSchema for Written {
     }
 }
 
-impl ToSchema for Written {}
+impl ToSchema for Quantity {}
 
 impl PartialSchema for JobPatch {
     /// Returns the schema of a request with only the editable fields; each may be `null`.

@@ -7,10 +7,10 @@ use gpool_model::kind::Yields;
 use gpool_model::unit::Millis;
 use gpool_model::{Checkpoint, Exit, Job, JobSpec, PauseCause, Phase, Refusal};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span};
-use crate::course::written;
+use crate::course::span_flag;
 use crate::create::JobCreate;
 use crate::hold;
 use crate::json::nearest;
@@ -77,13 +77,13 @@ pub fn exit(word: &str) -> Result<Exit, Refusal> {
 pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
     let field = "checkpoint";
     let number = |word: &str| {
-        signal::number(&Written::from(word)).map_err(|refusal| match refusal {
+        signal::number(&Quantity::from(word)).map_err(|refusal| match refusal {
             Refusal::Invalid { why, .. } => invalid(field, &why),
             other => other,
         })
     };
     let grace = |word: &str| {
-        let grace = span(field, &Written::from(word))?;
+        let grace = span(field, &Quantity::from(word))?;
         if grace.is_zero() || grace > GRACE_MAX {
             let why = format!("{grace} is not between 1ms and a day; write, for example, USR1@2m");
             return Err(invalid(field, &why));
@@ -105,7 +105,7 @@ pub fn checkpoint_text(checkpoint: &Checkpoint) -> String {
     let number = checkpoint.signal;
     let name = signal::name(number).map_or_else(|| number.to_string(), str::to_owned);
     match checkpoint.grace {
-        Some(grace) => format!("{name}@{}", written(grace)),
+        Some(grace) => format!("{name}@{}", span_flag(grace)),
         None => name,
     }
 }
@@ -138,7 +138,7 @@ pub fn yields_text(yields: &Yields) -> String {
         None => FILE.to_owned(),
     };
     match yields.within {
-        Some(within) => format!("{word}@{}", written(within)),
+        Some(within) => format!("{word}@{}", span_flag(within)),
         None => word,
     }
 }

@@ -12,8 +12,8 @@ use crate::job::Job;
 
 mod flag;
 mod rows;
+pub mod validate;
 mod value;
-pub mod written;
 
 pub use flag::{Flag, Values, heading};
 pub use rows::fields;

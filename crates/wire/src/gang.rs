@@ -8,14 +8,14 @@ use gpool_model::{Allocation, Gang, JobSpec, Phase, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::cause::cause_word;
 use crate::create::JobCreate;
 use crate::time::Time;
 
 /// The tasks of a job with several tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct GangShown {
+pub struct GangStatus {
     /// Number of nodes. With `anywhere`, the maximum number of nodes.
     pub nodes: u32,
     /// Maximum number of nodes after the job has grown.
@@ -31,12 +31,12 @@ pub struct GangShown {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launcher: Option<u32>,
     /// The tasks by rank. Empty before placement, and for a single task.
-    pub tasks: Vec<TaskShown>,
+    pub tasks: Vec<TaskStatus>,
 }
 
 /// One task of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TaskShown {
+pub struct TaskStatus {
     /// Rank of the task, from 0.
     pub rank: u32,
     /// Node of the task.
@@ -53,7 +53,7 @@ pub struct TaskShown {
     pub cause: Option<String>,
 }
 
-impl GangShown {
+impl GangStatus {
     /// Returns the tasks of a job; `None` for a job of a single task.
     #[must_use]
     pub fn of(spec: &JobSpec, job: &gpool_model::Job) -> Option<Self> {
@@ -65,7 +65,7 @@ impl GangShown {
         let courses = job.course.tasks.iter().map(Some).chain(std::iter::repeat(None));
         // A single task adds nothing to the job's own fields.
         let held = if spec.gang.n_tasks() > 1 { held } else { &[] };
-        let tasks = held.iter().zip(courses).map(|(held, course)| TaskShown::new(held, course));
+        let tasks = held.iter().zip(courses).map(|(held, course)| TaskStatus::new(held, course));
         let tasks = tasks.collect();
         let nodes_most = Some(spec.gang.nodes_most).filter(|_| spec.gang.is_elastic());
         let launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
@@ -76,7 +76,7 @@ impl GangShown {
     }
 }
 
-impl TaskShown {
+impl TaskStatus {
     fn new(held: &Allocation, course: Option<&TaskCourse>) -> Self {
         let end = course.and_then(|course| course.end.as_ref());
         let started_at = course.and_then(|course| course.started_at);
@@ -143,7 +143,7 @@ fn places(create: &JobCreate) -> Result<Gang, Refusal> {
 }
 
 /// Returns the gang for a number of tasks on any nodes.
-fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
+fn anywhere(create: &JobCreate, tasks: &Quantity) -> Result<Gang, Refusal> {
     let invalid = |why: &str| Refusal::Invalid { field: "tasks".to_owned(), why: why.to_owned() };
     let (least, most) = n_tasks(tasks)?;
     if create.nodes.is_some() || create.tasks_per_node.is_some() {
@@ -170,7 +170,7 @@ fn anywhere(create: &JobCreate, tasks: &Written) -> Result<Gang, Refusal> {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] for text that is no number and no range.
-pub fn n_tasks(written: &Written) -> Result<(u32, u32), Refusal> {
+pub fn n_tasks(written: &Quantity) -> Result<(u32, u32), Refusal> {
     range(written, "tasks")
 }
 
@@ -178,11 +178,11 @@ pub fn n_tasks(written: &Written) -> Result<(u32, u32), Refusal> {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] for text that is no number and no range.
-pub fn n_nodes(written: &Written) -> Result<(u32, u32), Refusal> {
+pub fn n_nodes(written: &Quantity) -> Result<(u32, u32), Refusal> {
     range(written, "nodes")
 }
 
-fn range(written: &Written, of: &str) -> Result<(u32, u32), Refusal> {
+fn range(written: &Quantity, of: &str) -> Result<(u32, u32), Refusal> {
     let invalid = |why: String| Refusal::Invalid { field: of.to_owned(), why };
     let text = written.to_string();
     if let Ok(nodes) = text.parse() {

@@ -250,7 +250,7 @@ pub struct GpuProcess {
 
 /// Settings and reservations that keep a device from new jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct Restrictions {
     /// Whether an admin allows new allocations on the device.
     pub allowed: bool,
     /// See [`Gpu::drain`].
@@ -276,7 +276,7 @@ pub struct HeldBy {
 
 /// The tasks that use a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct Occupancy {
     /// All tasks, by ID.
     pub by: Vec<HeldBy>,
     /// Device memory that another job could share.
@@ -297,11 +297,11 @@ impl Gpu {
     pub fn new(
         node: &Node,
         device: &Device,
-        kept: Kept,
+        restrictions: Restrictions,
         sample: DeviceSample,
-        held: &Held,
+        held: &Occupancy,
     ) -> Self {
-        let Kept { allowed, drain, reservations } = kept;
+        let Restrictions { allowed, drain, reservations } = restrictions;
         let first = held.by.first();
         let tasks: Vec<TaskId> = held.by.iter().map(|held| held.task).collect();
         let state = state_of(node, device, &tasks);
@@ -376,7 +376,7 @@ impl GpuGuest {
 }
 
 impl GpuIdle {
-    fn all(node: &Node, held: &Held) -> Vec<Self> {
+    fn all(node: &Node, held: &Occupancy) -> Vec<Self> {
         let idle = held.by.iter().filter_map(|held| {
             let since = node.idle_since(held.task)?;
             Some(Self { job: held.task.job.to_string(), since: since.into() })

@@ -7,12 +7,12 @@ use gpool_model::job::{GpuUsage, JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::array::{ArrayShown, ElementShown};
+use crate::array::{ArrayElement, ArrayStatus};
 use crate::cost::Cost;
-use crate::course::{Attempted, RetryAsked};
+use crate::course::{Attempted, RetryPolicy};
 use crate::create::Origin;
 use crate::eta::Eta;
-use crate::gang::GangShown;
+use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
 use crate::hint::Hint;
 use crate::launch::Activate;
@@ -169,7 +169,7 @@ pub struct Job {
     pub signal_before: Option<String>,
     /// When the server retries the job.
     #[serde(default)]
-    pub retry: Option<RetryAsked>,
+    pub retry: Option<RetryPolicy>,
     /// Number of retries so far.
     #[serde(default)]
     pub n_retries: u32,
@@ -242,13 +242,13 @@ pub struct Job {
     pub waited_s: f64,
     /// The elements of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub array: Option<ArrayShown>,
+    pub array: Option<ArrayStatus>,
     /// The values of an array element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub element: Option<ElementShown>,
+    pub element: Option<ArrayElement>,
     /// The tasks of a job with several tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gang: Option<GangShown>,
+    pub gang: Option<GangStatus>,
     /// ID of the elastic job that this job extends by one node while both run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joins: Option<String>,

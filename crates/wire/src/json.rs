@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::catalogue;
 use crate::misfit;
 use crate::problem::Problem;
-use crate::strict::{self, Place};
+use crate::strict::{self, ErrorLocation};
 
 /// Reads one JSON document; [`strict`] checks its shape.
 ///
@@ -18,7 +18,7 @@ use crate::strict::{self, Place};
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = strict::read(&mut reader).map_err(|(error, place)| refuse(&error, &place))?;
-    reader.end().map_err(|error| refuse(&error, &Place::default()))?;
+    reader.end().map_err(|error| refuse(&error, &ErrorLocation::default()))?;
     Ok(value)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn take<T: DeserializeOwned, E: de::Error>(
     serde_json::from_value(value).map_err(|error| E::custom(format_args!("{name}: {error}")))
 }
 
-fn refuse(error: &serde_json::Error, place: &Place) -> Problem {
+fn refuse(error: &serde_json::Error, place: &ErrorLocation) -> Problem {
     use serde_json::error::Category;
     let message = error.to_string();
     let at = format!(" at line {} column {}", error.line(), error.column());
@@ -51,7 +51,7 @@ fn refuse(error: &serde_json::Error, place: &Place) -> Problem {
 /// Returns a problem for data of the wrong type, from serde's message and its place. `whole` is the
 /// name of the document itself, `at` the position in it.
 #[must_use]
-pub fn misfit(place: &Place, said: &str, whole: &str, at: &str) -> Problem {
+pub fn misfit(place: &ErrorLocation, said: &str, whole: &str, at: &str) -> Problem {
     match unknown_name(said) {
         Some((found, known)) => {
             let kind = if said.starts_with("unknown variant") { "value" } else { "field" };

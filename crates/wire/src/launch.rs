@@ -154,7 +154,7 @@ pub(crate) fn setup_of(job: &NewJob, setup: &Setup) -> Result<NewJob, Refusal> {
     let priority = job.standing.priority;
     Ok(NewJob::from(JobRequest {
         // Setup jobs run next to other jobs.
-        nodes: NodeFilter { exclusive: false, ..beside }.kept(),
+        nodes: NodeFilter { exclusive: false, ..beside }.unless_default(),
         name: Arc::from(format!("{name}:setup")),
         command: ["/bin/sh", "-c", &setup.run].map(str::to_owned).to_vec(),
         stdin: None,

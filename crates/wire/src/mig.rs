@@ -11,7 +11,7 @@ use crate::gpu::Gpu;
 /// can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct MigAsked {
+pub struct MigRequest {
     /// Name of the node to list. Without it, all nodes are listed, or the node of the change.
     pub node: Option<String>,
     /// The instance to create.

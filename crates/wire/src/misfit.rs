@@ -4,7 +4,7 @@ use gpool_model::escape::repeated;
 
 use crate::catalogue;
 use crate::problem::Problem;
-use crate::strict::{Place, Shape};
+use crate::strict::{ErrorLocation, JsonShape};
 
 /// Examples of fields by name, with a description if the type alone is not enough.
 const FIELDS: &[(&str, &str, &str)] = &[
@@ -29,7 +29,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
 
 /// Returns the problem for a value of the wrong type. `said` is serde's message; `whole` is the
 /// name of the document itself.
-pub(crate) fn problem(place: &Place, said: &str, whole: &str) -> Problem {
+pub(crate) fn problem(place: &ErrorLocation, said: &str, whole: &str) -> Problem {
     let path = place.path();
     // The path contains names of environment variables.
     let path = &*repeated(&path);
@@ -49,7 +49,7 @@ pub(crate) fn problem(place: &Place, said: &str, whole: &str) -> Problem {
     };
     let problem = refused(&format!("it is {}", found_words(found)));
     let shape = place.expected();
-    if path.is_empty() || shape == Some(Shape::Object) {
+    if path.is_empty() || shape == Some(JsonShape::Object) {
         return problem.try_this(r#"an object: {"name": value, …}"#);
     }
     let field = path.rsplit('.').next().unwrap_or(path);
@@ -66,10 +66,10 @@ pub(crate) fn problem(place: &Place, said: &str, whole: &str) -> Problem {
 }
 
 /// Describes a shape; `expected` describes a type that accepts several.
-fn shaped(shape: Option<Shape>, expected: &str) -> String {
+fn shaped(shape: Option<JsonShape>, expected: &str) -> String {
     match shape {
-        Some(Shape::Whole(0, most)) if expected.starts_with("a nonzero ") => {
-            Shape::Whole(1, most).to_string()
+        Some(JsonShape::Whole(0, most)) if expected.starts_with("a nonzero ") => {
+            JsonShape::Whole(1, most).to_string()
         }
         Some(shape) => shape.to_string(),
         None => expected.to_owned(),
@@ -77,22 +77,22 @@ fn shaped(shape: Option<Shape>, expected: &str) -> String {
 }
 
 /// Whether a field's example has this shape: fields of different requests can have the same name.
-fn fits(shape: Option<Shape>, example: &str) -> bool {
+fn fits(shape: Option<JsonShape>, example: &str) -> bool {
     let Some(shape) = shape else { return true };
     match example.as_bytes().first() {
-        Some(b'"') => shape == Shape::Text,
-        Some(b'[') => shape == Shape::Array,
-        Some(b'{') => matches!(shape, Shape::Map | Shape::Object),
-        _ => matches!(shape, Shape::Whole(..) | Shape::Number),
+        Some(b'"') => shape == JsonShape::Text,
+        Some(b'[') => shape == JsonShape::Array,
+        Some(b'{') => matches!(shape, JsonShape::Map | JsonShape::Object),
+        _ => matches!(shape, JsonShape::Whole(..) | JsonShape::Number),
     }
 }
 
-fn usual_example(shape: Option<Shape>) -> &'static str {
+fn usual_example(shape: Option<JsonShape>) -> &'static str {
     match shape {
-        Some(Shape::Text) => r#""text""#,
-        Some(Shape::Flag) => "true",
-        Some(Shape::Whole(..)) => "5",
-        Some(Shape::Number) => "0.5",
+        Some(JsonShape::Text) => r#""text""#,
+        Some(JsonShape::Flag) => "true",
+        Some(JsonShape::Whole(..)) => "5",
+        Some(JsonShape::Number) => "0.5",
         _ => "",
     }
 }

@@ -86,7 +86,7 @@ impl Node {
         Self {
             name: node.name.to_string(),
             pool: node.pool.to_string(),
-            labels: gpool_model::label::written(&node.labels),
+            labels: gpool_model::label::texts(&node.labels),
             connected: node.is_reachable(),
             membership: node.membership().as_str().to_owned(),
             silent_since: node.silent_since().map(Time),

@@ -34,12 +34,12 @@ pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
 /// The kinds of objects that notifications are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum NotifySubject {
     Jobs,
     Payers,
 }
 
-impl Of {
+impl NotifySubject {
     fn events(self) -> &'static [(&'static str, NotifyOn)] {
         match self {
             Self::Jobs => &NotifyOn::ALL,
@@ -77,7 +77,7 @@ impl Of {
 /// # Errors
 /// [`Refusal::Invalid`] with the error and a valid example.
 pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
-    read(Of::Jobs, written)
+    read(NotifySubject::Jobs, written)
 }
 
 /// Reads rules of a project or user: `budget,digest@https://host/path`, as [`rules`].
@@ -85,7 +85,7 @@ pub fn rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
 /// # Errors
 /// [`Refusal::Invalid`] with the error and a valid example.
 pub fn payer_rules(written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
-    read(Of::Payers, written)
+    read(NotifySubject::Payers, written)
 }
 
 /// Whether a text begins with an event of projects and users, as a rule does and hardly a name.
@@ -99,7 +99,7 @@ pub fn is_payer_rule(text: &str) -> bool {
     text == NOBODY || text.contains(':') || events.split(',').any(is_event)
 }
 
-fn read(of: Of, written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
+fn read(of: NotifySubject, written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     if written.iter().any(|rule| rule == NOBODY) {
         return match written.len() {
             1 => Ok(Vec::new()),
@@ -121,7 +121,7 @@ fn read(of: Of, written: &[String]) -> Result<Vec<NotifyRule>, Refusal> {
     Ok(rules)
 }
 
-fn rule(of: Of, text: &str) -> Result<NotifyRule, Refusal> {
+fn rule(of: NotifySubject, text: &str) -> Result<NotifyRule, Refusal> {
     let (events, url) = text.split_once('@').ok_or_else(|| {
         let (text, example) = (repeated(text), of.example());
         invalid(&format!("{text:?} has no address; write {example}@https://host/path"))
@@ -135,11 +135,11 @@ fn rule(of: Of, text: &str) -> Result<NotifyRule, Refusal> {
 }
 
 /// Returns the events that a word stands for.
-fn events_of(of: Of, word: &str) -> Result<Vec<NotifyOn>, Refusal> {
+fn events_of(of: NotifySubject, word: &str) -> Result<Vec<NotifyOn>, Refusal> {
     let all = of.events();
     match word {
         "all" => return Ok(all.iter().map(|(_, on)| *on).collect()),
-        "end" if of == Of::Jobs => {
+        "end" if of == NotifySubject::Jobs => {
             return Ok(vec![NotifyOn::Done, NotifyOn::Fail, NotifyOn::Cancel]);
         }
         _ => {}
@@ -234,7 +234,7 @@ fn invalid(why: &str) -> Refusal {
 
 /// Formats a rule without its path, which may be secret.
 #[must_use]
-pub fn shown(rule: &NotifyRule) -> String {
+pub fn rule_text(rule: &NotifyRule) -> String {
     let words: Vec<&str> = rule.on.iter().map(|on| on.as_str()).collect();
     let origin = origin_of(&rule.url);
     let rest = if origin.len() < rule.url.len() { "/…" } else { "" };
@@ -274,7 +274,7 @@ pub struct Notification {
 impl From<&Delivery> for Notification {
     fn from(delivery: &Delivery) -> Self {
         let news = &delivery.news;
-        let due = Time(delivery.due);
+        let due = Time(delivery.due_at);
         let payer = match news {
             News::Job(_) => None,
             News::Payer(news) => Some(news.payer.to_string()),

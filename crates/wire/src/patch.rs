@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for PatchReader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JobPatch, A::Error> {
         let mut patch = JobPatch::default();
-        while let Some(Key(field)) = map.next_key()? {
+        while let Some(FieldKey(field)) = map.next_key()? {
             let is_value = map.next_value_seed((field.slot)(&mut patch.to))?;
             if is_value || field.clears {
                 patch.changes.insert(field.key);
@@ -143,9 +143,9 @@ impl<'de> Visitor<'de> for PatchReader {
 }
 
 /// The name of an editable field.
-struct Key(&'static Field);
+struct FieldKey(&'static Field);
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for FieldKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_identifier(KeyReader)
     }
@@ -154,16 +154,16 @@ impl<'de> Deserialize<'de> for Key {
 struct KeyReader;
 
 impl Visitor<'_> for KeyReader {
-    type Value = Key;
+    type Value = FieldKey;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Key, E> {
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<FieldKey, E> {
         static KEYS: LazyLock<Vec<&'static str>> =
             LazyLock::new(|| fields().filter(|it| it.is_editable()).map(|it| it.key).collect());
         let field = field::field(name).filter(|field| field.is_editable());
-        field.map(Key).ok_or_else(|| E::unknown_field(name, &KEYS))
+        field.map(FieldKey).ok_or_else(|| E::unknown_field(name, &KEYS))
     }
 }

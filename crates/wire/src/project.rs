@@ -13,7 +13,7 @@ use gpool_model::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::{self, invalid};
 use crate::project_amount::{is_word, quota};
 use crate::project_parts::{self, Parts};
@@ -35,57 +35,57 @@ pub struct ProjectSettings {
     pub parent: Option<String>,
     /// Guaranteed GPUs: a number, `"unlimited"`, or `"none"` to unset the guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gpus: Option<Written>,
+    pub gpus: Option<Quantity>,
     /// Maximum GPUs: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Written>,
+    pub limit: Option<Quantity>,
     /// Guaranteed GPUs by model: `{"h100": 4}`; `"none"` removes an entry.
     #[serde(skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub gpus_of: Parts,
     /// Maximum GPUs by model.
     #[serde(skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub limit_of: Parts,
     /// Guaranteed GPUs by pool.
     #[serde(skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub gpus_in: Parts,
     /// Maximum GPUs by pool.
     #[serde(skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub limit_in: Parts,
     /// Weight: share of the GPUs without a guarantee, relative to other projects; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<Written>,
+    pub weight: Option<Quantity>,
     /// Guaranteed CPU cores. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<Written>,
+    pub cpus: Option<Quantity>,
     /// Maximum CPU cores.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpus_limit: Option<Written>,
+    pub cpus_limit: Option<Quantity>,
     /// Guaranteed memory. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mem: Option<Written>,
+    pub mem: Option<Quantity>,
     /// Maximum memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mem_limit: Option<Written>,
+    pub mem_limit: Option<Quantity>,
     /// Maximum number of running jobs, counting each task: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs_limit: Option<Written>,
+    pub jobs_limit: Option<Quantity>,
     /// Priority among sibling projects. Higher goes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Minimum run time before other projects can reclaim a job: seconds, or text (`"30m"`,
     /// `"none"`).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_runtime: Option<Written>,
+    pub min_runtime: Option<Quantity>,
     /// Minimum run time before a job of the same project with a higher priority can preempt a job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_runtime_own: Option<Written>,
+    pub min_runtime_own: Option<Quantity>,
     /// Maximum time that a victim gets to save its state and end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub save_time_max: Option<Written>,
+    pub save_time_max: Option<Quantity>,
     /// Users, and groups as `@group`, that may submit jobs to the project. `["all"]` allows all
     /// members of the parent project, or all users if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,23 +95,23 @@ pub struct ProjectSettings {
     pub admins: Option<Vec<String>>,
     /// Time limit of jobs that request none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_default: Option<Written>,
+    pub time_default: Option<Quantity>,
     /// Maximum time limit of jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_max: Option<Written>,
+    pub time_max: Option<Quantity>,
     /// Whether jobs are preemptible by default, and so can use more than the guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
     /// Maximum number of waiting jobs per user: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_pending: Option<Written>,
+    pub user_pending: Option<Quantity>,
     /// Maximum number of jobs with allocations per user, in the project and all projects below it:
     /// a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_running: Option<Written>,
+    pub user_running: Option<Quantity>,
     /// Maximum GPUs per user, in the project and all projects below it: a number, or `"none"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_gpus: Option<Written>,
+    pub user_gpus: Option<Quantity>,
     /// If true, returns the changes without applying them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -168,7 +168,7 @@ impl ProjectSettings {
     /// # Errors
     /// The first invalid field.
     pub fn patch(&self) -> Result<ProjectPatch, Refusal> {
-        let length = |field: &str, written: &Option<Written>| -> Result<_, Refusal> {
+        let length = |field: &str, written: &Option<Quantity>| -> Result<_, Refusal> {
             let Some(written) = written else { return Ok(None) };
             if is_word(written, "none") {
                 return Ok(Some(None));
@@ -269,12 +269,12 @@ fn named(field: &str, name: &str) -> Result<ProjectName, Refusal> {
     })
 }
 
-fn weight(written: &Written) -> Result<gpool_model::Weight, Refusal> {
+fn weight(written: &Quantity) -> Result<gpool_model::Weight, Refusal> {
     let weight = Weight::parse(written.to_string().trim());
     weight.map_err(|error| invalid("weight", &error.to_string()))
 }
 
-fn count(field: &str, written: &Option<Written>) -> Result<Option<Option<u64>>, Refusal> {
+fn count(field: &str, written: &Option<Quantity>) -> Result<Option<Option<u64>>, Refusal> {
     let Some(written) = written else { return Ok(None) };
     if is_word(written, "none") {
         return Ok(Some(None));
@@ -284,7 +284,7 @@ fn count(field: &str, written: &Option<Written>) -> Result<Option<Option<u64>>, 
     read.map(|n| Some(Some(n))).map_err(|_| invalid(field, &why()))
 }
 
-fn cap(field: &str, written: &Option<Written>) -> Result<Option<Option<MilliGpu>>, Refusal> {
+fn cap(field: &str, written: &Option<Quantity>) -> Result<Option<Option<MilliGpu>>, Refusal> {
     let Some(written) = written else { return Ok(None) };
     if is_word(written, "none") {
         return Ok(Some(None));

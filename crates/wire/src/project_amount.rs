@@ -3,22 +3,22 @@
 use gpool_model::quota::Amount;
 use gpool_model::{ParseError, QuotaPatch, Refusal};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::invalid;
 
 /// Formats an amount of thousandths: a number, or `unlimited`.
 #[must_use]
-pub fn in_thousandths(amount: Amount) -> Written {
+pub fn in_thousandths(amount: Amount) -> Quantity {
     match amount.finite() {
-        Some(milli) if milli.is_multiple_of(1000) => Written::Whole(milli / 1000),
-        Some(milli) => Written::Decimal(crate::node::cores(milli)),
-        None => Written::from("unlimited"),
+        Some(milli) if milli.is_multiple_of(1000) => Quantity::Whole(milli / 1000),
+        Some(milli) => Quantity::Decimal(crate::node::cores(milli)),
+        None => Quantity::from("unlimited"),
     }
 }
 
 /// Whether the amount is this word.
-pub(crate) fn is_word(written: &Written, word: &str) -> bool {
-    matches!(written, Written::Text(text) if text.trim().eq_ignore_ascii_case(word))
+pub(crate) fn is_word(written: &Quantity, word: &str) -> bool {
+    matches!(written, Quantity::Text(text) if text.trim().eq_ignore_ascii_case(word))
 }
 
 /// Reads one amount in the unit of its kind.
@@ -29,8 +29,8 @@ type Read<'a> = &'a dyn Fn(&str) -> Result<u64, ParseError>;
 /// # Errors
 /// The invalid amount.
 pub(crate) fn quota(
-    (field, guaranteed): (&str, &Option<Written>),
-    (limit_field, limit): (&str, &Option<Written>),
+    (field, guaranteed): (&str, &Option<Quantity>),
+    (limit_field, limit): (&str, &Option<Quantity>),
     read: impl Fn(&str) -> Result<u64, ParseError>,
 ) -> Result<QuotaPatch, Refusal> {
     let guaranteed = match guaranteed {
@@ -49,10 +49,10 @@ pub(crate) fn quota(
     Ok(QuotaPatch { guaranteed, limit, weight: None })
 }
 
-fn amount(field: &str, written: &Written, read: Read<'_>) -> Result<Amount, Refusal> {
+fn amount(field: &str, written: &Quantity, read: Read<'_>) -> Result<Amount, Refusal> {
     // A bare number of memory is bytes, as everywhere in the API. Zero is zero in any unit.
     let text = match (field.starts_with("mem"), written) {
-        (true, Written::Whole(bytes)) => format!("{bytes}B"),
+        (true, Quantity::Whole(bytes)) => format!("{bytes}B"),
         (true, _) if is_word(written, "0") => "0B".to_owned(),
         _ => written.to_string(),
     };

@@ -7,12 +7,12 @@ use gpool_model::{
     Amount, GpuRequest, MilliGpu, ModelPattern, Project, QuotaPatch, Refusal, ResourceKind, parse,
 };
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::{self, invalid};
 use crate::project_amount::{in_thousandths, quota};
 
 /// Amounts by model, or by pool.
-pub type Parts = BTreeMap<String, Written>;
+pub type Parts = BTreeMap<String, Quantity>;
 
 /// Reads quotas by model and pool, each with its field name and whether it is a limit.
 ///

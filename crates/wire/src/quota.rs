@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::time::Time;
 
 /// Quota, usage and loans of one project, in GPUs.
@@ -18,9 +18,9 @@ pub struct QuotaRow {
     /// Whether it is a department: it has children and takes no jobs.
     pub department: bool,
     /// Guaranteed GPUs: a number, or `"unlimited"`.
-    pub guaranteed: Written,
+    pub guaranteed: Quantity,
     /// Maximum GPUs. `null` for no limit.
-    pub limit: Option<Written>,
+    pub limit: Option<Quantity>,
     /// Fair share in this cycle, for the current demand. `null` if projects share no capacity.
     pub share: Option<f64>,
     /// Allocated GPUs.
@@ -55,9 +55,9 @@ pub struct QuotaPart {
     /// Pool. `null` for a model.
     pub pool: Option<String>,
     /// Guaranteed GPUs: a number, or `"unlimited"`. `null` if no project has a guarantee.
-    pub guaranteed: Option<Written>,
+    pub guaranteed: Option<Quantity>,
     /// Maximum GPUs. `null` for no limit.
-    pub limit: Option<Written>,
+    pub limit: Option<Quantity>,
     /// Fair share in this cycle. `null` if no project has a guarantee, or projects share no
     /// capacity.
     pub share: Option<f64>,

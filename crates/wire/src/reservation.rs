@@ -1,6 +1,6 @@
 //! Reservations, maintenance windows and drains in the API, and the jobs that they affect.
 
-use gpool_model::{Millis, NodeName, Timestamp, Whom};
+use gpool_model::{Beneficiary, Millis, NodeName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,7 +18,7 @@ pub struct Reservation {
     pub state: String,
     /// Kind of beneficiary: `user`, `project`, `job` or `nobody` (none).
     #[serde(rename = "for")]
-    pub whom: String,
+    pub beneficiary_kind: String,
     /// Name of the user or project, or ID of the job.
     pub beneficiary: Option<String>,
     /// Start time; for a recurring reservation, of the current or next occurrence.
@@ -64,7 +64,7 @@ pub struct ReservedHere {
     pub name: String,
     /// Kind of beneficiary: `user`, `project`, `job` or `nobody` (none).
     #[serde(rename = "for")]
-    pub whom: String,
+    pub beneficiary_kind: String,
     /// Name of the user or project, or ID of the job.
     pub beneficiary: Option<String>,
     /// Whether the reservation is active.
@@ -80,10 +80,10 @@ impl ReservedHere {
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
-        let (whom, beneficiary) = whom_words(&it.whom);
+        let (whom, beneficiary) = beneficiary_words(&it.whom);
         Self {
             name: it.name.to_string(),
-            whom: whom.to_owned(),
+            beneficiary_kind: whom.to_owned(),
             beneficiary,
             active: window.holds(now),
             from: Time(window.from),
@@ -227,7 +227,7 @@ impl Reservation {
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp, find: &FindDevice<'_>) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
-        let (whom, beneficiary) = whom_words(&it.whom);
+        let (whom, beneficiary) = beneficiary_words(&it.whom);
         let mut gpus = Vec::new();
         let mut warnings = Vec::new();
         for (node, uuids) in &it.what.devices {
@@ -246,7 +246,7 @@ impl Reservation {
             name: it.name.to_string(),
             kind: if it.is_maintenance() { "maintenance" } else { "reservation" }.to_owned(),
             state: if it.is_active(now) { "active" } else { "planned" }.to_owned(),
-            whom: whom.to_owned(),
+            beneficiary_kind: whom.to_owned(),
             beneficiary,
             from: Time(window.from),
             until: window.until.map(Time),
@@ -269,11 +269,11 @@ fn seconds(length: Millis) -> f64 {
 }
 
 /// Returns the kind and name of a beneficiary.
-pub(crate) fn whom_words(whom: &Whom) -> (&'static str, Option<String>) {
+pub(crate) fn beneficiary_words(whom: &Beneficiary) -> (&'static str, Option<String>) {
     match whom {
-        Whom::Nobody => ("nobody", None),
-        Whom::User { name, .. } => ("user", Some(name.to_string())),
-        Whom::Project { name } => ("project", Some(name.to_string())),
-        Whom::Job { id } => ("job", Some(id.to_string())),
+        Beneficiary::Nobody => ("nobody", None),
+        Beneficiary::User { name, .. } => ("user", Some(name.to_string())),
+        Beneficiary::Project { name } => ("project", Some(name.to_string())),
+        Beneficiary::Job { id } => ("job", Some(id.to_string())),
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::gpu::GpuRequest;
-use gpool_model::reservation::Counted;
+use gpool_model::reservation::DeviceRequest;
 use gpool_model::{
-    Consent, DeviceRef, Displace, DrainTarget, JobId, Millis, NewReservation, NodeName,
-    ProjectName, Refusal, ReservationName, ReservationPatch, ReserveAsk, ReserveEnd, ReserveWhen,
-    Whom,
+    Beneficiary, Consent, DeviceRef, Displace, DrainTarget, JobId, Millis, NewReservation,
+    NodeName, ProjectName, Refusal, ReservationName, ReservationPatch, ReserveAsk, ReserveEnd,
+    ReserveWhen,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::span;
 use crate::time::Time;
 
@@ -60,10 +60,10 @@ pub struct ReserveRequest {
     pub until: Option<Time>,
     /// Duration instead of `until`: seconds, or text (`4h`).
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    pub length: Option<Written>,
+    pub length: Option<Quantity>,
     /// Interval of a recurring reservation: seconds, or text (`1d`). 0 ends the recurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<Written>,
+    pub every: Option<Quantity>,
     /// Reason, as text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -139,7 +139,7 @@ impl ReserveRequest {
         user: FindUser<'_>,
         targets: FindTargets<'_>,
     ) -> Result<NewReservation, Refusal> {
-        let whom = self.whom(user)?.ok_or_else(|| {
+        let whom = self.beneficiary(user)?.ok_or_else(|| {
             invalid(
                 "for",
                 "the beneficiary is missing: give user, project or job, or nobody for maintenance",
@@ -177,7 +177,7 @@ impl ReserveRequest {
             return Err(invalid("name", "the name of a reservation can't change"));
         }
         Ok(ReservationPatch {
-            whom: self.whom(user)?,
+            whom: self.beneficiary(user)?,
             ask: self.ask(targets)?,
             from: self.from.map(|from| from.0),
             end: self.end()?,
@@ -194,25 +194,25 @@ impl ReserveRequest {
         consent("at_begin", self.dry_run, self.at_begin.as_deref())
     }
 
-    fn whom(&self, user: FindUser<'_>) -> Result<Option<Whom>, Refusal> {
+    fn beneficiary(&self, user: FindUser<'_>) -> Result<Option<Beneficiary>, Refusal> {
         let n_said = [self.user.is_some(), self.project.is_some(), self.job.is_some(), self.nobody];
         if n_said.into_iter().filter(|said| *said).count() > 1 {
             return Err(invalid("for", "give only one of user, project, job and nobody"));
         }
         if self.nobody {
-            return Ok(Some(Whom::Nobody));
+            return Ok(Some(Beneficiary::Nobody));
         }
         if let Some(name) = &self.user {
             let shown: String = name.chars().take(80).collect();
             let (uid, name) = user(name)
                 .ok_or_else(|| invalid("user", format!("this system has no user {shown:?}")))?;
-            return Ok(Some(Whom::User { uid, name: Arc::from(name) }));
+            return Ok(Some(Beneficiary::User { uid, name: Arc::from(name) }));
         }
         if let Some(job) = &self.job {
             let id: JobId = job.parse().map_err(|error| invalid("job", format!("{error}")))?;
-            return Ok(Some(Whom::Job { id }));
+            return Ok(Some(Beneficiary::Job { id }));
         }
-        Ok(self.project.as_ref().map(|name| Whom::Project { name: ProjectName::new(name) }))
+        Ok(self.project.as_ref().map(|name| Beneficiary::Project { name: ProjectName::new(name) }))
     }
 
     fn ask(&self, targets: FindTargets<'_>) -> Result<Option<ReserveAsk>, Refusal> {
@@ -230,7 +230,7 @@ impl ReserveRequest {
         if let Some(gpus) = &self.gpus {
             let gpus =
                 GpuRequest::parse(gpus).map_err(|error| invalid("gpus", error.to_string()))?;
-            return Ok(Some(ReserveAsk::Counted(Counted { gpus, spread: self.spread })));
+            return Ok(Some(ReserveAsk::Counted(DeviceRequest { gpus, spread: self.spread })));
         }
         if !self.devices.is_empty() {
             let mut devices = Vec::new();

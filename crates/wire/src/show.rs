@@ -3,13 +3,13 @@
 use gpool_model::job::{EndCause, ExitStatus, JobEnd, JobSpec, JobState, Phase, StopCause};
 use gpool_model::{Allocation, Node, RunTotals, Timestamp};
 
-use crate::array::{ArrayShown, ElementShown, Elements};
+use crate::array::{ArrayElement, ArrayStatus, Elements};
 use crate::cause::{cause_word, cause_words};
 use crate::course::Attempted;
 use crate::eta::Eta;
 use crate::exits;
 use crate::field::fields;
-use crate::gang::GangShown;
+use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
 use crate::job::{Job, JobStep, PRIVATE, PlacedOn, Usage};
 use crate::reason::Reason;
@@ -17,7 +17,7 @@ use crate::time::{Time, gpu_hours, seconds};
 
 /// Facts about a job that are not in its records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shown {
+pub struct JobFacts {
     /// Why the job waits, most important reasons first.
     pub reasons: Vec<gpool_model::Reason>,
     /// Number of further reasons.
@@ -37,7 +37,7 @@ pub struct Shown {
 impl Job {
     /// Returns a job at one time: the requested values, from the table of fields, and its state.
     #[must_use]
-    pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) -> Self {
+    pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &JobFacts) -> Self {
         let mut this = Self {
             id: job.id.to_string(),
             name: PRIVATE.to_owned(),
@@ -57,9 +57,9 @@ impl Job {
             notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
             held_by: exits::holder_word(job),
             held_by_admin: exits::holder_name(job),
-            array: ArrayShown::of(spec, job, shown.elements.as_ref()),
-            element: ElementShown::of(spec, job),
-            gang: GangShown::of(spec, job),
+            array: ArrayStatus::of(spec, job, shown.elements.as_ref()),
+            element: ArrayElement::of(spec, job),
+            gang: GangStatus::of(spec, job),
             joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
             retry_of: spec.retry_of.as_ref().map(ToString::to_string),
             ..Self::default()
@@ -81,7 +81,13 @@ impl Job {
     }
 
     /// Sets where and when the job ran, and how it ended.
-    fn show_run(&mut self, spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &Shown) {
+    fn show_run(
+        &mut self,
+        spec: &JobSpec,
+        job: &gpool_model::Job,
+        now: Timestamp,
+        shown: &JobFacts,
+    ) {
         let (started_at, allocations) = run_of(job);
         let ended = end_of(job);
         let exit = ended.and_then(|end| end.exit);

@@ -3,7 +3,7 @@
 use gpool_model::Refusal;
 use gpool_model::verb::SignalTo;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::json::nearest;
 
 const NAMES: [(&str, i32); 30] = [
@@ -56,7 +56,7 @@ pub fn to(word: &str) -> Result<SignalTo, Refusal> {
 ///
 /// # Errors
 /// [`Refusal::Invalid`] with the nearest name.
-pub fn number(written: &Written) -> Result<i32, Refusal> {
+pub fn number(written: &Quantity) -> Result<i32, Refusal> {
     let text = written.to_string();
     if let Ok(number) = text.parse::<i32>() {
         if (1..=NUMBER_MAX).contains(&number) {

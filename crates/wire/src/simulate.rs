@@ -4,7 +4,7 @@ use gpool_model::{Millis, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check;
 use crate::time::Time;
 
@@ -18,12 +18,12 @@ pub struct SimulateAsk {
     pub supposed: Vec<String>,
     /// Simulated time span. Without it, the simulation covers the current cycle only.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    pub horizon: Option<Written>,
+    pub horizon: Option<Quantity>,
     /// Also runs the jobs of this past time span once more, such as `7d`: those that were submitted
     /// within it and have ended. Changes can then add and drain nodes, and edit projects and the
     /// policy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub past: Option<Written>,
+    pub past: Option<Quantity>,
 }
 
 impl SimulateAsk {

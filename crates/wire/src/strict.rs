@@ -18,7 +18,7 @@ use serde::de::{
 
 /// The expected shape of a value, in terms of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum JsonShape {
     /// `"text"`
     Text,
     /// `true`
@@ -39,7 +39,7 @@ pub enum Shape {
     OneOf(&'static [&'static str]),
 }
 
-impl Shape {
+impl JsonShape {
     const fn signed(bits: u32) -> Self {
         Self::Whole(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
     }
@@ -49,7 +49,7 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for JsonShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text => f.write_str("a string"),
@@ -69,29 +69,29 @@ impl fmt::Display for Shape {
 
 /// The place of the first invalid value, and the expected shape.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct ErrorLocation {
     /// Innermost step first.
-    steps: Vec<Step>,
-    expected: Option<Shape>,
+    steps: Vec<PathStep>,
+    expected: Option<JsonShape>,
     is_noted: bool,
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum PathStep {
     Name(String),
     Index(usize),
 }
 
-impl Place {
+impl ErrorLocation {
     /// Returns the path: `table.rows[2]`. Empty for the document itself.
     #[must_use]
     pub fn path(&self) -> String {
         let mut path = String::new();
         for step in self.steps.iter().rev() {
             match step {
-                Step::Name(name) if path.is_empty() => path.push_str(name),
-                Step::Name(name) => path.extend([".", name]),
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
+                PathStep::Name(name) if path.is_empty() => path.push_str(name),
+                PathStep::Name(name) => path.extend([".", name]),
+                PathStep::Index(index) => path.push_str(&format!("[{index}]")),
             }
         }
         path
@@ -99,17 +99,17 @@ impl Place {
 
     /// Returns the expected shape; `None` if the type accepts several.
     #[must_use]
-    pub fn expected(&self) -> Option<Shape> {
+    pub fn expected(&self) -> Option<JsonShape> {
         self.expected
     }
 
-    fn note(&mut self, expected: Option<Shape>) {
+    fn note(&mut self, expected: Option<JsonShape>) {
         if !self.is_noted {
             (self.is_noted, self.expected) = (true, expected);
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: PathStep) {
         self.note(None);
         self.steps.push(step);
     }
@@ -121,7 +121,7 @@ impl Place {
 /// The format's own error, and its place.
 pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     format: D,
-) -> Result<T, (D::Error, Place)> {
+) -> Result<T, (D::Error, ErrorLocation)> {
     let place = RefCell::default();
     let read = T::deserialize(Strict { inner: format, place: &place });
     read.map_err(|error| (error, place.into_inner()))
@@ -130,7 +130,7 @@ pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 /// The layer around a reader.
 struct Strict<'p, D> {
     inner: D,
-    place: &'p RefCell<Place>,
+    place: &'p RefCell<ErrorLocation>,
 }
 
 macro_rules! layered {
@@ -152,31 +152,31 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
 
     layered! {
         deserialize_any() None;
-        deserialize_bool() Some(Shape::Flag);
-        deserialize_i8() Some(Shape::signed(8));
-        deserialize_i16() Some(Shape::signed(16));
-        deserialize_i32() Some(Shape::signed(32));
-        deserialize_i64() Some(Shape::signed(64));
-        deserialize_u8() Some(Shape::unsigned(8));
-        deserialize_u16() Some(Shape::unsigned(16));
-        deserialize_u32() Some(Shape::unsigned(32));
-        deserialize_u64() Some(Shape::unsigned(64));
-        deserialize_f32() Some(Shape::Number);
-        deserialize_f64() Some(Shape::Number);
-        deserialize_char() Some(Shape::Text);
-        deserialize_str() Some(Shape::Text);
-        deserialize_string() Some(Shape::Text);
-        deserialize_bytes() Some(Shape::Text);
-        deserialize_byte_buf() Some(Shape::Text);
-        deserialize_unit() Some(Shape::Null);
-        deserialize_unit_struct(name: &'static str) Some(Shape::Null);
-        deserialize_seq() Some(Shape::Array);
-        deserialize_tuple(len: usize) Some(Shape::Array);
-        deserialize_tuple_struct(name: &'static str, len: usize) Some(Shape::Array);
-        deserialize_map() Some(Shape::Map);
+        deserialize_bool() Some(JsonShape::Flag);
+        deserialize_i8() Some(JsonShape::signed(8));
+        deserialize_i16() Some(JsonShape::signed(16));
+        deserialize_i32() Some(JsonShape::signed(32));
+        deserialize_i64() Some(JsonShape::signed(64));
+        deserialize_u8() Some(JsonShape::unsigned(8));
+        deserialize_u16() Some(JsonShape::unsigned(16));
+        deserialize_u32() Some(JsonShape::unsigned(32));
+        deserialize_u64() Some(JsonShape::unsigned(64));
+        deserialize_f32() Some(JsonShape::Number);
+        deserialize_f64() Some(JsonShape::Number);
+        deserialize_char() Some(JsonShape::Text);
+        deserialize_str() Some(JsonShape::Text);
+        deserialize_string() Some(JsonShape::Text);
+        deserialize_bytes() Some(JsonShape::Text);
+        deserialize_byte_buf() Some(JsonShape::Text);
+        deserialize_unit() Some(JsonShape::Null);
+        deserialize_unit_struct(name: &'static str) Some(JsonShape::Null);
+        deserialize_seq() Some(JsonShape::Array);
+        deserialize_tuple(len: usize) Some(JsonShape::Array);
+        deserialize_tuple_struct(name: &'static str, len: usize) Some(JsonShape::Array);
+        deserialize_map() Some(JsonShape::Map);
         deserialize_struct(name: &'static str, fields: &'static [&'static str])
-            Some(Shape::Object);
-        deserialize_identifier() Some(Shape::Text);
+            Some(JsonShape::Object);
+        deserialize_identifier() Some(JsonShape::Text);
         deserialize_ignored_any() None;
     }
 
@@ -203,7 +203,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     ) -> Result<V::Value, D::Error> {
         let place = self.place;
         let read = self.inner.deserialize_any(Named { visitor, place });
-        read.inspect_err(|_| place.borrow_mut().note(Some(Shape::OneOf(names))))
+        read.inspect_err(|_| place.borrow_mut().note(Some(JsonShape::OneOf(names))))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -214,8 +214,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
 /// A type's visitor, inside the layer.
 struct Watched<'p, V> {
     visitor: V,
-    place: &'p RefCell<Place>,
-    shape: Option<Shape>,
+    place: &'p RefCell<ErrorLocation>,
+    shape: Option<JsonShape>,
 }
 
 macro_rules! passed_on {
@@ -232,7 +232,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watched<'_, V> {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.visitor.expecting(f)
     }
-
     passed_on! {
         visit_bool(bool);
         visit_i64(i64);
@@ -262,7 +261,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watched<'_, V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
-        if self.shape == Some(Shape::Object) {
+        if self.shape == Some(JsonShape::Object) {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
         self.visitor.visit_seq(Items { inner, place: self.place, index: 0 })
@@ -270,15 +269,20 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Watched<'_, V> {
 
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         // Derived readers detect duplicate fields themselves.
-        let seen = (self.shape != Some(Shape::Object)).then(HashSet::new);
-        self.visitor.visit_map(Entries { inner, place: self.place, key: Cow::Borrowed(""), seen })
+        let past_keys = (self.shape != Some(JsonShape::Object)).then(HashSet::new);
+        self.visitor.visit_map(Entries {
+            inner,
+            place: self.place,
+            key: Cow::Borrowed(""),
+            past_keys,
+        })
     }
 }
 
 /// The elements of an array.
 struct Items<'p, A> {
     inner: A,
-    place: &'p RefCell<Place>,
+    place: &'p RefCell<ErrorLocation>,
     index: usize,
 }
 
@@ -293,7 +297,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
         self.index += 1;
         // The format's own errors occur before the element begins; their place is not shown.
         let read = self.inner.next_element_seed(Seed { seed, place });
-        read.inspect_err(|_| place.borrow_mut().step(Step::Index(index)))
+        read.inspect_err(|_| place.borrow_mut().step(PathStep::Index(index)))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -304,11 +308,11 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
 /// The entries of an object.
 struct Entries<'p, 'de, A> {
     inner: A,
-    place: &'p RefCell<Place>,
+    place: &'p RefCell<ErrorLocation>,
     /// Name of the next value.
     key: Cow<'de, str>,
     /// Names so far, if the type does not detect duplicates.
-    seen: Option<HashSet<Cow<'de, str>>>,
+    past_keys: Option<HashSet<Cow<'de, str>>>,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, 'de, A> {
@@ -318,14 +322,14 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, 'de, A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        let (key, seen) = (&mut self.key, self.seen.as_mut());
-        self.inner.next_key_seed(KeySeed { seed, key, seen })
+        let (key, past_keys) = (&mut self.key, self.past_keys.as_mut());
+        self.inner.next_key_seed(KeySeed { seed, key, past_keys })
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let place = self.place;
         let read = self.inner.next_value_seed(Seed { seed, place });
-        read.inspect_err(|_| place.borrow_mut().step(Step::Name(self.key.to_string())))
+        read.inspect_err(|_| place.borrow_mut().step(PathStep::Name(self.key.to_string())))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -337,7 +341,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, 'de, A> {
 struct KeySeed<'k, 'de, S> {
     seed: S,
     key: &'k mut Cow<'de, str>,
-    seen: Option<&'k mut HashSet<Cow<'de, str>>>,
+    past_keys: Option<&'k mut HashSet<Cow<'de, str>>>,
 }
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, 'de, S> {
@@ -345,7 +349,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, 'de, S> 
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
         let Name(key) = Name::deserialize(inner)?;
-        if self.seen.is_some_and(|seen| !seen.insert(key.clone())) {
+        if self.past_keys.is_some_and(|seen| !seen.insert(key.clone())) {
             return Err(D::Error::custom(format_args!("duplicate field `{key}`")));
         }
         *self.key = key;
@@ -358,7 +362,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, 'de, S> 
 
 struct Seed<'p, S> {
     seed: S,
-    place: &'p RefCell<Place>,
+    place: &'p RefCell<ErrorLocation>,
 }
 
 impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Seed<'_, S> {
@@ -374,9 +378,9 @@ struct Name<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
+        struct NameVisitor;
 
-        impl<'de> Visitor<'de> for Reader {
+        impl<'de> Visitor<'de> for NameVisitor {
             type Value = Name<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -392,14 +396,14 @@ impl<'de> Deserialize<'de> for Name<'de> {
             }
         }
 
-        deserializer.deserialize_str(Reader)
+        deserializer.deserialize_str(NameVisitor)
     }
 }
 
 /// One of several variants: a string without content, an object with content.
 struct Named<'p, V> {
     visitor: V,
-    place: &'p RefCell<Place>,
+    place: &'p RefCell<ErrorLocation>,
 }
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Named<'_, V> {
@@ -418,7 +422,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Named<'_, V> {
             inner,
             place: self.place,
             key: Cow::Borrowed(""),
-            seen: Some(HashSet::new()),
+            past_keys: Some(HashSet::new()),
         };
         self.visitor.visit_enum(Only(entries))
     }
@@ -461,7 +465,7 @@ impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Only<A> {
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.newtype_variant_seed(Fields { visitor, of: Of::Tuple(len) })
+        self.newtype_variant_seed(Fields { visitor, of: VariantShape::Tuple(len) })
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -469,17 +473,17 @@ impl<'de, A: MapAccess<'de>> VariantAccess<'de> for Only<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.newtype_variant_seed(Fields { visitor, of: Of::Struct(fields) })
+        self.newtype_variant_seed(Fields { visitor, of: VariantShape::Struct(fields) })
     }
 }
 
 /// The fields of a variant with several fields.
 struct Fields<V> {
     visitor: V,
-    of: Of,
+    of: VariantShape,
 }
 
-enum Of {
+enum VariantShape {
     Tuple(usize),
     Struct(&'static [&'static str]),
 }
@@ -489,8 +493,8 @@ impl<'de, V: Visitor<'de>> DeserializeSeed<'de> for Fields<V> {
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
         match self.of {
-            Of::Tuple(len) => inner.deserialize_tuple(len, self.visitor),
-            Of::Struct(fields) => inner.deserialize_struct("", fields, self.visitor),
+            VariantShape::Tuple(len) => inner.deserialize_tuple(len, self.visitor),
+            VariantShape::Struct(fields) => inner.deserialize_struct("", fields, self.visitor),
         }
     }
 }

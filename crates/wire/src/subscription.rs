@@ -5,7 +5,7 @@ use gpool_model::{NotifyRule, Refusal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::notify::{payer_rules, shown};
+use crate::notify::{payer_rules, rule_text};
 
 /// The addresses that get messages about a project or user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,7 +24,7 @@ impl Subscription {
     /// Returns the subscription of a project or user, which may have none.
     #[must_use]
     pub fn new(payer: &Payer, found: Option<&gpool_model::subscription::Subscription>) -> Self {
-        let rules = found.map(|it| it.rules.iter().map(shown).collect());
+        let rules = found.map(|it| it.rules.iter().map(rule_text).collect());
         Self {
             kind: payer.kind().to_owned(),
             name: payer.name().to_owned(),

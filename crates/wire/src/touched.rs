@@ -1,11 +1,11 @@
 //! Texts for conflicts of reservations and drains, and for the jobs that they affect.
 
 use gpool_model::reserve::RunningThere;
-use gpool_model::{Affected, NodeName, Timestamp, Whom};
+use gpool_model::{Affected, Beneficiary, NodeName, Timestamp};
 
 use crate::problem::Problem;
 use crate::reason::span_words;
-use crate::reservation::whom_words;
+use crate::reservation::beneficiary_words;
 use crate::time::Time;
 
 /// Maximum number of jobs named in a message.
@@ -60,14 +60,14 @@ fn more(mut ids: Vec<String>, n: usize) -> String {
 
 /// Describes the conflict between two reservations in one line.
 pub(crate) fn clash(
-    whom: &Whom,
+    beneficiary: &Beneficiary,
     node: &NodeName,
     index: Option<u32>,
     from: Timestamp,
     until: Option<Timestamp>,
 ) -> String {
     let what = index.map_or_else(|| node.to_string(), |index| format!("GPU {index} of {node}"));
-    let whom = match whom_words(whom) {
+    let whom = match beneficiary_words(beneficiary) {
         (_, None) => "maintenance".to_owned(),
         (kind, Some(name)) => format!("{kind} {name}"),
     };

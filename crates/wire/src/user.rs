@@ -1,12 +1,12 @@
 //! Usage and caps of users.
 
-use gpool_model::policy::{Caps, Held};
+use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::unit::MilliGpu;
 use gpool_model::{Refusal, parse};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::invalid;
 use crate::node::cores;
 
@@ -34,7 +34,7 @@ pub struct UserLimits {
 impl UserLimits {
     /// Returns a user for the API.
     #[must_use]
-    pub fn new(user: &str, own: bool, caps: Caps, held: Held, n_pending: u64) -> Self {
+    pub fn new(user: &str, own: bool, caps: Caps, held: UserHoldings, n_pending: u64) -> Self {
         Self {
             user: user.to_owned(),
             own,
@@ -62,8 +62,8 @@ pub struct UserCapsPatch {
     pub pending_jobs: Option<Option<u64>>,
     /// Maximum number of GPUs, with decimals.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "twice")]
-    #[schema(value_type = Option<Written>)]
-    pub gpus: Option<Option<Written>>,
+    #[schema(value_type = Option<Quantity>)]
+    pub gpus: Option<Option<Quantity>>,
 }
 
 impl UserCapsPatch {
@@ -79,7 +79,7 @@ impl UserCapsPatch {
             ));
         }
         // Both types count thousandths.
-        let read = |written: &Written| match parse::cpus(&written.to_string()) {
+        let read = |written: &Quantity| match parse::cpus(&written.to_string()) {
             Ok(milli) => Ok(MilliGpu::new(milli.get())),
             Err(_) => Err(invalid("gpus", &format!("{written} is not a number of GPUs; write 2"))),
         };

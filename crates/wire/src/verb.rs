@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::check::{invalid, time_limit};
-use crate::course::written;
+use crate::course::span_flag;
 use crate::problem::Problem;
 use crate::time::Time;
 use crate::{json as text, query, signal};
@@ -35,13 +35,13 @@ pub struct Params {
     /// Example of a body.
     pub example: &'static str,
     /// Reads that body: the jobs and the verb.
-    pub read: fn(&[u8]) -> Result<Asked, Problem>,
+    pub read: fn(&[u8]) -> Result<VerbRequest, Problem>,
     /// Where they are in a request for one job, which its path names.
     pub one: One,
 }
 
 /// The jobs of a request, by their ids, and the verb.
-pub type Asked = (Vec<String>, JobVerb);
+pub type VerbRequest = (Vec<String>, JobVerb);
 
 /// The names of a query with their texts.
 pub type Query = Vec<(String, String)>;
@@ -162,7 +162,7 @@ impl VerbRow {
     ///
     /// # Errors
     /// A [`Problem`] that names the position or the field.
-    pub fn read(&self, body: &[u8]) -> Result<Asked, Problem> {
+    pub fn read(&self, body: &[u8]) -> Result<VerbRequest, Problem> {
         match &self.params {
             None => text::read(body).map(|Selection { jobs }| (jobs, self.verb)),
             Some(params) => (params.read)(body),
@@ -177,7 +177,7 @@ pub fn body(verb: JobVerb, jobs: Vec<String>) -> Value {
         JobVerb::Release { at } => json!(ReleaseJobs { jobs, at: at.map(Time) }),
         JobVerb::Signal { signal, to } => {
             let to = (to != SignalTo::Job).then(|| to.as_str().to_owned());
-            json!(SignalJobs { jobs, signal: Written::from(signal.to_string()), to })
+            json!(SignalJobs { jobs, signal: Quantity::from(signal.to_string()), to })
         }
         JobVerb::Extend { change } => json!(ExtendJobs { jobs, ..change.into() }),
         JobVerb::Requeue { hold } => json!(RequeueJobs { jobs, hold }),
@@ -241,7 +241,7 @@ pub struct Selection {
 #[serde(deny_unknown_fields)]
 pub struct SignalJobs {
     /// Name or number of the signal: `"USR1"`, `"SIGUSR1"`, `10`.
-    pub signal: Written,
+    pub signal: Quantity,
     /// Processes that get it: `job` (the default: the program and its process group), `program`
     /// (the program alone), or `steps` (those that `srun` started; a job without a script is a step
     /// itself).
@@ -271,10 +271,10 @@ pub struct ExtendJobs {
     /// Extension of the limit; negative values shorten it: `"30m"`, `"-10m"`. A number is in
     /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Written>,
+    pub by: Option<Quantity>,
     /// New limit, counted from the start: `"4h"`; `"none"` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Written>,
+    pub to: Option<Quantity>,
     /// IDs of the jobs. Empty if the path contains the job ID.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = crate::schema::job_ids)]
@@ -288,7 +288,7 @@ impl ExtendJobs {
     /// [`Refusal::Invalid`] if the request has neither field or both, or the text is no time span.
     pub fn check(&self) -> Result<LimitChange, Refusal> {
         match (&self.by, &self.to) {
-            (None, Some(Written::Text(word))) if word == "none" => {
+            (None, Some(Quantity::Text(word))) if word == "none" => {
                 Ok(LimitChange::To { limit: None })
             }
             (None, Some(to)) => Ok(LimitChange::To { limit: Some(time_limit(to)?) }),
@@ -297,9 +297,9 @@ impl ExtendJobs {
                 let less = text.strip_prefix('-');
                 let more = less.unwrap_or(text.strip_prefix('+').unwrap_or(&text));
                 let by = match by {
-                    Written::Text(_) => time_limit(&Written::from(more))?,
-                    Written::Whole(_) | Written::Decimal(_) if less.is_none() => time_limit(by)?,
-                    Written::Whole(_) | Written::Decimal(_) => {
+                    Quantity::Text(_) => time_limit(&Quantity::from(more))?,
+                    Quantity::Whole(_) | Quantity::Decimal(_) if less.is_none() => time_limit(by)?,
+                    Quantity::Whole(_) | Quantity::Decimal(_) => {
                         return Err(invalid("by", "a negative time must be text: \"-10m\""));
                     }
                 };
@@ -317,11 +317,11 @@ impl From<LimitChange> for ExtendJobs {
     /// Returns a request with this change and without jobs.
     fn from(change: LimitChange) -> Self {
         let (by, to) = match change {
-            LimitChange::Longer { by } => (Some(written(by)), None),
-            LimitChange::Shorter { by } => (Some(format!("-{}", written(by))), None),
-            LimitChange::To { limit } => (None, Some(limit.map_or("none".to_owned(), written))),
+            LimitChange::Longer { by } => (Some(span_flag(by)), None),
+            LimitChange::Shorter { by } => (Some(format!("-{}", span_flag(by))), None),
+            LimitChange::To { limit } => (None, Some(limit.map_or("none".to_owned(), span_flag))),
         };
-        Self { by: by.map(Written::Text), to: to.map(Written::Text), jobs: Vec::new() }
+        Self { by: by.map(Quantity::Text), to: to.map(Quantity::Text), jobs: Vec::new() }
     }
 }
 

@@ -15,21 +15,20 @@ use crate::row::{JobRow, NodeIx};
 pub struct ExpectedEnd {
     /// The time.
     pub at: Timestamp,
-    /// The job.
     pub job: JobId,
     /// The basis of the estimate.
     pub basis: StartBasis,
 }
 
 /// The part of an expected end that does not depend on the present time.
-enum Known {
+enum EndEstimate {
     /// It ends by this time.
     At(Timestamp),
     /// It started at this time and runs as long as jobs like it.
     Like(Timestamp, Likeness),
 }
 
-impl Known {
+impl EndEstimate {
     fn of(row: &JobRow) -> Option<Self> {
         let started_at = match &row.job.phase {
             Phase::Starting { since, .. } => *since,
@@ -88,7 +87,7 @@ fn by_prediction(started_at: Timestamp, length: Millis, now: Timestamp) -> Times
 }
 
 pub(crate) fn expected_end(row: &JobRow, now: Timestamp, past: &Past) -> Option<ExpectedEnd> {
-    Known::of(row)?.expected(row.job.id, now, past)
+    EndEstimate::of(row)?.expected(row.job.id, now, past)
 }
 
 /// Returns the expected end of a job that is evicted now.
@@ -109,13 +108,12 @@ pub(crate) fn of_start(
         _ => Millis::ZERO,
     };
     let started_at = Timestamp::new(started_at.get().saturating_sub(ran.get()));
-    Known::of_start(row, started_at).expected(row.job.id, now, past)
+    EndEstimate::of_start(row, started_at).expected(row.job.id, now, past)
 }
 
 /// A node on which an end frees devices, and how many, in part or whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FreedOn {
-    /// The node.
     pub node: NodeIx,
     /// How many devices.
     pub n_devices: usize,
@@ -136,9 +134,9 @@ pub(crate) struct Ends {
 impl Ends {
     pub fn insert(&mut self, row: &JobRow, freed: Box<[FreedOn]>) {
         let job = row.job.id;
-        match Known::of(row) {
-            Some(Known::At(at)) => drop(self.at.insert((at, job), freed)),
-            Some(Known::Like(at, like)) => {
+        match EndEstimate::of(row) {
+            Some(EndEstimate::At(at)) => drop(self.at.insert((at, job), freed)),
+            Some(EndEstimate::Like(at, like)) => {
                 self.like.entry(like).or_default().insert((at, job), freed);
             }
             None => {}
@@ -147,9 +145,9 @@ impl Ends {
 
     pub fn remove(&mut self, row: &JobRow) {
         let job = row.job.id;
-        match Known::of(row) {
-            Some(Known::At(at)) => drop(self.at.remove(&(at, job))),
-            Some(Known::Like(at, like)) => {
+        match EndEstimate::of(row) {
+            Some(EndEstimate::At(at)) => drop(self.at.remove(&(at, job))),
+            Some(EndEstimate::Like(at, like)) => {
                 if let Some(jobs) = self.like.get_mut(&like) {
                     jobs.remove(&(at, job));
                     if jobs.is_empty() {
@@ -164,21 +162,21 @@ impl Ends {
     pub fn from<'a>(&'a self, now: Timestamp, past: &Past) -> ExpectedEnds<'a> {
         let bound = (Bound::Unbounded, Bound::Included((now, JobId::MAX)));
         let mut ends = ExpectedEnds { now, next: BinaryHeap::new(), sources: Vec::new() };
-        ends.add(Source::Overdue(self.at.range(bound)));
+        ends.add(EndSource::Overdue(self.at.range(bound)));
         let later = (Bound::Excluded((now, JobId::MAX)), Bound::Unbounded);
-        ends.add(Source::At(self.at.range(later)));
+        ends.add(EndSource::At(self.at.range(later)));
         for (like, jobs) in &self.like {
             let Some(length) = past.of(like).map(|prediction| prediction.p50) else { continue };
             // A job that started then or earlier is past its prediction.
             let due = now.get().checked_sub(length.get()).map(Timestamp::new);
             let Some(due) = due else {
-                ends.add(Source::Due(jobs.range(..), length));
+                ends.add(EndSource::Predicted(jobs.range(..), length));
                 continue;
             };
             let passed = (Bound::Unbounded, Bound::Included((due, JobId::MAX)));
-            ends.add(Source::Passed(jobs.range(passed)));
+            ends.add(EndSource::Passed(jobs.range(passed)));
             let coming = (Bound::Excluded((due, JobId::MAX)), Bound::Unbounded);
-            ends.add(Source::Due(jobs.range(coming), length));
+            ends.add(EndSource::Predicted(jobs.range(coming), length));
         }
         ends
     }
@@ -186,7 +184,7 @@ impl Ends {
 
 /// Some of the ends, the earliest first.
 #[derive(Debug, Clone)]
-enum Source<'a> {
+enum EndSource<'a> {
     /// Past their limit.
     Overdue(Range<'a>),
     /// End by their limit.
@@ -194,10 +192,10 @@ enum Source<'a> {
     /// By start time: have run longer than jobs like them. The one that started last ends first.
     Passed(Range<'a>),
     /// By start time: end when they have run as long as jobs like them.
-    Due(Range<'a>, Millis),
+    Predicted(Range<'a>, Millis),
 }
 
-impl<'a> Source<'a> {
+impl<'a> EndSource<'a> {
     fn next(&mut self, now: Timestamp) -> Option<(ExpectedEnd, &'a [FreedOn])> {
         let limit = |at, job| ExpectedEnd { at, job, basis: StartBasis::Limit };
         let predicted = |at, job| ExpectedEnd { at, job, basis: StartBasis::Predicted };
@@ -210,7 +208,7 @@ impl<'a> Source<'a> {
                 let ((started_at, job), freed) = jobs.next_back()?;
                 (predicted(by_prediction(*started_at, Millis::ZERO, now), *job), freed)
             }
-            Self::Due(jobs, length) => {
+            Self::Predicted(jobs, length) => {
                 let ((started_at, job), freed) = jobs.next()?;
                 (predicted(by_prediction(*started_at, *length, now), *job), freed)
             }
@@ -223,11 +221,11 @@ impl<'a> Source<'a> {
 pub struct ExpectedEnds<'a> {
     now: Timestamp,
     next: BinaryHeap<Reverse<(ExpectedEnd, usize, &'a [FreedOn])>>,
-    sources: Vec<Source<'a>>,
+    sources: Vec<EndSource<'a>>,
 }
 
 impl<'a> ExpectedEnds<'a> {
-    fn add(&mut self, mut source: Source<'a>) {
+    fn add(&mut self, mut source: EndSource<'a>) {
         if let Some((end, freed)) = source.next(self.now) {
             self.next.push(Reverse((end, self.sources.len(), freed)));
             self.sources.push(source);

@@ -21,7 +21,7 @@ mod world;
 pub use device_filter::{Unusable, unusable};
 pub use ends::{ExpectedEnd, ExpectedEnds, FreedOn};
 pub use ledger::{DeviceLedger, Free, NodeRow};
-pub use lines::{Asked, Head, Line, LineKey};
+pub use lines::{LineDemand, PendingQueue, PendingQueueKey, QueueHead};
 pub use outbox::Outbox;
 pub use queue::ShapeQueue;
 pub use row::{FitIx, JobRow, NodeIx, ProjectIx, ShapeIx};

@@ -14,8 +14,7 @@ use crate::row::{FitIx, ProjectIx, ShapeIx};
 
 /// The owner of a pending queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineKey {
-    /// The project.
+pub struct PendingQueueKey {
     pub project_ix: ProjectIx,
     /// The user, where the scheduler distinguishes users.
     pub uid: Option<u32>,
@@ -23,16 +22,14 @@ pub struct LineKey {
 
 /// The first job of its shape, among the escalated jobs or among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Head {
+pub struct QueueHead {
     /// Its place in the queue order.
     pub rank: Rank,
-    /// Its shape.
     pub shape_ix: ShapeIx,
     /// What its shape asks of nodes.
     pub fit_ix: FitIx,
     /// Whether it is escalated.
     pub is_escalated: bool,
-    /// Its priority.
     pub priority: i32,
     /// Whether it makes another job larger.
     pub joins: bool,
@@ -46,29 +43,27 @@ pub struct Head {
     pub takes: Option<Millis>,
 }
 
-impl Head {
-    /// The job.
+impl QueueHead {
     #[must_use]
     pub fn job(&self) -> JobId {
         self.rank.job()
     }
 }
 
-/// One pending queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
-    heads: BTreeSet<Head>,
+pub struct PendingQueue {
+    heads: BTreeSet<QueueHead>,
     /// How many heads need each number of whole devices on one node.
     n_by_whole: BTreeMap<usize, u64>,
     least_whole: usize,
     n_preemptible: u64,
     first: Option<(i32, bool)>,
-    asked: Asked,
+    demand: LineDemand,
 }
 
-impl Line {
+impl PendingQueue {
     /// The heads, in order.
-    pub fn heads(&self) -> btree_set::Iter<'_, Head> {
+    pub fn heads(&self) -> btree_set::Iter<'_, QueueHead> {
         self.heads.iter()
     }
 
@@ -90,7 +85,7 @@ impl Line {
         self.first
     }
 
-    fn insert(&mut self, head: Head) {
+    fn insert(&mut self, head: QueueHead) {
         *self.n_by_whole.entry(head.n_whole).or_default() += 1;
         self.n_preemptible += u64::from(head.preemptible);
         self.heads.insert(head);
@@ -103,7 +98,7 @@ impl Line {
         self.first = self.heads.first().map(|head| (head.priority, head.joins));
     }
 
-    fn remove(&mut self, head: &Head) {
+    fn remove(&mut self, head: &QueueHead) {
         assert!(self.heads.remove(head), "a job leaves a line once");
         self.n_preemptible -= u64::from(head.preemptible);
         let n_heads = self.n_by_whole.entry(head.n_whole).or_default();
@@ -123,14 +118,14 @@ impl Line {
 
     /// What all jobs of the queue ask for.
     #[must_use]
-    pub fn asked(&self) -> &Asked {
-        &self.asked
+    pub fn demand(&self) -> &LineDemand {
+        &self.demand
     }
 }
 
 /// What waiting jobs ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct LineDemand {
     n_jobs: u64,
     // Wide enough that no sum is cut off, so that each amount can be subtracted again.
     gpus: u128,
@@ -141,7 +136,7 @@ pub struct Asked {
     shares: BTreeMap<MilliGpu, u64>,
 }
 
-impl Asked {
+impl LineDemand {
     /// Returns the amount of a kind; `None` for a part of the GPUs, because the placement decides
     /// it.
     #[must_use]
@@ -195,56 +190,59 @@ impl Asked {
 
 /// All pending queues that have jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Lines {
+pub(crate) struct PendingQueues {
     /// By the pool that has a policy of its own for the jobs, as each policy has its own order;
     /// `None` for all others.
-    by_domain: BTreeMap<Option<PoolName>, BTreeMap<LineKey, Line>>,
+    by_domain: BTreeMap<Option<PoolName>, BTreeMap<PendingQueueKey, PendingQueue>>,
 }
 
 /// The domain and key of one queue.
-pub(crate) type DomainLine<'a> = (Option<&'a PoolName>, LineKey);
+pub(crate) type DomainLine<'a> = (Option<&'a PoolName>, PendingQueueKey);
 
-impl Lines {
-    pub fn all(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
+impl PendingQueues {
+    pub fn all(&self) -> impl Iterator<Item = (Option<&PoolName>, PendingQueueKey, &PendingQueue)> {
         let domains = self.by_domain.iter();
         domains.flat_map(|(domain, lines)| {
             lines.iter().map(move |(key, line)| (domain.as_ref(), *key, line))
         })
     }
 
-    pub fn of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+    pub fn of(
+        &self,
+        domain: Option<&PoolName>,
+    ) -> impl Iterator<Item = (PendingQueueKey, &PendingQueue)> {
         let lines = self.by_domain.get(&domain.cloned());
         lines.into_iter().flatten().map(|(key, line)| (*key, line))
     }
 
-    pub fn insert(&mut self, key: DomainLine<'_>, head: Head) {
+    pub fn insert(&mut self, key: DomainLine<'_>, head: QueueHead) {
         self.line(key).insert(head);
     }
 
-    pub fn remove(&mut self, key: DomainLine<'_>, head: &Head) {
+    pub fn remove(&mut self, key: DomainLine<'_>, head: &QueueHead) {
         self.line(key).remove(head);
         self.close(key);
     }
 
     /// Replaces a count of `before` waiting jobs of a shape by `after`.
     pub fn ask(&mut self, key: DomainLine<'_>, shape: &Shape, before: u64, after: u64) {
-        self.line(key).asked.change(shape, before, after);
+        self.line(key).demand.change(shape, before, after);
         self.close(key);
     }
 
     /// Forgets the order of all queues, before it is recomputed.
     pub fn clear_heads(&mut self) {
-        self.by_domain.values_mut().flat_map(BTreeMap::values_mut).for_each(Line::clear);
+        self.by_domain.values_mut().flat_map(BTreeMap::values_mut).for_each(PendingQueue::clear);
     }
 
-    fn line(&mut self, (domain, key): DomainLine<'_>) -> &mut Line {
+    fn line(&mut self, (domain, key): DomainLine<'_>) -> &mut PendingQueue {
         self.by_domain.entry(domain.cloned()).or_default().entry(key).or_default()
     }
 
     fn close(&mut self, (domain, key): DomainLine<'_>) {
         let domain = domain.cloned();
         let Some(lines) = self.by_domain.get_mut(&domain) else { return };
-        if lines.get(&key).is_some_and(|line| *line == Line::default()) {
+        if lines.get(&key).is_some_and(|line| *line == PendingQueue::default()) {
             lines.remove(&key);
         }
         if lines.is_empty() {
@@ -260,8 +258,8 @@ pub(crate) fn head(
     (shape_ix, fit_ix): (ShapeIx, FitIx),
     is_escalated: bool,
     (submitted_at, job): (Timestamp, JobId),
-) -> Head {
-    Head {
+) -> QueueHead {
+    QueueHead {
         rank: Rank::of(policy, shape, is_escalated, submitted_at, job),
         shape_ix,
         fit_ix,

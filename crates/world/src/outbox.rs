@@ -51,10 +51,10 @@ impl Outbox {
         self.given_up.first().map(|(_, id)| id)
     }
 
-    pub(crate) fn put(&mut self, delivery: Delivery) {
+    pub(crate) fn insert(&mut self, delivery: Delivery) {
         self.remove(&delivery.id);
         if delivery.given_up {
-            self.given_up.insert((delivery.due, delivery.id.clone()));
+            self.given_up.insert((delivery.due_at, delivery.id.clone()));
         } else {
             *self.n_by_uid.entry(delivery.uid()).or_default() += 1;
         }
@@ -65,7 +65,7 @@ impl Outbox {
         let delivery = self.deliveries.remove(id)?;
         let uid = delivery.uid();
         if delivery.given_up {
-            self.given_up.remove(&(delivery.due, delivery.id.clone()));
+            self.given_up.remove(&(delivery.due_at, delivery.id.clone()));
         } else if let Some(n) = self.n_by_uid.get_mut(&uid) {
             *n -= 1;
             if *n == 0 {

@@ -20,7 +20,7 @@ impl Past {
     pub const LIKENESSES_MAX: usize = 10_000;
 
     /// Replaces the runs of one likeness.
-    pub fn put(&mut self, runs: PastRuns) {
+    pub fn insert(&mut self, runs: PastRuns) {
         let (like, last_ended_at) = (runs.like.clone(), runs.last_ended_at);
         let prediction = runs.prediction();
         self.by_age.insert((last_ended_at, like.clone()));
@@ -46,7 +46,7 @@ impl Past {
         if let Some(gpu) = gpu {
             runs.add_gpu(gpu);
         }
-        self.put(runs);
+        self.insert(runs);
         let mut changed = vec![like];
         while self.runs.len() > Self::LIKENESSES_MAX
             && let Some((_, oldest)) = self.by_age.pop_first()
@@ -57,7 +57,6 @@ impl Past {
         changed
     }
 
-    /// Returns the prediction for one likeness.
     pub fn of(&self, like: &Likeness) -> Option<Prediction> {
         self.runs.get(like)?.1
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpool_model::plan::Fit;
 use gpool_model::{JobId, Policy, PoolName, Shape, Timestamp};
 
-use crate::lines::{self, Line, LineKey, Lines};
+use crate::lines::{self, PendingQueue, PendingQueueKey, PendingQueues};
 use crate::row::{FitIx, ProjectIx, ShapeIx};
 
 /// The first fresh job and the first escalated one.
@@ -47,8 +47,8 @@ impl ShapeQueue {
 
     /// The pending queue that the jobs belong to.
     #[must_use]
-    pub fn line(&self) -> LineKey {
-        LineKey { project_ix: self.project_ix, uid: self.shape.uid }
+    pub fn line(&self) -> PendingQueueKey {
+        PendingQueueKey { project_ix: self.project_ix, uid: self.shape.uid }
     }
 
     /// The heads: the first of `fresh` and the first of `escalated`.
@@ -72,7 +72,7 @@ impl ShapeQueue {
 
 /// The position of a pending job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct QueuePosition {
     pub shape_ix: ShapeIx,
     pub submitted_at: Timestamp,
     /// When its wait began, with all its waits put together into one.
@@ -90,11 +90,11 @@ pub(crate) struct Queue {
     n_shapes_by_fit: Vec<usize>,
     free_fits: BTreeSet<usize>,
     fit_by_content: BTreeMap<Fit, FitIx>,
-    places: BTreeMap<JobId, Place>,
+    places: BTreeMap<JobId, QueuePosition>,
     n_jobs: u64,
     /// Jobs that are not escalated, by the time at which they will be.
     to_escalate: BTreeSet<(Timestamp, JobId)>,
-    lines: Lines,
+    lines: PendingQueues,
 }
 
 impl Queue {
@@ -107,7 +107,7 @@ impl Queue {
         policy: &Policy,
     ) {
         let shape_ix = self.intern(shape, project_ix);
-        let place = Place { shape_ix, submitted_at, waits_since, is_escalated: false };
+        let place = QueuePosition { shape_ix, submitted_at, waits_since, is_escalated: false };
         let queue = self.queue_mut(shape_ix);
         let firsts = queue.firsts();
         queue.fresh.insert((submitted_at, job));
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Returns when a job escalates.
-    fn escalates_at(&self, place: Place, policy: &Policy) -> Timestamp {
+    fn escalates_at(&self, place: QueuePosition, policy: &Policy) -> Timestamp {
         let domain = self.shape(place.shape_ix).shape.domain.as_ref();
         place.waits_since.after(policy.of_pool(domain).escalate_after)
     }
@@ -189,11 +189,16 @@ impl Queue {
         }
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
+    pub fn lines(
+        &self,
+    ) -> impl Iterator<Item = (Option<&PoolName>, PendingQueueKey, &PendingQueue)> {
         self.lines.all()
     }
 
-    pub fn lines_of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+    pub fn lines_of(
+        &self,
+        domain: Option<&PoolName>,
+    ) -> impl Iterator<Item = (PendingQueueKey, &PendingQueue)> {
         self.lines.of(domain)
     }
 
@@ -254,7 +259,7 @@ impl Queue {
         self.shapes[ix.0].as_ref().expect("rows are asked for while their shape waits")
     }
 
-    pub fn place(&self, job: JobId) -> Option<Place> {
+    pub fn place(&self, job: JobId) -> Option<QueuePosition> {
         self.places.get(&job).copied()
     }
 

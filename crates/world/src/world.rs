@@ -34,13 +34,13 @@ use thiserror::Error;
 
 use crate::ends::{self, Ends, ExpectedEnd, ExpectedEnds};
 use crate::ledger::NodeRow;
-use crate::lines::{Line, LineKey};
+use crate::lines::{PendingQueue, PendingQueueKey};
 use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::queue::{Queue, ShapeQueue};
 use crate::row::{JobRow, NodeIx, ShapeIx};
 use crate::world::arrays::Elements;
-use crate::world::asks::Asks;
+use crate::world::asks::RequestCounts;
 use crate::world::gangs::Gangs;
 use crate::world::messages::Subscriptions;
 use crate::world::projects::Holdings;
@@ -96,7 +96,7 @@ pub struct World {
     /// Jobs that hold something on nodes.
     pub(crate) holding: BTreeSet<JobId>,
     /// What these jobs ask of nodes.
-    pub(crate) asks: Asks,
+    pub(crate) asks: RequestCounts,
     /// Jobs that start when others have left.
     pub(crate) claimants: BTreeSet<JobId>,
     /// Jobs that leave some or all of the capacity that they hold.
@@ -169,7 +169,7 @@ impl World {
             gangs: Gangs::default(),
             pending_by_like: BTreeMap::new(),
             holding: BTreeSet::new(),
-            asks: Asks::default(),
+            asks: RequestCounts::default(),
             claimants: BTreeSet::new(),
             leaving: BTreeSet::new(),
             dependents: BTreeMap::new(),
@@ -242,8 +242,8 @@ impl World {
                 Record::Project(project) => world.put_project(*project),
                 Record::Idempotency(record) => world.remember_request(record),
                 Record::Reservation(reservation) => world.put_reservation(*reservation),
-                Record::PastRuns(runs) => world.past.put(runs),
-                Record::Delivery(delivery) => world.outbox.put(*delivery),
+                Record::PastRuns(runs) => world.past.insert(runs),
+                Record::Delivery(delivery) => world.outbox.insert(*delivery),
                 Record::Used(used) => world.put_used(&used),
                 Record::Subscription(it) => world.put_subscription(*it),
                 Record::Policy(_) | Record::Node(_) | Record::JobSpec(_) | Record::Job(_) => {}
@@ -300,7 +300,6 @@ impl World {
         &self.projects
     }
 
-    /// All projects by name.
     #[must_use]
     pub fn projects(&self) -> &BTreeMap<ProjectName, Project> {
         &self.projects
@@ -317,7 +316,6 @@ impl World {
         self.nodes_in_order.iter().map(|ix| (*ix, &self.nodes[ix.0]))
     }
 
-    /// One node.
     #[must_use]
     pub fn node(&self, name: &NodeName) -> Option<&NodeRow> {
         self.node_by_name.get(name).map(|ix| &self.nodes[ix.0])
@@ -365,12 +363,17 @@ impl World {
     }
 
     /// The pending queues, each with the pool that orders it by a policy of its own.
-    pub fn lines(&self) -> impl Iterator<Item = (Option<&PoolName>, LineKey, &Line)> {
+    pub fn lines(
+        &self,
+    ) -> impl Iterator<Item = (Option<&PoolName>, PendingQueueKey, &PendingQueue)> {
         self.queue.lines()
     }
 
     /// The pending queues of the jobs that one pool's policy, or the cluster's, decides about.
-    pub fn lines_of(&self, domain: Option<&PoolName>) -> impl Iterator<Item = (LineKey, &Line)> {
+    pub fn lines_of(
+        &self,
+        domain: Option<&PoolName>,
+    ) -> impl Iterator<Item = (PendingQueueKey, &PendingQueue)> {
         self.queue.lines_of(domain)
     }
 

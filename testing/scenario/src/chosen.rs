@@ -73,7 +73,7 @@ pub(crate) fn random(world: &World, number: u32) -> Option<Arc<NodeFilter>> {
         5 => filter.exclusive = true,
         _ => {}
     }
-    filter.kept()
+    filter.unless_default()
 }
 
 /// Selects the jobs that some jobs accept on their GPUs.

@@ -36,7 +36,6 @@ pub(crate) fn joins(job: JobId) -> Box<Joins> {
     Box::new(Joins { job, attempt, gang, nodes, first_rank: 1 })
 }
 
-/// The text of a gang.
 pub(crate) fn gang_text(gang: Gang) -> String {
     if gang.anywhere {
         return format!(" tasks {}", gang.nodes);

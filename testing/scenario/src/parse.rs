@@ -248,7 +248,7 @@ impl Reader {
             "on" | "not-on" | "where" | "exclusive" => {
                 let mut nodes = spec.nodes.as_deref().cloned().unwrap_or_default();
                 chosen::read(word, &mut nodes, words)?;
-                spec.nodes = nodes.kept();
+                spec.nodes = nodes.unless_default();
             }
             "project" => spec.project = ProjectName::new(words.need("a project")?),
             "after" => {

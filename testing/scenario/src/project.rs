@@ -40,7 +40,7 @@ impl Reader {
                 "weight" => gpus.weight = words.parse("a weight", weight)?,
                 "jobs" => {
                     let most = words.parse("a number of jobs", parse::count)?;
-                    let limit = Amount::counted(most);
+                    let limit = Amount::saturating_of(most);
                     project.quotas.set(ResourceKind::Tasks, Quota { limit, ..Quota::default() });
                 }
                 "cpus" | "cpus-limit" => {

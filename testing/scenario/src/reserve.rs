@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use gpool_model::{
-    Displace, Drain, Node, ProjectName, Reservation, ReservationName, Reserved, Timestamp, Whom,
-    Window, parse,
+    Beneficiary, Displace, Drain, Node, ProjectName, Reservation, ReservationName, Reserved,
+    Timestamp, Window, parse,
 };
 
 use crate::amount::span;
@@ -65,19 +65,19 @@ impl Reader {
         Ok(())
     }
 
-    fn whom(&self, words: &mut Words<'_>) -> Result<Whom, ScenarioError> {
+    fn whom(&self, words: &mut Words<'_>) -> Result<Beneficiary, ScenarioError> {
         Ok(match words.need("whom it is for")? {
-            "nobody" => Whom::Nobody,
+            "nobody" => Beneficiary::Nobody,
             "uid" => {
                 let uid = words.parse("a user id", u32::from_str)?;
-                Whom::User { uid, name: owner(uid).user }
+                Beneficiary::User { uid, name: owner(uid).user }
             }
-            "project" => Whom::Project { name: ProjectName::new(words.need("a project")?) },
+            "project" => Beneficiary::Project { name: ProjectName::new(words.need("a project")?) },
             "job" => {
                 let name = words.need("the name of a job")?;
                 let id = self.ids.get(name);
                 let id = id.ok_or_else(|| words.error(format!("no job {name} stands above")))?;
-                Whom::Job { id: *id }
+                Beneficiary::Job { id: *id }
             }
             word => return Err(words.unknown(word, "nobody, uid, project or job")),
         })
@@ -168,13 +168,13 @@ pub(crate) fn reservation(
         }
     }
     let whom = match &it.whom {
-        Whom::Nobody => "nobody".to_owned(),
-        Whom::User { uid, .. } => format!("uid {uid}"),
-        Whom::Project { name } => format!("project {name}"),
-        Whom::Job { id } if situation.jobs.iter().any(|(spec, _)| spec.id == *id) => {
+        Beneficiary::Nobody => "nobody".to_owned(),
+        Beneficiary::User { uid, .. } => format!("uid {uid}"),
+        Beneficiary::Project { name } => format!("project {name}"),
+        Beneficiary::Job { id } if situation.jobs.iter().any(|(spec, _)| spec.id == *id) => {
             format!("job j{}", id.number)
         }
-        Whom::Job { .. } => return Ok(()),
+        Beneficiary::Job { .. } => return Ok(()),
     };
     if places.is_empty() {
         return Ok(());

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gpool_model::{
-    Displace, Millis, ProjectName, Reservation, ReservationName, Reserved, Timestamp, Whom, Window,
+    Beneficiary, Displace, Millis, ProjectName, Reservation, ReservationName, Reserved, Timestamp,
+    Window,
 };
 use gpool_world::World;
 
@@ -46,11 +47,11 @@ impl ReserveSeed {
         Some(Reservation {
             name: ReservationName::new(format!("r{}", world.n_changes())),
             whom: match self.whom % 4 {
-                0 => Whom::Nobody,
-                1 => Whom::Project { name: ProjectName::new("nlp") },
+                0 => Beneficiary::Nobody,
+                1 => Beneficiary::Project { name: ProjectName::new("nlp") },
                 two_or_three => {
                     let uid = 998 + two_or_three;
-                    Whom::User { uid, name: Arc::from(format!("u{uid}")) }
+                    Beneficiary::User { uid, name: Arc::from(format!("u{uid}")) }
                 }
             },
             what,

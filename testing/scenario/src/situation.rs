@@ -16,7 +16,6 @@ use gpool_world::{ProjectIx, Snapshot, World};
 pub struct Situation {
     /// The current time.
     pub now: Timestamp,
-    /// The policy.
     pub policy: Policy,
     /// The nodes in the order of the lines; names are unique.
     pub nodes: Vec<Node>,

@@ -29,7 +29,6 @@ use crate::situation::{Situation, bare_spec};
 /// in every cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Submit a job.
     Submit(JobSeed),
     /// End one of the jobs with allocations.
     End(u32, Outcome),
@@ -59,7 +58,6 @@ pub enum Step {
     Pass(Millis),
 }
 
-/// A change of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceChange {
     /// It works again.
@@ -119,7 +117,6 @@ impl DeviceChange {
 /// The random parts of a job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobSeed {
-    /// The GPUs.
     pub gpus: GpuRequest,
     /// The cores.
     pub cpus: Option<MilliCpu>,
@@ -129,7 +126,6 @@ pub struct JobSeed {
     pub gang: Gang,
     /// The time limit.
     pub limit: Option<Millis>,
-    /// The priority.
     pub priority: i32,
     /// How late the clock was at submission, so that ages and ids disagree.
     pub behind: Millis,
@@ -271,7 +267,7 @@ impl Cluster {
     fn follow_up(&mut self) {
         self.come_into_claims();
         self.world.advance(self.now);
-        for id in self.world.take_due(self.now) {
+        for id in self.world.pop_due_jobs(self.now) {
             let waits = |row: &&JobRow| matches!(row.job.phase, Phase::Waiting { .. });
             let row = self.world.job(id).filter(waits);
             if let Some(mut job) = row.map(|row| row.job.clone()) {

@@ -314,7 +314,6 @@ fn rebuilt(snapshot: &Snapshot<'_>, seed: Option<u64>) -> World {
     world
 }
 
-/// Shuffles a list by a seed.
 fn shuffle<T>(list: &mut [T], mut seed: u64) {
     for last in (1..list.len()).rev() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_node::converge::{Converge, Seats};
 use gpool_node::lease::Lease;
 use gpool_node::loans::Called;
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 
 use crate::claim::{Claim, Memory, ShepherdOrder};
 use crate::swarm::NodeShape;
@@ -62,7 +62,7 @@ pub(crate) struct Agent {
     /// The calls for loans of a task on one of its devices.
     pub calls: BTreeMap<(TaskId, usize), Called>,
     /// The tasks with memory that is not on their devices, or on its way.
-    pub presence: BTreeMap<TaskId, Presence>,
+    pub presence: BTreeMap<TaskId, MemoryPresence>,
     /// Tasks that can't be paused for their loans.
     pub staying: BTreeSet<TaskId>,
     /// The loans as it has divided the memory.
@@ -257,7 +257,6 @@ impl Machine {
         there.map(|(task, _)| task).collect()
     }
 
-    /// Returns the paused tasks.
     pub fn paused(&self) -> Vec<TaskId> {
         let paused = self.claims.iter().filter(|(_, it)| it.is_alive() && it.paused_at.is_some());
         paused.map(|(task, _)| *task).collect()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpool_model::{Bytes, Millis, TaskId, Timestamp};
 use gpool_node::converge::{Action, Converge, Input};
 use gpool_node::loans::{self, Decision, Tenant};
-use gpool_node::presence::{self, Presence};
+use gpool_node::presence::{self, MemoryPresence};
 use serde::{Deserialize, Serialize};
 
 /// The longest time until a called loan is back.
@@ -16,26 +16,19 @@ pub(crate) const DEADLINE: Millis = Millis::from_secs(30);
 pub enum Question {
     /// An agent starts, which knows these ended tasks.
     Start {
-        /// The node.
         node: usize,
         /// The tasks, oldest first.
         done: Vec<TaskId>,
     },
     /// An input of the agent.
-    Input {
-        /// The node.
-        node: usize,
-        /// The input.
-        input: Box<Input>,
-    },
+    Input { node: usize, input: Box<Input> },
     /// Who gets the memory of a device?
     Divide {
-        /// The memory.
         memory: Bytes,
         /// The time.
         now: Timestamp,
         /// The tasks.
-        tenants: Vec<(Tenant, Presence)>,
+        tenants: Vec<(Tenant, MemoryPresence)>,
     },
 }
 
@@ -55,7 +48,6 @@ pub enum Answer {
 pub struct Nodes(BTreeMap<usize, Converge>);
 
 impl Nodes {
-    /// Answers a question.
     pub fn answer(&mut self, question: Question) -> Answer {
         match question {
             Question::Start { node, done } => {
@@ -76,10 +68,10 @@ impl Nodes {
 /// is being restored, so that no other one may grow.
 pub(crate) fn divide(
     memory: Bytes,
-    tenants: &mut [(Tenant, Presence)],
+    tenants: &mut [(Tenant, MemoryPresence)],
     now: Timestamp,
 ) -> (Vec<Decision>, bool) {
-    let mut present: Vec<(&mut Tenant, Presence)> =
+    let mut present: Vec<(&mut Tenant, MemoryPresence)> =
         tenants.iter_mut().map(|(tenant, presence)| (tenant, *presence)).collect();
     let reserved = presence::reserve(memory, &mut present);
     let alone: Vec<Tenant> = tenants.iter().map(|(tenant, _)| *tenant).collect();

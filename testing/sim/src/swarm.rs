@@ -23,7 +23,6 @@ pub(crate) const MODELS: [(&str, &str, u32); 2] =
 /// The machines, and what never changes of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// Each node.
     pub nodes: Vec<NodeShape>,
     /// How many inputs the server takes into one step.
     pub batch: u64,
@@ -63,7 +62,6 @@ pub struct NodeShape {
 /// The parameters drawn from a seed before the run begins.
 #[derive(Debug, Clone)]
 pub struct Swarm {
-    /// The seed.
     pub seed: u64,
     /// The machines.
     pub cluster: Cluster,

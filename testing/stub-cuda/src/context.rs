@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::code::{Code, INVALID_CONTEXT};
 use crate::driver::Session;
 
-/// A context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) ordinal: i32,

@@ -182,7 +182,6 @@ pub struct MigProfile {
     pub starts: Vec<u32>,
 }
 
-/// A GPU instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GpuInstance {

@@ -25,7 +25,6 @@ pub struct Nodes {
 /// A node in tables and pictures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The name.
     pub name: String,
     /// How many devices it has.
     pub n_gpus: u32,

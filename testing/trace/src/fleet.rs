@@ -157,7 +157,6 @@ pub(crate) fn says(node: &NodeName, task: TaskId, generation: Generation, is: Ta
     Event::Reported { node: node.clone(), report: Report::Task(report) }
 }
 
-/// The end of a task.
 pub(crate) fn end(now: Timestamp, started_at: Timestamp, stopped: bool) -> TaskIs {
     TaskIs::Ended(TaskEnd {
         started_at: Some(started_at),

@@ -1,6 +1,6 @@
 //! Forecasts while a trace is played, and their results: made and calibrated as a server does.
 
-use gpool_control::forecast::{self, Learnt, Part};
+use gpool_control::forecast::{self, Calibrator, ForecastInput};
 use gpool_model::{JobId, Millis, Phase, Timestamp};
 use gpool_world::{Snapshot, World};
 
@@ -24,12 +24,12 @@ pub(crate) struct Foresight {
     every: Millis,
     /// The time of the next forecast.
     pub next: Timestamp,
-    learnt: Learnt,
+    learnt: Calibrator,
 }
 
 impl Foresight {
     pub fn new(every: Millis, now: Timestamp) -> Self {
-        Self { every, next: now.after(every), learnt: Learnt::default() }
+        Self { every, next: now.after(every), learnt: Calibrator::default() }
     }
 
     /// Makes a forecast if one is due.
@@ -41,12 +41,12 @@ impl Foresight {
         let waits = |id: JobId| {
             world.job(id).is_some_and(|row| matches!(row.job.phase, Phase::Pending { .. }))
         };
-        self.learnt.keep_told(waits);
-        let part = Part::of(&Snapshot { world, now }, forecast::JOBS_MAX, None);
+        self.learnt.retain_forecasts(waits);
+        let part = ForecastInput::of(&Snapshot { world, now }, forecast::JOBS_MAX, None);
         let made = forecast::forecast(&part, forecast::JOBS_MAX, &self.learnt);
         for (id, eta) in &made.etas {
             if let (Some(row), Some(lead)) = (part.excerpt.jobs.get(id), made.leads.get(id)) {
-                self.learnt.tell((*id, row.job.version), (eta, *lead), now);
+                self.learnt.record_forecast((*id, row.job.version), (eta, *lead), now);
             }
         }
     }

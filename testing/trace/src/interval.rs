@@ -18,7 +18,6 @@ pub struct Sum {
 /// A mean with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
-    /// The mean.
     pub mean: f64,
     /// The number of blocks.
     pub n_blocks: usize,

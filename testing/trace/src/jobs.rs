@@ -11,7 +11,6 @@ use crate::table::{Table, TraceError};
 /// The begin of a trace without dates: not the very first possible time.
 pub(crate) const EPOCH: Timestamp = Timestamp::new(1_000_000);
 
-/// A job of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceJob {
     /// The time of submission, in seconds.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gpool_sched::fragmentation::{Ask, Left, WHOLE};
+use gpool_sched::fragmentation::{FreePart, TaskDemand, WHOLE};
 
 use crate::table::{Table, TraceError};
 
@@ -11,13 +11,12 @@ const MIB: u64 = 1024 * 1024;
 /// Each model is one bit.
 const MODELS_MAX: usize = 64;
 
-/// A cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {
     /// The names of the nodes, ascending.
     pub names: Vec<String>,
     /// The capacity of each node, in that order.
-    pub nodes: Vec<Left>,
+    pub nodes: Vec<FreePart>,
     /// Models of devices, by number.
     pub models: Vec<String>,
 }
@@ -46,7 +45,7 @@ impl Cluster {
                 }
                 models.push(table.text(model).to_owned());
             }
-            let left = Left {
+            let left = FreePart {
                 model: u32::try_from(number).unwrap_or(0),
                 cpus: table.value(cpus, "thousandths of cores, a whole number")?,
                 memory: mib(&table, memory)?,
@@ -62,7 +61,7 @@ impl Cluster {
     /// Returns the thousandths of all devices.
     #[must_use]
     pub fn gpus(&self) -> u64 {
-        self.nodes.iter().map(Left::gpus).sum()
+        self.nodes.iter().map(FreePart::gpus).sum()
     }
 
     /// Returns the thousandths of devices by number of the model.
@@ -80,7 +79,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If the file can't be read, or has a wrong line.
-    pub fn read_tasks(&self, path: &Path) -> Result<Vec<Ask>, TraceError> {
+    pub fn read_tasks(&self, path: &Path) -> Result<Vec<TaskDemand>, TraceError> {
         let mut table = Table::open(path)?;
         let names = ["cpu_milli", "memory_mib", "num_gpu", "gpu_milli"];
         let [cpus, memory, gpus, part] = columns(&table, names)?;
@@ -98,7 +97,7 @@ impl Cluster {
                 return Err(table.malformed(part, expected));
             }
             let asked = spec.map_or("", |spec| table.text(spec));
-            tasks.push(Ask {
+            tasks.push(TaskDemand {
                 cpus: table.value(cpus, "thousandths of cores, a whole number")?,
                 memory: mib(&table, memory)?,
                 n_gpus,

@@ -22,7 +22,6 @@ pub struct Ran {
 pub struct Played {
     /// Its user.
     pub owner: Arc<str>,
-    /// All of its runs.
     pub runs: Vec<Ran>,
     /// When it was submitted.
     pub submitted_at: Timestamp,

@@ -9,7 +9,9 @@ mod fgd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool_sched::fragmentation::{Ask, Left, Mix, Parts, Reserve, Rollout, RolloutRule, splitmix};
+use gpool_sched::fragmentation::{
+    FreePart, Mix, Parts, Reserve, Rollout, RolloutRule, TaskDemand, splitmix,
+};
 
 pub use fgd::fragment;
 use fgd::score;
@@ -37,9 +39,7 @@ pub type NodeNo = usize;
 /// The place of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Its demand.
-    pub ask: Ask,
-    /// Its node.
+    pub ask: TaskDemand,
     pub node: NodeNo,
     /// Its devices, by position on the node.
     pub devices: Vec<usize>,
@@ -48,11 +48,9 @@ pub struct Placed {
 /// A task that moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// The task.
     pub task: u64,
     /// The node that it left.
     pub from: NodeNo,
-    /// The node that it is on.
     pub to: NodeNo,
 }
 
@@ -85,7 +83,7 @@ pub struct Packer {
     /// Numbers of the free parts of present nodes, and by number its position in that list.
     live: Vec<usize>,
     live_at: Vec<usize>,
-    asks: BTreeMap<Ask, usize>,
+    asks: BTreeMap<TaskDemand, usize>,
     /// By number of the demand and of the free part: empty if it does not fit.
     choices: Vec<Vec<Option<Box<[Choice]>>>>,
     tasks: BTreeMap<u64, Placed>,
@@ -104,7 +102,7 @@ impl Packer {
     /// Returns an empty cluster of these nodes, in the order of names. Only [`Rule::Random`] uses
     /// `seed`.
     #[must_use]
-    pub fn new(nodes: &[Left], mix: &Mix, rule: Rule, seed: u64) -> Self {
+    pub fn new(nodes: &[FreePart], mix: &Mix, rule: Rule, seed: u64) -> Self {
         let of_rollout = match rule {
             Rule::Rollout(rule) => rule,
             Rule::Fgd { margin } => RolloutRule { margin, ..RolloutRule::default() },
@@ -165,13 +163,12 @@ impl Packer {
     }
 
     /// Places a task; `None` if it fits nowhere.
-    pub fn place(&mut self, task: u64, ask: &Ask) -> Option<NodeNo> {
+    pub fn place(&mut self, task: u64, ask: &TaskDemand) -> Option<NodeNo> {
         let (node, at) = self.choose(ask)?;
         self.put(task, ask, node, at);
         Some(node)
     }
 
-    /// Removes a task.
     pub fn remove(&mut self, task: u64) -> Option<Placed> {
         let placed = self.tasks.remove(&task)?;
         let node = &mut self.nodes[placed.node];
@@ -187,7 +184,7 @@ impl Packer {
         Some(placed)
     }
 
-    fn left(&self, node: NodeNo) -> &Left {
+    fn left(&self, node: NodeNo) -> &FreePart {
         self.parts.get(self.nodes[node].left)
     }
 
@@ -208,7 +205,7 @@ impl Packer {
 
     /// Puts a task on a node, on its devices from a position on, in ascending order of their free
     /// parts.
-    fn put(&mut self, task: u64, ask: &Ask, node_no: NodeNo, at: usize) {
+    fn put(&mut self, task: u64, ask: &TaskDemand, node_no: NodeNo, at: usize) {
         let node = &mut self.nodes[node_no];
         let left = self.parts.get(node.left);
         let devices: Vec<usize> = match ask.n_gpus {
@@ -228,7 +225,7 @@ impl Packer {
     }
 
     /// The best node for a task, and the position of its first device.
-    fn choose(&mut self, ask: &Ask) -> Option<(NodeNo, usize)> {
+    fn choose(&mut self, ask: &TaskDemand) -> Option<(NodeNo, usize)> {
         let ask_no = self.ask_no(ask);
         let scarce = self.reserve.scarce(self.idle);
         let scale = i64::try_from(self.rollout.n_sequences()).unwrap_or(i64::MAX);
@@ -272,7 +269,7 @@ impl Packer {
     }
 
     /// The ways to place a task on a node with that free part.
-    fn ways(&mut self, ask: &Ask, number: usize) -> Box<[Choice]> {
+    fn ways(&mut self, ask: &TaskDemand, number: usize) -> Box<[Choice]> {
         let left = self.parts.get(number).clone();
         if !left.fits(ask) {
             return Box::default();
@@ -292,7 +289,7 @@ impl Packer {
         ways.into()
     }
 
-    fn score(&mut self, left: &Left, after: &Left, ask: &Ask) -> i64 {
+    fn score(&mut self, left: &FreePart, after: &FreePart, ask: &TaskDemand) -> i64 {
         let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         match self.rule {
             Rule::Random => 0,
@@ -306,7 +303,7 @@ impl Packer {
         }
     }
 
-    fn ask_no(&mut self, ask: &Ask) -> usize {
+    fn ask_no(&mut self, ask: &TaskDemand) -> usize {
         let next = self.asks.len();
         let no = *self.asks.entry(*ask).or_insert(next);
         if no == next {
@@ -315,7 +312,7 @@ impl Packer {
         no
     }
 
-    fn number(&mut self, mut left: Left) -> usize {
+    fn number(&mut self, mut left: FreePart) -> usize {
         left.free.sort_unstable();
         let number = self.parts.number(left, &self.reserve);
         self.nodes_with.resize_with(self.parts.len(), BTreeSet::new);
@@ -323,7 +320,7 @@ impl Packer {
         number
     }
 
-    fn change(&mut self, node: NodeNo, left: Left) {
+    fn change(&mut self, node: NodeNo, left: FreePart) {
         let (before, after) = (self.nodes[node].left, self.number(left));
         self.nodes[node].left = after;
         self.reserve.change(self.parts.hosts(before), self.parts.hosts(after));

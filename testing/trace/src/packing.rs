@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-pub use gpool_sched::fragmentation::{Ask, Mix};
+pub use gpool_sched::fragmentation::{Mix, TaskDemand};
 
 use crate::openb::Cluster;
 use crate::packer::Packer;
@@ -18,7 +18,7 @@ pub struct Experiment<'a> {
     /// The cluster, empty at first.
     pub cluster: &'a Cluster,
     /// The tasks of a trace.
-    pub tasks: &'a [Ask],
+    pub tasks: &'a [TaskDemand],
     /// The expected mix of tasks.
     pub mix: &'a Mix,
     /// How nodes are chosen.
@@ -68,7 +68,7 @@ impl Experiment<'_> {
         }
         let mut rng = Rng::with_seed(self.seed);
         let mut placer = self.placer(false);
-        let mut first: Vec<&Ask> = self.tasks.iter().collect();
+        let mut first: Vec<&TaskDemand> = self.tasks.iter().collect();
         rng.shuffle(&mut first);
         let again = std::iter::from_fn(|| rng.choice(self.tasks));
         let (mut arrived, mut filled) = (0, Vec::new());
@@ -100,7 +100,8 @@ impl Experiment<'_> {
         let capacity = self.cluster.gpus() as f64;
         let mut rng = Rng::with_seed(self.seed);
         let mut placer = self.placer(n_moves_of_one > 0);
-        let mean = self.tasks.iter().map(Ask::gpus).sum::<u64>() as f64 / self.tasks.len() as f64;
+        let mean =
+            self.tasks.iter().map(TaskDemand::gpus).sum::<u64>() as f64 / self.tasks.len() as f64;
         let per_unit = load * capacity / mean;
         let after = |rng: &mut Rng, mean: f64| -mean * (1.0 - rng.f64()).ln();
         let (mut now, mut n) = (0.0, 0_u64);
@@ -172,7 +173,7 @@ impl Placer<'_> {
         }
     }
 
-    fn place(&mut self, task: u64, ask: &Ask) -> Result<bool, PlayError> {
+    fn place(&mut self, task: u64, ask: &TaskDemand) -> Result<bool, PlayError> {
         match self {
             Self::Rule(packer) => Ok(packer.place(task, ask).is_some()),
             Self::Live(live) => live.place(task, ask, 0),
@@ -191,7 +192,7 @@ impl Placer<'_> {
     fn place_or_move(
         &mut self,
         task: u64,
-        ask: &Ask,
+        ask: &TaskDemand,
         n_moves: usize,
     ) -> Result<Option<usize>, PlayError> {
         match self {
@@ -241,7 +242,7 @@ impl Sums {
         *now = until;
     }
 
-    fn count(&mut self, ask: &Ask, moves: Option<usize>) {
+    fn count(&mut self, ask: &TaskDemand, moves: Option<usize>) {
         let is_of_eight = u64::from(ask.n_gpus == 8);
         let is_rejected = u64::from(moves.is_none());
         self.n_arrived += 1;

@@ -9,7 +9,7 @@ use gpool_model::{
     Bytes, Command, Event, Exit, GpuAmount, GpuRequest, JobId, JobVerb, MilliCpu, MilliGpu, Millis,
     NewJob, Policy, Resources, Share, Timestamp,
 };
-use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
+use gpool_sched::fragmentation::{FreePart, Mix, TaskDemand, WHOLE};
 
 use crate::cluster::{self, Cluster};
 use crate::coming::new_job;
@@ -32,7 +32,7 @@ pub(crate) struct Live<'a> {
     /// The numbers of the existing models.
     models: BTreeSet<u32>,
     /// The free capacity of each node, with its devices by index.
-    left: Vec<Left>,
+    left: Vec<FreePart>,
     /// Whether tasks may move for others: then every task says that it saves its work.
     may_move: bool,
     /// How long a task waits for each task that would have to move for it.
@@ -46,7 +46,7 @@ pub(crate) struct Live<'a> {
 
 /// A task that was submitted.
 struct Task {
-    ask: Ask,
+    ask: TaskDemand,
     job: JobId,
     /// Where it runs and since when; `None` while it does not fit.
     runs: Option<(Start, Timestamp)>,
@@ -54,9 +54,9 @@ struct Task {
 
 impl<'a> Live<'a> {
     /// An empty cluster with this capacity of each node, in the order of names.
-    pub fn new(nodes: &[Left], mix: &'a Mix, mut policy: Policy, may_move: bool) -> Self {
+    pub fn new(nodes: &[FreePart], mix: &'a Mix, mut policy: Policy, may_move: bool) -> Self {
         policy.consolidate |= may_move;
-        let node = |(n, left): (u32, &Left)| {
+        let node = |(n, left): (u32, &FreePart)| {
             let mut node = cluster::node(n, u32::try_from(left.free.len()).unwrap_or(u32::MAX));
             let room = Resources::none().with_cpus(MilliCpu::new(left.cpus));
             node.capacity = room.with_memory(Bytes::new(left.memory)).with_tasks(100_000);
@@ -81,12 +81,12 @@ impl<'a> Live<'a> {
 
     /// Returns the free thousandths of devices.
     pub fn idle(&self) -> u64 {
-        self.left.iter().map(Left::gpus).sum()
+        self.left.iter().map(FreePart::gpus).sum()
     }
 
     /// Returns the expected thousandths of devices that are idle and of no use to the next task.
     pub fn fragment(&self) -> u64 {
-        let of = |left: &Left| {
+        let of = |left: &FreePart| {
             let mut left = left.clone();
             left.free.sort_unstable();
             fragment(&left, self.mix)
@@ -106,7 +106,12 @@ impl<'a> Live<'a> {
 
     /// Submits a task as a job. Returns whether it starts at once, or within the time for `n_moves`
     /// moves; otherwise cancels it.
-    pub fn place(&mut self, task: u64, ask: &Ask, n_moves: usize) -> Result<bool, PlayError> {
+    pub fn place(
+        &mut self,
+        task: u64,
+        ask: &TaskDemand,
+        n_moves: usize,
+    ) -> Result<bool, PlayError> {
         let submitted = self.fleet.submission(owner(), self.job(ask));
         let came = self.step(vec![submitted])?;
         let Some(Ok(Some(number))) = came.answers.into_iter().next() else { return Ok(false) };
@@ -185,7 +190,12 @@ impl<'a> Live<'a> {
     }
 
     /// Frees the devices of a task.
-    fn ended(&mut self, ask: &Ask, (start, started_at): &(Start, Timestamp), told: bool) -> Event {
+    fn ended(
+        &mut self,
+        ask: &TaskDemand,
+        (start, started_at): &(Start, Timestamp),
+        told: bool,
+    ) -> Event {
         self.change(start, |left, devices| {
             left.cpus += ask.cpus;
             left.memory += ask.memory;
@@ -203,14 +213,14 @@ impl<'a> Live<'a> {
         }
     }
 
-    fn change(&mut self, start: &Start, change: impl FnOnce(&mut Left, &[usize])) {
+    fn change(&mut self, start: &Start, change: impl FnOnce(&mut FreePart, &[usize])) {
         let devices: Vec<usize> = start.devices.iter().map(|(_, ix)| *ix as usize).collect();
         if let Some(left) = self.left.get_mut(start.number as usize) {
             change(left, &devices);
         }
     }
 
-    fn job(&self, ask: &Ask) -> NewJob {
+    fn job(&self, ask: &TaskDemand) -> NewJob {
         let amount = match ask.is_share() {
             true => GpuAmount::Shared {
                 count: ask.n_gpus,

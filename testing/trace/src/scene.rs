@@ -24,7 +24,6 @@ pub trait Scene {
 /// A job that was submitted and has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen<'a> {
-    /// The owner.
     pub owner: &'a str,
     /// The amount of GPUs that it asks for.
     pub gpus: MilliGpu,

@@ -12,7 +12,6 @@ use flate2::read::MultiGzDecoder;
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}: {cause}", file.display(), place(*line, column.as_deref()))]
 pub struct TraceError {
-    /// The file.
     pub file: PathBuf,
     /// The line, counted from 1.
     pub line: Option<u64>,

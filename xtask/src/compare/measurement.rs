@@ -16,12 +16,12 @@ pub struct Measurement {
     pub name: &'static str,
     /// The number of pairs.
     pub n_pairs: usize,
-    kind: Kind,
+    kind: MeasurementKind,
     /// A word that starts with `@` is a file of the traces.
     arguments: &'static [&'static str],
 }
 
-enum Kind {
+enum MeasurementKind {
     /// A part of `gpool-lab bench`: its figures.
     Bench,
     /// A simulation by `gpool-lab`: its CPU time.
@@ -54,7 +54,7 @@ pub const MEASUREMENTS: &[Measurement] = &[
             "fgd",
         ],
     ),
-    Measurement { name: "shim", n_pairs: 3, kind: Kind::Shim, arguments: &[] },
+    Measurement { name: "shim", n_pairs: 3, kind: MeasurementKind::Shim, arguments: &[] },
 ];
 
 const PHILLY: &str = "@philly_2017-10.csv.gz";
@@ -63,9 +63,7 @@ const PHILLY: &str = "@philly_2017-10.csv.gz";
 pub struct Reading {
     /// A description for people.
     pub what: String,
-    /// Its unit.
     pub unit: String,
-    /// The value.
     pub value: f64,
     /// Whether more is better, as of a rate.
     pub is_more_better: bool,
@@ -76,11 +74,11 @@ const fn bench(
     n_pairs: usize,
     arguments: &'static [&'static str],
 ) -> Measurement {
-    Measurement { name, n_pairs, kind: Kind::Bench, arguments }
+    Measurement { name, n_pairs, kind: MeasurementKind::Bench, arguments }
 }
 
 const fn simulation(name: &'static str, arguments: &'static [&'static str]) -> Measurement {
-    Measurement { name, n_pairs: 3, kind: Kind::Simulation, arguments }
+    Measurement { name, n_pairs: 3, kind: MeasurementKind::Simulation, arguments }
 }
 
 impl Measurement {
@@ -90,9 +88,9 @@ impl Measurement {
     /// The program fails, or prints no figures.
     pub fn run(&self, build: &Build) -> anyhow::Result<BTreeMap<String, Reading>> {
         match self.kind {
-            Kind::Bench => self.bench(build),
-            Kind::Simulation => self.simulation(build),
-            Kind::Shim => shim(build),
+            MeasurementKind::Bench => self.bench(build),
+            MeasurementKind::Simulation => self.simulation(build),
+            MeasurementKind::Shim => shim(build),
         }
     }
 

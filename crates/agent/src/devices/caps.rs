@@ -7,7 +7,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 
 use super::{Asker, LOOK};
-use crate::input::{Input, LoanAction, Move};
+use crate::input::{LoanAction, Move, ThreadInput};
 use gpool_shepherd::layout::claim_name;
 
 impl Asker {
@@ -44,7 +44,7 @@ impl Asker {
         if let Err(why) = self.limit(task, limits) {
             let device = limits[0].0.clone();
             let report = LoanReport { task, device, is: LoanIs::NotLimited { why } };
-            self.inputs.send(Input::LoanAction(LoanAction::Report(report)));
+            self.inputs.send(ThreadInput::LoanAction(LoanAction::Report(report)));
         }
     }
 
@@ -56,7 +56,7 @@ impl Asker {
         if moved.then.is_some() {
             let refused = self.limit(task, limits).err();
             let is_refused = refused.is_some();
-            self.inputs.send(Input::Limited(Box::new(moved), refused));
+            self.inputs.send(ThreadInput::Limited(Box::new(moved), refused));
             // Then it stays on the devices that it had.
             if is_refused {
                 return;

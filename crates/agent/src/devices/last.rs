@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use gpool_device::Wanted;
+use gpool_device::PollRequest;
 use gpool_model::agent::TaskEnd;
 use gpool_model::device::Device;
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::ExitStatus;
 
-use super::{Asker, Devices, Question};
-use crate::input::Input;
+use super::{Asker, DeviceQuestion, Devices};
+use crate::input::ThreadInput;
 
 impl Devices {
     /// If a task on devices has failed, asks for a report of their errors; its end then comes back
-    /// as an [`Input::Ended`]. Otherwise returns the end at once.
+    /// as an [`ThreadInput::Ended`]. Otherwise returns the end at once.
     pub(crate) fn last_look(&self, task: TaskId, end: TaskEnd) -> Option<TaskEnd> {
         if end.exit == Some(ExitStatus::Code(0)) || end.stopped {
             return Some(end);
@@ -27,7 +27,7 @@ impl Devices {
             return Some(end);
         }
         // The thread outlives the agent's loop, so this send succeeds.
-        let _ = self.questions.send(Question::Ended { task, devices, end: Box::new(end) });
+        let _ = self.questions.send(DeviceQuestion::Ended { task, devices, end: Box::new(end) });
         None
     }
 }
@@ -40,8 +40,8 @@ impl Asker {
         let indexes: BTreeSet<u32> = own.map(Device::gpu_index).collect();
         let all = self.devices.iter().filter(|it| indexes.contains(&it.index));
         let uuids: Vec<DeviceUuid> = all.map(|it| it.uuid.clone()).collect();
-        self.poll(&uuids, Wanted::ERRORS);
+        self.poll(&uuids, PollRequest::ERRORS);
         self.report();
-        self.inputs.send(Input::Ended { task, end });
+        self.inputs.send(ThreadInput::Ended { task, end });
     }
 }

@@ -7,7 +7,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::Remap;
 use gpool_node::converge::Moves;
 
-use super::{Asker, Devices, Move, Question};
+use super::{Asker, DeviceQuestion, Devices, Move};
 
 impl Devices {
     /// Notes that a task came to these devices, by slot, and those that are booked for it if that
@@ -33,9 +33,9 @@ impl Devices {
     }
 
     /// Limits the memory of a paused task on the devices that it comes to, and no longer on those
-    /// that it left. If it is to resume, the answer is an [`Input::Limited`].
+    /// that it left. If it is to resume, the answer is an [`ThreadInput::Limited`].
     pub(crate) fn limit_on(&self, moved: Move) {
-        let _ = self.questions.send(Question::Move(moved));
+        let _ = self.questions.send(DeviceQuestion::Move(moved));
     }
 
     /// How running tasks move between the devices, if paused ones can resume on others. The driver

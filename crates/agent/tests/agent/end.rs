@@ -2,7 +2,7 @@
 
 use gpool_model::job::EndCause;
 use gpool_model::unit::{Bytes, Millis};
-use gpool_sys::capability::{Capabilities, Held};
+use gpool_sys::capability::{Capabilities, LimitMechanism};
 
 use crate::harness::{Node, code, job, lives, shell, signal, until, written_pid};
 
@@ -123,7 +123,7 @@ fn a_fork_bomb_ends_at_its_time_limit() {
     job.time_limit = Some(Millis::from_secs(1));
     let task = node.run(&job);
     let capabilities = Capabilities::probe();
-    if matches!(capabilities.processes, Held::CgroupV1 | Held::CgroupV2) {
+    if matches!(capabilities.processes, LimitMechanism::CgroupV1 | LimitMechanism::CgroupV2) {
         node.wait_for_start(task);
         let mark = format!("GPOOL_DIR={}", node.layout().attempt(task).display());
         let mut most = 0;
@@ -151,7 +151,7 @@ fn a_fork_bomb_ends_at_its_time_limit() {
 #[test]
 fn a_job_over_its_memory_limit_has_another_cause_than_a_killed_one() {
     let capabilities = Capabilities::probe();
-    if !matches!(capabilities.memory, Held::CgroupV1 | Held::CgroupV2) {
+    if !matches!(capabilities.memory, LimitMechanism::CgroupV1 | LimitMechanism::CgroupV2) {
         eprintln!("SKIPPED: no memory cgroup here");
         return;
     }

@@ -171,7 +171,6 @@ impl Node {
         self.order(&Order::Pause { term, task, generation, runs_on: false });
     }
 
-    /// Resumes a task.
     pub fn resume_task(&mut self, task: TaskId, generation: u64) {
         let (term, generation) = (Term(1), Generation(generation));
         self.order(&Order::Resume { term, task, generation, devices: Vec::new() });

@@ -8,7 +8,6 @@ use gpool_model::id::{Round, TaskId, Term};
 
 use crate::harness::{Node, code, kill, lives, order, shell, shepherd_of, until};
 
-/// The nurseries of an agent.
 fn nurseries(agent: u32) -> Vec<u32> {
     let is_one = |pid: &u32| {
         // Until a shepherd has its own session and name, it has those of its nursery, as well as

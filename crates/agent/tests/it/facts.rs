@@ -47,6 +47,6 @@ fn a_node_with_devices_reserves_task_slots_for_jobs_with_gpus() {
         config.tasks_max = tasks;
         assert_eq!(parts(&config, 8), expected, "{tasks}");
     }
-    (config.gpu_tasks_kept, config.user_tasks_max) = (Some(30), Some(50));
+    (config.reserved_gpu_tasks, config.user_tasks_max) = (Some(30), Some(50));
     assert_eq!(parts(&config, 8), [70, 50]);
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gpool_checkpoint::{
-    Aim, CallError, Deadlines, Drivers, Facts, Gate, Held, Look, Machine, Plan, ProcessState,
-    SeenDevice, SeenProcess,
+    Aim, CallError, Deadlines, DeviceSnapshot, Drivers, Facts, Gate, Machine, Plan, ProcessState,
+    ResidentProcess, SeenDevice, SeenProcess,
 };
 
 pub const GIB: u64 = 1 << 30;
@@ -131,7 +131,7 @@ impl Fake {
 }
 
 impl Machine for Fake {
-    fn look(&mut self) -> Result<Look, CallError> {
+    fn look(&mut self) -> Result<DeviceSnapshot, CallError> {
         let is_listed = |state| matches!(state, ProcessState::Running | ProcessState::Locked);
         let ours = self.processes.iter().filter(|(_, (state, _))| is_listed(*state));
         let ours = ours.map(|(pid, (_, bytes))| (*pid, Some(*bytes)));
@@ -158,28 +158,28 @@ impl Machine for Fake {
         let gpus = [GPU, OTHER, THIRD].map(|uuid| (uuid.to_owned(), "H100".to_owned()));
         let mut gpus = BTreeMap::from(gpus);
         gpus.insert(OLDER.to_owned(), "A100".to_owned());
-        Ok(Look { driver: self.driver.clone(), devices, gpus })
+        Ok(DeviceSnapshot { driver: self.driver.clone(), devices, gpus })
     }
 
     fn own(&mut self, pid: u32) -> Option<u64> {
         self.processes.contains_key(&pid).then_some(1)
     }
 
-    fn lives(&mut self, process: &Held) -> bool {
+    fn lives(&mut self, process: &ResidentProcess) -> bool {
         self.processes.contains_key(&process.pid)
     }
 
-    fn state(&mut self, process: &Held) -> Result<ProcessState, CallError> {
+    fn state(&mut self, process: &ResidentProcess) -> Result<ProcessState, CallError> {
         assert!(!self.is_frozen, "the driver hangs on a stopped process");
         let state = self.processes.get(&process.pid).map(|(state, _)| *state);
         state.ok_or(CallError::Driver { symbol: "state".to_owned(), code: 3 })
     }
 
-    fn lock(&mut self, process: &Held) -> Result<(), CallError> {
+    fn lock(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         self.act("lock", process.pid, ProcessState::Running, ProcessState::Locked)
     }
 
-    fn checkpoint(&mut self, process: &Held) -> Result<(), CallError> {
+    fn checkpoint(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         let all_locked = self.processes.values().all(|(state, _)| *state != ProcessState::Running);
         assert!(all_locked, "a checkpoint before all processes are locked");
         if let Some(pid) = self.late.take() {
@@ -203,7 +203,11 @@ impl Machine for Fake {
         is_granted
     }
 
-    fn restore(&mut self, process: &Held, pairs: &[(String, String)]) -> Result<(), CallError> {
+    fn restore(
+        &mut self,
+        process: &ResidentProcess,
+        pairs: &[(String, String)],
+    ) -> Result<(), CallError> {
         let pid = process.pid;
         self.act("restore", pid, ProcessState::Checkpointed, ProcessState::Locked)?;
         self.pairs.clone_from(&pairs.to_vec());
@@ -215,7 +219,7 @@ impl Machine for Fake {
         Ok(())
     }
 
-    fn unlock(&mut self, process: &Held) -> Result<(), CallError> {
+    fn unlock(&mut self, process: &ResidentProcess) -> Result<(), CallError> {
         self.act("unlock", process.pid, ProcessState::Locked, ProcessState::Running)
     }
 
@@ -231,7 +235,7 @@ impl Machine for Fake {
         self.calls.push(format!("awaken {pid}"));
     }
 
-    fn gate(&mut self, _processes: &[Held]) -> Option<Gate> {
+    fn gate(&mut self, _processes: &[ResidentProcess]) -> Option<Gate> {
         self.gate
     }
 
@@ -265,7 +269,7 @@ impl Machine for Fake {
         self.is_frozen = false;
     }
 
-    fn found(&mut self, processes: &[Held]) {
+    fn found(&mut self, processes: &[ResidentProcess]) {
         self.calls.push(format!("found {}", processes.len()));
     }
 
@@ -296,7 +300,7 @@ impl Machine for Fake {
     }
 }
 
-pub fn plan(aim: Aim, processes: Vec<Held>) -> Plan {
+pub fn plan(aim: Aim, processes: Vec<ResidentProcess>) -> Plan {
     Plan {
         aim,
         shepherd: 1,

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpool_checkpoint::{ARGUMENT, Aim, Deadlines, Drivers, Held, Plan, Say, Work, probe};
+use gpool_checkpoint::{
+    ARGUMENT, Aim, Deadlines, Drivers, Plan, ResidentProcess, Say, Work, probe,
+};
 use gpool_stub_nvml::{Cuda, Device, STATE_FILE, State};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -58,7 +60,7 @@ impl Machine {
         Drivers { cuda: self.path(cuda), nvml: self.path(nvml) }
     }
 
-    fn plan(&self, aim: Aim, processes: &[Held]) -> Plan {
+    fn plan(&self, aim: Aim, processes: &[ResidentProcess]) -> Plan {
         Plan {
             aim,
             shepherd: std::process::id(),
@@ -227,14 +229,14 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn pause(machine: &Machine, program: &Program) -> Vec<Held> {
+fn pause(machine: &Machine, program: &Program) -> Vec<ResidentProcess> {
     match Keeper::start(machine.plan(Aim::Pause, &[])).last(program) {
         Some(Say::Paused(held)) => held,
         other => panic!("{other:?}"),
     }
 }
 
-fn resume(machine: &Machine, program: &Program, held: &[Held]) {
+fn resume(machine: &Machine, program: &Program, held: &[ResidentProcess]) {
     let last = Keeper::start(machine.plan(Aim::Resume, held)).last(program);
     assert_eq!(last, Some(Say::Resumed));
 }

@@ -1,14 +1,14 @@
 //! The sequences, with a fault at each step.
 
 use gpool_checkpoint::{
-    Aim, Held, NotPaused, NotResumed, Plan, ProcessState, pause, release, resume,
+    Aim, NotPaused, NotResumed, Plan, ProcessState, ResidentProcess, pause, release, resume,
 };
 
 use crate::fake::{Fake, GIB, GPU, OLDER, OTHER, THIRD, plan};
 
 use ProcessState::{Checkpointed, Failed, Locked, Running};
 
-fn paused(fake: &mut Fake) -> Vec<Held> {
+fn paused(fake: &mut Fake) -> Vec<ResidentProcess> {
     pause(fake, &plan(Aim::Pause, vec![])).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn is_as_before(fake: &Fake) -> bool {
 fn all_are_locked_then_checkpointed_then_stopped() {
     let mut fake = Fake::new(&[7, 8]);
     let held = paused(&mut fake);
-    assert_eq!(held.iter().map(Held::bytes).sum::<u64>(), 2 * GIB);
+    assert_eq!(held.iter().map(ResidentProcess::bytes).sum::<u64>(), 2 * GIB);
     let steps = ["lock 7", "lock 8", "checkpoint 7", "checkpoint 8", "freeze"];
     let made: Vec<&String> =
         fake.calls.iter().filter(|call| steps.contains(&call.as_str())).collect();
@@ -207,12 +207,12 @@ fn a_release_checkpoints_whatever_it_can() {
 }
 
 /// A plan to resume on another device.
-fn moved(held: Vec<Held>, to: &str) -> Plan {
+fn moved(held: Vec<ResidentProcess>, to: &str) -> Plan {
     let moves = [(GPU.to_owned(), to.to_owned())].into();
     Plan { devices: vec![to.to_owned()], moves, ..plan(Aim::Resume, held) }
 }
 
-fn not_moved(fake: &mut Fake, plan: &Plan) -> (String, Vec<Held>) {
+fn not_moved(fake: &mut Fake, plan: &Plan) -> (String, Vec<ResidentProcess>) {
     match resume(fake, plan) {
         Err(NotResumed::NotMoved { why, held }) => (why, held),
         other => panic!("{other:?}"),

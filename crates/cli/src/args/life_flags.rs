@@ -33,7 +33,7 @@ pub struct LifeFlags {
     #[arg(help_heading = heading::PREEMPTION)]
     pub retry_exit: Vec<i32>,
     /// Pause before the first retry, e.g. 1m; doubled each time
-    #[arg(long, value_name = "TIME", value_parser = values::span_written)]
+    #[arg(long, value_name = "TIME", value_parser = values::time_span)]
     #[arg(allow_hyphen_values = true, help_heading = heading::PREEMPTION)]
     pub backoff: Option<String>,
 }

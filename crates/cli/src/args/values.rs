@@ -2,7 +2,7 @@
 
 use gpool_model::{Millis, parse};
 use gpool_wire::catalogue;
-pub use gpool_wire::field::written::{filled, node_list, note, notify, span_written};
+pub use gpool_wire::field::validate::{filled, node_list, note, notify, time_span};
 
 use crate::failure::{self, Failure};
 use crate::reference::Reference;

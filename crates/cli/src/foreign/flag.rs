@@ -21,7 +21,7 @@ pub struct Flag {
     /// Whether it takes a value.
     pub takes: Takes,
     /// How gpool treats it.
-    pub standing: Standing,
+    pub standing: FlagSupport,
     /// Its gpool counterpart, why it is ignored, or what to use instead.
     pub note: &'static str,
 }
@@ -39,7 +39,7 @@ pub enum Takes {
 
 /// How gpool treats a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum FlagSupport {
     /// It has the same effect.
     Covered,
     /// It has a similar effect.
@@ -50,7 +50,7 @@ pub enum Standing {
     Instead,
 }
 
-impl Standing {
+impl FlagSupport {
     /// The word in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -68,7 +68,7 @@ pub const fn row(
     long: &'static str,
     short: char,
     takes: Takes,
-    standing: Standing,
+    standing: FlagSupport,
     note: &'static str,
 ) -> Flag {
     Flag { long, short, also: &[], takes, standing, note }
@@ -127,7 +127,7 @@ pub struct Said {
 
 /// A parsed command line, or text to print instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
+pub enum ParseOutcome {
     /// A command line.
     Said(Said),
     /// The help text.
@@ -147,11 +147,11 @@ impl Spoken {
     /// # Errors
     /// The command has no such flag; or gpool has no counterpart, and the failure names an
     /// alternative.
-    pub fn read(&self, words: &[String]) -> Result<Read> {
+    pub fn read(&self, words: &[String]) -> Result<ParseOutcome> {
         let matches = match self.parser().try_get_matches_from(words) {
             Ok(matches) => matches,
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-                return Ok(Read::Help(error.to_string()));
+                return Ok(ParseOutcome::Help(error.to_string()));
             }
             Err(error) => {
                 let failure = usage::failure(&error, None);
@@ -162,9 +162,9 @@ impl Spoken {
             }
         };
         let said = Said { flags: self.given(&matches), words: last_words(&matches) };
-        match said.flags.iter().find(|given| given.flag.standing == Standing::Instead) {
+        match said.flags.iter().find(|given| given.flag.standing == FlagSupport::Instead) {
             Some(given) => Err(self.instead(given)),
-            None => Ok(Read::Said(said)),
+            None => Ok(ParseOutcome::Said(said)),
         }
     }
 
@@ -174,8 +174,10 @@ impl Spoken {
     /// As for [`Spoken::read`]; or a word belongs to no flag.
     pub fn read_directive(&self, words: &[String], place: &str) -> Result<Vec<Given>> {
         match self.read(words)? {
-            Read::Help(_) => Err(Failure::new(errors::BAD_DIRECTIVE, "--help is not a directive")),
-            Read::Said(said) => match said.words.first() {
+            ParseOutcome::Help(_) => {
+                Err(Failure::new(errors::BAD_DIRECTIVE, "--help is not a directive"))
+            }
+            ParseOutcome::Said(said) => match said.words.first() {
                 Some(word) => {
                     let what = format!("unexpected argument {word:?}");
                     Err(Failure::new(errors::BAD_DIRECTIVE, what))
@@ -287,7 +289,7 @@ impl Said {
 #[must_use]
 pub fn ignored(given: &[Given]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for given in given.iter().filter(|given| given.flag.standing == Standing::Ignored) {
+    for given in given.iter().filter(|given| given.flag.standing == FlagSupport::Ignored) {
         let name = given.flag.written();
         if !names.contains(&name) {
             names.push(name);

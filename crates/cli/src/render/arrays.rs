@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_model::job::JobState;
-use gpool_wire::{ArrayShown, Job};
+use gpool_wire::{ArrayStatus, Job};
 
 use super::page::Page;
 use super::view::View;
@@ -21,7 +21,7 @@ const UNSUCCESSFUL: &[JobState] = &[JobState::Failed, JobState::TimedOut, JobSta
 
 /// The progress of an array: `▇▇▇▇▇▁▁▁▁▁ 24/48 done · 0 run · 24 wait · 0 failed`.
 #[must_use]
-pub fn progress(array: &ArrayShown) -> String {
+pub fn progress(array: &ArrayStatus) -> String {
     let all = array.n_elements;
     let n_done = array.n_in(&[JobState::Succeeded]);
     let (n_run, n_wait) = (array.n_in(UNDER_WAY), array.n_in(WAITING));

@@ -14,7 +14,6 @@ use super::table::Cell;
 use super::view::View;
 use super::words::{self, NOTHING, count};
 
-/// Jobs.
 pub const JOBS: Noun<Job> = Noun {
     columns: COLUMNS,
     table: &[
@@ -205,7 +204,7 @@ fn reason(job: &Job, view: &View<'_>) -> String {
 }
 
 /// Whether the row shows progress: for an array that waits as a whole, the reason is more useful.
-fn is_under_way(job: &Job, array: &gpool_wire::ArrayShown) -> bool {
+fn is_under_way(job: &Job, array: &gpool_wire::ArrayStatus) -> bool {
     let n_wait = array.n_in(&[JobState::Held, JobState::Waiting, JobState::Pending]);
     job.reasons.is_empty() || n_wait < array.n_elements
 }

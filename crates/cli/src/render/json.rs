@@ -31,7 +31,6 @@ pub fn lines<T: Serialize>(items: &[T]) -> String {
     items.iter().map(line).collect()
 }
 
-/// One item as a line.
 #[must_use]
 pub fn line<T: Serialize>(item: &T) -> String {
     // Types of the API have string keys only, so this can't fail.

@@ -27,7 +27,6 @@ use crate::failure::{Failure, Result};
 pub struct Column<T: 'static> {
     /// The name for `--format`.
     pub name: &'static str,
-    /// The heading.
     pub head: &'static str,
     /// The cell of an item.
     pub cell: fn(&T, &View<'_>) -> Cell,
@@ -35,7 +34,6 @@ pub struct Column<T: 'static> {
 
 /// A kind of item in lists.
 pub struct Noun<T: 'static> {
-    /// All columns.
     pub columns: &'static [Column<T>],
     /// The columns of `-o table`.
     pub table: &'static [&'static str],
@@ -49,7 +47,6 @@ pub struct Noun<T: 'static> {
 
 /// An item with its JSON.
 pub struct Row<T> {
-    /// The item.
     pub item: T,
     /// The JSON from the API.
     pub json: Value,
@@ -121,7 +118,7 @@ impl<T: Serialize> Noun<T> {
         rows: &[Row<T>],
         form: Format,
         columns: &[String],
-        look: &Look<'_>,
+        look: &Appearance<'_>,
     ) -> Result<String> {
         Ok(match form {
             Format::Table | Format::Wide | Format::Html => {
@@ -198,7 +195,7 @@ impl<T> Noun<T> {
 }
 
 /// The appearance of text for people.
-pub struct Look<'a> {
+pub struct Appearance<'a> {
     /// The reader and the current time.
     pub view: View<'a>,
     /// Width of the terminal, if the output goes to one.
@@ -227,7 +224,7 @@ fn is_vacant<T>(picked: &Picked<'_, T>, rows: &[Row<T>], view: &View<'_>) -> boo
 fn table<T>(
     rows: &[Row<T>],
     picked: &[Picked<'_, T>],
-    look: &Look<'_>,
+    look: &Appearance<'_>,
     name: fn(&T) -> String,
 ) -> String {
     let mut table = Table::new(heads(picked));
@@ -251,7 +248,7 @@ fn heads<T>(picked: &[Picked<'_, T>]) -> Vec<String> {
 }
 
 /// The rows as a page that stands alone.
-fn page<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Look<'_>) -> String {
+fn page<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Appearance<'_>) -> String {
     let texts = |row: &Row<T>| {
         let cells = picked.iter().map(|picked| cell(row, picked, &look.view));
         cells.map(|cell| cell.plain().to_owned()).collect()
@@ -285,7 +282,7 @@ pub fn no_formula(text: &str) -> String {
 fn separated<T>(
     rows: &[Row<T>],
     picked: &[Picked<'_, T>],
-    look: &Look<'_>,
+    look: &Appearance<'_>,
     form: Format,
 ) -> String {
     let separator = if form == Format::Tsv { "\t" } else { "," };

@@ -9,7 +9,6 @@ use super::style::Style;
 use super::table::Cell;
 use super::view::View;
 
-/// Nodes.
 pub const NODES: Noun<Node> = Noun {
     columns: COLUMNS,
     table: &["node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note"],
@@ -87,7 +86,7 @@ fn note(node: &Node, view: &View<'_>) -> String {
 /// A reservation in short: `r1 for user ana until 18:00`.
 pub fn reserved(it: &ReservedHere, view: &View<'_>) -> String {
     let whom = match &it.beneficiary {
-        Some(name) => format!("{} for {} {name}", it.name, it.whom),
+        Some(name) => format!("{} for {} {name}", it.name, it.beneficiary_kind),
         None => format!("maintenance {}", it.name),
     };
     let from = if it.active {

@@ -17,7 +17,6 @@ use super::words::indexes;
 /// Most jobs that are named one by one.
 const NAMED_MAX: usize = 8;
 
-/// Reservations.
 pub const RESERVATIONS: Noun<Reservation> = Noun {
     columns: COLUMNS,
     table: &["name", "state", "for", "what", "from", "until", "every", "reason"],
@@ -85,8 +84,8 @@ fn state(it: &Reservation) -> Cell {
 /// The owner: `user ana`, `nobody`.
 fn whom(it: &Reservation) -> String {
     match &it.beneficiary {
-        Some(name) => format!("{} {name}", it.whom),
-        None => it.whom.clone(),
+        Some(name) => format!("{} {name}", it.beneficiary_kind),
+        None => it.beneficiary_kind.clone(),
     }
 }
 

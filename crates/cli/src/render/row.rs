@@ -21,14 +21,13 @@ pub enum Ink {
 /// Terminal colors, the most distinct first; bright ones and blue come last.
 const HUES: [u8; 12] = [32, 33, 36, 35, 31, 34, 92, 93, 96, 95, 91, 94];
 
-/// A line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct StyledLine {
     // Invariant: neighbours have different colors.
     pieces: Vec<(Ink, String)>,
 }
 
-impl Row {
+impl StyledLine {
     /// Adds a piece.
     pub fn push(&mut self, ink: Ink, text: &str) {
         match self.pieces.last_mut() {

@@ -13,9 +13,7 @@ pub enum Style {
     Plain,
     /// The head of a table.
     Head,
-    /// Good.
     Good,
-    /// A warning.
     Warn,
     /// Wrong.
     Bad,

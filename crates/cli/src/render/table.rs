@@ -65,7 +65,6 @@ impl Cell {
         Self { style, ..self }
     }
 
-    /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -77,7 +76,6 @@ impl Cell {
         self.plain.as_deref().unwrap_or(&self.text).trim()
     }
 
-    /// The style.
     #[must_use]
     pub fn style(&self) -> Style {
         self.style

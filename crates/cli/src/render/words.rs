@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpool_model::{Bytes, Millis};
-use gpool_wire::{GangShown, Job, PlacedOn, Report};
+use gpool_wire::{GangStatus, Job, PlacedOn, Report};
 
 /// The text for an empty value.
 pub const NOTHING: &str = "–";
@@ -126,7 +126,7 @@ pub fn gpus(written: &str) -> String {
 
 /// The number of a job's tasks, after the request of each: ` ×2`, or ` ×2–4` for a job that grows.
 #[must_use]
-pub fn tasks(gang: &GangShown) -> String {
+pub fn tasks(gang: &GangStatus) -> String {
     let of = |nodes: u32| nodes.saturating_mul(gang.tasks_per_node);
     match gang.nodes_most {
         Some(most) => format!(" ×{}–{}", of(gang.nodes), of(most)),
@@ -136,12 +136,12 @@ pub fn tasks(gang: &GangShown) -> String {
 
 /// The nodes of a job: `2 nodes`, `2 to 4 nodes · 8 tasks on each`.
 #[must_use]
-pub fn nodes(gang: &GangShown) -> String {
+pub fn nodes(gang: &GangStatus) -> String {
     let first = gang.launcher.map(|_| " · the command runs only in the first task");
     format!("{}{}", places_of(gang), first.unwrap_or_default())
 }
 
-fn places_of(gang: &GangShown) -> String {
+fn places_of(gang: &GangStatus) -> String {
     if gang.anywhere {
         let most = gang.nodes_most.map(|most| format!(" to {most}")).unwrap_or_default();
         return format!("{}{most} tasks, on any nodes", gang.nodes);

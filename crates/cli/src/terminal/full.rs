@@ -14,7 +14,7 @@ use super::raw::{self, Raw};
 use super::window;
 use crate::errors;
 use crate::failure::{Failure, Result};
-use crate::render::row::Row;
+use crate::render::row::StyledLine;
 use crate::screen::Screen;
 
 /// A picture on the terminal of standard input and output.
@@ -79,7 +79,7 @@ impl FullScreen {
     ///
     /// # Errors
     /// The terminal has gone.
-    pub fn show(&mut self, screen: &Screen, rows: &[Row], columns: usize) -> Result<()> {
+    pub fn show(&mut self, screen: &Screen, rows: &[StyledLine], columns: usize) -> Result<()> {
         self.show_lines(screen, rows.iter().map(|row| row.text(columns, screen.colors)).collect())
     }
 

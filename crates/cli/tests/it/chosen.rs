@@ -1,14 +1,14 @@
 //! The nodes that a Slurm job may use: `--nodelist`, `--exclude`, `--constraint` and `--exclusive`.
 
-use gpool_cli::foreign::flag::{Given, Read};
+use gpool_cli::foreign::flag::{Given, ParseOutcome};
 use gpool_cli::foreign::slurm::flags::SBATCH;
 use gpool_cli::foreign::slurm::translate::translate;
 
 fn given(line: &str) -> Vec<Given> {
     let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
     match SBATCH.read(&line).expect("flags") {
-        Read::Said(said) => said.flags,
-        Read::Help(_) => Vec::new(),
+        ParseOutcome::Said(said) => said.flags,
+        ParseOutcome::Help(_) => Vec::new(),
     }
 }
 

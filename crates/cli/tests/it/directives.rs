@@ -1,7 +1,7 @@
 //! The translation of other schedulers' flags, and the messages about flags without a counterpart.
 
 use gpool_cli::flags::{OfScript, from_directives};
-use gpool_cli::foreign::flag::{Read, Spoken};
+use gpool_cli::foreign::flag::{ParseOutcome, Spoken};
 use gpool_cli::foreign::{gflow, slurm};
 use gpool_cli::script::Script;
 
@@ -26,7 +26,7 @@ fn refused(lines: &str, words: &[&str]) {
 /// The gpool flags that another scheduler's flags become.
 fn words(spoken: &Spoken, line: &str) -> Vec<String> {
     let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let Ok(Read::Said(said)) = spoken.read(&line) else { panic!("{line:?}") };
+    let Ok(ParseOutcome::Said(said)) = spoken.read(&line) else { panic!("{line:?}") };
     let translated = match spoken.name {
         "sbatch" => slurm::translate::translate(&said.flags),
         _ => gflow::translate::translate(&said.flags),
@@ -174,7 +174,7 @@ fn ours_go_before_gflows_and_those_before_slurms() {
 fn a_flag_of_the_command_line_replaces_the_directive() {
     let lines = "#SBATCH --export=NONE,A=1 -d afterok:1 --requeue -J script";
     let words = ["--export=ALL,B=2", "--no-requeue", "-d", "afterok:2"];
-    let Ok(Read::Said(said)) = slurm::flags::SBATCH.read(&words.map(str::to_owned)) else {
+    let Ok(ParseOutcome::Said(said)) = slurm::flags::SBATCH.read(&words.map(str::to_owned)) else {
         panic!("{words:?}")
     };
     let job = from_directives(&script(lines), &said.flags).expect("valid").foreign;

@@ -1,11 +1,11 @@
 //! A line of a full-screen picture: pieces of text, each with its own color, cut to the width of
 //! the screen.
 
-use gpool_cli::render::row::{Ink, Row};
+use gpool_cli::render::row::{Ink, StyledLine};
 
 #[test]
 fn a_line_is_cut_by_columns_and_painted_piece_by_piece() {
-    let mut row = Row::default();
+    let mut row = StyledLine::default();
     row.push(Ink::On(0), "a");
     row.push(Ink::On(0), "a");
     row.plain(" 训练");

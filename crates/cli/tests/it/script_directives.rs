@@ -2,7 +2,7 @@
 //! `# GPOOL --gpus 2 --time 1h`, and those of other schedulers, `# GFLOW` and `#SBATCH`. This
 //! module only splits them into words; the parsers of flags read them.
 
-use gpool_cli::directives::{Kind, LOOKED_AT, UnclosedQuote, find};
+use gpool_cli::directives::{DirectiveKind, LOOKED_AT, UnclosedQuote, find};
 
 fn words(script: &str) -> Vec<(usize, Vec<String>)> {
     let found = find(script.as_bytes()).expect("quotes are closed");
@@ -24,23 +24,23 @@ fn directives_stand_in_the_leading_comments_only() {
         ]
     );
     let found = find(script.as_bytes()).expect("quotes are closed");
-    assert_eq!(found.too_late, [(9, Kind::Gpool)]);
-    assert_eq!(found.comments, [(7, Kind::Sbatch)]);
+    assert_eq!(found.too_late, [(9, DirectiveKind::Gpool)]);
+    assert_eq!(found.comments, [(7, DirectiveKind::Sbatch)]);
 }
 
 #[test]
 fn lines_of_slurm_and_gflow_begin_in_the_first_column() {
-    let kinds = |script: &[u8]| -> Vec<Kind> {
+    let kinds = |script: &[u8]| -> Vec<DirectiveKind> {
         let found = find(script).expect("fine");
         found.directives.into_iter().map(|directive| directive.kind).collect()
     };
     let gflow = b"#!/bin/sh\n# GFLOW --gpus 1\n#GFLOW --gpus 2\n  # GFLOW --gpus 3\n";
-    assert_eq!(kinds(gflow), [Kind::Gflow]);
+    assert_eq!(kinds(gflow), [DirectiveKind::Gflow]);
     let slurm = b"#!/bin/sh\n##SBATCH -t 1\n# SBATCH -t 1\n  #SBATCH -G 6\n\t#SBATCH -t 5\n";
     assert_eq!(kinds(slurm), []);
     let found = find(slurm).expect("fine");
-    assert_eq!(found.comments, [3, 4, 5].map(|line| (line, Kind::Sbatch)));
-    assert_eq!(kinds(b"#!/bin/sh\n  #GPOOL -g 1\n#SBATCHES\n"), [Kind::Gpool]);
+    assert_eq!(found.comments, [3, 4, 5].map(|line| (line, DirectiveKind::Sbatch)));
+    assert_eq!(kinds(b"#!/bin/sh\n  #GPOOL -g 1\n#SBATCHES\n"), [DirectiveKind::Gpool]);
 }
 
 #[test]

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use gpool_client::Presence;
+use gpool_client::ServerPresence;
 use gpool_client::testing::{Absence, UNTOLD};
 
 #[test]
 fn an_absence_is_reported_once_and_only_if_it_lasts() {
-    let told: Arc<Mutex<Vec<Presence>>> = Arc::default();
+    let told: Arc<Mutex<Vec<ServerPresence>>> = Arc::default();
     let to = Arc::clone(&told);
     let tell = move |presence| to.lock().expect("no thread panicked").push(presence);
     let absence = Absence::telling(tell, true);
@@ -24,8 +24,8 @@ fn an_absence_is_reported_once_and_only_if_it_lasts() {
     assert_eq!(heard(), []);
     other.away_at(now + UNTOLD);
     absence.away_at(now + UNTOLD * 2);
-    assert_eq!(heard(), [Presence::Away]);
+    assert_eq!(heard(), [ServerPresence::Away]);
     absence.back();
     other.back();
-    assert_eq!(heard(), [Presence::Back]);
+    assert_eq!(heard(), [ServerPresence::Back]);
 }

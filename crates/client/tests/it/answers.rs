@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpool_client::{Cause, Client, Error, JobsQuery, LogQuery, Presence, socket};
+use gpool_client::{Cause, Client, Error, JobsQuery, LogQuery, ServerPresence, socket};
 use gpool_wire::JobCreate;
 
 /// The answers, one for each connection: read a request, send these bytes, close.
@@ -146,9 +146,9 @@ fn a_patient_client_reports_silence_and_continues_the_same_request() {
     let client = server.client().telling(move |presence| tell.send(presence).unwrap());
     let asked = std::thread::spawn(move || client.version());
     (0..2).for_each(|_| checks.recv().unwrap());
-    assert!(matches!(told.recv().unwrap(), Presence::Silent(_)));
+    assert!(matches!(told.recv().unwrap(), ServerPresence::Silent(_)));
     server.open();
-    assert_eq!(told.recv().unwrap(), Presence::Back);
+    assert_eq!(told.recv().unwrap(), ServerPresence::Back);
     assert_eq!(asked.join().unwrap().unwrap().version, "9");
     assert_eq!(server.requests().len(), 1);
 }

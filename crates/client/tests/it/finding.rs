@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use gpool_client::contexts::{Context, Contexts};
 use gpool_client::socket::{Surroundings, check_folder, check_length, stranger_on};
-use gpool_client::{Address, Client, Error, Place, Remote, Trust};
+use gpool_client::{Address, Client, Error, Remote, ServerLocation, Trust};
 
 fn of_ana() -> Surroundings {
     Surroundings { uid: 1001, ..Surroundings::default() }
 }
 
-fn named(path: &str) -> Place {
-    Place::Named(PathBuf::from(path))
+fn named(path: &str) -> ServerLocation {
+    ServerLocation::Named(PathBuf::from(path))
 }
 
 #[test]
 fn the_most_specific_setting_wins() {
     let mut around = of_ana();
     around.runtime_dir = Some("/run/user/1001".into());
-    let usual = Place::Usual {
+    let usual = ServerLocation::Usual {
         own: "/run/user/1001/gpool/api.sock".into(),
         machine: "/run/gpool/api.sock".into(),
     };
@@ -54,8 +54,8 @@ fn with_contexts(folder: &Path) -> Surroundings {
 /// The token that the environment leads to; `None` on this machine.
 fn token(around: &Surroundings, flag: Option<&str>) -> Option<String> {
     match around.place(flag).unwrap() {
-        Place::Remote(remote) => Some(remote.token),
-        Place::Named(_) | Place::Usual { .. } => None,
+        ServerLocation::Remote(remote) => Some(remote.token),
+        ServerLocation::Named(_) | ServerLocation::Usual { .. } => None,
     }
 }
 

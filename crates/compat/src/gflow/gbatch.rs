@@ -18,7 +18,7 @@ use gpool_cli::render::words;
 use gpool_cli::request::{self, Request};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
-use gpool_model::array::{ArrayValues, Axis, Row};
+use gpool_model::array::{ArrayValues, Axis, ElementValues};
 use gpool_wire::JobCreate;
 use gpool_wire::array::read_array;
 
@@ -142,7 +142,7 @@ fn preview(job: &JobCreate) -> Result<String> {
 /// The values of the elements.
 fn values(job: &JobCreate) -> Option<ArrayValues> {
     if let Some(table) = &job.table {
-        let row = |values: &Vec<String>| Row { item: None, values: values.clone() };
+        let row = |values: &Vec<String>| ElementValues { item: None, values: values.clone() };
         let rows = table.rows.iter().map(row).collect();
         return Some(ArrayValues::Rows { names: table.names.clone(), rows });
     }

@@ -6,13 +6,13 @@ use gpool_cli::act::Each;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;
 use gpool_cli::reference::Reference;
 use gpool_cli::render::safe::safe;
-use gpool_cli::resolve::{self, Scope, every_job};
+use gpool_cli::resolve::{self, JobScope, every_job};
 use gpool_cli::session::Session;
 use gpool_client::JobsQuery;
 use gpool_wire::Job;
@@ -56,7 +56,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
         references.extend(read.map_err(|e| Failure::new(errors::INVALID, e.to_string()))?);
     }
     let client = session.client()?;
-    let mut found = resolve::each(&client, references.iter(), None, session.me(), Scope::Living)?;
+    let mut found =
+        resolve::each(&client, references.iter(), None, session.me(), JobScope::Living)?;
     let living = every_job(&client, &JobsQuery::default())?;
     let mut text = String::new();
     for id in &found.ids {

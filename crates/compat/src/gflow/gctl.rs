@@ -3,7 +3,7 @@
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::Value;
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::session::Session;

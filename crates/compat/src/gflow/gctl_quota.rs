@@ -3,7 +3,7 @@
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;

@@ -4,7 +4,7 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::Covered;
+use gpool_cli::foreign::flag::FlagSupport::Covered;
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::listing::{Listing, show};

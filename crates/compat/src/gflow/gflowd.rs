@@ -2,7 +2,7 @@
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::session::Session;

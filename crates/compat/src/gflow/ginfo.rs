@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored};
 use gpool_cli::foreign::flag::Takes::Nothing;
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;

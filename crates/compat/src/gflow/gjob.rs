@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;

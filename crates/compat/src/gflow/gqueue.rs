@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;
 use gpool_cli::reference::Reference;
 use gpool_cli::render::list::{natural, no_formula};
 use gpool_cli::render::table::{Cell, Table};
-use gpool_cli::resolve::{self, Scope, every_job};
+use gpool_cli::resolve::{self, JobScope, every_job};
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
 use gpool_wire::{Job, catalogue};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::completion;
 use super::shown::{self, COLUMNS, STATES};
 use crate::shim::{interval, print_every, read};
-use crate::slurm::arrays::{Shape, in_order, is_of, spread};
+use crate::slurm::arrays::{ArrayExpansion, in_order, is_of, spread};
 
 static FLAGS: &[Flag] = &[
     row("all", 'a', Nothing, Covered, "also ended jobs"),
@@ -167,7 +167,7 @@ fn one_by_one(client: &Client, jobs: Vec<Job>, with_ended: bool) -> Result<Vec<J
     let mut rows = Vec::new();
     for job in jobs {
         let n_elements = job.array.as_ref().map_or(0, |array| array.n_elements);
-        let shape = Shape { with_ended, is_spread: n_elements <= SPREAD_MAX };
+        let shape = ArrayExpansion { with_ended, is_spread: n_elements <= SPREAD_MAX };
         rows.extend(spread(client, vec![job], shape)?);
     }
     Ok(rows)
@@ -177,7 +177,7 @@ fn ids(said: &Said, client: &Client, session: &Session) -> Result<Option<Vec<Str
     let Some(text) = said.value("jobs") else { return Ok(None) };
     let references = Reference::list(text)
         .map_err(|error| Failure::new(catalogue::INVALID, format!("gqueue: --jobs: {error}")))?;
-    let found = resolve::jobs(client, references.iter(), None, session.me(), Scope::Ever)?;
+    let found = resolve::jobs(client, references.iter(), None, session.me(), JobScope::Ever)?;
     Ok(Some(found.ids))
 }
 

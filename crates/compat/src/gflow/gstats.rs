@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::Covered;
+use gpool_cli::foreign::flag::FlagSupport::Covered;
 use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;

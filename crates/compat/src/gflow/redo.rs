@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, row};
 use gpool_cli::foreign::gflow::translate;

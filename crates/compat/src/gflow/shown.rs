@@ -107,7 +107,6 @@ pub const COLUMNS: [&str; 16] = [
     "STATE",
 ];
 
-/// One column of a job.
 #[must_use]
 pub fn cell(job: &Job, column: &str, now: Time) -> String {
     let text = match column {

@@ -20,7 +20,7 @@ use gpool_cli::working::during;
 use serde_json::json;
 
 use config::Config;
-use queue::Queue;
+use queue::GflowQueue;
 
 /// The arguments of `gpool import`.
 #[derive(Debug, Clone, Args)]
@@ -72,7 +72,7 @@ pub fn run(args: &ImportArgs, session: &Session) -> Result {
         write_settings(path, &config.settings())?;
         session.screen.note(&format!("{} is written", path.display()));
     }
-    let queue = Queue::at(args.url.as_deref().unwrap_or(&config.url))?;
+    let queue = GflowQueue::at(args.url.as_deref().unwrap_or(&config.url))?;
     let take = || take::take(&queue, args.dry_run, session);
     let taken = during(&session.screen, "importing jobs", take)?;
     if session.global.json {

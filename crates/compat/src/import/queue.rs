@@ -17,13 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LIST_MAX: u64 = 256 * 1024 * 1024;
 
 /// The queue of a running gflow.
-pub struct Queue {
+pub struct GflowQueue {
     agent: Agent,
     /// The address.
     pub url: String,
 }
 
-impl Queue {
+impl GflowQueue {
     /// The queue at an address.
     ///
     /// # Errors

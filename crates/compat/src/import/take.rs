@@ -14,7 +14,7 @@ use gpool_model::JobVerb;
 use gpool_wire::{JobCreate, JobPatch, catalogue};
 
 use super::job::TheirJob;
-use super::queue::Queue;
+use super::queue::GflowQueue;
 
 /// The result of a job's import.
 pub struct Taken {
@@ -41,7 +41,7 @@ struct Moving<'j> {
 ///
 /// # Errors
 /// gflow or gpool does not answer; a repeated import continues from there.
-pub fn take(queue: &Queue, dry_run: bool, session: &Session) -> Result<Vec<Taken>> {
+pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<Taken>> {
     let jobs = queue.jobs()?;
     let client = session.client()?;
     let mut taken = Vec::new();
@@ -124,7 +124,7 @@ fn stays(
 
 /// Submits a job to gpool, held, and returns its id. A repeated submission returns the same job.
 fn submit(
-    queue: &Queue,
+    queue: &GflowQueue,
     client: &Client,
     job: &TheirJob,
     moving: &BTreeMap<u64, &str>,
@@ -167,7 +167,7 @@ fn submit(
 
 /// Holds the jobs in gflow. A job that has started meanwhile stays there, with its dependents.
 fn hold_there<'j>(
-    queue: &Queue,
+    queue: &GflowQueue,
     client: &Client,
     moving: Vec<Moving<'j>>,
     taken: &mut Vec<Taken>,

@@ -16,7 +16,7 @@ const TOGETHER: [&[JobState]; 2] = [&[JobState::Waiting, JobState::Pending], &[J
 
 /// The elements that get rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct ArrayExpansion {
     /// Whether ended elements get rows.
     pub with_ended: bool,
     /// Whether each waiting element gets its own row.
@@ -27,7 +27,7 @@ pub struct Shape {
 ///
 /// # Errors
 /// The server can't be asked.
-pub fn spread(client: &Client, jobs: Vec<Job>, shape: Shape) -> Result<Vec<Job>> {
+pub fn spread(client: &Client, jobs: Vec<Job>, shape: ArrayExpansion) -> Result<Vec<Job>> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
         let Some(array) = &job.array else {
@@ -35,7 +35,7 @@ pub fn spread(client: &Client, jobs: Vec<Job>, shape: Shape) -> Result<Vec<Job>>
             continue;
         };
         for states in TOGETHER.into_iter().filter(|states| array.n_in(states) > 0) {
-            let waiting = Waiting::of(client, &job, states)?;
+            let waiting = ElementGroup::of(client, &job, states)?;
             match shape.is_spread {
                 true => rows.extend(waiting.one_by_one(client, &job, states)?),
                 false => rows.push(waiting.together(&job, states)),
@@ -56,13 +56,13 @@ fn words(states: impl Iterator<Item = JobState>) -> String {
 
 /// The elements of an array in some states. They differ in their indexes only, so they are not read
 /// one by one if they are the larger part of the array.
-struct Waiting {
+struct ElementGroup {
     indexes: Vec<u32>,
     /// One of them.
     first: Option<Job>,
 }
 
-impl Waiting {
+impl ElementGroup {
     fn of(client: &Client, job: &Job, states: &[JobState]) -> Result<Self> {
         let read = |states: String, most| elements(client, &job.id, &states, 0, most);
         let index = |job: &Job| job.element.as_ref().map(|element| element.index);

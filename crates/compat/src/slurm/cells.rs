@@ -25,8 +25,7 @@ pub const CLUSTER: &str = "gpool";
 
 /// A row of a list: a job at a time.
 #[derive(Clone, Copy)]
-pub struct Row<'r> {
-    /// The job.
+pub struct SlurmJobRow<'r> {
     pub job: &'r Job,
     /// The time of the list.
     pub now: Time,
@@ -34,7 +33,7 @@ pub struct Row<'r> {
     pub clock: &'r Clock,
 }
 
-impl<'r> Row<'r> {
+impl<'r> SlurmJobRow<'r> {
     /// The row of a job.
     #[must_use]
     pub fn of(job: &'r Job, session: &'r Session) -> Self {
@@ -43,22 +42,22 @@ impl<'r> Row<'r> {
 }
 
 /// The content of a field, without escapes.
-pub type Cell = fn(&Row<'_>) -> Option<String>;
+pub type Cell = fn(&SlurmJobRow<'_>) -> Option<String>;
 
 /// A field that gpool does not have.
-pub fn none(_: &Row<'_>) -> Option<String> {
+pub fn none(_: &SlurmJobRow<'_>) -> Option<String> {
     None
 }
 
-pub fn account(row: &Row<'_>) -> Option<String> {
+pub fn account(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.project.clone())
 }
 
-pub fn allocated(row: &Row<'_>) -> Option<String> {
+pub fn allocated(row: &SlurmJobRow<'_>) -> Option<String> {
     Resources::allocated(row.job).map(|held| held.text())
 }
 
-pub fn array_id(row: &Row<'_>) -> Option<String> {
+pub fn array_id(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(number(row.job).to_owned())
 }
 
@@ -67,24 +66,24 @@ fn number(job: &Job) -> &str {
     job.id.split('.').next().unwrap_or_default()
 }
 
-pub fn array_index(row: &Row<'_>) -> Option<String> {
+pub fn array_index(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.id.split_once('.').map(|(_, element)| element.trim_matches(['[', ']']).to_owned())
 }
 
-pub fn batch_flag(row: &Row<'_>) -> Option<String> {
+pub fn batch_flag(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(u8::from(row.job.script).to_string())
 }
 
-pub fn batch_host(row: &Row<'_>) -> Option<String> {
+pub fn batch_host(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.placement.first().map(|placed| placed.node.clone())
 }
 
-pub fn cluster(_: &Row<'_>) -> Option<String> {
+pub fn cluster(_: &SlurmJobRow<'_>) -> Option<String> {
     Some(CLUSTER.to_owned())
 }
 
 /// The path of the script with its arguments, or the program with its arguments.
-pub fn command(row: &Row<'_>) -> Option<String> {
+pub fn command(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
     if !job.script {
         return (!job.command.is_empty()).then(|| words::command(&job.command));
@@ -95,45 +94,45 @@ pub fn command(row: &Row<'_>) -> Option<String> {
     Some(words::command(&words))
 }
 
-pub fn comment(row: &Row<'_>) -> Option<String> {
+pub fn comment(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.note.clone()
 }
 
-pub fn cpus(row: &Row<'_>) -> Option<String> {
+pub fn cpus(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::of(row.job).cpus.to_string())
 }
 
-pub fn requested_cpus(row: &Row<'_>) -> Option<String> {
+pub fn requested_cpus(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::requested(row.job).cpus.to_string())
 }
 
-pub fn cpus_per_task(row: &Row<'_>) -> Option<String> {
+pub fn cpus_per_task(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(tres::cpus_per_task(row.job).to_string())
 }
 
 /// The cores of each node.
-pub fn min_cpus(row: &Row<'_>) -> Option<String> {
+pub fn min_cpus(row: &SlurmJobRow<'_>) -> Option<String> {
     let all = Resources::requested(row.job);
     Some(all.cpus.div_ceil(all.nodes.max(1)).to_string())
 }
 
-fn core_seconds(row: &Row<'_>) -> u64 {
+fn core_seconds(row: &SlurmJobRow<'_>) -> u64 {
     elapsed(row.job, row.now).unwrap_or(0).saturating_mul(Resources::of(row.job).cpus)
 }
 
-pub fn cpu_time(row: &Row<'_>) -> Option<String> {
+pub fn cpu_time(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(long_time(core_seconds(row)))
 }
 
-pub fn cpu_time_raw(row: &Row<'_>) -> Option<String> {
+pub fn cpu_time_raw(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(core_seconds(row).to_string())
 }
 
-pub fn deadline(row: &Row<'_>) -> Option<String> {
+pub fn deadline(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.deadline)
 }
 
-pub fn dependency(row: &Row<'_>) -> Option<String> {
+pub fn dependency(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
     if job.after.is_empty() || job.started_at.is_some() {
         return None;
@@ -153,21 +152,21 @@ pub fn dependency(row: &Row<'_>) -> Option<String> {
 }
 
 /// The run time so far: `0:05`.
-pub fn time_used(row: &Row<'_>) -> Option<String> {
+pub fn time_used(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(elapsed(row.job, row.now).map_or("0:00".to_owned(), time))
 }
 
 /// The run time so far: `00:00:05`.
-pub fn run_time(row: &Row<'_>) -> Option<String> {
+pub fn run_time(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(long_time(elapsed(row.job, row.now).unwrap_or(0)))
 }
 
-pub fn run_time_raw(row: &Row<'_>) -> Option<String> {
+pub fn run_time_raw(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(elapsed(row.job, row.now).unwrap_or(0).to_string())
 }
 
 /// When it can start at the earliest.
-pub fn eligible(row: &Row<'_>) -> Option<String> {
+pub fn eligible(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, eligible_at(row.job))
 }
 
@@ -178,27 +177,27 @@ pub fn eligible_at(job: &Job) -> Option<Time> {
 }
 
 /// The end, or its latest time; `NONE` for a running job without a limit.
-pub fn end_expected(row: &Row<'_>) -> Option<String> {
+pub fn end_expected(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
     let is_endless = || (job.started_at.is_some()).then(|| "NONE".to_owned());
     moment(row, job.ended_at.or_else(|| latest_end(job))).or_else(is_endless)
 }
 
 /// The end, or its latest time.
-pub fn end_latest(row: &Row<'_>) -> Option<String> {
+pub fn end_latest(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.ended_at.or_else(|| latest_end(row.job)))
 }
 
-pub fn end(row: &Row<'_>) -> Option<String> {
+pub fn end(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.ended_at)
 }
 
-pub fn excluded_nodes(row: &Row<'_>) -> Option<String> {
+pub fn excluded_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
     (!row.job.not_node.is_empty()).then(|| hostlist::compressed(&row.job.not_node))
 }
 
 /// Exit code and signal: `0:0`.
-pub fn exit_code(row: &Row<'_>) -> Option<String> {
+pub fn exit_code(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(match (row.job.signal, row.job.exit_code) {
         (Some(signal), _) => format!("0:{signal}"),
         (None, Some(code)) => format!("{code}:0"),
@@ -206,32 +205,32 @@ pub fn exit_code(row: &Row<'_>) -> Option<String> {
     })
 }
 
-pub fn features(row: &Row<'_>) -> Option<String> {
+pub fn features(row: &SlurmJobRow<'_>) -> Option<String> {
     (!row.job.rules.is_empty()).then(|| row.job.rules.join("&"))
 }
 
 /// The number of the user's primary group. The largest number stands for an unknown one.
-pub fn gid(row: &Row<'_>) -> Option<String> {
+pub fn gid(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(user::account_named(&row.job.user).map_or(u32::MAX - 1, |it| it.gid).to_string())
 }
 
-pub fn group(row: &Row<'_>) -> Option<String> {
+pub fn group(row: &SlurmJobRow<'_>) -> Option<String> {
     let account = user::account_named(&row.job.user)?;
     let name = user::group_name(account.gid)?;
     String::from_utf8(name).ok()
 }
 
-pub fn gpus_per_node(row: &Row<'_>) -> Option<String> {
+pub fn gpus_per_node(row: &SlurmJobRow<'_>) -> Option<String> {
     tres::gpus_per_node(row.job)
 }
 
 /// The id with the element: `7_4`.
-pub fn id(row: &Row<'_>) -> Option<String> {
+pub fn id(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.id.replace('.', "_"))
 }
 
 /// The id as a number; for a row of waiting elements, the id of the array.
-pub fn id_raw(row: &Row<'_>) -> Option<String> {
+pub fn id_raw(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(plain_id(row.job).to_string())
 }
 
@@ -242,76 +241,76 @@ pub fn plain_id(job: &Job) -> u64 {
     plain.unwrap_or_else(|_| number(job).parse().unwrap_or(0))
 }
 
-pub fn limit_short(row: &Row<'_>) -> Option<String> {
+pub fn limit_short(row: &SlurmJobRow<'_>) -> Option<String> {
     limit(row.job).map(time)
 }
 
-pub fn limit_long(row: &Row<'_>) -> Option<String> {
+pub fn limit_long(row: &SlurmJobRow<'_>) -> Option<String> {
     limit(row.job).map(long_time)
 }
 
-pub fn limit_minutes(row: &Row<'_>) -> Option<String> {
+pub fn limit_minutes(row: &SlurmJobRow<'_>) -> Option<String> {
     limit(row.job).map(|seconds| (seconds / 60).to_string())
 }
 
-pub fn left(row: &Row<'_>) -> Option<String> {
+pub fn left(row: &SlurmJobRow<'_>) -> Option<String> {
     let left = limit(row.job)?.saturating_sub(elapsed(row.job, row.now).unwrap_or(0));
     Some(time(left))
 }
 
 /// The memory of each node.
-pub fn min_memory(row: &Row<'_>) -> Option<String> {
+pub fn min_memory(row: &SlurmJobRow<'_>) -> Option<String> {
     let memory = row.job.mem.filter(|memory| *memory > 0)?;
     Some(mebibytes(memory.saturating_mul(tres::places_per_node(row.job))))
 }
 
-pub fn requested_memory(row: &Row<'_>) -> Option<String> {
+pub fn requested_memory(row: &SlurmJobRow<'_>) -> Option<String> {
     Resources::requested(row.job).memory.map(mebibytes)
 }
 
-pub fn name(row: &Row<'_>) -> Option<String> {
+pub fn name(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.name.clone())
 }
 
-pub fn nice(row: &Row<'_>) -> Option<String> {
+pub fn nice(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.priority.saturating_neg().to_string())
 }
 
-pub fn nodes(row: &Row<'_>) -> Option<String> {
+pub fn nodes(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(hostlist::compressed(&tres::nodes(row.job)))
 }
 
-pub fn n_nodes(row: &Row<'_>) -> Option<String> {
+pub fn n_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::of(row.job).nodes.to_string())
 }
 
-pub fn n_requested_nodes(row: &Row<'_>) -> Option<String> {
+pub fn n_requested_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::requested(row.job).nodes.to_string())
 }
 
-pub fn n_tasks(row: &Row<'_>) -> Option<String> {
+pub fn n_tasks(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(tres::n_tasks(row.job).to_string())
 }
 
-pub fn n_tasks_per_node(row: &Row<'_>) -> Option<String> {
+pub fn n_tasks_per_node(row: &SlurmJobRow<'_>) -> Option<String> {
     let nodes = Resources::requested(row.job).nodes;
     Some(tres::n_tasks(row.job).div_ceil(nodes.max(1)).to_string())
 }
 
 /// `NO` for a job that runs alone on its nodes.
-pub fn oversubscribe(row: &Row<'_>) -> Option<String> {
+pub fn oversubscribe(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(if row.job.exclusive { "NO" } else { "OK" }.to_owned())
 }
 
-pub fn partition(row: &Row<'_>) -> Option<String> {
+pub fn partition(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned())
 }
 
-pub fn waiting(row: &Row<'_>) -> Option<String> {
+pub fn waiting(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(long_time(waited(row.job)))
 }
 
-pub fn waiting_seconds(row: &Row<'_>) -> Option<String> {
+pub fn waiting_seconds(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(waited(row.job).to_string())
 }
 
@@ -319,100 +318,100 @@ fn waited(job: &Job) -> u64 {
     span(job.waited_s).get() / 1000
 }
 
-fn waiting_cores(row: &Row<'_>) -> u64 {
+fn waiting_cores(row: &SlurmJobRow<'_>) -> u64 {
     waited(row.job).saturating_mul(Resources::of(row.job).cpus)
 }
 
-pub fn waiting_core_time(row: &Row<'_>) -> Option<String> {
+pub fn waiting_core_time(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(long_time(waiting_cores(row)))
 }
 
-pub fn waiting_core_seconds(row: &Row<'_>) -> Option<String> {
+pub fn waiting_core_seconds(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(waiting_cores(row).to_string())
 }
 
-pub fn priority(row: &Row<'_>) -> Option<String> {
+pub fn priority(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.priority.to_string())
 }
 
 /// Limits come from projects, so there is one quality of service.
-pub fn qos(_: &Row<'_>) -> Option<String> {
+pub fn qos(_: &SlurmJobRow<'_>) -> Option<String> {
     Some("normal".to_owned())
 }
 
-pub fn why(row: &Row<'_>) -> Option<String> {
+pub fn why(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(reason(row.job))
 }
 
-pub fn requested(row: &Row<'_>) -> Option<String> {
+pub fn requested(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::requested(row.job).text())
 }
 
 /// The allocated resources, or the requested ones before the start.
-pub fn resources(row: &Row<'_>) -> Option<String> {
+pub fn resources(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(Resources::of(row.job).text())
 }
 
-pub fn requested_nodes(row: &Row<'_>) -> Option<String> {
+pub fn requested_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
     (!row.job.node.is_empty()).then(|| hostlist::compressed(&row.job.node))
 }
 
-pub fn requeue(row: &Row<'_>) -> Option<String> {
+pub fn requeue(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(u8::from(row.job.requeue.unwrap_or(false)).to_string())
 }
 
-pub fn restarts(row: &Row<'_>) -> Option<String> {
+pub fn restarts(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.attempt.saturating_sub(1).to_string())
 }
 
-pub fn start(row: &Row<'_>) -> Option<String> {
+pub fn start(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.started_at)
 }
 
 /// The start, or its expected time.
-pub fn start_expected(row: &Row<'_>) -> Option<String> {
+pub fn start_expected(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.started_at.or_else(|| likely_start(row.job)))
 }
 
-pub fn state_long(row: &Row<'_>) -> Option<String> {
+pub fn state_long(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(state(row.job).1.to_owned())
 }
 
-pub fn state_short(row: &Row<'_>) -> Option<String> {
+pub fn state_short(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(state(row.job).0.to_owned())
 }
 
-pub fn stderr(row: &Row<'_>) -> Option<String> {
+pub fn stderr(row: &SlurmJobRow<'_>) -> Option<String> {
     file(row.job, row.job.stderr.as_deref())
 }
 
-pub fn stdin(row: &Row<'_>) -> Option<String> {
+pub fn stdin(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(file(row.job, row.job.stdin.as_deref()).unwrap_or_else(|| "/dev/null".to_owned()))
 }
 
-pub fn stdout(row: &Row<'_>) -> Option<String> {
+pub fn stdout(row: &SlurmJobRow<'_>) -> Option<String> {
     file(row.job, row.job.stdout.as_deref())
 }
 
-pub fn submit(row: &Row<'_>) -> Option<String> {
+pub fn submit(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, Some(row.job.submitted_at))
 }
 
 /// The command line that submitted it.
-pub fn submit_line(row: &Row<'_>) -> Option<String> {
+pub fn submit_line(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.origin.as_ref().map(|origin| origin.line.clone()).or_else(|| command(row))
 }
 
-pub fn suspended_since(row: &Row<'_>) -> Option<String> {
+pub fn suspended_since(row: &SlurmJobRow<'_>) -> Option<String> {
     moment(row, row.job.paused_since)
 }
 
-pub fn throttle(row: &Row<'_>) -> Option<String> {
+pub fn throttle(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.array.as_ref()?.max_parallel.map(|most| most.to_string())
 }
 
 /// The user's number. The largest number stands for an unknown one.
-pub fn uid(row: &Row<'_>) -> Option<String> {
+pub fn uid(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(uid_of(&row.job.user).to_string())
 }
 
@@ -423,38 +422,38 @@ pub fn uid_of(name: &str) -> u32 {
 }
 
 /// `ana(1000)`
-pub fn user_with_uid(row: &Row<'_>) -> Option<String> {
+pub fn user_with_uid(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(format!("{}({})", row.job.user, uid_of(&row.job.user)))
 }
 
 /// `staff(50)`
-pub fn group_with_gid(row: &Row<'_>) -> Option<String> {
+pub fn group_with_gid(row: &SlurmJobRow<'_>) -> Option<String> {
     let group = group(row).unwrap_or_else(|| row.job.user.clone());
     Some(format!("{group}({})", gid(row)?))
 }
 
-pub fn user(row: &Row<'_>) -> Option<String> {
+pub fn user(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(row.job.user.clone())
 }
 
-pub fn system_cpu(row: &Row<'_>) -> Option<String> {
+pub fn system_cpu(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(used(row, |usage| usage.cpu_system_s))
 }
 
-pub fn total_cpu(row: &Row<'_>) -> Option<String> {
+pub fn total_cpu(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(used(row, |usage| usage.cpu_user_s + usage.cpu_system_s))
 }
 
-pub fn user_cpu(row: &Row<'_>) -> Option<String> {
+pub fn user_cpu(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(used(row, |usage| usage.cpu_user_s))
 }
 
-fn used(row: &Row<'_>, of: fn(Usage) -> f64) -> String {
+fn used(row: &SlurmJobRow<'_>, of: fn(Usage) -> f64) -> String {
     times::cpu_time(row.job.usage.map_or(0, |usage| span(of(usage)).get()))
 }
 
 /// The nodes, or why it does not run.
-pub fn place(row: &Row<'_>) -> Option<String> {
+pub fn place(row: &SlurmJobRow<'_>) -> Option<String> {
     match row.job.state {
         JobState::Running
         | JobState::Stopping
@@ -465,11 +464,11 @@ pub fn place(row: &Row<'_>) -> Option<String> {
     }
 }
 
-pub fn work_dir(row: &Row<'_>) -> Option<String> {
+pub fn work_dir(row: &SlurmJobRow<'_>) -> Option<String> {
     row.job.directory.clone()
 }
 
-fn moment(row: &Row<'_>, at: Option<Time>) -> Option<String> {
+fn moment(row: &SlurmJobRow<'_>, at: Option<Time>) -> Option<String> {
     at.map(|at| row.clock.plain(at))
 }
 

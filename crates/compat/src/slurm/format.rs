@@ -27,11 +27,8 @@ pub enum Width {
 pub enum Part<C: 'static> {
     /// Text between columns.
     Text(String),
-    /// A column.
     Column {
-        /// The column.
         column: &'static Column<C>,
-        /// Its width.
         width: Width,
         /// Whether it is aligned to the right.
         is_right: bool,
@@ -174,7 +171,6 @@ impl<C> Format<C> {
         }
     }
 
-    /// The columns.
     pub fn columns(&self) -> impl Iterator<Item = &'static Column<C>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,

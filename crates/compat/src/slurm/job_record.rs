@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use gpool_wire::{Gpu, Job, PlacedOn};
 
-use super::cells::{self, Cell, Row, none};
+use super::cells::{self, Cell, SlurmJobRow, none};
 use super::hostlist;
-use super::record::Record;
+use super::record::ScontrolRecord;
 use super::tres::{self, Resources, gres, gres_type};
 
 /// A pair of a line: key, content, and the text for no value.
@@ -109,14 +109,14 @@ static LAST_LINES: &[&[Pair]] = &[
 /// Marks a line that is left out without a value.
 const LEFT_OUT: &str = "\0";
 
-fn tasks_per_node(row: &Row<'_>) -> Option<String> {
+fn tasks_per_node(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(format!("{}:0:*:*", cells::n_tasks_per_node(row)?))
 }
 
 /// The record of a job. With the devices of all nodes, it has the GPUs of each node.
 #[must_use]
-pub fn of_job(row: &Row<'_>, details: Option<&[Gpu]>) -> Record {
-    let mut record = Record::default();
+pub fn of_job(row: &SlurmJobRow<'_>, details: Option<&[Gpu]>) -> ScontrolRecord {
+    let mut record = ScontrolRecord::default();
     let job = row.job;
     let mut first = vec![("JobId", cells::id_raw(row).unwrap_or_default())];
     if let Some((number, _)) = job.id.split_once('.') {
@@ -134,7 +134,7 @@ pub fn of_job(row: &Row<'_>, details: Option<&[Gpu]>) -> Record {
     record
 }
 
-fn add(record: &mut Record, lines: &[&[Pair]], row: &Row<'_>) {
+fn add(record: &mut ScontrolRecord, lines: &[&[Pair]], row: &SlurmJobRow<'_>) {
     for line in lines {
         let texts = line.iter().map(|Pair(key, cell, absent)| {
             (*key, cell(row).unwrap_or_else(|| (*absent).to_owned()))
@@ -148,7 +148,7 @@ fn add(record: &mut Record, lines: &[&[Pair]], row: &Row<'_>) {
 
 /// The GPUs of the job by model, and the resources of each node. Nodes that are alike share a
 /// line.
-fn add_gpus(record: &mut Record, job: &Job, gpus: &[Gpu]) {
+fn add_gpus(record: &mut ScontrolRecord, job: &Job, gpus: &[Gpu]) {
     if job.state.is_end() || job.placement.is_empty() {
         return;
     }

@@ -132,7 +132,6 @@ pub fn fixed(literal: &str) -> Value {
     serde_json::from_str(literal).unwrap_or(Value::Null)
 }
 
-/// An exit code or signal.
 pub fn exit_code(code: Option<i32>, signal: Option<i32>) -> Value {
     let status = match (code, signal) {
         (_, Some(_)) => "SIGNALED",

@@ -6,7 +6,7 @@ use gpool_cli::render::clock::span;
 use gpool_wire::{Job, Usage};
 use serde_json::{Map, Value, json};
 
-use super::cells::{self, CLUSTER, Row};
+use super::cells::{self, CLUSTER, SlurmJobRow};
 use super::json::{Parser, bounded, exit_code, number, seconds, text};
 use super::json_job::{array_id, array_index, array_indexes};
 use super::states::{reason, recorded};
@@ -23,7 +23,7 @@ const OF_MODEL: u64 = 1002;
 
 /// A job with its steps.
 #[must_use]
-pub fn job(row: &Row<'_>, parser: Parser) -> Value {
+pub fn job(row: &SlurmJobRow<'_>, parser: Parser) -> Value {
     let mut all = Map::new();
     for part in [base(row), program(row), places(row, parser)] {
         if let Value::Object(part) = part {
@@ -34,7 +34,7 @@ pub fn job(row: &Row<'_>, parser: Parser) -> Value {
 }
 
 /// Names, numbers and amounts.
-fn base(row: &Row<'_>) -> Value {
+fn base(row: &SlurmJobRow<'_>) -> Value {
     let job = row.job;
     let running =
         json!({ "tasks": cells::throttle(row).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) });
@@ -73,7 +73,7 @@ fn base(row: &Row<'_>) -> Value {
 }
 
 /// The program, its files and its end.
-fn program(row: &Row<'_>) -> Value {
+fn program(row: &SlurmJobRow<'_>) -> Value {
     let job = row.job;
     json!({
         "derived_exit_code": exit_code(Some(0), None),
@@ -97,7 +97,7 @@ fn program(row: &Row<'_>) -> Value {
 }
 
 /// State, times and resources.
-fn places(row: &Row<'_>, parser: Parser) -> Value {
+fn places(row: &SlurmJobRow<'_>, parser: Parser) -> Value {
     let job = row.job;
     let requested = Resources::requested(job);
     let per_node = requested.memory.map(|memory| (memory / requested.nodes.max(1)) >> 20);
@@ -123,7 +123,7 @@ fn places(row: &Row<'_>, parser: Parser) -> Value {
     })
 }
 
-fn times(row: &Row<'_>) -> Value {
+fn times(row: &SlurmJobRow<'_>) -> Value {
     let job = row.job;
     let waited = span(job.waited_s).get() / 1000;
     json!({

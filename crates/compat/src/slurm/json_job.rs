@@ -3,23 +3,22 @@
 use gpool_wire::{Job, PlacedOn};
 use serde_json::{Value, json};
 
-use super::cells::{self, Cell, Row};
+use super::cells::{self, Cell, SlurmJobRow};
 use super::json::{Parser, bounded, exit_code, fixed, number, text, time};
 use super::states::{reason, state};
 use super::times::{latest_end, likely_start, limit};
 use super::tres::{self, Resources};
 
 /// The value of a key.
-enum Content {
+enum JsonContent {
     /// A field as text.
     Text(Cell),
-    /// A value of its own.
-    Own(fn(&Row<'_>, Parser) -> Value),
+    Own(fn(&SlurmJobRow<'_>, Parser) -> Value),
     /// A literal.
     Fixed(&'static str),
 }
 
-use Content::{Fixed, Own, Text};
+use JsonContent::{Fixed, Own, Text};
 
 const UNSET: &str = r#"{"set": false, "infinite": false, "number": 0}"#;
 const ZERO: &str = r#"{"set": true, "infinite": false, "number": 0}"#;
@@ -29,7 +28,7 @@ const EMPTY: &str = "\"\"";
 /// The keys.
 ///
 /// Source: `squeue --json` of Slurm 24.11, also for keys without a value.
-static KEYS: &[(&str, Content)] = &[
+static KEYS: &[(&str, JsonContent)] = &[
     ("account", Text(cells::account)),
     ("accrue_time", Own(|row, _| time(cells::eligible_at(row.job)))),
     ("admin_comment", Fixed(EMPTY)),
@@ -162,10 +161,9 @@ static KEYS: &[(&str, Content)] = &[
     ("wckey", Fixed(EMPTY)),
 ];
 
-/// A job.
 #[must_use]
-pub fn job(row: &Row<'_>, parser: Parser) -> Value {
-    let value = |content: &Content| match content {
+pub fn job(row: &SlurmJobRow<'_>, parser: Parser) -> Value {
+    let value = |content: &JsonContent| match content {
         Text(cell) => text(cell(row)),
         Own(of) => of(row, parser),
         Fixed(literal) => fixed(literal),
@@ -195,7 +193,7 @@ pub fn array_id(job: &Job) -> u64 {
 
 /// The index of an element; a row of several elements has none.
 #[must_use]
-pub fn array_index(row: &Row<'_>) -> Option<u64> {
+pub fn array_index(row: &SlurmJobRow<'_>) -> Option<u64> {
     row.job.id.split_once('.')?.1.parse().ok()
 }
 

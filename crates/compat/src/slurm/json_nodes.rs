@@ -66,7 +66,6 @@ pub fn group(group: &[One<'_>], all: &[Node], parser: Parser) -> Value {
     })
 }
 
-/// A node.
 #[must_use]
 pub fn node(one: &One<'_>, parser: Parser) -> Value {
     let (node, drain) = (one.node, one.node.drain.as_ref());

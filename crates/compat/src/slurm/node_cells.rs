@@ -13,7 +13,6 @@ use super::tres::gres_type;
 /// A node with its devices.
 #[derive(Clone, Copy)]
 pub struct One<'n> {
-    /// The node.
     pub node: &'n Node,
     /// The devices of all nodes.
     pub gpus: &'n [Gpu],
@@ -25,15 +24,14 @@ pub struct One<'n> {
 pub type Cell = fn(&One<'_>) -> Option<String>;
 
 /// A column of a group of nodes.
-pub enum Content {
+pub enum GroupColumn {
     /// Equal in each node of the group; nodes that differ are in different groups.
     Each(Cell),
     /// A sum or a range over the nodes of the group.
     Sum(fn(&[One<'_>]) -> String),
 }
 
-impl Content {
-    /// The text for a group.
+impl GroupColumn {
     #[must_use]
     pub fn text(&self, group: &[One<'_>]) -> Option<String> {
         match self {
@@ -263,8 +261,7 @@ fn n_busy(node: &Node) -> u32 {
     node.n_gpus.saturating_sub(node.n_gpus_free).saturating_sub(node.n_gpus_closed)
 }
 
-/// The state of a node.
-pub struct State {
+pub struct NodeState {
     /// The abbreviation.
     pub short: &'static str,
     /// The word.
@@ -275,10 +272,9 @@ pub struct State {
     pub rank: u32,
 }
 
-/// The state of a node.
 #[must_use]
-pub fn state(node: &Node) -> State {
-    let of = |short, long, parts, rank| State { short, long, parts, rank };
+pub fn state(node: &Node) -> NodeState {
+    let of = |short, long, parts, rank| NodeState { short, long, parts, rank };
     match () {
         () if !node.connected => of("down*", "down*", &["DOWN", "NOT_RESPONDING"], 5),
         () if node.drain.is_some() && node.tasks_used > 0 => {

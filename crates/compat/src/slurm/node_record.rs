@@ -7,13 +7,13 @@ use gpool_wire::Node;
 use super::cells::DEFAULT_POOL;
 use super::hostlist;
 use super::node_cells::{self as cells, One, whole};
-use super::record::Record;
+use super::record::ScontrolRecord;
 
 /// The record of a node; with details, also the GPUs in use.
 #[must_use]
-pub fn of_node(one: &One<'_>) -> Record {
+pub fn of_node(one: &One<'_>) -> ScontrolRecord {
     let node = one.node;
-    let mut record = Record::default();
+    let mut record = ScontrolRecord::default();
     let pair = |key: &'static str, text: &str| (key, text.to_owned());
     let or = |cell: cells::Cell, absent: &str| cell(one).unwrap_or_else(|| absent.to_owned());
     record.line(&[
@@ -72,13 +72,13 @@ pub fn of_node(one: &One<'_>) -> Record {
 
 /// The record of a partition: a pool with all nodes of the cluster.
 #[must_use]
-pub fn of_pool(pool: &gpool_wire::Pool, nodes: &[Node]) -> Record {
+pub fn of_pool(pool: &gpool_wire::Pool, nodes: &[Node]) -> ScontrolRecord {
     let here = || nodes.iter().filter(|node| node.pool == pool.name);
     let cpus: u64 = here().map(|node| whole(node.cpus)).sum();
     let memory: u64 = here().map(|node| node.memory >> 20).sum();
     let yes_no = |is_so: bool| if is_so { "YES" } else { "NO" }.to_owned();
     let pair = |key: &'static str, text: &str| (key, text.to_owned());
-    let mut record = Record::default();
+    let mut record = ScontrolRecord::default();
     record.line(&[("PartitionName", pool.name.clone())]);
     let all = |key| pair(key, "ALL");
     record.line(&[all("AllowGroups"), all("AllowAccounts"), all("AllowQos")]);

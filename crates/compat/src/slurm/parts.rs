@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{Read, Said};
+use gpool_cli::foreign::flag::{ParseOutcome, Said};
 use gpool_cli::foreign::slurm::flags::SRUN;
 use gpool_cli::foreign::slurm::parts::{merged_requests, split};
 use gpool_cli::foreign::slurm::shape::{SIZE, is_of_shape};
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::srun::{self, as_job_of, of_step};
 use super::step::watch::{Happening, catch_signals};
-use super::step::{Job, PART};
+use super::step::{PART, StepJob};
 
 /// Runs `srun`: one step, or the parts of one in the job of this process or in a job of their own.
 ///
@@ -29,8 +29,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut parts = Vec::new();
     for words in split(words) {
         match SRUN.read(&words)? {
-            Read::Said(part) => parts.push(part),
-            Read::Help(text) => {
+            ParseOutcome::Said(part) => parts.push(part),
+            ParseOutcome::Help(text) => {
                 session.screen.data(&text)?;
                 return Ok(Exit::OK);
             }
@@ -40,7 +40,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         return Err(Failure::new(errors::USAGE, "srun: the command of a part is missing")
             .tip("srun -n1 A : -n1 B"));
     }
-    match Job::here() {
+    match StepJob::here() {
         Some(job) => in_job(&job, &parts, session),
         None => as_job(&parts, session),
     }
@@ -61,7 +61,7 @@ fn as_job(parts: &[Said], session: &Session) -> Result {
 }
 
 /// Starts a step for each part, and waits for all.
-fn in_job(job: &Job, parts: &[Said], session: &Session) -> Result {
+fn in_job(job: &StepJob, parts: &[Said], session: &Session) -> Result {
     let n_parts = std::env::var(SIZE).ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1);
     if n_parts != parts.len() {
         let what = format!("srun: the step has {} parts, and the job has {n_parts}", parts.len());
@@ -110,7 +110,7 @@ fn in_job(job: &Job, parts: &[Said], session: &Session) -> Result {
     Ok(Exit(codes.into_iter().flatten().max().unwrap_or(0)))
 }
 
-fn start(job: &Job, (at, n_parts): (usize, usize), part: &Said) -> Result<Child> {
+fn start(job: &StepJob, (at, n_parts): (usize, usize), part: &Said) -> Result<Child> {
     let program = srun::program()?;
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).args(of_step(part)).env(PART, format!("{at}/{n_parts}"));

@@ -6,11 +6,11 @@ use gpool_cli::render::safe::safe;
 
 /// Lines of `Key=value` pairs.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct ScontrolRecord {
     lines: Vec<Vec<String>>,
 }
 
-impl Record {
+impl ScontrolRecord {
     /// Adds a line. Line breaks in values become blanks.
     pub fn line(&mut self, pairs: &[(&str, String)]) {
         let pair =
@@ -21,7 +21,7 @@ impl Record {
 
 /// The text of records: one line each, or blocks of lines.
 #[must_use]
-pub fn text(records: &[Record], is_short: bool) -> String {
+pub fn text(records: &[ScontrolRecord], is_short: bool) -> String {
     let mut text = String::new();
     for record in records {
         let _ = if is_short {

@@ -2,7 +2,7 @@
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::foreign::slurm::moment::past;
@@ -10,10 +10,10 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Job, Time, catalogue};
 
-use super::cells::Row;
+use super::cells::SlurmJobRow;
 use super::json::{Parser, command_line};
 use super::json_accounting;
-use super::sacct_fields::{Content, FIELDS};
+use super::sacct_fields::{FIELDS, FieldContent};
 use super::select::Filter;
 use super::steps::Step;
 use super::table::{help_format, picked, text};
@@ -79,7 +79,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     say_ignored(&said, session);
     if let Some(parser) = Parser::of(&said)? {
         let jobs = jobs(&said, session)?;
-        let values = jobs.iter().map(|job| json_accounting::job(&Row::of(job, session), parser));
+        let values =
+            jobs.iter().map(|job| json_accounting::job(&SlurmJobRow::of(job, session), parser));
         let line = command_line("sacct", words);
         return parser.print("jobs", values.collect(), &line, session);
     }
@@ -93,29 +94,30 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let picked =
         picked("sacct", format, FIELDS).map_err(|failure| failure.tip("sacct --helpformat"))?;
     let jobs = jobs(&said, session)?;
-    let lines: Vec<Line<'_>> = jobs.iter().flat_map(|job| lines(job, &said, session)).collect();
+    let lines: Vec<SacctLine<'_>> =
+        jobs.iter().flat_map(|job| lines(job, &said, session)).collect();
     print(&text(&said, &picked, &lines, cell), session)
 }
 
 /// A line: a job, or a step.
-enum Line<'r> {
-    Job(Row<'r>),
+enum SacctLine<'r> {
+    Job(SlurmJobRow<'r>),
     Step(Box<Step<'r>>),
 }
 
 /// The lines of a job: itself, and its steps unless only allocations are requested.
-fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<Line<'r>> {
-    let row = Row::of(job, session);
+fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<SacctLine<'r>> {
+    let row = SlurmJobRow::of(job, session);
     let steps = if said.has("allocations") { Vec::new() } else { Step::all(&row) };
-    std::iter::once(Line::Job(row))
-        .chain(steps.into_iter().map(|step| Line::Step(Box::new(step))))
+    std::iter::once(SacctLine::Job(row))
+        .chain(steps.into_iter().map(|step| SacctLine::Step(Box::new(step))))
         .collect()
 }
 
-fn cell(Content(of_job, absent, of_step): Content, line: &Line<'_>) -> String {
+fn cell(FieldContent(of_job, absent, of_step): FieldContent, line: &SacctLine<'_>) -> String {
     let text = match line {
-        Line::Job(row) => of_job(row).unwrap_or_else(|| absent.to_owned()),
-        Line::Step(step) => of_step.text(step, of_job).unwrap_or_default(),
+        SacctLine::Job(row) => of_job(row).unwrap_or_else(|| absent.to_owned()),
+        SacctLine::Step(step) => of_step.text(step, of_job).unwrap_or_default(),
     };
     safe(&text).into_owned()
 }

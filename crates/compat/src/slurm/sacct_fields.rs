@@ -3,7 +3,7 @@
 //! Source: `sacct --helpformat` of Slurm 24.11 and its output for fields without a value. The
 //! fields of older versions and two of gpool, ArrayJobID and ArrayTaskID, follow the same rules.
 
-use super::cells::{self, Cell, Row, none};
+use super::cells::{self, Cell, SlurmJobRow, none};
 use super::states::recorded;
 use super::steps::OfStep::{Nothing, Own, Same, Text};
 use super::steps::{self, OfStep};
@@ -11,7 +11,7 @@ use super::table::Field;
 
 /// The content of a field: of a job, the text for no value, and of a step.
 #[derive(Clone, Copy)]
-pub struct Content(pub Cell, pub &'static str, pub OfStep);
+pub struct FieldContent(pub Cell, pub &'static str, pub OfStep);
 
 /// A row of the table.
 const fn row(
@@ -20,8 +20,8 @@ const fn row(
     of_job: Cell,
     absent: &'static str,
     of_step: OfStep,
-) -> Field<Content> {
-    (name, width, false, Content(of_job, absent, of_step))
+) -> Field<FieldContent> {
+    (name, width, false, FieldContent(of_job, absent, of_step))
 }
 
 /// A row that is aligned to the left.
@@ -31,12 +31,11 @@ const fn left(
     of_job: Cell,
     absent: &'static str,
     of_step: OfStep,
-) -> Field<Content> {
-    (name, width, true, Content(of_job, absent, of_step))
+) -> Field<FieldContent> {
+    (name, width, true, FieldContent(of_job, absent, of_step))
 }
 
-/// The fields.
-pub static FIELDS: &[Field<Content>] = &[
+pub static FIELDS: &[Field<FieldContent>] = &[
     row("Account", 10, cells::account, "", Same),
     row("AdminComment", 15, none, "", Nothing),
     row("AllocCPUS", 10, cells::cpus, "", Own(steps::cpus)),
@@ -164,6 +163,6 @@ pub static FIELDS: &[Field<Content>] = &[
     row("WorkDir", 20, cells::work_dir, "", Nothing),
 ];
 
-fn state(row: &Row<'_>) -> Option<String> {
+fn state(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(recorded(row.job).1.to_owned())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::Nothing;
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::safe::safe;
@@ -16,7 +16,7 @@ use gpool_client::JobsQuery;
 use gpool_wire::Project;
 
 use super::cells::CLUSTER;
-use super::sacctmgr_fields::{FIELDS, Line};
+use super::sacctmgr_fields::{AssociationLine, FIELDS};
 use super::scontrol_more;
 use super::table::{Field, picked, text};
 use crate::shim::{print, read, say_ignored, version};
@@ -288,10 +288,10 @@ fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -
     let users = users(conditions, &projects, what.starts_with("user"), session)?;
     let all = associations(&projects, &users, &admins, conditions.is_tree);
     let with = conditions.with_associations || said.has("associations");
-    let (usual, lines): (&str, Vec<Line<'_>>) = match what.get(..4).unwrap_or_default() {
+    let (usual, lines): (&str, Vec<AssociationLine<'_>>) = match what.get(..4).unwrap_or_default() {
         "user" => {
             let of_users = all.into_iter().filter(|it| it.user.is_some());
-            let mut lines: Vec<Line<'_>> = of_users
+            let mut lines: Vec<AssociationLine<'_>> = of_users
                 .filter(|it| is_one(&conditions.names, it.user.as_deref().unwrap_or_default()))
                 .collect();
             lines.sort_by(|a, b| a.user.cmp(&b.user));
@@ -301,7 +301,7 @@ fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -
             (if with { USERS_WITH } else { USERS }, lines)
         }
         "acco" | "acct" => {
-            let is_meant = |it: &Line<'_>| {
+            let is_meant = |it: &AssociationLine<'_>| {
                 is_one(&conditions.names, it.account()) && (with || it.user.is_none())
             };
             let lines = all.into_iter().filter(is_meant).collect();
@@ -309,13 +309,13 @@ fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -
         }
         _ => (ASSOCIATIONS, all),
     };
-    let is_meant = |line: &&Line<'_>| {
+    let is_meant = |line: &&AssociationLine<'_>| {
         let user = line.user.as_deref();
         is_one(&conditions.accounts, line.account())
             && (conditions.users.is_empty()
                 || user.is_some_and(|user| is_one(&conditions.users, user)))
     };
-    let lines: Vec<Line<'_>> = lines.iter().filter(is_meant).cloned().collect();
+    let lines: Vec<AssociationLine<'_>> = lines.iter().filter(is_meant).cloned().collect();
     let format = conditions.format.as_deref().unwrap_or(usual);
     let picked = picked("sacctmgr", format, FIELDS)?;
     Ok(text(said, &picked, &lines, |of, line| safe(&of(line)).into_owned()))
@@ -345,20 +345,20 @@ fn associations<'p>(
     users: &BTreeSet<String>,
     admins: &BTreeSet<&str>,
     is_tree: bool,
-) -> Vec<Line<'p>> {
-    let root = Line { project: None, user: None, is_admin: false, depth: 0, is_tree };
+) -> Vec<AssociationLine<'p>> {
+    let root = AssociationLine { project: None, user: None, is_admin: false, depth: 0, is_tree };
     let mut lines = vec![root.clone()];
     let mut below: Vec<(&Project, usize)> =
         projects.iter().rev().filter(|it| it.parent.is_none()).map(|it| (it, 1)).collect();
     while let Some((project, depth)) = below.pop() {
-        let account = Line { project: Some(project), depth, ..root.clone() };
+        let account = AssociationLine { project: Some(project), depth, ..root.clone() };
         lines.push(account.clone());
         let named = project.members.as_ref().filter(|it| !it.iter().any(|it| it == "all"));
         let may = |user: &&String| match named {
             None => true,
             Some(members) => members.contains(user) || project.admins.contains(user),
         };
-        lines.extend(users.iter().filter(may).map(|user| Line {
+        lines.extend(users.iter().filter(may).map(|user| AssociationLine {
             user: Some(user.clone()),
             is_admin: admins.contains(user.as_str()),
             depth: depth + 1,

@@ -13,7 +13,7 @@ pub const ROOT: &str = "root";
 
 /// A line: an account, or a user of an account.
 #[derive(Debug, Clone)]
-pub struct Line<'p> {
+pub struct AssociationLine<'p> {
     /// The project; `None` is the account above all projects.
     pub project: Option<&'p Project>,
     /// The user, in the line of one.
@@ -26,7 +26,7 @@ pub struct Line<'p> {
     pub is_tree: bool,
 }
 
-impl Line<'_> {
+impl AssociationLine<'_> {
     /// The name of the account.
     #[must_use]
     pub fn account(&self) -> &str {
@@ -35,9 +35,8 @@ impl Line<'_> {
 }
 
 /// The content of a field.
-pub type Cell = fn(&Line<'_>) -> String;
+pub type Cell = fn(&AssociationLine<'_>) -> String;
 
-/// The fields.
 pub static FIELDS: &[Field<Cell>] = &[
     ("Account", 10, false, account),
     ("Cluster", 10, false, cluster),
@@ -87,47 +86,47 @@ pub static FIELDS: &[Field<Cell>] = &[
     ("Coordinators=Coord Accounts", 20, false, coordinator),
 ];
 
-fn nothing(_: &Line<'_>) -> String {
+fn nothing(_: &AssociationLine<'_>) -> String {
     String::new()
 }
 
-fn account(line: &Line<'_>) -> String {
+fn account(line: &AssociationLine<'_>) -> String {
     let blanks = if line.is_tree { line.depth } else { 0 };
     format!("{}{}", " ".repeat(blanks), line.account())
 }
 
-fn cluster(_: &Line<'_>) -> String {
+fn cluster(_: &AssociationLine<'_>) -> String {
     CLUSTER.to_owned()
 }
 
 /// The project of jobs that name none.
-fn default_account(_: &Line<'_>) -> String {
+fn default_account(_: &AssociationLine<'_>) -> String {
     "default".to_owned()
 }
 
-fn description(line: &Line<'_>) -> String {
+fn description(line: &AssociationLine<'_>) -> String {
     match line.project {
         None => "default root account".to_owned(),
         Some(project) => project.name.clone(),
     }
 }
 
-fn organization(line: &Line<'_>) -> String {
+fn organization(line: &AssociationLine<'_>) -> String {
     line.project.and_then(|project| project.parent.clone()).unwrap_or_else(|| ROOT.to_owned())
 }
 
-fn weight(line: &Line<'_>) -> String {
+fn weight(line: &AssociationLine<'_>) -> String {
     match (line.project, &line.user) {
         (Some(project), None) => project.weight.to_string(),
         _ => "1".to_owned(),
     }
 }
 
-fn none_flags(_: &Line<'_>) -> String {
+fn none_flags(_: &AssociationLine<'_>) -> String {
     "None".to_owned()
 }
 
-fn lineage(line: &Line<'_>) -> String {
+fn lineage(line: &AssociationLine<'_>) -> String {
     match (line.project, &line.user) {
         (None, _) => "/".to_owned(),
         (Some(project), None) => format!("/{}/", project.name),
@@ -136,20 +135,20 @@ fn lineage(line: &Line<'_>) -> String {
 }
 
 /// A setting of the project, in the line of the account.
-fn of_account(line: &Line<'_>, of: impl Fn(&Project) -> Option<String>) -> String {
+fn of_account(line: &AssociationLine<'_>, of: impl Fn(&Project) -> Option<String>) -> String {
     line.project.filter(|_| line.user.is_none()).and_then(of).unwrap_or_default()
 }
 
 /// A setting of the project for each user.
-fn of_users(line: &Line<'_>, of: impl Fn(&Project) -> Option<String>) -> String {
+fn of_users(line: &AssociationLine<'_>, of: impl Fn(&Project) -> Option<String>) -> String {
     line.project.and_then(of).unwrap_or_default()
 }
 
-fn most_jobs(line: &Line<'_>) -> String {
+fn most_jobs(line: &AssociationLine<'_>) -> String {
     of_account(line, |project| Some(project.jobs_limit?.to_string()))
 }
 
-fn most_resources(line: &Line<'_>) -> String {
+fn most_resources(line: &AssociationLine<'_>) -> String {
     of_account(line, |project| {
         let gpus = project.limit.as_ref().map(|limit| format!("gres/gpu={limit}"));
         let cpus = project.cpus_limit.as_ref().map(|limit| format!("cpu={limit}"));
@@ -159,52 +158,52 @@ fn most_resources(line: &Line<'_>) -> String {
     })
 }
 
-fn most_jobs_of_user(line: &Line<'_>) -> String {
+fn most_jobs_of_user(line: &AssociationLine<'_>) -> String {
     of_users(line, |project| Some(project.user_running?.to_string()))
 }
 
-fn most_pending_of_user(line: &Line<'_>) -> String {
+fn most_pending_of_user(line: &AssociationLine<'_>) -> String {
     of_users(line, |project| Some(project.user_pending?.to_string()))
 }
 
-fn most_resources_of_user(line: &Line<'_>) -> String {
+fn most_resources_of_user(line: &AssociationLine<'_>) -> String {
     of_users(line, |project| Some(format!("gres/gpu={}", project.user_gpus.as_ref()?)))
 }
 
-fn longest(line: &Line<'_>) -> String {
+fn longest(line: &AssociationLine<'_>) -> String {
     of_users(line, |project| {
         let seconds = gpool_cli::render::clock::span(project.time_max_s?).get() / 1000;
         Some(long_time(seconds))
     })
 }
 
-fn parent(line: &Line<'_>) -> String {
+fn parent(line: &AssociationLine<'_>) -> String {
     match (line.project, &line.user) {
         (Some(project), None) => project.parent.clone().unwrap_or_else(|| ROOT.to_owned()),
         _ => String::new(),
     }
 }
 
-fn priority(line: &Line<'_>) -> String {
+fn priority(line: &AssociationLine<'_>) -> String {
     of_account(line, |project| {
         Some(project.priority).filter(|it| *it != 0).map(|it| it.to_string())
     })
 }
 
-fn qos(_: &Line<'_>) -> String {
+fn qos(_: &AssociationLine<'_>) -> String {
     "normal".to_owned()
 }
 
-fn user(line: &Line<'_>) -> String {
+fn user(line: &AssociationLine<'_>) -> String {
     line.user.clone().unwrap_or_default()
 }
 
-fn admin(line: &Line<'_>) -> String {
+fn admin(line: &AssociationLine<'_>) -> String {
     if line.is_admin { "Administrator" } else { "None" }.to_owned()
 }
 
 /// The account that the user may manage.
-fn coordinator(line: &Line<'_>) -> String {
+fn coordinator(line: &AssociationLine<'_>) -> String {
     let manages =
         |project: &&Project| line.user.as_ref().is_some_and(|it| project.admins.contains(it));
     line.project.filter(manages).map(|project| project.name.clone()).unwrap_or_default()

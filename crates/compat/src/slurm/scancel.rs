@@ -4,13 +4,13 @@ use gpool_cli::act::{Each, try_all};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
-use gpool_cli::resolve::Found;
+use gpool_cli::resolve::ResolvedJobs;
 use gpool_cli::session::Session;
 use gpool_model::{JobVerb, SignalTo};
-use gpool_wire::{Problem, Written, catalogue};
+use gpool_wire::{Problem, Quantity, catalogue};
 use rustix::process::Signal;
 
 use super::select::{self, Filter};
@@ -99,7 +99,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         tried.refused.retain(|(_, failure)| failure.code() != Some(catalogue::ALREADY_ENDED));
     }
     tried.stopped?;
-    let mut each = Each::of(&mut Found { ids, ..Found::default() });
+    let mut each = Each::of(&mut ResolvedJobs { ids, ..ResolvedJobs::default() });
     each.refused.extend(tried.refused.into_iter().map(|(_, failure)| failure));
     each.end(verb.name(), Exit::OK)
 }
@@ -110,7 +110,7 @@ fn verb(said: &Said) -> Result<JobVerb> {
     if named.is_none() && !said.has("batch") {
         return Ok(JobVerb::Cancel);
     }
-    let signal = gpool_wire::signal::number(&Written::from(named.unwrap_or("TERM")));
+    let signal = gpool_wire::signal::number(&Quantity::from(named.unwrap_or("TERM")));
     let signal = signal.map_err(|refusal| Failure::from(Problem::from(refusal)))?;
     let is_kill = signal == Signal::KILL.as_raw();
     let to = match (said.has("full") || is_kill, said.has("batch")) {

@@ -10,9 +10,9 @@ use gpool_cli::session::Session;
 use gpool_model::job::JobState;
 use gpool_wire::{EventKind, Job, Problem, Reservation};
 
-use super::cells::{self, CLUSTER, Row};
+use super::cells::{self, CLUSTER, SlurmJobRow};
 use super::hostlist;
-use super::record::{self, Record};
+use super::record::{self, ScontrolRecord};
 use super::select;
 use super::select::selected;
 use super::steps::{self, Step};
@@ -99,15 +99,15 @@ pub fn config(session: &Session) -> Result {
 ///
 /// # Errors
 /// There is no such job, or the server can't be asked.
-pub fn steps(names: &[String], session: &Session) -> Result<Vec<Record>> {
+pub fn steps(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let jobs = selected(names, session)?;
     let running = jobs.iter().filter(|job| job.ended_at.is_none());
-    let steps = running.filter_map(|job| Step::of(Row::of(job, session)));
+    let steps = running.filter_map(|job| Step::of(SlurmJobRow::of(job, session)));
     Ok(steps.map(|step| of_step(&step)).collect())
 }
 
-fn of_step(step: &Step<'_>) -> Record {
-    let mut record = Record::default();
+fn of_step(step: &Step<'_>) -> ScontrolRecord {
+    let mut record = ScontrolRecord::default();
     let text = |cell: steps::Cell| cell(step).unwrap_or_default();
     let of_job = |cell: cells::Cell| cell(&step.row()).unwrap_or_default();
     let pair = |key: &'static str, text: &str| (key, text.to_owned());
@@ -152,13 +152,13 @@ pub fn reservations(names: &[String], session: &Session) -> Result {
     if all.is_empty() {
         return print("No reservations in the system\n", session);
     }
-    let records: Vec<Record> = all.iter().map(|one| of_reservation(one, session)).collect();
+    let records: Vec<ScontrolRecord> = all.iter().map(|one| of_reservation(one, session)).collect();
     print(&record::text(&records, false), session)
 }
 
-fn of_reservation(one: &Reservation, session: &Session) -> Record {
+fn of_reservation(one: &Reservation, session: &Session) -> ScontrolRecord {
     let clock = &session.screen.clock;
-    let mut record = Record::default();
+    let mut record = ScontrolRecord::default();
     let pair = |key: &'static str, text: &str| (key, text.to_owned());
     let null = |key| pair(key, "(null)");
     let length = one.until.map(|until| long_time(until.0.since(one.from.0).get() / 1000));
@@ -187,7 +187,7 @@ fn of_reservation(one: &Reservation, session: &Session) -> Record {
     ]);
     record.line(&[("TRES", format!("gres/gpu={}", one.gpus.len()))]);
     let named = |kind: &str| match &one.beneficiary {
-        Some(name) if one.whom == kind => name.clone(),
+        Some(name) if one.beneficiary_kind == kind => name.clone(),
         _ => "(null)".to_owned(),
     };
     record.line(&[
@@ -210,7 +210,7 @@ pub fn completing(session: &Session) -> Result {
     let jobs = selected(&[], session)?;
     let ending = jobs.iter().filter(|job| job.state == JobState::Stopping);
     let lines = ending.map(|job| {
-        let row = Row::of(job, session);
+        let row = SlurmJobRow::of(job, session);
         let text = |cell: cells::Cell| cell(&row).unwrap_or_default();
         format!(
             "JobId={} EndTime=Unknown CompletingTime=Unknown Nodes(COMPLETING)={}\n",

@@ -11,13 +11,13 @@ use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Node, catalogue};
 use serde_json::Value;
 
-use super::cells::Row;
+use super::cells::SlurmJobRow;
 use super::hostlist;
 use super::job_record::of_job;
 use super::json::{Parser, command_line};
 use super::node_cells::One;
 use super::node_record::{of_node, of_pool};
-use super::record::{self, Record};
+use super::record::{self, ScontrolRecord};
 use super::scontrol_more as more;
 use super::select::selected;
 use super::{json_job, json_nodes};
@@ -86,7 +86,8 @@ fn as_json(what: &str, names: &[String], parser: Parser, session: &Session) -> R
     let (name, values): (&str, Vec<Value>) = match what.to_ascii_lowercase().as_str() {
         "job" | "jobs" | "jobid" => {
             let jobs = selected(names, session)?;
-            let values = jobs.iter().map(|job| json_job::job(&Row::of(job, session), parser));
+            let values =
+                jobs.iter().map(|job| json_job::job(&SlurmJobRow::of(job, session), parser));
             ("jobs", values.collect())
         }
         "node" | "nodes" | "nodename" => {
@@ -119,13 +120,13 @@ fn no_such(what: &str) -> Failure {
     failure.tip(found.map_or("scontrol show job 17", |(_, ours)| *ours))
 }
 
-fn jobs(names: &[String], with_details: bool, session: &Session) -> Result<Vec<Record>> {
+fn jobs(names: &[String], with_details: bool, session: &Session) -> Result<Vec<ScontrolRecord>> {
     let jobs = selected(names, session)?;
     let gpus: Option<Vec<Gpu>> = match with_details {
         true => Some(session.client()?.gpus()?.items),
         false => None,
     };
-    Ok(jobs.iter().map(|job| of_job(&Row::of(job, session), gpus.as_deref())).collect())
+    Ok(jobs.iter().map(|job| of_job(&SlurmJobRow::of(job, session), gpus.as_deref())).collect())
 }
 
 fn wanted<T>(
@@ -149,14 +150,14 @@ fn wanted_nodes(names: &[String], session: &Session) -> Result<Vec<Node>> {
     wanted(names, session.client()?.nodes()?.items, |node| &node.name, "node")
 }
 
-fn nodes(names: &[String], session: &Session) -> Result<Vec<Record>> {
+fn nodes(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let gpus = session.client()?.gpus()?.items;
     let clock = &session.screen.clock;
     let nodes = wanted_nodes(names, session)?;
     Ok(nodes.iter().map(|node| of_node(&One { node, gpus: &gpus, clock })).collect())
 }
 
-fn partitions(names: &[String], session: &Session) -> Result<Vec<Record>> {
+fn partitions(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let client = session.client()?;
     let pools = wanted(names, client.pools()?.items, |pool| &pool.name, "partition")?;
     let nodes = client.nodes()?.items;

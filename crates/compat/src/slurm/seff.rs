@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored};
 use gpool_cli::foreign::flag::Takes::Nothing;
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::render::clock::span;

@@ -9,7 +9,7 @@ use gpool_client::{Client, JobsQuery};
 use gpool_model::{GpuRequest, JobId};
 use gpool_wire::{Job, catalogue};
 
-use super::arrays::{self, Shape, is_of};
+use super::arrays::{self, ArrayExpansion, is_of};
 use super::cells::DEFAULT_POOL;
 use super::hostlist::parts;
 use super::states::{STATES, is_in};
@@ -177,7 +177,11 @@ impl Filter {
                 }
                 continue;
             }
-            rows.extend(arrays::spread(client, vec![array], Shape { with_ended, is_spread })?);
+            rows.extend(arrays::spread(
+                client,
+                vec![array],
+                ArrayExpansion { with_ended, is_spread },
+            )?);
         }
         put_pools(client, &mut rows)?;
         put_models(client, &mut rows)?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::list::natural;
@@ -15,8 +15,8 @@ use gpool_wire::{Gpu, Node};
 use super::format::Format;
 use super::hostlist::expanded;
 use super::json::{Parser, command_line};
-use super::node_cells::Content::{Each, Sum};
-use super::node_cells::{self, Content, One};
+use super::node_cells::GroupColumn::{Each, Sum};
+use super::node_cells::{self, GroupColumn, One};
 use super::sinfo_columns::COLUMNS;
 use super::{json_nodes, scontrol_more};
 use crate::shim::{interval, print, print_every, read, say_ignored};
@@ -126,9 +126,9 @@ impl Nodes {
     }
 }
 
-fn text(said: &Said, format: &Format<Content>, session: &Session) -> Result<String> {
+fn text(said: &Said, format: &Format<GroupColumn>, session: &Session) -> Result<String> {
     let cluster = Nodes::of(session)?;
-    let contents: Vec<&Content> = format.columns().map(|column| &column.3).collect();
+    let contents: Vec<&GroupColumn> = format.columns().map(|column| &column.3).collect();
     let mut groups = groups(&cluster, said, &contents, session);
     sort(&mut groups, said)?;
     let mut text = String::new();
@@ -147,7 +147,7 @@ fn text(said: &Said, format: &Format<Content>, session: &Session) -> Result<Stri
 fn groups<'n>(
     cluster: &'n Nodes,
     said: &Said,
-    contents: &[&Content],
+    contents: &[&GroupColumn],
     session: &'n Session,
 ) -> Vec<Vec<One<'n>>> {
     let clock = &session.screen.clock;

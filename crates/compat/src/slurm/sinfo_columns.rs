@@ -3,10 +3,10 @@
 //! Source: the manual of sinfo 24.11, and the output of that version for fields without a value.
 
 use super::format::Column;
-use super::node_cells::{self as cells, Content, Content::Each, Content::Sum};
+use super::node_cells::{self as cells, GroupColumn, GroupColumn::Each, GroupColumn::Sum};
 
 /// The columns of a group of nodes.
-pub static COLUMNS: &[Column<Content>] = &[
+pub static COLUMNS: &[Column<GroupColumn>] = &[
     Column('a', "Available", "AVAIL", Each(cells::available), ""),
     Column('A', "NodeAI", "NODES(A/I)", Sum(cells::n_used_idle), ""),
     Column('b', "features_act", "ACTIVE_FEATURES", Each(cells::features), "(null)"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::clock::span;
@@ -15,7 +15,7 @@ use gpool_model::GpuRequest;
 use gpool_model::job::JobState;
 use gpool_wire::{Job, PolicyInfo, QuotaOverview};
 
-use super::cells::{self, Row};
+use super::cells::{self, SlurmJobRow};
 use super::format::{Column, Format};
 use super::select::Filter;
 use super::tres::n_places;
@@ -93,7 +93,6 @@ const WEIGHTS: &str = "%.15i %9r %.10A %.10F %.10J";
 pub struct Scale {
     /// The wait after which a job is escalated, in seconds.
     pub escalate_after_s: u64,
-    /// All GPUs.
     pub gpus: f64,
     /// The fair share of each project, in GPUs.
     pub shares: BTreeMap<String, f64>,
@@ -134,7 +133,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut jobs = filter.rows(&client, false, false)?;
     jobs.retain(|job| job.state == JobState::Pending);
     let scale = Scale::of(&client.policy()?, &client.quota()?);
-    let of = |letter: char, job: &Job| cell(letter, &Row::of(job, session), &scale);
+    let of = |letter: char, job: &Job| cell(letter, &SlurmJobRow::of(job, session), &scale);
     sort(&mut jobs, &said, of)?;
     print(&format.lines(with_heads, &jobs, |letter, job| of(*letter, job)), session)
 }
@@ -149,7 +148,7 @@ fn weight(letter: char) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn cell(letter: char, row: &Row<'_>, scale: &Scale) -> Option<String> {
+fn cell(letter: char, row: &SlurmJobRow<'_>, scale: &Scale) -> Option<String> {
     match letter {
         'i' => cells::id(row),
         'r' => cells::partition(row),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::cells::{self, Cell, Row};
+use super::cells::{self, Cell, SlurmJobRow};
 use super::format::{Column, Format};
 use super::json::{Parser, command_line};
 use super::json_job;
@@ -14,7 +14,7 @@ use crate::shim::{interval, print, print_every, read, say_ignored};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::list::natural;
@@ -91,7 +91,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     filter.ids.extend(select::ids(said.value("step").map(str::to_owned).into_iter())?);
     if let Some(parser) = Parser::of(&said)? {
         let jobs = rows(&said, &filter, session)?;
-        let jobs = jobs.iter().map(|job| json_job::job(&Row::of(job, session), parser)).collect();
+        let jobs =
+            jobs.iter().map(|job| json_job::job(&SlurmJobRow::of(job, session), parser)).collect();
         return parser.print("jobs", jobs, &command_line("squeue", words), session);
     }
     let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
@@ -146,7 +147,7 @@ fn rows(said: &Said, filter: &Filter, session: &Session) -> Result<Vec<Job>> {
 
 fn text(said: &Said, filter: &Filter, format: &Format<Cell>, session: &Session) -> Result<String> {
     let jobs = rows(said, filter, session)?;
-    let rows: Vec<Row<'_>> = jobs.iter().map(|job| Row::of(job, session)).collect();
+    let rows: Vec<SlurmJobRow<'_>> = jobs.iter().map(|job| SlurmJobRow::of(job, session)).collect();
     let lines = format.lines(!said.has("noheader"), &rows, |cell, row| cell(row));
     Ok(framed(said, &lines, session))
 }
@@ -160,7 +161,8 @@ fn steps_text(
 ) -> Result<String> {
     let jobs = rows(said, filter, session)?;
     let running = jobs.iter().filter(|job| is_in(job, "R") || is_in(job, "S"));
-    let steps: Vec<Step<'_>> = running.filter_map(|job| Step::of(Row::of(job, session))).collect();
+    let steps: Vec<Step<'_>> =
+        running.filter_map(|job| Step::of(SlurmJobRow::of(job, session))).collect();
     let lines =
         format.lines(!said.has("noheader"), &steps, |cell, step| cell.text(step, cells::none));
     Ok(framed(said, &lines, session))
@@ -192,7 +194,7 @@ fn sort(jobs: &mut [Job], said: &Said, session: &Session) -> Result<()> {
             let what = format!("squeue can't sort by {key:?}");
             return Err(Failure::new(errors::BAD_COLUMN, what).tip("squeue --sort=-p,i"));
         };
-        let text = |job: &Job| cell(&Row::of(job, session)).unwrap_or_default();
+        let text = |job: &Job| cell(&SlurmJobRow::of(job, session)).unwrap_or_default();
         jobs.sort_by(|a, b| {
             let order = natural(&text(a), &text(b));
             if turned { order.reverse() } else { order }

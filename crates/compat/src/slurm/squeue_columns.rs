@@ -130,7 +130,6 @@ pub static COLUMNS: &[Column<Cell>] = &[
     Column('\0', "Wait4Switch", "WAIT4SWITCH", cells::none, "0:00"),
 ];
 
-/// The columns of a step.
 pub static STEP_COLUMNS: &[Column<OfStep>] = &[
     Column('i', "StepID", "STEPID", Own(steps::id), ""),
     Column('j', "StepName", "NAME", Own(steps::name), ""),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::foreign::slurm::moment::past;
@@ -15,7 +15,7 @@ use gpool_model::Timestamp;
 use gpool_wire::usage::{GpuHistoryParams, UsageParams, UsageRow};
 use gpool_wire::{Time, catalogue};
 
-use super::sreport_lines::{self as report, Capacity, Line, Of, Unit};
+use super::sreport_lines::{self as report, Capacity, ReportKind, Unit, UsageLine};
 use super::table::{picked, text};
 use crate::shim::{print, read, say_ignored};
 
@@ -45,11 +45,11 @@ pub static SPOKEN: Spoken = Spoken {
 };
 
 /// The reports: the two words, and the report. Words may be cut.
-const REPORTS: [(&str, &str, Of); 4] = [
-    ("cluster", "Utilization", Of::Cluster),
-    ("cluster", "AccountUtilizationByUser", Of::Accounts),
-    ("cluster", "UserUtilizationByAccount", Of::Users),
-    ("user", "TopUsage", Of::Top),
+const REPORTS: [(&str, &str, ReportKind); 4] = [
+    ("cluster", "Utilization", ReportKind::Cluster),
+    ("cluster", "AccountUtilizationByUser", ReportKind::Accounts),
+    ("cluster", "UserUtilizationByAccount", ReportKind::Users),
+    ("user", "TopUsage", ReportKind::Top),
 ];
 
 /// Points of the history that a report of the cluster reads.
@@ -57,7 +57,7 @@ const POINTS: u32 = 2000;
 
 /// The words after the names of a report.
 #[derive(Default)]
-struct Options {
+struct ReportOptions {
     start: Option<String>,
     end: Option<String>,
     format: Option<String>,
@@ -81,7 +81,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let unit = Unit::read(said.value("time").unwrap_or("Minutes"))?;
     let (start, end) = range(&options, session)?;
     let client = session.client()?;
-    let capacity = match of == Of::Cluster || unit.is_part() {
+    let capacity = match of == ReportKind::Cluster || unit.is_part() {
         true => Some(capacity(&client, start, end)?),
         false => None,
     };
@@ -108,7 +108,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     print(&shown, session)
 }
 
-impl Options {
+impl ReportOptions {
     fn n_top(&self) -> usize {
         self.n_top.unwrap_or(10)
     }
@@ -136,7 +136,7 @@ fn is_cut(word: &str, known: &str) -> bool {
         && known.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
-fn which(words: &[String]) -> Result<Of> {
+fn which(words: &[String]) -> Result<ReportKind> {
     let found = words.first().zip(words.get(1)).and_then(|(kind, name)| {
         REPORTS.iter().find(|(first, second, _)| is_cut(kind, first) && is_cut(name, second))
     });
@@ -153,8 +153,8 @@ fn which(words: &[String]) -> Result<Of> {
     })
 }
 
-fn options(words: &[String]) -> Result<Options> {
-    let mut options = Options::default();
+fn options(words: &[String]) -> Result<ReportOptions> {
+    let mut options = ReportOptions::default();
     let all = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -182,7 +182,7 @@ fn options(words: &[String]) -> Result<Options> {
 }
 
 /// The range: by default the day before today. It ends now at the latest.
-fn range(options: &Options, session: &Session) -> Result<(Time, Time)> {
+fn range(options: &ReportOptions, session: &Session) -> Result<(Time, Time)> {
     let now = session.view().now;
     let moment = |name: &str, text: Option<&str>, usual: &str| -> Result<Time> {
         let moment = session.screen.clock.read(&past(text.unwrap_or(usual)), now);
@@ -224,12 +224,12 @@ fn capacity(client: &Client, start: Time, end: Time) -> Result<Capacity> {
 
 fn lines(
     client: &Client,
-    of: Of,
-    options: &Options,
+    of: ReportKind,
+    options: &ReportOptions,
     range: (Time, Time),
     capacity: Option<&Capacity>,
-) -> Result<Vec<Line>> {
-    if let (Of::Cluster, Some(capacity)) = (of, capacity) {
+) -> Result<Vec<UsageLine>> {
+    if let (ReportKind::Cluster, Some(capacity)) = (of, capacity) {
         let rows = usage(client, "kind", range, Some("hour"))?;
         return Ok(vec![report::cluster(&rows, capacity)]);
     }
@@ -242,10 +242,10 @@ fn lines(
         row.gpu_hours > 0.0
             && row.project.as_ref().is_some_and(|project| !project.is_empty())
             && is_wanted(&options.users, row.user.as_ref())
-            && (of == Of::Accounts || is_wanted(&options.accounts, row.project.as_ref()))
+            && (of == ReportKind::Accounts || is_wanted(&options.accounts, row.project.as_ref()))
     });
     Ok(match of {
-        Of::Accounts => {
+        ReportKind::Accounts => {
             let projects = client.quota()?.projects;
             let mut lines = report::accounts(&rows, &projects, options.is_tree);
             lines.retain(|line| {
@@ -253,7 +253,7 @@ fn lines(
             });
             lines
         }
-        Of::Top => report::top(&rows, options.n_top(), options.is_grouped),
-        Of::Users | Of::Cluster => report::users(&rows),
+        ReportKind::Top => report::top(&rows, options.n_top(), options.is_grouped),
+        ReportKind::Users | ReportKind::Cluster => report::users(&rows),
     })
 }

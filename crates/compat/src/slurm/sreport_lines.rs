@@ -12,10 +12,8 @@ use super::table::Field;
 /// Seconds of an hour.
 const HOUR: u64 = 3600;
 
-/// A report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// The cluster.
+pub enum ReportKind {
     Cluster,
     /// Accounts with their users.
     Accounts,
@@ -25,8 +23,8 @@ pub enum Of {
     Top,
 }
 
-impl Of {
-    /// The title, with the number of users in [`Of::Top`].
+impl ReportKind {
+    /// The title, with the number of users in [`ReportKind::Top`].
     pub fn title(self, n_top: usize) -> String {
         match self {
             Self::Cluster => "Cluster Utilization".to_owned(),
@@ -73,7 +71,6 @@ pub enum Cell {
     Reported,
 }
 
-/// All fields.
 pub static FIELDS: &[Field<Cell>] = &[
     ("Account", 15, false, Cell::Account),
     ("Allocated", 12, false, Cell::Used),
@@ -92,7 +89,7 @@ pub static FIELDS: &[Field<Cell>] = &[
 
 /// A line: names, and times in seconds of one GPU.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Line {
+pub struct UsageLine {
     /// The project.
     pub account: String,
     /// The user.
@@ -102,12 +99,11 @@ pub struct Line {
     /// Energy in kilowatt-hours, where it was measured.
     pub energy_kwh: Option<f64>,
     /// The cluster, in a line about it.
-    pub cluster: Option<Cluster>,
+    pub cluster: Option<ClusterTimes>,
 }
 
-/// The times of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Cluster {
+pub struct ClusterTimes {
     /// GPU time without records, or in use by programs outside of gpool.
     pub down: f64,
     /// Idle GPU time while no job waited.
@@ -118,10 +114,10 @@ pub struct Cluster {
     pub reported: f64,
 }
 
-impl Line {
+impl UsageLine {
     /// The text of a field. `total` is the time of all GPUs, for percentages.
     pub fn text(&self, cell: Cell, unit: Unit, total: f64) -> String {
-        let of_cluster = |of: fn(Cluster) -> f64| {
+        let of_cluster = |of: fn(ClusterTimes) -> f64| {
             self.cluster.map_or_else(String::new, |it| unit.text(of(it), total))
         };
         match cell {
@@ -261,8 +257,8 @@ impl Capacity {
 }
 
 /// The line of the cluster, from GPU time by hour and kind.
-pub fn cluster(rows: &[UsageRow], capacity: &Capacity) -> Line {
-    let mut line = Line::default();
+pub fn cluster(rows: &[UsageRow], capacity: &Capacity) -> UsageLine {
+    let mut line = UsageLine::default();
     let mut down = capacity.down;
     // By hour: in use, and waited for.
     let mut by_hour = BTreeMap::<u64, (f64, f64)>::new();
@@ -283,23 +279,23 @@ pub fn cluster(rows: &[UsageRow], capacity: &Capacity) -> Line {
     });
     let planned = planned.sum::<f64>().min(rest);
     let idle = rest - planned;
-    line.cluster = Some(Cluster { down, idle, planned, reported: capacity.reported });
+    line.cluster = Some(ClusterTimes { down, idle, planned, reported: capacity.reported });
     line
 }
 
 /// A line for each account, with the accounts below it, followed by its users.
-pub fn accounts(rows: &[UsageRow], projects: &[QuotaRow], is_tree: bool) -> Vec<Line> {
+pub fn accounts(rows: &[UsageRow], projects: &[QuotaRow], is_tree: bool) -> Vec<UsageLine> {
     let name = |row: &UsageRow| row.project.clone().unwrap_or_default();
     let parents: BTreeMap<&str, Option<&str>> =
         projects.iter().map(|it| (it.project.as_str(), it.parent.as_deref())).collect();
-    let mut sums = BTreeMap::<String, Line>::new();
-    let mut root = Line { account: "root".to_owned(), ..Line::default() };
+    let mut sums = BTreeMap::<String, UsageLine>::new();
+    let mut root = UsageLine { account: "root".to_owned(), ..UsageLine::default() };
     for row in rows {
         root.add(row);
         let mut above = Some(name(row));
         while let Some(account) = above {
             above = parents.get(&*account).copied().flatten().map(str::to_owned);
-            let new = Line { account: account.clone(), ..Line::default() };
+            let new = UsageLine { account: account.clone(), ..UsageLine::default() };
             sums.entry(account).or_insert(new).add(row);
         }
     }
@@ -311,31 +307,32 @@ pub fn accounts(rows: &[UsageRow], projects: &[QuotaRow], is_tree: bool) -> Vec<
     for (account, depth) in all.filter(|(account, _)| sums.contains_key(*account)) {
         let indent = if is_tree { " ".repeat(depth as usize + 1) } else { String::new() };
         let shown = format!("{indent}{account}");
-        lines.push(Line { account: shown.clone(), ..sums[account].clone() });
+        lines.push(UsageLine { account: shown.clone(), ..sums[account].clone() });
         let own = rows.iter().filter(|row| row.project.as_deref() == Some(account)).cloned();
         let users = users(&own.collect::<Vec<_>>());
-        lines.extend(users.into_iter().map(|it| Line { account: shown.clone(), ..it }));
+        lines.extend(users.into_iter().map(|it| UsageLine { account: shown.clone(), ..it }));
     }
     lines
 }
 
 /// A line for each user and account.
-pub fn users(rows: &[UsageRow]) -> Vec<Line> {
-    let mut lines = BTreeMap::<(String, String), Line>::new();
+pub fn users(rows: &[UsageRow]) -> Vec<UsageLine> {
+    let mut lines = BTreeMap::<(String, String), UsageLine>::new();
     for row in rows {
         let login = row.user.clone().unwrap_or_default();
         let account = row.project.clone().unwrap_or_default();
-        let new = Line { login: login.clone(), account: account.clone(), ..Line::default() };
+        let new =
+            UsageLine { login: login.clone(), account: account.clone(), ..UsageLine::default() };
         lines.entry((login, account)).or_insert(new).add(row);
     }
     lines.into_values().collect()
 }
 
 /// The lines of the users with most usage; `is_grouped` joins the accounts of each.
-pub fn top(rows: &[UsageRow], n_users: usize, is_grouped: bool) -> Vec<Line> {
+pub fn top(rows: &[UsageRow], n_users: usize, is_grouped: bool) -> Vec<UsageLine> {
     let mut lines = users(rows);
     if is_grouped {
-        let mut joined: Vec<Line> = Vec::new();
+        let mut joined: Vec<UsageLine> = Vec::new();
         for line in lines {
             match joined.last_mut().filter(|last| last.login == line.login) {
                 Some(last) => {

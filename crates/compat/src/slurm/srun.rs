@@ -11,7 +11,7 @@ use gpool_cli::foreign::slurm::translate::{translate, without_replaced};
 use gpool_cli::foreign::translated::Translated;
 use gpool_cli::session::Session;
 
-use super::step::{self, Job};
+use super::step::{self, StepJob};
 use super::{input_variables, select};
 use crate::shim::{gpool, read, say_ignored};
 
@@ -43,7 +43,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         return Err(Failure::new(errors::USAGE, "srun: the command is missing")
             .tip("srun --gpus 1 python train.py"));
     }
-    let here = Job::here();
+    let here = StepJob::here();
     let is_in_job = here.is_some() || said.has("jobid");
     let variables = without_replaced(input_variables::of_srun(is_in_job), &said.flags);
     said.flags = variables.into_iter().chain(said.flags).collect();
@@ -51,7 +51,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let named = select::ids(said.value("jobid").map(str::to_owned).into_iter())?;
     match (named.first(), here) {
         (Some(id), Some(job)) if id == job.id() => step::run(&job, &said, session),
-        (Some(id), _) => step::run(&Job::of(id, session)?, &said, session),
+        (Some(id), _) => step::run(&StepJob::of(id, session)?, &said, session),
         (None, Some(job)) => step::run(&job, &said, session),
         (None, None) => as_job(&said, session),
     }

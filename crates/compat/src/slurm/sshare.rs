@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
 use gpool_cli::render::safe::safe;
@@ -85,7 +85,7 @@ static FIELDS: &[Field<Cell>] = &[
 
 /// A line: the root, a project, or a user of a project.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Line {
+pub struct ShareLine {
     /// The project, or `root`.
     pub account: String,
     /// The user, in the line of one.
@@ -133,7 +133,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     print(&text(&said, &picked, &lines, cell), session)
 }
 
-fn is_wanted(line: &Line, said: &Said, me: &str) -> bool {
+fn is_wanted(line: &ShareLine, said: &Said, me: &str) -> bool {
     let users: Vec<&str> = said.list("user").collect();
     let is_user = match &line.user {
         None => !said.has("Users"),
@@ -144,7 +144,7 @@ fn is_wanted(line: &Line, said: &Said, me: &str) -> bool {
     is_user && (accounts.peek().is_none() || accounts.any(|it| it == line.account))
 }
 
-fn cell(cell: Cell, line: &Line) -> String {
+fn cell(cell: Cell, line: &ShareLine) -> String {
     let part = |part: f64| format!("{part:.6}");
     match cell {
         Cell::Account => {
@@ -200,7 +200,7 @@ pub fn lines(
     projects: &[Project],
     used: &UsedByUser,
     is_split: bool,
-) -> Vec<Line> {
+) -> Vec<ShareLine> {
     let weights: BTreeMap<&str, f64> =
         projects.iter().map(|it| (it.name.as_str(), it.weight)).collect();
     let weight = |row: &QuotaRow| weights.get(row.project.as_str()).copied().unwrap_or(1.0);
@@ -210,14 +210,14 @@ pub fn lines(
     };
     let tops = quota.projects.iter().filter(|row| row.parent.is_none());
     let all: f64 = tops.map(|row| row.used).sum();
-    let root = Line {
+    let root = ShareLine {
         account: "root".to_owned(),
         weight: "1".to_owned(),
         shares: 1.0,
         used: all,
         part: part(all, all),
         fair: quota.shared.then_some(1.0),
-        ..Line::default()
+        ..ShareLine::default()
     };
     let mut lines = vec![root];
     let mut shares_of = BTreeMap::<&str, f64>::new();
@@ -227,7 +227,7 @@ pub fn lines(
         let level_shares = part(weight(row), level_shares);
         let shares = above.unwrap_or(1.0) * level_shares;
         shares_of.insert(&row.project, shares);
-        let line = Line {
+        let line = ShareLine {
             account: row.project.clone(),
             user: None,
             depth: row.depth + 1,
@@ -251,16 +251,22 @@ fn part(one: f64, all: f64) -> f64 {
 }
 
 /// The lines of a project's users. `all` is the usage of all projects.
-fn users_of(line: &Line, users: &BTreeMap<String, f64>, all: f64, is_split: bool) -> Vec<Line> {
+fn users_of(
+    line: &ShareLine,
+    users: &BTreeMap<String, f64>,
+    all: f64,
+    is_split: bool,
+) -> Vec<ShareLine> {
     let sum: f64 = users.values().sum();
     #[expect(clippy::cast_precision_loss, reason = "a number of users")]
     let n_users = users.len() as f64;
     let one = |(user, hours): (&String, &f64)| {
         let share = part(*hours, sum);
         let used = line.used * share;
-        let own = Line { user: Some(user.clone()), depth: line.depth + 1, used, ..line.clone() };
+        let own =
+            ShareLine { user: Some(user.clone()), depth: line.depth + 1, used, ..line.clone() };
         match is_split {
-            true => Line {
+            true => ShareLine {
                 weight: "1".to_owned(),
                 shares: line.shares / n_users,
                 level_shares: 1.0 / n_users,
@@ -270,7 +276,7 @@ fn users_of(line: &Line, users: &BTreeMap<String, f64>, all: f64, is_split: bool
                 ..own
             },
             // As in Slurm, users without shares of their own have those of their account.
-            false => Line { weight: "parent".to_owned(), ..own },
+            false => ShareLine { weight: "parent".to_owned(), ..own },
         }
     };
     users.iter().map(one).collect()

@@ -6,7 +6,7 @@
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Standing::{Covered, Ignored, Instead};
+use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::render::clock::span;
@@ -15,7 +15,7 @@ use gpool_cli::session::Session;
 use gpool_wire::Job;
 use gpool_wire::live_usage::LiveUsage;
 
-use super::cells::Row;
+use super::cells::SlurmJobRow;
 use super::select;
 use super::steps::{self, Step};
 use super::table::{Field, help_format, picked, text};
@@ -140,7 +140,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         jobs.push(job);
     }
     let steps: Vec<Step<'_>> =
-        jobs.iter().filter_map(|job| Step::of(Row::of(job, session))).collect();
+        jobs.iter().filter_map(|job| Step::of(SlurmJobRow::of(job, session))).collect();
     let cell = |of: Cell, step: &Step<'_>| safe(&of(step).unwrap_or_default()).into_owned();
     session.screen.data(&text(&said, &picked, &steps, cell))?;
     Ok(if steps.is_empty() { Exit(1) } else { Exit::OK })

@@ -8,7 +8,7 @@ use gpool_cli::render::clock::{Clock, span};
 use gpool_model::job::JobState;
 use gpool_wire::{Job, JobStep, Time, Usage};
 
-use super::cells::{self, Row};
+use super::cells::{self, SlurmJobRow};
 use super::hostlist;
 use super::times::{elapsed, long_time, time};
 use super::tres::{self, Resources};
@@ -35,7 +35,6 @@ pub enum OfStep {
     OfJob(cells::Cell),
     /// It is a field of its own.
     Own(Cell),
-    /// It is this text.
     Text(&'static str),
     /// It has no value.
     Nothing,
@@ -61,16 +60,16 @@ pub const BATCH: &str = "batch";
 impl<'r> Step<'r> {
     /// The step of a job as a whole; `None` before its start.
     #[must_use]
-    pub fn of(row: Row<'r>) -> Option<Self> {
-        let Row { job, now, clock } = row;
+    pub fn of(row: SlurmJobRow<'r>) -> Option<Self> {
+        let SlurmJobRow { job, now, clock } = row;
         let has_started = job.started_at.is_some() && !job.placement.is_empty();
         has_started.then_some(Self { job: Cow::Borrowed(job), now, clock, of_srun: None })
     }
 
     /// All known steps of a job.
     #[must_use]
-    pub fn all(row: &Row<'r>) -> Vec<Self> {
-        let Row { job, now, clock } = *row;
+    pub fn all(row: &SlurmJobRow<'r>) -> Vec<Self> {
+        let SlurmJobRow { job, now, clock } = *row;
         let whole = Self::of(*row);
         // The steps are all that ran in it.
         let whole = whole.filter(|step| job.steps.is_empty() || !step.has_no_script());
@@ -85,8 +84,8 @@ impl<'r> Step<'r> {
 
     /// The row of [`Self::job`].
     #[must_use]
-    pub fn row(&self) -> Row<'_> {
-        Row { job: &self.job, now: self.now, clock: self.clock }
+    pub fn row(&self) -> SlurmJobRow<'_> {
+        SlurmJobRow { job: &self.job, now: self.now, clock: self.clock }
     }
 
     /// The resources of the job on the nodes of the step. A batch step has one node.

@@ -10,7 +10,6 @@ use gpool_cli::foreign::flag::Said;
 /// differs from the name follows it: `DefaultQOS=Def QOS`.
 pub type Field<C> = (&'static str, usize, bool, C);
 
-/// The name of a field.
 fn name<C>(field: &Field<C>) -> &'static str {
     field.0.split('=').next().unwrap_or_default()
 }

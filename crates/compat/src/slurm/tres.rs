@@ -18,9 +18,7 @@ pub struct Resources {
     pub cpus: u64,
     /// Memory in bytes; `None` if none is reserved.
     pub memory: Option<u64>,
-    /// Nodes.
     pub nodes: u64,
-    /// GPUs.
     pub gpus: u64,
     /// The requested GPU model.
     pub model: Option<String>,

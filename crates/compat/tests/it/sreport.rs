@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_compat::testing::sreport::{self, Capacity, Cell, Line, Unit};
+use gpool_compat::testing::sreport::{self, Capacity, Cell, Unit, UsageLine};
 use gpool_model::Timestamp;
 use gpool_wire::usage::{GpuHistory, GpuPoints, UsageRow};
 use gpool_wire::{QuotaOverview, QuotaRow, Time};
@@ -56,8 +56,8 @@ fn rows() -> Vec<UsageRow> {
     ]
 }
 
-fn shown(lines: &[Line]) -> Vec<String> {
-    let line = |line: &Line| {
+fn shown(lines: &[UsageLine]) -> Vec<String> {
+    let line = |line: &UsageLine| {
         let of = |cell: Cell| line.text(cell, Unit::read("Hours").unwrap(), 0.0);
         format!("{}|{}|{}", of(Cell::Account), of(Cell::Login), of(Cell::Used))
     };

@@ -1,6 +1,6 @@
 //! `sshare`: weights, recent usage and fair shares.
 
-use gpool_compat::testing::sshare::{Line, UsedByUser, decayed, lines};
+use gpool_compat::testing::sshare::{ShareLine, UsedByUser, decayed, lines};
 use gpool_model::{Millis, Project as Stored, ProjectName, Timestamp};
 use gpool_wire::usage::UsageRow;
 use gpool_wire::{Project, ProjectFacts, Time};
@@ -31,8 +31,8 @@ fn used() -> UsedByUser {
     decayed(&[row("ana", 4.0, 0), row("ben", 2.0, now)], half_life, Time(Timestamp::new(now)))
 }
 
-fn shown(line: &Line) -> String {
-    let Line { account, user, weight, shares, used, part, level_part, fair, .. } = line;
+fn shown(line: &ShareLine) -> String {
+    let ShareLine { account, user, weight, shares, used, part, level_part, fair, .. } = line;
     let user = user.as_deref().unwrap_or_default();
     format!("{account}|{user}|{weight}|{shares}|{used}|{part}|{level_part}|{fair:?}")
 }

@@ -1,7 +1,7 @@
 //! The layout of a step: the tasks of the job that it uses, and the processes in each. Pure.
 
 use gpool_cli::failure::Result;
-use gpool_compat::testing::{Asked, Host, Process, plan};
+use gpool_compat::testing::{Asked, Host, StepProcess, plan};
 
 fn hosts(nodes: &[(&str, u32)]) -> Vec<Host> {
     let host = |(rank, (node, usual)): (u32, &(&str, u32))| Host {
@@ -17,8 +17,9 @@ fn shown(all: &[Host], asked: &Asked) -> String {
     match plan(all, &[], asked) {
         Err(failure) => failure.what().to_owned(),
         Ok(plan) => {
-            let of =
-                |process: &Process| format!("{}.{}", plan.hosts[process.host].node, process.local);
+            let of = |process: &StepProcess| {
+                format!("{}.{}", plan.hosts[process.host].node, process.local)
+            };
             plan.processes.iter().map(of).collect::<Vec<_>>().join(" ")
         }
     }

@@ -1,12 +1,12 @@
 //! Totals of jobs over their nodes and tasks.
 
 use gpool_compat::testing::{Resources, cpus_per_task, n_tasks};
-use gpool_wire::gang::GangShown;
+use gpool_wire::gang::GangStatus;
 use gpool_wire::{Job, PlacedOn};
 
 /// A job on several nodes: tasks of gpool on each, processes of its launcher, cores of each task.
 fn job(nodes: u32, per_node: u32, launcher: Option<u32>, cpus: Option<f64>) -> Job {
-    let gang = GangShown {
+    let gang = GangStatus {
         nodes,
         nodes_most: None,
         tasks_per_node: per_node,

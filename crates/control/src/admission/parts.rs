@@ -5,7 +5,7 @@ use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Refusal, ResourceKind};
 use gpool_world::{GpuClass, World};
 
-use crate::admission::{Asks, Rule};
+use crate::admission::{AdmissionRequest, Rule};
 
 /// A bound on some GPUs, in thousandths.
 struct Most<'a> {
@@ -29,7 +29,7 @@ impl Most<'_> {
 }
 
 /// Refuses a job if no class of GPUs allows it, and the classes that it may combine don't either.
-pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Refusal> {
+pub(crate) fn check(world: &World, rules: &[Rule], asks: &AdmissionRequest) -> Result<(), Refusal> {
     let asked = asks.fit.gpus_together().get();
     let names_parts = |rule: &Rule| rule.most.iter().any(|(kind, ..)| kind.is_part_of_gpus());
     if asks.allow_unsatisfiable || asked == 0 || !rules.iter().any(names_parts) {
@@ -65,7 +65,7 @@ pub(crate) fn check(world: &World, rules: &[Rule], asks: &Asks) -> Result<(), Re
 /// Returns the bounds of these kinds.
 fn bounds<'a>(
     rules: &'a [Rule],
-    asks: &Asks,
+    asks: &AdmissionRequest,
     counts: impl Fn(&ResourceKind) -> bool,
 ) -> impl Iterator<Item = Most<'a>> {
     let all = rules.iter().flat_map(|rule| rule.most.iter().map(move |it| (rule, it)));

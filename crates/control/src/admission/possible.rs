@@ -20,7 +20,7 @@ pub(super) fn satisfiable_on(
     models: Vec<ModelPattern>,
 ) -> Result<(), Refusal> {
     let gpus = &*fit.gpus_on_node(1);
-    let beside = &beside(fit);
+    let beside = &host_resources(fit);
     // The first node usually answers; a look at all nodes of a large cluster takes a while.
     let mut n_missing = fit.gang.nodes;
     let mut rows = nodes.iter();
@@ -96,7 +96,7 @@ pub(super) fn with_possible_instances(row: &NodeRow, gpus: &GpuRequest) -> NodeR
 fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
     let most = fit.most_on(&row.node);
     let by_devices = n_devices.checked_div(fit.n_devices_on_node()).unwrap_or(most).min(most);
-    let beside = beside(fit);
+    let beside = host_resources(fit);
     let by_rest = beside.iter().filter_map(|(kind, n)| row.node.capacity.get(kind).checked_div(n));
     let n_tasks = if fit.gpus.is_none() { row.node.plain_tasks() } else { row.node.tasks() };
     let by_tasks = n_tasks.checked_div(u64::from(fit.gang.tasks_per_node)).filter(|_| n_tasks > 0);
@@ -105,7 +105,7 @@ fn times_on(row: &NodeRow, fit: &Fit, n_devices: u32) -> u32 {
 }
 
 /// Returns what all tasks of a job on one node ask for besides devices.
-fn beside(fit: &Fit) -> Resources {
+fn host_resources(fit: &Fit) -> Resources {
     let n_tasks = u64::from(fit.gang.tasks_per_node);
     Resources::none()
         .with_cpus(fit.cpus.checked_mul(n_tasks).unwrap_or(MilliCpu::MAX))

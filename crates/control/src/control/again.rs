@@ -116,7 +116,7 @@ impl Control {
             );
         // Up to its end, not up to the report of it.
         let ran = end.started_at.map(|at| end.ended_at.since(at)).unwrap_or_default();
-        let had = GpuTime::of(job.gpus_given(), ran.saturating_sub(job.course.paused));
+        let had = GpuTime::of(job.allocated_gpus(), ran.saturating_sub(job.course.paused));
         let had = had.corrected(job.course.resized);
         let course = &mut job.course;
         course.attained = course.attained.saturating_add(had);

@@ -12,7 +12,7 @@ use gpool_world::JobRow;
 
 use crate::control::Control;
 use crate::control::known_ends::KnownEnds;
-use crate::control::settle::Gone;
+use crate::control::settle::EndedJobs;
 
 impl Control {
     /// Returns the row that an element without one would have had from the start.
@@ -67,7 +67,7 @@ impl Control {
         let ids: Vec<JobId> = self.world.awaited_elements(number).filter(is_gone).collect();
         let outcome = Outcome::Cancelled;
         let of_array = Some((number, positions.clone()));
-        self.settle(Gone { ids, of_array, outcome, started_at: None, at });
+        self.settle(EndedJobs { ids, of_array, outcome, started_at: None, at });
     }
 
     /// Ends the rest of an array.

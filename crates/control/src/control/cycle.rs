@@ -79,7 +79,7 @@ impl Control {
             true => self.verified_plan()?,
             false => Plan { basis: self.world.revision(), ..Plan::default() },
         };
-        let is_told = is_same(&self.planned_told, &plan.planned);
+        let is_told = is_same(&self.journaled_starts, &plan.planned);
         self.planned = plan.planned;
         if plan.decisions.is_empty() && is_told {
             return Some(false);
@@ -101,7 +101,7 @@ impl Control {
             }
         }
         if !is_told {
-            self.planned_told.clone_from(&self.planned);
+            self.journaled_starts.clone_from(&self.planned);
         }
         let (basis, decisions) = (plan.basis, plan.decisions);
         let planned = (!is_told).then(|| self.planned.clone());

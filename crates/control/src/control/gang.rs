@@ -110,7 +110,7 @@ impl Control {
     /// Records that a task of a gang has ended. The first task that fails, or the launcher, ends
     /// the others.
     pub(crate) fn member_ended(&mut self, task: TaskId, end: &TaskEnd) {
-        self.member_gone(task, end, StopCause::TaskFailed { rank: task.rank });
+        self.end_member(task, end, StopCause::TaskFailed { rank: task.rank });
     }
 
     /// Handles a task of a gang that was not launched. Other tasks may have been, so the next run
@@ -125,10 +125,10 @@ impl Control {
             usage: Usage::default(),
             steps: Rare::default(),
         };
-        self.member_gone(task, &end, StopCause::TaskRefused { rank: task.rank });
+        self.end_member(task, &end, StopCause::TaskRefused { rank: task.rank });
     }
 
-    fn member_gone(&mut self, task: TaskId, end: &TaskEnd, cause: StopCause) {
+    fn end_member(&mut self, task: TaskId, end: &TaskEnd, cause: StopCause) {
         let mut job = self.job(task.job);
         let id = job.id;
         let Some(course) = course_mut(&mut job, task).filter(|course| course.end.is_none()) else {

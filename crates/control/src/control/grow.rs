@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use gpool_model::event::Kept;
+use gpool_model::event::Upkeep;
 use gpool_model::job::StopCause;
 use gpool_model::{
     Gang, GpuRequest, Job, JobId, JobRequest, JobSpec, Joins, Life, ModelPattern, Phase, Rare,
@@ -15,7 +15,7 @@ use crate::control::Control;
 
 impl Control {
     /// Ends joining jobs if the run that they join is over.
-    pub(crate) fn let_leave(&mut self, kept: &mut Vec<Kept>) {
+    pub(crate) fn let_leave(&mut self, kept: &mut Vec<Upkeep>) {
         let is_over = |row: &&JobRow| {
             let is_told = matches!(
                 row.job.phase,
@@ -31,13 +31,13 @@ impl Control {
             .collect();
         for (id, job) in over {
             self.stop(id, StopCause::GangEnded { job });
-            kept.push(Kept::Left { job: id });
+            kept.push(Upkeep::Left { job: id });
         }
     }
 
     /// Submits one more joining job for each job that may grow, unless one is waiting already. They
     /// are added one at a time, so that other jobs get their turn in between.
-    pub(crate) fn let_join(&mut self, kept: &mut Vec<Kept>) {
+    pub(crate) fn let_join(&mut self, kept: &mut Vec<Upkeep>) {
         let may = |row: &&JobRow| {
             let Gang { nodes, nodes_most, .. } = row.spec.gang;
             let waits = |it: &JobRow| it.job.phase.allocations().is_empty();
@@ -47,7 +47,7 @@ impl Control {
         let growing: Vec<JobId> = self.world.elastic().filter(may).map(|row| row.job.id).collect();
         for joins in growing {
             let job = self.add_joiner(joins);
-            kept.push(Kept::Joining { job, joins });
+            kept.push(Upkeep::Joining { job, joins });
         }
     }
 

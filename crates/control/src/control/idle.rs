@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::effect::Change;
-use gpool_model::event::Kept;
+use gpool_model::event::Upkeep;
 use gpool_model::job::{Holder, StopCause};
 use gpool_model::kind::OnIdle;
 use gpool_model::node::IdleTask;
@@ -26,7 +26,7 @@ impl Control {
             if goes_on && !is_idle {
                 let job = old.task.job;
                 self.publish(Change::JobIdle { job, since: None });
-                self.unsaid.push(Kept::Idle { job, since: None, done: None, why: None });
+                self.unsaid.push(Upkeep::Idle { job, since: None, done: None, why: None });
             }
         }
         for new in now.iter().filter(|new| !before.contains(new)) {
@@ -92,7 +92,7 @@ impl Control {
                 Some(policy)
             }
         };
-        self.unsaid.push(Kept::Idle { job: id, since: Some(since), done, why: None });
+        self.unsaid.push(Upkeep::Idle { job: id, since: Some(since), done, why: None });
     }
 
     /// Whether the GPU calls of a job that starts in a pool go through a gate: drivers crash
@@ -157,7 +157,7 @@ impl Control {
         }
         self.tell_idle(&spec, &job, since);
         let (since, done) = (Some(since), Some(OnIdle::Warn));
-        self.unsaid.push(Kept::Idle { job: id, since, done, why: Some(why.to_string()) });
+        self.unsaid.push(Upkeep::Idle { job: id, since, done, why: Some(why.to_string()) });
     }
 
     /// Lets the jobs resume that need their released devices again.
@@ -175,7 +175,7 @@ impl Control {
             }
             *held = None;
             self.put_job(job);
-            self.unsaid.push(Kept::Returns { job: task.job });
+            self.unsaid.push(Upkeep::Returns { job: task.job });
         }
     }
 }

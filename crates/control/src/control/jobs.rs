@@ -13,7 +13,7 @@ use gpool_world::World;
 use crate::control::Control;
 use crate::control::claims::is_claim;
 use crate::control::gang::has_ended;
-use crate::control::settle::Gone;
+use crate::control::settle::EndedJobs;
 use crate::project_tree;
 
 impl Control {
@@ -178,7 +178,7 @@ impl Control {
         job.phase = Phase::Ended(Box::new(end));
         self.put_job(job);
         let of_array = position.map(|position| (id.number, [position].into_iter().collect()));
-        self.settle(Gone { ids: vec![id], of_array, outcome, started_at, at });
+        self.settle(EndedJobs { ids: vec![id], of_array, outcome, started_at, at });
     }
 
     /// Checks that each job has not ended and that the caller may act on it.

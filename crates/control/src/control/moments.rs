@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::job::EndCause;
 use gpool_model::notify::NearLimit;
 use gpool_model::{Event, JobId, Phase};
@@ -12,8 +12,8 @@ use crate::control::Control;
 
 impl Control {
     /// Processes every job with a moment that has come.
-    pub(crate) fn wake_due(&mut self) {
-        let due = self.world.take_due(self.now);
+    pub(crate) fn wake_jobs(&mut self) {
+        let due = self.world.pop_due_jobs(self.now);
         if due.is_empty() {
             return;
         }
@@ -71,7 +71,7 @@ impl Control {
         if !left.is_zero() {
             let near = NearLimit { limit, left };
             self.tell_near_limit(&spec, &job, near);
-            self.unsaid.push(Kept::NearLimit { job: id, near });
+            self.unsaid.push(Upkeep::NearLimit { job: id, near });
         }
         self.put_job(job);
     }

@@ -170,7 +170,6 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    /// Returns the pool of a node.
     pub(crate) fn pool_of(&self, name: &NodeName) -> PoolName {
         self.world.node(name).map_or_else(PoolName::usual, |row| row.node.pool.clone())
     }

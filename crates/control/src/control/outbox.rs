@@ -56,7 +56,7 @@ impl Couriers {
 
     fn wait(&mut self, delivery: &Delivery) {
         let queue = self.waiting.entry(lane_of(delivery)).or_default();
-        queue.insert((delivery.due, delivery.id.clone()));
+        queue.insert((delivery.due_at, delivery.id.clone()));
     }
 
     fn n_of_user(&self, uid: u32) -> usize {
@@ -104,7 +104,7 @@ impl Couriers {
     }
 
     fn forget(&mut self, delivery: &Delivery) {
-        self.unqueue(&lane_of(delivery), &(delivery.due, delivery.id.clone()));
+        self.unqueue(&lane_of(delivery), &(delivery.due_at, delivery.id.clone()));
     }
 
     fn unqueue(&mut self, lane: &Lane, entry: &(Timestamp, DeliveryId)) {
@@ -117,7 +117,7 @@ impl Couriers {
     }
 
     /// Messages of the same user to the same host that are due now.
-    fn due_beside(&self, delivery: &Delivery, now: Timestamp) -> Vec<DeliveryId> {
+    fn ready_in_lane(&self, delivery: &Delivery, now: Timestamp) -> Vec<DeliveryId> {
         let queue = self.waiting.get(&lane_of(delivery)).into_iter().flatten();
         queue.take_while(|(due, _)| *due <= now).map(|(_, id)| Arc::clone(id)).collect()
     }
@@ -197,7 +197,7 @@ impl Control {
             {
                 let why = Arc::from("too many messages are waiting to be sent");
                 self.count_deliveries(|counts| counts.n_dropped += 1);
-                self.publish(told(news, origin_of(&rule.url), Some(why)));
+                self.publish(delivery_change(news, origin_of(&rule.url), Some(why)));
                 continue;
             }
             let delivery = Delivery {
@@ -207,7 +207,7 @@ impl Control {
                 news: news.clone(),
                 n_attempts: 0,
                 why: None,
-                due: self.now,
+                due_at: self.now,
                 given_up: false,
             };
             self.couriers.wait(&delivery);
@@ -261,12 +261,12 @@ impl Control {
                 self.couriers.forget(&delivery);
                 self.world.remove_delivery(id);
                 self.count_deliveries(|counts| counts.n_taken += 1);
-                self.publish(told(&delivery.news, delivery.origin(), None));
+                self.publish(delivery_change(&delivery.news, delivery.origin(), None));
             }
             Sent::Failed { why } => self.try_later(delivery, why),
             Sent::Unanswered { why } => {
                 // Each of them would use a connection only to fail in the same way.
-                for id in self.couriers.due_beside(&delivery, self.now) {
+                for id in self.couriers.ready_in_lane(&delivery, self.now) {
                     let beside = self.world.outbox().get(&id).filter(waits).cloned();
                     let same = beside.filter(|beside| beside.origin() == delivery.origin());
                     if let Some(beside) = same {
@@ -292,7 +292,7 @@ impl Control {
         delivery.why = Some(why);
         match n_attempts.and_then(|n| Delivery::WAITS.get(n)) {
             Some(wait) => {
-                delivery.due = self.now.after(*wait);
+                delivery.due_at = self.now.after(*wait);
                 self.couriers.wait(&delivery);
                 self.world.put_delivery(delivery);
             }
@@ -302,8 +302,8 @@ impl Control {
 
     fn give_up(&mut self, mut delivery: Delivery) {
         self.count_deliveries(|counts| counts.n_given_up += 1);
-        self.publish(told(&delivery.news, delivery.origin(), delivery.why.clone()));
-        delivery.due = self.now;
+        self.publish(delivery_change(&delivery.news, delivery.origin(), delivery.why.clone()));
+        delivery.due_at = self.now;
         delivery.given_up = true;
         self.world.put_delivery(delivery);
         while self.world.outbox().n_given_up() > Self::GIVEN_UP_MAX
@@ -320,7 +320,7 @@ impl Control {
     }
 
     /// Sends due messages. A message that is not committed yet leaves with its commit.
-    pub(crate) fn send_due(&mut self) {
+    pub(crate) fn send_deliveries(&mut self) {
         while let Some(id) = self.couriers.take(self.now) {
             match self.world.outbox().get(&id).cloned() {
                 Some(delivery) => self.effect(Effect::Deliver(Box::new(delivery))),
@@ -331,7 +331,7 @@ impl Control {
 }
 
 /// The change for watchers when a message was delivered, or is not sent again.
-fn told(news: &News, origin: &str, given_up: Option<Arc<str>>) -> Change {
+fn delivery_change(news: &News, origin: &str, given_up: Option<Arc<str>>) -> Change {
     let origin = Arc::from(origin);
     match news {
         News::Job(news) => Change::Told { job: news.job, origin, given_up },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpool_model::device::Device;
-use gpool_model::event::Kept;
+use gpool_model::event::Upkeep;
 use gpool_model::id::TaskId;
 use gpool_model::job::StopCause;
 use gpool_model::over_limit::{OverLimit, OverMemory};
@@ -61,6 +61,6 @@ impl Control {
             OverLimit::Requeue => self.stop(id, StopCause::Requeued { by, hold: false }),
             OverLimit::Cancel => self.stop(id, StopCause::Cancelled { by }),
         }
-        self.unsaid.push(Kept::OverLimit { job: id, node: node.clone(), memory, done });
+        self.unsaid.push(Upkeep::OverLimit { job: id, node: node.clone(), memory, done });
     }
 }

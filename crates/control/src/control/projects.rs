@@ -32,7 +32,7 @@ impl Control {
         ask: &ProjectsAsk,
     ) -> Result<Reply, Refusal> {
         let before = self.world.projects().clone();
-        check_seen(&before, ask)?;
+        check_versions(&before, ask)?;
         let after = self.changed(caller, &before, ask)?;
         self.check_structure(&before, &after)?;
         if !caller.admin {
@@ -55,8 +55,8 @@ impl Control {
                 self.publish(Change::ProjectChanged { project: difference.name.clone() });
             }
         }
-        let seen = before.values().map(|it| (it.name.clone(), it.version)).collect();
-        let outcome = ProjectsOutcome { differences, warnings, seen, done };
+        let base_versions = before.values().map(|it| (it.name.clone(), it.version)).collect();
+        let outcome = ProjectsOutcome { differences, warnings, base_versions, done };
         Ok(Reply::Projects(Box::new(outcome)))
     }
 
@@ -77,10 +77,10 @@ impl Control {
             let project = match how {
                 ProjectChangeHow::Create { patch } => match there {
                     Some(_) => return Err(Refusal::ProjectExists { name: name.clone() }),
-                    None => Some(self.made(name, patch)?),
+                    None => Some(self.new_project(name, patch)?),
                 },
                 ProjectChangeHow::Declare { patch } => {
-                    let new = self.made(name, patch)?;
+                    let new = self.new_project(name, patch)?;
                     Some(match there {
                         None => new,
                         Some(it) => {
@@ -120,7 +120,7 @@ impl Control {
         Ok(after)
     }
 
-    fn made(&self, name: &ProjectName, patch: &ProjectPatch) -> Result<Project, Refusal> {
+    fn new_project(&self, name: &ProjectName, patch: &ProjectPatch) -> Result<Project, Refusal> {
         checked(patch.of_blank(name.clone(), self.now))
     }
 
@@ -234,7 +234,7 @@ fn check_version(project: &Project, version: Option<u64>) -> Result<(), Refusal>
 }
 
 /// Checks that the projects are unchanged since the caller read them.
-fn check_seen(before: &Projects, ask: &ProjectsAsk) -> Result<(), Refusal> {
+fn check_versions(before: &Projects, ask: &ProjectsAsk) -> Result<(), Refusal> {
     let Some(seen) = &ask.seen else { return Ok(()) };
     let seen: BTreeMap<&ProjectName, u64> = seen.iter().map(|(name, it)| (name, *it)).collect();
     let names: BTreeSet<&ProjectName> = seen.keys().copied().chain(before.keys()).collect();

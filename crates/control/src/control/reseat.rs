@@ -22,7 +22,7 @@ impl Control {
         }
         let paused = self.world.holding().filter(|row| may_move(row));
         let paused: Vec<JobId> = paused.map(|row| row.job.id).collect();
-        let mut wanted: BTreeSet<DeviceUuid> = BTreeSet::new();
+        let mut booked_devices: BTreeSet<DeviceUuid> = BTreeSet::new();
         for id in paused {
             let job = self.job(id);
             let Phase::Paused { allocations, .. } = &job.phase else { continue };
@@ -31,8 +31,8 @@ impl Control {
                 let others = booked.iter().enumerate().filter(|(other, _)| *other != ix);
                 let siblings = others.flat_map(|(_, it)| booked_and_own(it)).collect();
                 let allocation = &mut booked[ix];
-                self.reseat_one(allocation, &siblings, &wanted);
-                wanted.extend(allocation.slots.iter().map(|slot| slot.device.clone()));
+                self.reseat_one(allocation, &siblings, &booked_devices);
+                booked_devices.extend(allocation.slots.iter().map(|slot| slot.device.clone()));
             }
             if booked != *allocations {
                 self.put_allocations(job, booked);
@@ -55,7 +55,7 @@ impl Control {
         &self,
         allocation: &mut Allocation,
         siblings: &BTreeSet<DeviceUuid>,
-        wanted: &BTreeSet<DeviceUuid>,
+        booked_devices: &BTreeSet<DeviceUuid>,
     ) {
         let Some(row) = self.world.node(&allocation.node) else { return };
         let own = own_devices(allocation);
@@ -83,7 +83,10 @@ impl Control {
             let others = others.filter(|at| self.is_enforced(allocation.task.job, row, *at));
             let home_is_free = home.is_some_and(|at| takes(at, slot));
             let preference = |at: &usize| {
-                (target.preference(*at, slot.part, wanted), self.world.lost_by_guests(row, *at))
+                (
+                    target.preference(*at, slot.part, booked_devices),
+                    self.world.lost_by_guests(row, *at),
+                )
             };
             let other = others.min_by_key(|at| (preference(at), row.node.devices[*at].index));
             let Some(device) = other.filter(|_| !home_is_free).or(home) else { return };
@@ -157,9 +160,9 @@ impl Target<'_> {
         &self,
         at: usize,
         part: SlotPart,
-        wanted: &BTreeSet<DeviceUuid>,
+        booked_devices: &BTreeSet<DeviceUuid>,
     ) -> (bool, bool, bool, Bytes) {
-        let is_wanted = wanted.contains(&self.row.node.devices[at].uuid);
+        let is_wanted = booked_devices.contains(&self.row.node.devices[at].uuid);
         match part {
             SlotPart::Share { limit, .. } => {
                 let room = self.row.free_memory(at);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use gpool_model::effect::Change;
 use gpool_model::{
-    Caller, Consent, Millis, NewReservation, NodeName, Refusal, Reply, Reservation,
+    Beneficiary, Caller, Consent, Millis, NewReservation, NodeName, Refusal, Reply, Reservation,
     ReservationName, ReservationPatch, ReserveAsk, ReserveEnd, ReserveOutcome, ReserveWhen,
-    Reserved, Timestamp, Whom, Window,
+    Reserved, Timestamp, Window,
 };
 use gpool_world::Snapshot;
 
 use crate::affected;
-use crate::choose::{Chosen, choose};
+use crate::choose::{ReservedDevices, choose};
 use crate::control::Control;
 use crate::control::nodes::{admin, find_device, no_such_device};
 
@@ -116,9 +116,9 @@ impl Control {
         ask: Option<ReserveAsk>,
         consent: Consent,
     ) -> Result<Reply, Refusal> {
-        self.check_whom(&draft.whom)?;
+        self.check_beneficiary(&draft.whom)?;
         // A reservation for one element is for its whole array.
-        if let Whom::Job { id } = &mut draft.whom {
+        if let Beneficiary::Job { id } = &mut draft.whom {
             id.element = None;
         }
         if let Some(ask) = ask {
@@ -150,7 +150,7 @@ impl Control {
     fn name_for(&self, new: &NewReservation) -> Result<ReservationName, Refusal> {
         let taken = self.world.reservations();
         let Some(name) = &new.name else {
-            let letter = if new.whom == Whom::Nobody { 'm' } else { 'r' };
+            let letter = if new.whom == Beneficiary::Nobody { 'm' } else { 'r' };
             let names = (1u64..).map(|number| ReservationName::new(format!("{letter}{number}")));
             let mut free = names.filter(|name| !taken.contains_key(name));
             return Ok(free.next().expect("there are more numbers than reservations"));
@@ -203,21 +203,24 @@ impl Control {
         }
     }
 
-    fn check_whom(&self, whom: &Whom) -> Result<(), Refusal> {
+    fn check_beneficiary(&self, whom: &Beneficiary) -> Result<(), Refusal> {
         match whom {
-            Whom::Project { name } if !self.world.projects().contains_key(name) => {
+            Beneficiary::Project { name } if !self.world.projects().contains_key(name) => {
                 Err(Refusal::NoSuchProject {
                     name: name.clone(),
                     projects: self.world.projects().keys().cloned().collect(),
                 })
             }
-            Whom::Job { id } if self.world.job(*id).is_none() => {
+            Beneficiary::Job { id } if self.world.job(*id).is_none() => {
                 Err(match self.world.recent_end(*id) {
                     Some(outcome) => Refusal::AlreadyEnded { id: *id, state: outcome.state() },
                     None => Refusal::NoSuchJob { id: *id },
                 })
             }
-            Whom::Nobody | Whom::User { .. } | Whom::Project { .. } | Whom::Job { .. } => Ok(()),
+            Beneficiary::Nobody
+            | Beneficiary::User { .. }
+            | Beneficiary::Project { .. }
+            | Beneficiary::Job { .. } => Ok(()),
         }
     }
 
@@ -236,7 +239,7 @@ impl Control {
                 if counted.gpus.is_none() {
                     return Err(empty("gpus"));
                 }
-                let none = Chosen::new();
+                let none = ReservedDevices::new();
                 let chosen = choose(&self.world, self.now, draft, &counted, &none);
                 let devices = chosen.map_err(|most| Refusal::NotEnoughToReserve {
                     asked: counted.gpus.clone(),

@@ -127,7 +127,7 @@ impl Control {
             return false;
         }
         let ran = job.ran(self.now);
-        let of = |job: &Job| i64::try_from(GpuTime::of(job.gpus_given(), ran).get());
+        let of = |job: &Job| i64::try_from(GpuTime::of(job.allocated_gpus(), ran).get());
         let (was, is) = (of(&before).unwrap_or(i64::MAX), of(job).unwrap_or(i64::MAX));
         job.course.resized = job.course.resized.saturating_add(was.saturating_sub(is));
         job.generation = job.generation.next();

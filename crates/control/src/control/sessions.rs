@@ -20,7 +20,7 @@ pub(crate) struct Sessions {
     by_node: BTreeMap<NodeName, Session>,
     /// The next questions, by time.
     // Invariant: each session is in the set once, by its `due`.
-    due: BTreeSet<(Timestamp, NodeName)>,
+    next_questions: BTreeSet<(Timestamp, NodeName)>,
     /// The nodes with devices that the last question named as closed.
     with_closed: BTreeSet<NodeName>,
 }
@@ -39,7 +39,7 @@ struct Session {
     closed: BTreeSet<DeviceUuid>,
     /// Whether the server sent an order after that question.
     was_ordered: bool,
-    due: Timestamp,
+    next_question_at: Timestamp,
     /// How long the server waits for an answer before it asks again.
     patience: Millis,
 }
@@ -52,7 +52,7 @@ impl Default for Session {
             round: Round(0),
             closed: BTreeSet::new(),
             was_ordered: false,
-            due: Timestamp::ZERO,
+            next_question_at: Timestamp::ZERO,
             patience: Sessions::REPEAT,
         }
     }
@@ -67,14 +67,14 @@ impl Sessions {
 
     /// Returns when the next question is due.
     pub fn next_timer(&self) -> Option<Timestamp> {
-        self.due.first().map(|(at, _)| *at)
+        self.next_questions.first().map(|(at, _)| *at)
     }
 
     fn schedule(&mut self, node: &NodeName, due: Timestamp) {
         let session = self.by_node.entry(node.clone()).or_default();
-        self.due.remove(&(session.due, node.clone()));
-        session.due = due;
-        self.due.insert((due, node.clone()));
+        self.next_questions.remove(&(session.next_question_at, node.clone()));
+        session.next_question_at = due;
+        self.next_questions.insert((due, node.clone()));
     }
 }
 
@@ -187,8 +187,8 @@ impl Control {
     }
 
     /// Sends the questions that are due.
-    pub(crate) fn ask_due(&mut self) {
-        let due = self.sessions.due.iter().take_while(|(at, _)| *at <= self.now);
+    pub(crate) fn send_questions(&mut self) {
+        let due = self.sessions.next_questions.iter().take_while(|(at, _)| *at <= self.now);
         for node in due.map(|(_, node)| node.clone()).collect::<Vec<_>>() {
             self.ask(&node);
         }
@@ -203,7 +203,7 @@ impl Control {
         }
         let session = self.sessions.by_node.entry(node.clone()).or_default();
         session.was_ordered = true;
-        let due = self.now.after(Sessions::REPEAT).min(session.due);
+        let due = self.now.after(Sessions::REPEAT).min(session.next_question_at);
         self.sessions.schedule(node, due);
         self.effect(Effect::Order { node: node.clone(), to, order });
     }

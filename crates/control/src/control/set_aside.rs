@@ -1,7 +1,7 @@
 //! A plan that breaks an invariant must not stop all jobs: the job that causes it is held, and the
 //! next plan is made without it.
 
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::job::Holder;
 use gpool_model::{Alert, Decision, Effect, JobId, Phase, Plan, Policy};
 use gpool_world::Snapshot;
@@ -17,7 +17,7 @@ impl Control {
         let held = alert.set_aside;
         self.effect(Effect::Alert(Box::new(alert)));
         let Some(job) = held else { return false };
-        self.note(Journaled::Kept { kept: vec![Kept::SetAside { job, violations }] });
+        self.note(Journaled::Kept { kept: vec![Upkeep::SetAside { job, violations }] });
         true
     }
 

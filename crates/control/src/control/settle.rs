@@ -14,7 +14,7 @@ use crate::control::Control;
 
 /// Jobs with the same end, before any consequence.
 #[derive(Debug, Clone)]
-pub(crate) struct Gone {
+pub(crate) struct EndedJobs {
     /// The jobs that others may wait for by name.
     pub ids: Vec<JobId>,
     /// For elements: their array, and their positions.
@@ -26,13 +26,13 @@ pub(crate) struct Gone {
 
 impl Control {
     /// Settles the consequences of an end, and their own consequences.
-    pub(crate) fn settle(&mut self, gone: Gone) {
-        self.gone.push(gone);
+    pub(crate) fn settle(&mut self, gone: EndedJobs) {
+        self.unsettled_ends.push(gone);
         if self.is_settling {
             return;
         }
         self.is_settling = true;
-        while let Some(gone) = self.gone.pop() {
+        while let Some(gone) = self.unsettled_ends.pop() {
             for id in &gone.ids {
                 for dependent in self.world.dependents(*id).collect::<Vec<_>>() {
                     self.settle_one(dependent, *id, &gone);
@@ -49,7 +49,7 @@ impl Control {
 
     /// Updates a waiting job after a dependency has ended. A job that needed another end can never
     /// start: it ends, held or not.
-    fn settle_one(&mut self, id: JobId, ended: JobId, gone: &Gone) {
+    fn settle_one(&mut self, id: JobId, ended: JobId, gone: &EndedJobs) {
         let Some(row) = self.world.job(id).filter(|row| waits(row)) else { return };
         let (life, outcome) = (&row.spec.life, gone.outcome);
         let is_it = |it: &&Dependency| it.job == ended && it.kind != DependencyKind::Each;
@@ -130,7 +130,7 @@ impl Control {
     }
 
     /// Releases elements of other arrays that waited for the same elements of this one.
-    fn settle_alike(&mut self, number: JobNumber, positions: &Positions, gone: &Gone) {
+    fn settle_alike(&mut self, number: JobNumber, positions: &Positions, gone: &EndedJobs) {
         let whole = JobId { number, element: None };
         let is_met = DependencyKind::Each.is_met_by(gone.outcome);
         for dependent in self.world.dependents(whole).collect::<Vec<_>>() {

@@ -56,7 +56,7 @@ impl Control {
         if let Some(RequestKey { name, digest }) = key {
             let (uid, at) = (caller.owner.uid, self.now);
             self.world.put_request(IdempotencyRecord { uid, name, digest, at, first, n_jobs });
-            let kept_since = self.now.get().saturating_sub(Self::REQUESTS_KEPT.get());
+            let kept_since = self.now.get().saturating_sub(Self::REQUEST_RETENTION.get());
             self.world.forget_requests(gpool_model::Timestamp::new(kept_since));
             self.world.forget_requests_of(uid, Self::REQUESTS_OF_USER_MAX);
         }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use gpool_model::effect::Change;
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::job::StopCause;
-use gpool_model::{Displace, JobId, JobSpec, Reservation, ReservationName, Reserved, Whom};
+use gpool_model::{Beneficiary, Displace, JobId, JobSpec, Reservation, ReservationName, Reserved};
 
 use crate::affected::Clearing;
-use crate::choose::{Chosen, choose, useful};
+use crate::choose::{ReservedDevices, choose, useful};
 use crate::control::Control;
 
 impl Control {
@@ -35,21 +35,21 @@ impl Control {
         }
     }
 
-    fn end_reservations(&mut self, kept: &mut Vec<Kept>) {
+    fn end_reservations(&mut self, kept: &mut Vec<Upkeep>) {
         let is_over = |it: &&Reservation| {
             it.is_over(self.now)
-                || matches!(&it.whom, Whom::Job { id } if self.world.job(*id).is_none())
+                || matches!(&it.whom, Beneficiary::Job { id } if self.world.job(*id).is_none())
         };
         let over = self.world.reservations().values().filter(is_over);
         let over: Vec<ReservationName> = over.map(|it| it.name.clone()).collect();
         for reservation in over {
             self.world.remove_reservation(&reservation);
             self.publish(Change::ReservationChanged { reservation: reservation.clone() });
-            kept.push(Kept::Ended { reservation });
+            kept.push(Upkeep::Ended { reservation });
         }
     }
 
-    fn replace_devices(&mut self, kept: &mut Vec<Kept>) {
+    fn replace_devices(&mut self, kept: &mut Vec<Upkeep>) {
         let counted = |it: &&Reservation| it.what.counted.is_some();
         let reservations = self.world.reservations().values().filter(counted);
         let reservations: Vec<Reservation> = reservations.cloned().collect();
@@ -59,23 +59,24 @@ impl Control {
             let what = Reserved { devices, ..before.what.clone() };
             self.world.put_reservation(Reservation { what, ..before });
             self.publish(Change::ReservationChanged { reservation: reservation.clone() });
-            kept.push(Kept::Replaced { reservation });
+            kept.push(Upkeep::Replaced { reservation });
         }
     }
 
     /// Returns the devices of a reservation by number, with unusable ones replaced; `None` if all
     /// are usable, or no better ones exist.
-    fn replaced(&self, it: &Reservation) -> Option<Chosen> {
+    fn replaced(&self, it: &Reservation) -> Option<ReservedDevices> {
         let counted = it.what.counted.as_ref()?;
         let good = useful(&self.world, it);
         if good == it.what.devices {
             return None;
         }
-        let choose = |kept: &Chosen| choose(&self.world, self.now, it, counted, kept).ok();
+        let choose =
+            |retained: &ReservedDevices| choose(&self.world, self.now, it, counted, retained).ok();
         // The reservation moves to another node only if none of its jobs run on this one.
         let is_used = !self.entitled_on(it).is_empty();
         let chosen = choose(&good).or_else(|| {
-            let anywhere = if is_used { None } else { choose(&Chosen::new()) };
+            let anywhere = if is_used { None } else { choose(&ReservedDevices::new()) };
             anywhere.filter(|_| !counted.spread)
         })?;
         Some(chosen).filter(|chosen| *chosen != it.what.devices)
@@ -88,7 +89,7 @@ impl Control {
         clearing.in_the_way(&self.world)
     }
 
-    fn displace_for_reservations(&mut self, kept: &mut Vec<Kept>) {
+    fn displace_for_reservations(&mut self, kept: &mut Vec<Upkeep>) {
         let due = |it: &&Reservation| it.at_begin != Displace::LetFinish && it.is_active(self.now);
         let due: Vec<Reservation> =
             self.world.reservations().values().filter(due).cloned().collect();
@@ -103,7 +104,7 @@ impl Control {
         }
     }
 
-    fn displace_for_drains(&mut self, kept: &mut Vec<Kept>) {
+    fn displace_for_drains(&mut self, kept: &mut Vec<Upkeep>) {
         let mut due = Vec::new();
         for row in self.world.drained() {
             let node = &row.node;
@@ -134,7 +135,7 @@ impl Control {
     }
 
     /// Orders a job to leave.
-    fn displace(&mut self, job: JobId, how: Displace, who: &str, by: &str, kept: &mut Vec<Kept>) {
+    fn displace(&mut self, job: JobId, how: Displace, who: &str, by: &str, kept: &mut Vec<Upkeep>) {
         let who = Arc::from(format!("{who} ({by})"));
         // A second run would do harm, so the job stays; an admin may cancel it.
         let row = self.world.job(job);
@@ -150,6 +151,6 @@ impl Control {
             }
             Displace::Cancel => self.stop(job, StopCause::Cancelled { by: who }),
         }
-        kept.push(Kept::Displaced { job, how, by: by.to_owned() });
+        kept.push(Upkeep::Displaced { job, how, by: by.to_owned() });
     }
 }

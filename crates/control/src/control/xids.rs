@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpool_model::device::Device;
-use gpool_model::event::Kept;
+use gpool_model::event::Upkeep;
 use gpool_model::xid::JobXid;
 use gpool_model::{Allocation, JobId, Node, NodeName, Phase};
 
@@ -34,7 +34,7 @@ impl Control {
             let mut job = self.job(id);
             job.course.count_xid(&seen);
             self.put_job(job);
-            self.unsaid.push(Kept::Xid { job: id, seen });
+            self.unsaid.push(Upkeep::Xid { job: id, seen });
         }
     }
 

@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 use gpool_model::{JobId, Millis, Timestamp};
 
 use super::WORTHWHILE;
-use super::course::{Bounds, Course};
+use super::course::{Bounds, SimulationResult};
 use super::length::Pace;
-use super::part::Part;
+use super::part::ForecastInput;
 
 /// A job that would start at another time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
-    /// The job.
     pub job: JobId,
     /// When it starts without the change, if every job ends at its median; `None` if not within the
     /// horizon.
@@ -35,15 +34,15 @@ impl Moved {
 /// Returns when each job starts if every job ends at its median; `None` if a plan broke an
 /// invariant.
 #[must_use]
-pub fn middle_starts(part: &Part, n_starts: usize) -> Option<BTreeMap<JobId, Timestamp>> {
-    let course = Course::of(part, Pace::Middle, &Bounds { target: None, n_starts });
+pub fn middle_starts(part: &ForecastInput, n_starts: usize) -> Option<BTreeMap<JobId, Timestamp>> {
+    let course = SimulationResult::of(part, Pace::Middle, &Bounds { target: None, n_starts });
     let starts = course.starts.into_iter().map(|(job, start)| (job, start.at)).collect();
     (!course.is_broken).then_some(starts)
 }
 
 /// Returns the jobs that start noticeably earlier or later: later ones first, the worst first.
 #[must_use]
-pub fn moved(before: &Part, after: &Part, n_starts: usize) -> Vec<Moved> {
+pub fn moved(before: &ForecastInput, after: &ForecastInput, n_starts: usize) -> Vec<Moved> {
     let starts = |part| middle_starts(part, n_starts);
     let Some((was, is)) = starts(before).zip(starts(after)) else { return Vec::new() };
     let jobs = before.excerpt.jobs.keys();

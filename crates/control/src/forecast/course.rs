@@ -11,8 +11,8 @@ use gpool_model::{
 };
 
 use super::HORIZON;
-use super::length::{Length, Pace, Source};
-use super::part::{Part, whole};
+use super::length::{Length, LengthSource, Pace};
+use super::part::{ForecastInput, whole};
 use crate::control::Control;
 use crate::control::claims::is_claim;
 use crate::control::known_ends::KnownEnds;
@@ -32,12 +32,11 @@ pub(super) enum Leaving {
     /// At their expected ends, or after their grace when ordered to leave.
     InTime,
     /// At once when ordered to leave, and never otherwise: settles the present moment.
-    IfTold,
+    OnOrder,
 }
 
-/// The result of a simulation.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct SimulationResult {
     /// The first start of each job that had not started.
     pub starts: BTreeMap<JobId, Start>,
     /// When each job was first ordered to leave.
@@ -75,18 +74,18 @@ pub(super) struct Newcomer<'a> {
     pub lengths: &'a [Length],
 }
 
-impl Course {
+impl SimulationResult {
     /// The largest number of steps.
     const STEPS_MAX: usize = 12_000;
 
     /// Simulates a part; its jobs end at this pace.
-    pub fn of(part: &Part, pace: Pace, bounds: &Bounds) -> Self {
+    pub fn of(part: &ForecastInput, pace: Pace, bounds: &Bounds) -> Self {
         Runner::new(part, pace).run(bounds)
     }
 
     /// Simulates the part with one more job, and returns its ID unless it is refused.
     pub fn with(
-        part: &Part,
+        part: &ForecastInput,
         pace: Pace,
         new: &Newcomer<'_>,
         n_starts: usize,
@@ -104,15 +103,15 @@ impl Course {
 }
 
 pub(super) struct Runner<'a> {
-    part: &'a Part,
+    part: &'a ForecastInput,
     pace: Pace,
     leaving: Leaving,
     pub control: Control,
     pub newcomers: BTreeMap<JobId, Length>,
     /// Whether the GPUs that jobs hold are summed up, which takes a look at all of them each step.
     pub is_measured: bool,
-    due: BTreeSet<(Timestamp, JobId)>,
-    due_of: BTreeMap<JobId, Timestamp>,
+    ends_by_time: BTreeSet<(Timestamp, JobId)>,
+    end_by_job: BTreeMap<JobId, Timestamp>,
     /// Paused jobs, each with the time that it has left to run.
     paused: BTreeMap<JobId, Millis>,
     basis: Option<Basis>,
@@ -124,15 +123,15 @@ pub(super) struct Runner<'a> {
     claiming: BTreeSet<JobId>,
     /// Jobs that ended or paused at the present moment.
     left_last: Vec<JobId>,
-    pub course: Course,
+    pub course: SimulationResult,
 }
 
 impl<'a> Runner<'a> {
-    fn new(part: &'a Part, pace: Pace) -> Self {
+    fn new(part: &'a ForecastInput, pace: Pace) -> Self {
         Self::leaving(part, pace, Leaving::InTime)
     }
 
-    pub fn leaving(part: &'a Part, pace: Pace, leaving: Leaving) -> Self {
+    pub fn leaving(part: &'a ForecastInput, pace: Pace, leaving: Leaving) -> Self {
         let mut runner = Self {
             part,
             pace,
@@ -140,15 +139,15 @@ impl<'a> Runner<'a> {
             control: Control::imagined(part.world(), part.now),
             newcomers: BTreeMap::new(),
             is_measured: false,
-            due: BTreeSet::new(),
-            due_of: BTreeMap::new(),
+            ends_by_time: BTreeSet::new(),
+            end_by_job: BTreeMap::new(),
             paused: BTreeMap::new(),
             basis: None,
             last_on: BTreeMap::new(),
             ready_at: BTreeMap::new(),
             claiming: BTreeSet::new(),
             left_last: Vec::new(),
-            course: Course::default(),
+            course: SimulationResult::default(),
         };
         let holding: Vec<JobId> = runner.control.world().holding().map(|row| row.job.id).collect();
         for id in holding {
@@ -160,7 +159,7 @@ impl<'a> Runner<'a> {
         runner
     }
 
-    fn run(mut self, bounds: &Bounds) -> Course {
+    fn run(mut self, bounds: &Bounds) -> SimulationResult {
         self.follow(bounds, self.part.now.after(HORIZON));
         self.course
     }
@@ -168,7 +167,7 @@ impl<'a> Runner<'a> {
     /// Simulates up to this time, or until a bound is reached.
     pub fn follow(&mut self, bounds: &Bounds, horizon: Timestamp) {
         let mut now = self.part.now;
-        for _ in 0..Course::STEPS_MAX {
+        for _ in 0..SimulationResult::STEPS_MAX {
             self.step(now);
             let is_there = bounds.target.is_some_and(|id| self.course.starts.contains_key(&id));
             let is_enough = self.course.starts.len() >= bounds.n_starts;
@@ -176,7 +175,7 @@ impl<'a> Runner<'a> {
             if self.course.is_broken || is_there || is_enough {
                 return;
             }
-            let due = self.due.first().map(|(at, _)| *at);
+            let due = self.ends_by_time.first().map(|(at, _)| *at);
             let timer = self.control.next_timer().filter(|_| self.leaving == Leaving::InTime);
             let next = due.into_iter().chain(timer).min();
             match next {
@@ -211,9 +210,9 @@ impl<'a> Runner<'a> {
     fn step(&mut self, now: Timestamp) {
         self.control.now = now;
         self.left_last.clear();
-        while let Some(&(at, id)) = self.due.first().filter(|(at, _)| *at <= now) {
-            self.due.remove(&(at, id));
-            self.due_of.remove(&id);
+        while let Some(&(at, id)) = self.ends_by_time.first().filter(|(at, _)| *at <= now) {
+            self.ends_by_time.remove(&(at, id));
+            self.end_by_job.remove(&id);
             self.end(id, now);
         }
         for effect in self.control.step(now, [Event::TimerFired]) {
@@ -269,8 +268,8 @@ impl<'a> Runner<'a> {
 
     /// Pauses a job at once.
     fn pause(&mut self, id: JobId, now: Timestamp) {
-        let left = self.due_of.remove(&id).map(|due| {
-            self.due.remove(&(due, id));
+        let left = self.end_by_job.remove(&id).map(|due| {
+            self.ends_by_time.remove(&(due, id));
             due.since(now)
         });
         // A job without an end was paused from the start.
@@ -351,18 +350,18 @@ impl<'a> Runner<'a> {
         let told = |row: &gpool_world::JobRow| matches!(row.job.phase, Phase::Stopping { .. });
         match self.leaving {
             Leaving::InTime => self.end_at(id, now.after(self.length(id).at(self.pace))),
-            Leaving::IfTold if self.control.world().job(id).is_some_and(told) => {
+            Leaving::OnOrder if self.control.world().job(id).is_some_and(told) => {
                 self.end_at(id, now);
             }
-            Leaving::IfTold => {}
+            Leaving::OnOrder => {}
         }
     }
 
     fn end_at(&mut self, id: JobId, at: Timestamp) {
-        if let Some(before) = self.due_of.insert(id, at) {
-            self.due.remove(&(before, id));
+        if let Some(before) = self.end_by_job.insert(id, at) {
+            self.ends_by_time.remove(&(before, id));
         }
-        self.due.insert((at, id));
+        self.ends_by_time.insert((at, id));
     }
 
     /// Ends a job that is ordered to leave, at the end of its grace at the latest.
@@ -375,9 +374,9 @@ impl<'a> Runner<'a> {
         self.course.n_preempted += u64::from(is_evicted(&row.job.phase));
         let leaves = match self.leaving {
             Leaving::InTime => now.after(Length::of(row, None, now).at(self.pace)),
-            Leaving::IfTold => now,
+            Leaving::OnOrder => now,
         };
-        let due = self.due_of.get(&id).copied();
+        let due = self.end_by_job.get(&id).copied();
         self.end_at(id, due.map_or(leaves, |due| due.min(leaves)));
     }
 
@@ -425,7 +424,7 @@ impl<'a> Runner<'a> {
         }
         let of = |id| self.newcomers.get(&id).or_else(|| self.part.lengths.get(&id));
         let known = of(id).or_else(|| of(whole(id)));
-        let unknown = || Length::exactly(Length::UNKNOWN, Source::Elapsed);
+        let unknown = || Length::exactly(Length::UNKNOWN, LengthSource::Elapsed);
         known.copied().unwrap_or_else(unknown)
     }
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::{Basis, Caller, Eta, JobId, JobNumber, Millis, NewJob, Phase, Timestamp, WhatIf};
 
-use super::course::{Bounds, Course, Newcomer};
-use super::learnt::Learnt;
+use super::calibrator::Calibrator;
+use super::course::{Bounds, Newcomer, SimulationResult};
 use super::length::{Length, Pace};
-use super::part::{Part, whole};
+use super::part::{ForecastInput, whole};
 use super::{HORIZON, WORTHWHILE};
 
 /// Forecasts for the jobs of an excerpt.
@@ -50,7 +50,6 @@ pub struct Estimate {
 /// A job that another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreedBy {
-    /// The job.
     pub job: JobId,
     /// How many devices it leaves to the other job.
     pub n_devices: u32,
@@ -70,7 +69,6 @@ pub struct Imagined {
 /// The delay of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// The job.
     pub job: JobId,
     /// The delay.
     pub by: Millis,
@@ -78,9 +76,9 @@ pub struct Delay {
 
 /// Forecasts the starts of the jobs of an excerpt.
 #[must_use]
-pub fn forecast(part: &Part, n_starts: usize, learnt: &Learnt) -> Forecast {
+pub fn forecast(part: &ForecastInput, n_starts: usize, learnt: &Calibrator) -> Forecast {
     let bounds = Bounds { target: None, n_starts };
-    let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
+    let courses = Pace::ALL.map(|pace| SimulationResult::of(part, pace, &bounds));
     let mut made = Forecast {
         as_of: part.now,
         horizon: courses.iter().map(|course| course.reach).min().unwrap_or(part.now),
@@ -132,12 +130,17 @@ impl Forecast {
 
 /// Forecasts one job, with the jobs that it waits for.
 #[must_use]
-pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Estimate {
+pub fn estimate(
+    part: &ForecastInput,
+    job: JobId,
+    n_starts: usize,
+    learnt: &Calibrator,
+) -> Estimate {
     if !part.covers(&part.world(), job) {
         return Estimate { is_out_of_reach: true, ..Estimate::default() };
     }
     let bounds = Bounds { target: Some(job), n_starts };
-    let courses = Pace::ALL.map(|pace| Course::of(part, pace, &bounds));
+    let courses = Pace::ALL.map(|pace| SimulationResult::of(part, pace, &bounds));
     let eta = eta_of(part, &courses, job).map(|eta| learnt.corrected(eta, part.now));
     let [early, middle, late] = &courses;
     let start = middle.starts.get(&job);
@@ -167,15 +170,15 @@ pub fn estimate(part: &Part, job: JobId, n_starts: usize, learnt: &Learnt) -> Es
 /// Simulates a job as if it were submitted now, after the jobs that prepare it.
 #[must_use]
 pub fn imagine(
-    part: &Part,
+    part: &ForecastInput,
     caller: &Caller,
     jobs: &[NewJob],
     lengths: &[Length],
     n_starts: usize,
-    learnt: &Learnt,
+    calibrator: &Calibrator,
 ) -> Imagined {
     let newcomer = Newcomer { caller, jobs, lengths };
-    let with = Pace::ALL.map(|pace| Course::with(part, pace, &newcomer, n_starts));
+    let with = Pace::ALL.map(|pace| SimulationResult::with(part, pace, &newcomer, n_starts));
     let Some(id) = with[1].1 else { return Imagined::default() };
     let courses = with.map(|(course, _)| course);
     // The job may also fit between jobs outside the excerpt, and would wait for them.
@@ -189,9 +192,9 @@ pub fn imagine(
         };
         middle.starts.get(&id).is_some_and(|start| start.at == part.now || !is_last(start.at))
     };
-    let eta = eta_of(part, &courses, id).map(|eta| learnt.corrected(eta, part.now));
+    let eta = eta_of(part, &courses, id).map(|eta| calibrator.corrected(eta, part.now));
     let bounds = Bounds { target: None, n_starts };
-    let without = Course::of(part, Pace::Middle, &bounds);
+    let without = SimulationResult::of(part, Pace::Middle, &bounds);
     let mut delays: Vec<Delay> = without
         .starts
         .iter()
@@ -206,9 +209,9 @@ pub fn imagine(
 }
 
 /// Returns the three times of one job; `None` if it never starts within the known future.
-fn eta_of(part: &Part, courses: &[Course; 3], job: JobId) -> Option<Eta> {
+fn eta_of(part: &ForecastInput, courses: &[SimulationResult; 3], job: JobId) -> Option<Eta> {
     let starts = courses.each_ref().map(|course| course.starts.get(&job));
-    let never = |(course, start): (&Course, &Option<_>)| {
+    let never = |(course, start): (&SimulationResult, &Option<_>)| {
         start.is_none() && (course.is_whole || course.is_broken)
     };
     if courses.iter().zip(&starts).any(never) {

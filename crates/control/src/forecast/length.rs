@@ -22,7 +22,7 @@ impl Pace {
 
 /// The basis of an estimated length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum LengthSource {
     /// The time limit: users ask for more than they need.
     Limit,
     /// The run times of jobs like it.
@@ -36,7 +36,7 @@ pub enum Source {
     Stopping,
 }
 
-impl Source {
+impl LengthSource {
     /// Returns the basis to report for an estimate from this source.
     #[must_use]
     pub fn basis(self) -> Basis {
@@ -52,7 +52,7 @@ impl Source {
 pub struct Length {
     by_pace: [Millis; 3],
     /// The basis of the estimate.
-    pub source: Source,
+    pub source: LengthSource,
 }
 
 impl Length {
@@ -64,7 +64,7 @@ impl Length {
 
     /// Returns a length that is known exactly.
     #[must_use]
-    pub fn exactly(length: Millis, source: Source) -> Self {
+    pub fn exactly(length: Millis, source: LengthSource) -> Self {
         Self { by_pace: [length; 3], source }
     }
 
@@ -81,10 +81,10 @@ impl Length {
             | Phase::Underway { .. }
             | Phase::Ended(_) => Millis::ZERO,
         };
-        Self::left(elapsed, row.spec.time_limit, row.spec.grace, prediction)
+        Self::remaining(elapsed, row.spec.time_limit, row.spec.grace, prediction)
     }
 
-    fn left(
+    fn remaining(
         elapsed: Millis,
         limit: Option<Millis>,
         grace: Millis,
@@ -98,10 +98,12 @@ impl Length {
                 // After few runs, the next one may well use up its limit.
                 let late = left.filter(|_| like.n_runs < Prediction::FEW);
                 lengths[2] = lengths[2].max(late.unwrap_or_default());
-                (lengths, Source::LikeRuns { n_runs: like.n_runs })
+                (lengths, LengthSource::LikeRuns { n_runs: like.n_runs })
             }
-            (None, Some(left)) => ([left.div_floor(4), left.div_floor(2), left], Source::Limit),
-            (None, None) => (Self::unknown(elapsed.max(Self::UNKNOWN)), Source::Elapsed),
+            (None, Some(left)) => {
+                ([left.div_floor(4), left.div_floor(2), left], LengthSource::Limit)
+            }
+            (None, None) => (Self::unknown(elapsed.max(Self::UNKNOWN)), LengthSource::Elapsed),
         };
         Self { by_pace: lengths.map(|length| length.min(most)), source }
     }
@@ -109,7 +111,7 @@ impl Length {
     /// Estimates the length of a job that has not started.
     #[must_use]
     pub fn whole(limit: Option<Millis>, grace: Millis, prediction: Option<Prediction>) -> Self {
-        Self::left(Millis::ZERO, limit, grace, prediction)
+        Self::remaining(Millis::ZERO, limit, grace, prediction)
     }
 
     /// Returns the time left by the run times of jobs like it. With few runs the ends are drawn
@@ -146,7 +148,7 @@ impl Length {
             _ => row.spec.grace,
         });
         let most = deadlines.max().unwrap_or_default();
-        Self { by_pace: [Millis::ZERO, most.div_floor(2), most], source: Source::Stopping }
+        Self { by_pace: [Millis::ZERO, most.div_floor(2), most], source: LengthSource::Stopping }
     }
 
     /// The length at one pace.

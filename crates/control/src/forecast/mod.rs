@@ -5,22 +5,22 @@
 //!
 //! It reads nothing but its arguments, and its work is bounded by counts.
 
+mod calibrator;
 mod compare;
 mod course;
 mod estimate;
-mod learnt;
 mod length;
 mod outlook;
 mod part;
 mod whatif;
 
+pub use calibrator::{Bucket, Calibrator, FirstForecast};
 pub use compare::{Moved, middle_starts, moved};
 pub use estimate::{Delay, Estimate, Forecast, FreedBy, Imagined, estimate, forecast, imagine};
-pub use learnt::{Bucket, Learnt, Told};
-pub use length::{Length, Pace, Source};
+pub use length::{Length, LengthSource, Pace};
 pub use outlook::{Fate, Otherwise, Outlook, outlook};
-pub use part::Part;
-pub use whatif::{Tried, Whose, alternatives};
+pub use part::ForecastInput;
+pub use whatif::{Requester, Tried, alternatives};
 
 use gpool_model::Millis;
 

@@ -7,15 +7,15 @@ use gpool_model::job::JobState;
 use gpool_model::{Caller, Command, JobId, MilliGpu, Millis, Node, Refusal, Reply, Timestamp};
 use gpool_world::World;
 
-use super::course::{Bounds, Course, Leaving, Runner};
+use super::course::{Bounds, Leaving, Runner, SimulationResult};
 use super::length::{Length, Pace};
-use super::part::Part;
+use super::part::ForecastInput;
 
 /// A hypothetical change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Otherwise {
     /// A command of a caller.
-    Asked(Command),
+    Command(Command),
     /// A node that is added or replaced.
     Node(Box<Node>),
 }
@@ -62,17 +62,17 @@ const STARTS_MAX: usize = 20_000;
 /// # Errors
 /// The position of the first change that would be refused, and the refusal.
 pub fn outlook(
-    part: &Part,
+    part: &ForecastInput,
     caller: &Caller,
     otherwise: &[Otherwise],
     until: Option<Millis>,
 ) -> Result<Outlook, (usize, Refusal)> {
-    let leaving = if until.is_some() { Leaving::InTime } else { Leaving::IfTold };
+    let leaving = if until.is_some() { Leaving::InTime } else { Leaving::OnOrder };
     let mut runner = Runner::leaving(part, Pace::Middle, leaving);
     for (nth, change) in otherwise.iter().enumerate() {
         match change {
             Otherwise::Node(node) => runner.control.world.put_node((**node).clone()),
-            Otherwise::Asked(command) => {
+            Otherwise::Command(command) => {
                 let reply = runner.control.try_out(caller, command.clone());
                 let reply = reply.map_err(|refusal| (nth, refusal))?;
                 if let Reply::Submitted { first, n_jobs, .. } = reply {
@@ -99,7 +99,7 @@ pub fn outlook(
         ends: course.ends.get(id).copied(),
     };
     let fates = ids.iter().map(|id| (*id, fate(id))).collect();
-    let Course { reach, held, n_preempted, is_broken, .. } = course;
+    let SimulationResult { reach, held, n_preempted, is_broken, .. } = course;
     let held = held / u128::from(MilliGpu::DEVICE.get());
     Ok(Outlook { fates, world: control.world, reach, held, n_preempted, is_broken })
 }

@@ -13,7 +13,7 @@ const LOOKS_PER_JOB: usize = 32;
 
 /// The input of a forecast. Its cost depends on its own size.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct ForecastInput {
     /// The present time.
     pub now: Timestamp,
     /// Nodes, rules and jobs.
@@ -26,7 +26,7 @@ pub struct Part {
     pub beyond: Option<JobId>,
 }
 
-impl Part {
+impl ForecastInput {
     /// Takes all jobs that hold something, the first pending jobs, and the jobs that wait for
     /// these; and `also`, if it waits.
     #[must_use]

@@ -13,15 +13,15 @@ use gpool_model::{
 use gpool_world::JobRow;
 
 use super::WORTHWHILE;
-use super::course::{Bounds, Course};
+use super::calibrator::Calibrator;
+use super::course::{Bounds, SimulationResult};
 use super::estimate::{Estimate, estimate};
-use super::learnt::Learnt;
-use super::length::{Length, Pace, Source};
-use super::part::{Part, whole};
+use super::length::{Length, LengthSource, Pace};
+use super::part::{ForecastInput, whole};
 
 /// The caller; changes that the caller can't make are not proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whose {
+pub struct Requester {
     /// The user ID.
     pub uid: u32,
     /// Whether the caller may act for others.
@@ -30,7 +30,7 @@ pub struct Whose {
     pub leads: bool,
 }
 
-impl Whose {
+impl Requester {
     /// Whether the caller may change a job.
     fn may_change(self, row: &JobRow) -> bool {
         self.admin || self.leads || row.spec.owner.uid == self.uid
@@ -75,12 +75,12 @@ const MODELS_MAX: usize = 6;
 /// equal ones in the order of the trials.
 #[must_use]
 pub fn alternatives(
-    part: &Part,
+    part: &ForecastInput,
     job: JobId,
-    whose: Whose,
+    requester: Requester,
     base: &Estimate,
     n_starts: usize,
-    learnt: &Learnt,
+    calibrator: &Calibrator,
 ) -> Vec<Tried> {
     let Some(row) = part.excerpt.jobs.get(&job) else { return Vec::new() };
     if base.middle.is_some_and(|at| at.since(part.now) <= WORTHWHILE) {
@@ -90,7 +90,7 @@ pub fn alternatives(
     let mut last = None;
     // A job does not start sooner without a deadline that it can meet.
     let is_vain = |what: &WhatIf| *what == WhatIf::WithoutDeadline && base.middle.is_some();
-    for what in candidates(part, row, whose).into_iter().filter(|what| !is_vain(what)) {
+    for what in candidates(part, row, requester).into_iter().filter(|what| !is_vain(what)) {
         // Within one kind of change, the first one that helps asks for the least.
         let is_graded = matches!(what, WhatIf::Gpus { .. } | WhatIf::TimeLimit { .. });
         let key = (what.code(), is_graded && is_same_kind(&what, row));
@@ -109,7 +109,7 @@ pub fn alternatives(
     });
     for result in tried.iter_mut().filter(|tried| tried.helps).take(INTERVALS_MAX) {
         let changed = part.with(&result.what, job);
-        result.eta = estimate(&changed, job, n_starts, learnt).eta;
+        result.eta = estimate(&changed, job, n_starts, calibrator).eta;
     }
     tried
 }
@@ -136,7 +136,7 @@ fn is_same_kind(what: &WhatIf, row: &JobRow) -> bool {
 }
 
 fn attempt(
-    part: &Part,
+    part: &ForecastInput,
     job: JobId,
     what: &WhatIf,
     base: &Estimate,
@@ -146,7 +146,8 @@ fn attempt(
     if !changed.covers(&changed.world(), job) {
         return None;
     }
-    let course = Course::of(&changed, Pace::Middle, &Bounds { target: Some(job), n_starts });
+    let course =
+        SimulationResult::of(&changed, Pace::Middle, &Bounds { target: Some(job), n_starts });
     if course.is_broken {
         return None;
     }
@@ -161,7 +162,7 @@ fn attempt(
 }
 
 /// The changes to try; equal ones are proposed in this order.
-fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
+fn candidates(part: &ForecastInput, row: &JobRow, whose: Requester) -> Vec<WhatIf> {
     let mut all = Vec::new();
     let spec = &row.spec;
     let if_may = |what| if whose.may_start(row) { vec![what] } else { Vec::new() };
@@ -214,7 +215,7 @@ fn candidates(part: &Part, row: &JobRow, whose: Whose) -> Vec<WhatIf> {
 }
 
 /// Fewer GPUs: powers of two, down to one. Then the same number of any kind, and of each model.
-fn gpus(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
+fn gpus(part: &ForecastInput, asked: &GpuRequest) -> Vec<WhatIf> {
     let n_devices = asked.n_devices();
     let mut all = Vec::new();
     let mut fewer = n_devices;
@@ -259,7 +260,7 @@ fn time_limits(limit: Option<Millis>) -> impl Iterator<Item = Millis> {
 }
 
 /// A priority above every other waiting job, as far as the caller may go.
-fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
+fn priority(part: &ForecastInput, row: &JobRow, whose: Requester) -> Option<WhatIf> {
     let others = part.excerpt.jobs.values().filter(|other| other.job.id != row.job.id);
     let pending = others.filter(|other| other.job.phase.waits_for_room_since().is_some());
     let highest = pending.map(|other| other.job.priority).max()?;
@@ -269,7 +270,7 @@ fn priority(part: &Part, row: &JobRow, whose: Whose) -> Option<WhatIf> {
 }
 
 /// The caps that the job's user has reached, in total or in one of the job's projects.
-fn caps(part: &Part, spec: &JobSpec) -> Vec<WhatIf> {
+fn caps(part: &ForecastInput, spec: &JobSpec) -> Vec<WhatIf> {
     let user = &spec.owner.user;
     let projects = part.excerpt.projects_above(&spec.project);
     let caps = projects.map(|it| (Some(it.name.clone()), it.user_caps));
@@ -285,7 +286,10 @@ fn caps(part: &Part, spec: &JobSpec) -> Vec<WhatIf> {
 }
 
 /// Present and future reservations for others.
-fn reservations<'a>(part: &'a Part, spec: &'a JobSpec) -> impl Iterator<Item = WhatIf> + 'a {
+fn reservations<'a>(
+    part: &'a ForecastInput,
+    spec: &'a JobSpec,
+) -> impl Iterator<Item = WhatIf> + 'a {
     let others = part.excerpt.reservations.values().filter(|it| !it.whom.is_for(spec));
     others.take(RESERVATIONS_MAX).map(|it| WhatIf::WithoutReservation {
         reservation: it.name.clone(),
@@ -294,7 +298,7 @@ fn reservations<'a>(part: &'a Part, spec: &'a JobSpec) -> impl Iterator<Item = W
 }
 
 /// Running jobs that the caller may end: their own, or for an admin all.
-fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf> {
+fn ends(part: &ForecastInput, row: &JobRow, whose: Requester) -> impl Iterator<Item = WhatIf> {
     let may_end = move |other: &&JobRow| {
         matches!(other.job.phase, Phase::Running { .. })
             && (whose.admin || other.spec.owner.uid == whose.uid)
@@ -308,7 +312,7 @@ fn ends(part: &Part, row: &JobRow, whose: Whose) -> impl Iterator<Item = WhatIf>
 }
 
 /// Devices and nodes that could run the job and can't be used.
-fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
+fn devices(part: &ForecastInput, asked: &GpuRequest) -> Vec<WhatIf> {
     let mut all = Vec::new();
     for node in &part.excerpt.nodes {
         let has = node.devices.iter().any(|device| asked.rank_of(device).is_some());
@@ -334,7 +338,7 @@ fn devices(part: &Part, asked: &GpuRequest) -> Vec<WhatIf> {
     all
 }
 
-impl Part {
+impl ForecastInput {
     /// Returns the part with one change to a job or to the cluster.
     #[must_use]
     pub fn with(&self, what: &WhatIf, job: JobId) -> Self {
@@ -386,7 +390,7 @@ impl Part {
                 part.excerpt.reservations.remove(reservation);
             }
             WhatIf::Ended { job } => {
-                let at_once = Length::exactly(Millis::ZERO, Source::Stopping);
+                let at_once = Length::exactly(Millis::ZERO, LengthSource::Stopping);
                 part.lengths.insert(*job, at_once);
             }
             WhatIf::DeviceUsable { node, index } => {

@@ -95,7 +95,7 @@ fn a_share_waits_for_the_pause_of_its_victim_only() {
 /// Two projects with these guarantees, in thousandths of a GPU.
 fn guarantee(it: &mut Harness, red: u64, blue: u64) {
     let create = |project: &str, milli: u64| {
-        let guaranteed = Some(Some(Amount::counted(milli)));
+        let guaranteed = Some(Some(Amount::saturating_of(milli)));
         let quota = QuotaPatch { guaranteed, ..QuotaPatch::default() };
         let quotas = vec![(ResourceKind::Gpu, quota)];
         let patch = Box::new(ProjectPatch { quotas, ..ProjectPatch::default() });

@@ -1,6 +1,6 @@
 //! What a server knows of the lease of an agent.
 
-use gpool_control::lease::{LeaseWatch, Standing};
+use gpool_control::lease::{LeaseWatch, Reachability};
 use gpool_model::{LeaseTerms, Millis};
 
 const SILENT_AFTER: Millis = Millis::from_secs(15);
@@ -14,18 +14,18 @@ fn lost_after() -> u64 {
 fn an_agent_is_silent_and_then_lost_and_each_is_told_once() {
     let mut watch = LeaseWatch::new(1000);
     assert_eq!(watch.look(16_000, SILENT_AFTER, TERMS), None);
-    assert_eq!(watch.look(16_001, SILENT_AFTER, TERMS), Some(Standing::Silent));
+    assert_eq!(watch.look(16_001, SILENT_AFTER, TERMS), Some(Reachability::Silent));
     assert_eq!(watch.look(17_000, SILENT_AFTER, TERMS), None);
     assert_eq!(watch.look(1000 + lost_after(), SILENT_AFTER, TERMS), None);
-    assert_eq!(watch.look(1001 + lost_after(), SILENT_AFTER, TERMS), Some(Standing::Lost));
+    assert_eq!(watch.look(1001 + lost_after(), SILENT_AFTER, TERMS), Some(Reachability::Lost));
     watch.hear(2000 + lost_after());
-    assert_eq!(watch.look(2000 + lost_after(), SILENT_AFTER, TERMS), Some(Standing::Present));
+    assert_eq!(watch.look(2000 + lost_after(), SILENT_AFTER, TERMS), Some(Reachability::Present));
 }
 
 #[test]
 fn an_agent_without_a_lease_is_never_lost() {
     let mut watch = LeaseWatch::new(0);
-    assert_eq!(watch.look(lost_after() * 10, SILENT_AFTER, None), Some(Standing::Silent));
+    assert_eq!(watch.look(lost_after() * 10, SILENT_AFTER, None), Some(Reachability::Silent));
     assert_eq!(watch.look(lost_after() * 20, SILENT_AFTER, None), None);
 }
 
@@ -37,10 +37,10 @@ fn a_lost_agent_is_not_renewed_until_each_loss_is_carried_out() {
     let mut now = 10;
     for _ in 0..2 {
         now += lost_after() + 1;
-        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Standing::Lost));
+        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Reachability::Lost));
         assert_eq!(watch.last_beat(), None);
         assert!(!watch.beat(78, now));
-        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Standing::Present));
+        assert_eq!(watch.look(now, SILENT_AFTER, TERMS), Some(Reachability::Present));
     }
     watch.readmit();
     assert!(!watch.beat(79, now), "the second loss is not carried out");

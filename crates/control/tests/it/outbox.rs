@@ -104,7 +104,7 @@ fn a_message_is_sent_again_until_a_day_has_passed_and_then_given_up() {
         assert_eq!(delivery.n_attempts, n_sent - 1);
         answer(&mut harness, &delivery, failed());
         assert_eq!(harness.sent, [], "not before its time");
-        if let Some(at) = deliveries(&harness).first().map(|delivery| delivery.due) {
+        if let Some(at) = deliveries(&harness).first().map(|delivery| delivery.due_at) {
             pass_until(&mut harness, at);
         }
     }
@@ -230,7 +230,7 @@ fn a_host_that_does_not_answer_is_not_asked_for_each_message() {
     tell_one(&mut harness, &bo(), &first.url);
     tell_one(&mut harness, &ana(), "http://quick/");
     assert_eq!(harness.sent.len(), 4);
-    let at = deliveries(&harness).iter().map(|it| it.due).max().expect("they wait");
+    let at = deliveries(&harness).iter().map(|it| it.due_at).max().expect("they wait");
     pass_until(&mut harness, at);
     assert_eq!(harness.sent.len(), 6);
     // An answer of any kind counts for that message alone.

@@ -18,7 +18,7 @@ fn name(text: &str) -> ProjectName {
 fn gpus(guaranteed: &str, limit: &str) -> ProjectPatch {
     let amount = |text: &str| match text {
         "unlimited" => Amount::UNLIMITED,
-        n => Amount::counted(n.parse::<u64>().expect("a number") * 1000),
+        n => Amount::saturating_of(n.parse::<u64>().expect("a number") * 1000),
     };
     let quota = QuotaPatch {
         guaranteed: (!guaranteed.is_empty()).then(|| Some(amount(guaranteed))),
@@ -169,7 +169,7 @@ fn of_two_changes_of_one_project_the_second_is_refused() {
     let names = looked.differences.iter().map(|it| it.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["blue", "red"], "one is made, one goes; default stays");
     assert!(!looked.done && !it.control.world().projects().contains_key(&name("blue")));
-    let seen: Vec<_> = looked.seen.iter().map(|(name, it)| (name.clone(), it.0)).collect();
+    let seen: Vec<_> = looked.base_versions.iter().map(|(name, it)| (name.clone(), it.0)).collect();
     it.change(&root(), vec![create("green", gpus("1", ""))]).unwrap();
     let late = it.command(&root(), ask(false, Some(seen)));
     let conflict = Refusal::ProjectConflict { name: name("green"), expected: 0, found: 1 };

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpool_model::agent::{Order, Report};
-use gpool_model::event::{Journaled, Kept};
-use gpool_model::reservation::Counted;
+use gpool_model::event::{Journaled, Upkeep};
+use gpool_model::reservation::DeviceRequest;
 use gpool_model::*;
 
 use crate::harness::*;
@@ -15,7 +15,7 @@ const HOUR: Millis = Millis::from_hours(1);
 fn for_bo(ask: ReserveAsk) -> NewReservation {
     NewReservation {
         name: None,
-        whom: Whom::User { uid: 1001, name: Arc::from("bo") },
+        whom: Beneficiary::User { uid: 1001, name: Arc::from("bo") },
         ask,
         when: ReserveWhen::default(),
         reason: Arc::from(""),
@@ -24,7 +24,7 @@ fn for_bo(ask: ReserveAsk) -> NewReservation {
 
 fn gpus(text: &str) -> ReserveAsk {
     let gpus = GpuRequest::parse(text).expect("valid");
-    ReserveAsk::Counted(Counted { gpus, spread: false })
+    ReserveAsk::Counted(DeviceRequest { gpus, spread: false })
 }
 
 fn device_named(device: &str) -> ReserveAsk {
@@ -82,7 +82,7 @@ impl Harness {
         self.step(vec![Event::TimerFired]);
     }
 
-    fn kept(&self) -> Vec<Kept> {
+    fn kept(&self) -> Vec<Upkeep> {
         let kept = self.journal.iter().filter_map(|entry| match &entry.entry {
             Journaled::Kept { kept } => Some(kept.clone()),
             _ => None,
@@ -132,7 +132,7 @@ fn devices_by_number_are_the_ones_with_the_least_work_in_the_way() {
     assert_eq!(lab.devices_of(&outcome.reservation.name), ["GPU-1", "GPU-2"]);
     // Other reservations have those, so one more gets the busy device and the last one.
     let carl = NewReservation {
-        whom: Whom::User { uid: 1002, name: Arc::from("carl") },
+        whom: Beneficiary::User { uid: 1002, name: Arc::from("carl") },
         ..for_bo(gpus("3"))
     };
     let refused = lab.reserve(carl.clone(), Consent::default());
@@ -157,7 +157,7 @@ fn a_reservation_that_clashes_with_another_is_refused_naming_it() {
     // Ten days later, at the same time of day.
     let later =
         ReserveWhen { from: at(242, &lab), end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Whom::Nobody, when: later, ..for_bo(node()) };
+    let window = NewReservation { whom: Beneficiary::Nobody, when: later, ..for_bo(node()) };
     let refused = lab.reserve(window.clone(), Consent::default());
     let Err(Refusal::ReservationClash { other, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(other, ReservationName::new("r1"));
@@ -202,11 +202,14 @@ fn invalid_reservations_are_refused() {
         (
             602,
             NewReservation {
-                whom: Whom::Project { name: ProjectName::new("none") },
+                whom: Beneficiary::Project { name: ProjectName::new("none") },
                 ..for_bo(gpus("1"))
             },
         ),
-        (601, NewReservation { whom: Whom::Job { id: JobId::single(9) }, ..for_bo(gpus("1")) }),
+        (
+            601,
+            NewReservation { whom: Beneficiary::Job { id: JobId::single(9) }, ..for_bo(gpus("1")) },
+        ),
         (733, for_bo(gpus("a100:1"))),
     ];
     for (code, new) in codes {
@@ -229,7 +232,7 @@ fn affected_jobs_are_shown_before_a_reservation_is_made() {
     let ends_before = lab.add(limited("1", HOUR));
     let from = Some(lab.now.after(Millis::from_hours(2)));
     let when = ReserveWhen { from, end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Whom::Nobody, when, ..for_bo(node()) };
+    let window = NewReservation { whom: Beneficiary::Nobody, when, ..for_bo(node()) };
     let refused = lab.reserve(window.clone(), Consent::default());
     let Err(Refusal::AffectsOthers { affected, .. }) = refused else { panic!("{refused:?}") };
     let ids = |there: &[reserve::RunningThere]| there.iter().map(|it| it.job).collect::<Vec<_>>();
@@ -256,14 +259,14 @@ fn a_reservation_that_is_over_goes_and_one_for_a_job_goes_with_it() {
     let once = ReserveWhen { end, ..ReserveWhen::default() };
     lab.reserve(NewReservation { when: once, ..for_bo(device_named("1")) }, Consent::default())
         .expect("free");
-    let of_job = NewReservation { whom: Whom::Job { id }, ..for_bo(device_named("0")) };
+    let of_job = NewReservation { whom: Beneficiary::Job { id }, ..for_bo(device_named("0")) };
     lab.reserve(of_job, Consent::default()).expect("it is its own");
     assert_eq!(lab.control.next_timer(), lab.control.next_timer().min(Some(lab.now.after(HOUR))));
     lab.pass(HOUR);
     assert_eq!(lab.control.world().reservations().len(), 1);
     lab.exited(id, 0);
     assert!(lab.control.world().reservations().is_empty());
-    let ended = |name: &str| Kept::Ended { reservation: ReservationName::new(name) };
+    let ended = |name: &str| Upkeep::Ended { reservation: ReservationName::new(name) };
     assert_eq!(lab.kept(), [ended("r1"), ended("r2")]);
 }
 
@@ -286,7 +289,7 @@ fn a_device_that_is_lost_is_replaced_and_one_that_can_not_be_stays() {
     };
     lab.report(with(&[0]));
     assert_eq!(lab.devices_of(&name), ["GPU-1", "GPU-2"]);
-    assert_eq!(lab.kept(), [Kept::Replaced { reservation: name.clone() }]);
+    assert_eq!(lab.kept(), [Upkeep::Replaced { reservation: name.clone() }]);
     lab.report(with(&[0, 1]));
     assert_eq!(lab.devices_of(&name), ["GPU-1", "GPU-2"], "nothing is there in its place");
     // The first device is gone for good; then another one is whole again.
@@ -301,7 +304,7 @@ fn work_of_others_leaves_when_a_window_begins_if_that_was_asked_for() {
     lab.started(id);
     let from = Some(lab.now.after(HOUR));
     let when = ReserveWhen { from, end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Whom::Nobody, when, ..for_bo(node()) };
+    let window = NewReservation { whom: Beneficiary::Nobody, when, ..for_bo(node()) };
     lab.reserve(window, chosen(Displace::Cancel)).expect("it was agreed to");
     lab.take_orders();
     lab.pass(Millis::from_mins(59));
@@ -310,7 +313,7 @@ fn work_of_others_leaves_when_a_window_begins_if_that_was_asked_for() {
     assert_eq!(lab.state(id), job::JobState::Stopping);
     assert!(lab.take_orders().iter().any(|order| matches!(order, Order::Stop { .. })));
     let by = "maintenance m1".to_owned();
-    assert_eq!(lab.kept(), [Kept::Displaced { job: id, how: Displace::Cancel, by }]);
+    assert_eq!(lab.kept(), [Upkeep::Displaced { job: id, how: Displace::Cancel, by }]);
     // The job is ordered to leave once.
     lab.pass(Millis::from_secs(1));
     assert_eq!(lab.kept().len(), 1);

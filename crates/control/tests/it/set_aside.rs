@@ -1,6 +1,6 @@
 //! A plan that is wrong for one job does not keep other jobs from starting.
 
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::job::{Holder, JobState};
 use gpool_model::*;
 
@@ -43,7 +43,7 @@ fn the_job_that_a_plan_is_wrong_for_is_held_and_the_others_start() {
         _ => None,
     });
     let violations = alert.violations.clone();
-    assert_eq!(told.collect::<Vec<_>>(), [[Kept::SetAside { job: ids[1], violations }]]);
+    assert_eq!(told.collect::<Vec<_>>(), [[Upkeep::SetAside { job: ids[1], violations }]]);
 }
 
 #[test]

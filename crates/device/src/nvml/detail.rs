@@ -113,7 +113,6 @@ fn permille(percent: f64) -> Option<u32> {
     whole(percent.min(100.0) * 10.0).and_then(|it| u32::try_from(it).ok())
 }
 
-/// Bytes of MiB.
 fn bytes(mib: f64) -> Option<u64> {
     whole(mib * 1_048_576.0)
 }

@@ -58,14 +58,13 @@ impl Faults {
         Ok(Self { events, ..Self::unheard() })
     }
 
-    /// Reads the device's health.
     pub(super) fn read(&mut self, device: &Device<'static>) -> Result<DeviceHealth, SourceError> {
         // Every device answers this call, so it shows first whether the device is gone.
         supported(device.memory_info())?;
         self.take_events()?;
         let why = match &self.condemned {
             Some(why) => Some(why.clone()),
-            None => counted(device)?,
+            None => counter_fault(device)?,
         };
         Ok(match why {
             Some(why) => DeviceHealth::Unhealthy { why },
@@ -111,7 +110,7 @@ pub fn judge(kind: EventTypes, xid: Option<&XidError>) -> Option<String> {
 }
 
 /// Why the device's counters make it unhealthy, if they do.
-fn counted(device: &Device<'_>) -> Result<Option<String>, SourceError> {
+fn counter_fault(device: &Device<'_>) -> Result<Option<String>, SourceError> {
     if let Some(errors @ 1..) = uncorrected(device)? {
         return Ok(Some(format!("{errors} uncorrected memory errors since the driver was loaded")));
     }

@@ -9,7 +9,7 @@ use gpool_model::id::DeviceUuid;
 use gpool_model::mig::{Profile, split_model};
 use gpool_model::mig_layout::{MigError, MigInstance, MigPlacement, MigSize};
 use gpool_model::unit::Bytes;
-use gpool_sys::mig::{self, Failed, Kind, MigCalls};
+use gpool_sys::mig::{self, Failed, MigCalls, MigErrorKind};
 
 use super::card::Card;
 use super::supported;
@@ -70,7 +70,7 @@ pub(super) fn sizes(library: &OsStr, card: &Card) -> Result<Vec<MigSize>, MigErr
 fn size(profile: &mig::Profile, parts: &[(DeviceUuid, u32)]) -> MigSize {
     let placed = |(start, size): (u32, u32)| MigPlacement { start, size };
     let device_of = |id| parts.iter().find(|(_, of)| *of == id).map(|(uuid, _)| uuid.clone());
-    let instance = |part: &mig::Part| MigInstance {
+    let instance = |part: &mig::GpuInstance| MigInstance {
         placement: placed(part.placement),
         device: device_of(part.id).map(|uuid| (uuid, 0)),
     };
@@ -135,7 +135,7 @@ pub(super) fn create(library: &OsStr, card: &Card, profile: &str) -> Result<Devi
         return Err(no_room());
     }
     let id = calls.create(&device, found.id).map_err(|failed| match failed.kind {
-        Kind::NoRoom => no_room(),
+        MigErrorKind::NoRoom => no_room(),
         _ => of_driver(&failed),
     })?;
     let made = parts(&calls, card)?.into_iter().find(|(_, of)| *of == id);
@@ -153,7 +153,7 @@ pub(super) fn destroy(
     let calls = calls(library)?;
     let id = calls.instance_of(instance.as_str()).map_err(|failed| of_driver(&failed))?;
     calls.destroy(&uuid_of(parent)?, id).map_err(|failed| match failed.kind {
-        Kind::InUse => MigError::Driver { why: format!("{failed}: a process uses it") },
+        MigErrorKind::InUse => MigError::Driver { why: format!("{failed}: a process uses it") },
         _ => of_driver(&failed),
     })
 }
@@ -169,7 +169,9 @@ fn uuid_of(card: &Card) -> Result<String, MigError> {
 
 fn of_driver(failed: &Failed) -> MigError {
     match failed.kind {
-        Kind::NotFound => MigError::NoSuchDevice,
-        Kind::NoRoom | Kind::InUse | Kind::Other => MigError::Driver { why: failed.to_string() },
+        MigErrorKind::NotFound => MigError::NoSuchDevice,
+        MigErrorKind::NoRoom | MigErrorKind::InUse | MigErrorKind::Other => {
+            MigError::Driver { why: failed.to_string() }
+        }
     }
 }

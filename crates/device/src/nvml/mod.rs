@@ -55,7 +55,6 @@ pub struct NvmlSource {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no usable NVIDIA driver ({library}: {why})")]
 pub struct NoDriver {
-    /// The library.
     pub library: String,
     /// The error.
     pub why: String,

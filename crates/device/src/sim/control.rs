@@ -24,7 +24,6 @@ pub enum ControlError {
     File {
         /// The failed action.
         action: &'static str,
-        /// The file.
         file: PathBuf,
         /// The system's error.
         #[source]
@@ -45,9 +44,7 @@ pub enum Query {
     Describe,
     /// Memory, utilisation, temperature and power.
     Sample,
-    /// Its processes.
     Processes,
-    /// Its health.
     Health,
 }
 
@@ -84,13 +81,12 @@ pub struct SimProcess {
 pub(crate) struct Control {
     /// By index, as text because TOML keys are text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    device: BTreeMap<String, State>,
+    device: BTreeMap<String, SimDeviceState>,
 }
 
-/// The state of one device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct State {
+pub(crate) struct SimDeviceState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     health: Option<Breakage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +118,7 @@ fn is_default(errors: &DeviceErrors) -> bool {
     *errors == DeviceErrors::default()
 }
 
-impl State {
+impl SimDeviceState {
     pub(crate) fn hangs(&self, query: Query) -> bool {
         self.hang.contains(&Query::All) || self.hang.contains(&query)
     }
@@ -186,7 +182,7 @@ impl Control {
         }
     }
 
-    pub(crate) fn device(&self, ix: usize) -> State {
+    pub(crate) fn device(&self, ix: usize) -> SimDeviceState {
         self.device.get(&ix.to_string()).cloned().unwrap_or_default()
     }
 }
@@ -316,14 +312,18 @@ impl SimControl {
         self.edit(device, |state| state.utilization_percent = Some(percent))
     }
 
-    fn edit(&self, device: usize, change: impl FnOnce(&mut State)) -> Result<(), ControlError> {
+    fn edit(
+        &self,
+        device: usize,
+        change: impl FnOnce(&mut SimDeviceState),
+    ) -> Result<(), ControlError> {
         let failed =
             |action| move |error| ControlError::File { action, file: self.file.clone(), error };
         if !self.devices.contains(&device) {
             return Err(ControlError::Content(no_device(&device.to_string(), &self.devices)));
         }
         // The lock is a separate file, since each edit replaces the control file.
-        let lock = File::create(self.beside(".lock")).map_err(failed("lock"))?;
+        let lock = File::create(self.sibling_path(".lock")).map_err(failed("lock"))?;
         lock.lock().map_err(failed("lock"))?;
         let mut control = match std::fs::read(&self.file) {
             Ok(bytes) => Control::parse(&self.file, &bytes, &self.devices)?,
@@ -331,15 +331,15 @@ impl SimControl {
             Err(error) => return Err(failed("read")(error)),
         };
         change(control.device.entry(device.to_string()).or_default());
-        control.device.retain(|_, state| *state != State::default());
+        control.device.retain(|_, state| *state != SimDeviceState::default());
         let text =
             toml::to_string(&control).map_err(|error| ControlError::Content(error.to_string()))?;
-        let draft = self.beside(".draft");
+        let draft = self.sibling_path(".draft");
         std::fs::write(&draft, text).map_err(failed("write"))?;
         std::fs::rename(&draft, &self.file).map_err(failed("write"))
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn sibling_path(&self, suffix: &str) -> PathBuf {
         let mut name = self.file.clone().into_os_string();
         name.push(suffix);
         name.into()

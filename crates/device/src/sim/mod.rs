@@ -13,13 +13,13 @@ use gpool_model::device::{Device, DeviceDetail, DeviceHealth, DeviceSample, Inst
 use gpool_model::id::{DeviceUuid, NodeName};
 use gpool_model::unit::Bytes;
 
-use crate::sim_load::{SimLoad, Stated, Used, used};
+use crate::sim_load::{SimLoad, SimUse, Stated, used};
 use crate::source::{Described, DeviceSource, Outline, Pausing, RawProcess, SourceError};
 
 pub use control::{Breakage, ControlError, Query, SimControl, SimProcess};
-use control::{Control, State};
+use control::{Control, SimDeviceState};
 pub use spec::SimDevice;
-pub(crate) use spec::{Said, SimNode, check_n_nodes, from_file, from_words};
+pub(crate) use spec::{SimFile, SimNode, check_n_nodes, from_file, from_words};
 
 /// How often a simulated hang checks whether it is over.
 const HANG_POLL: Duration = Duration::from_millis(20);
@@ -54,7 +54,7 @@ impl Follows {
 }
 
 /// A device or instance, found by UUID.
-struct Found<'a> {
+struct FoundDevice<'a> {
     device: &'a SimDevice,
     /// The position of the device.
     ix: usize,
@@ -68,7 +68,7 @@ struct LastRead {
     /// `None` if the file did not exist or could not be read.
     bytes: Option<Vec<u8>>,
     /// The parsed file, or why it can't be used.
-    said: Arc<Result<Control, String>>,
+    control: Arc<Result<Control, String>>,
 }
 
 impl SimSource {
@@ -78,7 +78,7 @@ impl SimSource {
     pub fn new(node: &NodeName, devices: Vec<SimDevice>, control: &Path) -> Self {
         let devices =
             devices.into_iter().enumerate().map(|(ix, it)| (uuid(node, ix), it)).collect();
-        let last = Mutex::new(LastRead { bytes: None, said: Arc::new(Ok(Control::default())) });
+        let last = Mutex::new(LastRead { bytes: None, control: Arc::new(Ok(Control::default())) });
         let (follows, loads) = (Follows::Nothing, Mutex::default());
         Self { devices, control: control.into(), last, follows, loads }
     }
@@ -90,7 +90,7 @@ impl SimSource {
     }
 
     /// The use of a device by the tasks on it, if devices follow them.
-    fn used(&self, uuid: &DeviceUuid, memory: Bytes) -> Option<Used> {
+    fn used(&self, uuid: &DeviceUuid, memory: Bytes) -> Option<SimUse> {
         let Follows::Tasks(usual) = self.follows else { return None };
         let loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let loads = loads.get(uuid).map(Vec::as_slice).unwrap_or_default();
@@ -106,20 +106,20 @@ impl SimSource {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => {
                 let why = format!("can't read {}: {error}", self.control.display());
-                *last = LastRead { bytes: None, said: Arc::new(Err(why)) };
-                return Arc::clone(&last.said);
+                *last = LastRead { bytes: None, control: Arc::new(Err(why)) };
+                return Arc::clone(&last.control);
             }
         };
         if bytes.is_none() || bytes != last.bytes {
             let text = bytes.as_deref().unwrap_or_default();
             let said = Control::parse(&self.control, text, &self.indexes());
-            *last = LastRead { bytes, said: Arc::new(said.map_err(|error| error.to_string())) };
+            *last = LastRead { bytes, control: Arc::new(said.map_err(|error| error.to_string())) };
         }
-        Arc::clone(&last.said)
+        Arc::clone(&last.control)
     }
 
     /// The state of a device in the control file. Blocks while the file makes this poll hang.
-    fn state(&self, ix: usize, query: Query) -> Result<State, SourceError> {
+    fn state(&self, ix: usize, query: Query) -> Result<SimDeviceState, SourceError> {
         loop {
             let control = self.control();
             let state = match control.as_ref() {
@@ -133,22 +133,26 @@ impl SimSource {
         }
     }
 
-    fn find(&self, uuid: &DeviceUuid) -> Result<Found<'_>, SourceError> {
+    fn find(&self, uuid: &DeviceUuid) -> Result<FoundDevice<'_>, SourceError> {
         let found = self.devices.iter().enumerate().find_map(|(ix, (name, device))| {
             if name == uuid {
-                return Some(Found { device, ix, memory: device.memory, instance: None });
+                return Some(FoundDevice { device, ix, memory: device.memory, instance: None });
             }
             let mut layout = (0..).zip(device.mig.iter().flatten());
             let (place, profile) =
                 layout.find(|(place, _)| uuid_of_instance(name, *place) == *uuid)?;
             let instance = Some(index_of_instance(ix, place));
-            Some(Found { device, ix, memory: profile.memory(), instance })
+            Some(FoundDevice { device, ix, memory: profile.memory(), instance })
         });
         found.ok_or_else(|| SourceError::NoDevice(uuid.clone()))
     }
 
     /// The state of a device; an instance has the health of its device.
-    fn state_of(&self, found: &Found<'_>, query: Query) -> Result<State, SourceError> {
+    fn state_of(
+        &self,
+        found: &FoundDevice<'_>,
+        query: Query,
+    ) -> Result<SimDeviceState, SourceError> {
         let device = self.state(found.ix, query)?;
         match found.instance {
             None => Ok(device),
@@ -157,7 +161,11 @@ impl SimSource {
     }
 
     /// The state and memory of a device; an error if it is gone from the bus.
-    fn present(&self, uuid: &DeviceUuid, query: Query) -> Result<(State, Bytes), SourceError> {
+    fn present(
+        &self,
+        uuid: &DeviceUuid,
+        query: Query,
+    ) -> Result<(SimDeviceState, Bytes), SourceError> {
         let found = self.find(uuid)?;
         let state = self.state_of(&found, query)?;
         match state.health() {

@@ -27,7 +27,6 @@ const MAX_CPUS: u32 = 4096;
 pub struct SimDevice {
     /// The model, as a driver would report it.
     pub model: String,
-    /// Its memory.
     pub memory: Bytes,
     /// The NUMA node that it belongs to.
     pub numa: Option<u32>,
@@ -78,7 +77,7 @@ fn start(text: &str) -> String {
 }
 
 /// The contents of a file: devices of one node, or nodes.
-pub(crate) enum Said {
+pub(crate) enum SimFile {
     /// The devices of a single node; the file does not name it.
     Devices(Vec<SimDevice>),
     /// Nodes with names.
@@ -96,7 +95,7 @@ pub(crate) struct SimNode {
 }
 
 /// Parses a file of `[[device]]` or of `[[node]]` tables.
-pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
+pub(crate) fn from_file(file: &Path) -> Result<SimFile, ChoiceError> {
     let bad = |why: String| ChoiceError::File { why };
     let bytes = std::fs::read(file)
         .map_err(|error| bad(format!("can't read {}: {error}", file.display())))?;
@@ -110,7 +109,7 @@ pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
         }
         (false, []) => {
             let devices = devices(tables.device);
-            devices.map(Said::Devices).map_err(|why| bad(format!("{}: {why}", file.display())))
+            devices.map(SimFile::Devices).map_err(|why| bad(format!("{}: {why}", file.display())))
         }
         (false, [node, ..]) => {
             let why = "with nodes, each device must belong to a node: write [[node.device]] \
@@ -118,7 +117,7 @@ pub(crate) fn from_file(file: &Path) -> Result<Said, ChoiceError> {
             Err(bad(format!("{}: {why}", place(file, &text, node.span().start))))
         }
         (true, _) => nodes(tables.node)
-            .map(Said::Nodes)
+            .map(SimFile::Nodes)
             .map_err(|(at, why)| bad(format!("{}: {why}", place(file, &text, at)))),
     }
 }
@@ -150,7 +149,7 @@ pub(crate) fn check_n_nodes(n_nodes: usize) -> Result<(), String> {
     }
 }
 
-fn devices(tables: Vec<Table>) -> Result<Vec<SimDevice>, String> {
+fn devices(tables: Vec<DeviceTable>) -> Result<Vec<SimDevice>, String> {
     let mut devices = Vec::new();
     for (group, table) in (0u32..).zip(tables) {
         let layout = |profiles: &Vec<String>| {
@@ -175,7 +174,7 @@ fn devices(tables: Vec<Table>) -> Result<Vec<SimDevice>, String> {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    device: Vec<Table>,
+    device: Vec<DeviceTable>,
     #[serde(default)]
     node: Vec<Spanned<NodeTable>>,
 }
@@ -194,12 +193,12 @@ struct NodeTable {
     #[serde(default, deserialize_with = "node_memory")]
     memory: Option<Bytes>,
     #[serde(default)]
-    device: Vec<Table>,
+    device: Vec<DeviceTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct DeviceTable {
     #[serde(deserialize_with = "model")]
     model: String,
     #[serde(deserialize_with = "memory")]

@@ -8,7 +8,7 @@ use gpool_model::{DeviceUuid, Millis, Timestamp};
 fn processes_at(schedule: &mut Schedule, second: u32, watched: bool) -> (bool, bool, bool) {
     let uuid = DeviceUuid::new("GPU-a");
     let now = Timestamp::ZERO.after(Millis::from_secs(second));
-    let wanted = schedule.due(now, [&uuid], &|_| watched).remove(&uuid).unwrap_or_default();
+    let wanted = schedule.take_polls(now, [&uuid], &|_| watched).remove(&uuid).unwrap_or_default();
     assert_eq!(wanted.detail, wanted.health, "both are due every five seconds");
     (wanted.usage, wanted.detail, wanted.processes)
 }

@@ -18,9 +18,9 @@ fn a_hung_call_is_awaited_only_once_and_recovers() {
     let mut worker = Worker::new("test".into());
     let (release, gate) = channel::<()>();
     let hung = worker.ask("a", move || gate.recv());
-    assert_eq!(hung.wait(Instant::now()), Err(SourceError::Hung { asked: "a" }));
+    assert_eq!(hung.wait(Instant::now()), Err(SourceError::Hung { question: "a" }));
     let refused = worker.ask("b", || 1).wait(soon());
-    assert_eq!(refused, Err(SourceError::Hung { asked: "a" }), "it says which one hangs");
+    assert_eq!(refused, Err(SourceError::Hung { question: "a" }), "it says which one hangs");
     release.send(()).unwrap();
     let give_up = soon();
     while worker.ask("c", || 2).wait(soon()) != Ok(2) {
@@ -33,7 +33,7 @@ fn a_hung_call_is_awaited_only_once_and_recovers() {
 fn a_panic_loses_one_answer_and_not_the_worker() {
     let mut worker = Worker::new("test".into());
     let lost = worker.ask("a", || -> u32 { panic!("expected in this test") }).wait(soon());
-    assert_eq!(lost, Err(SourceError::Hung { asked: "a" }));
+    assert_eq!(lost, Err(SourceError::Hung { question: "a" }));
     let give_up = soon();
     while worker.ask("b", || 3).wait(soon()) != Ok(3) {
         assert!(Instant::now() < give_up, "the worker did not recover");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpool_device::{DeviceSource, Inventory, Monitor, NvmlSource, Observation, Wanted};
+use gpool_device::{DeviceSource, Inventory, Monitor, NvmlSource, Observation, PollRequest};
 use gpool_model::device::{DeviceHealth, DeviceSample, Link};
 use gpool_model::id::DeviceUuid;
 use gpool_model::unit::{Bytes, Timestamp};
@@ -49,17 +49,17 @@ impl Machine {
         self.monitor.inventory(LONG).unwrap()
     }
 
-    fn look(&mut self, ix: usize, wanted: Wanted) -> Observation {
+    fn look(&mut self, ix: usize, wanted: PollRequest) -> Observation {
         let uuid = DeviceUuid::new(&self.state.devices[ix].uuid);
         self.look_at(&uuid, wanted)
     }
 
-    fn look_at(&mut self, uuid: &DeviceUuid, wanted: Wanted) -> Observation {
+    fn look_at(&mut self, uuid: &DeviceUuid, wanted: PollRequest) -> Observation {
         self.monitor.look_at(uuid, wanted, Timestamp::new(5), LONG)
     }
 
     fn health(&mut self, ix: usize) -> DeviceHealth {
-        self.look(ix, Wanted { health: true, ..Wanted::default() }).health
+        self.look(ix, PollRequest { health: true, ..PollRequest::default() }).health
     }
 }
 
@@ -136,7 +136,7 @@ fn unsupported_values_are_absent_and_no_fault() {
     let device = &inventory.devices[0];
     assert_eq!((device.minor, device.numa, device.mig.as_ref()), (None, None, None));
     assert!(device.links.is_empty());
-    let seen = machine.look(0, Wanted::ALL);
+    let seen = machine.look(0, PollRequest::ALL);
     assert_eq!(seen.health, DeviceHealth::Healthy);
     assert_eq!(seen.processes, None, "the list is unknown, not empty");
     let expected = DeviceSample {
@@ -151,7 +151,7 @@ fn unsupported_values_are_absent_and_no_fault() {
 fn a_device_without_its_own_memory_reports_the_hosts() {
     let mut machine = Machine::new(vec![Device { memory: None, ..bare(0) }]);
     assert!(machine.inventory().devices[0].memory > Bytes::ZERO);
-    assert_eq!(machine.look(0, Wanted::ALL).sample, DeviceSample::default());
+    assert_eq!(machine.look(0, PollRequest::ALL).sample, DeviceSample::default());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn unknown_answers_of_a_driver_are_absent_and_not_errors() {
     let inventory = machine.inventory();
     assert_eq!(inventory.devices[0].links, BTreeMap::new());
     assert_eq!(inventory.devices[0].mig, None);
-    let seen = machine.look(0, Wanted::ALL);
+    let seen = machine.look(0, PollRequest::ALL);
     assert_eq!((seen.health, seen.sample.detail.power_mw), (DeviceHealth::Healthy, None));
 }
 
@@ -237,7 +237,7 @@ fn processes_belong_to_their_instance_only() {
     let mut machine = Machine::new(vec![device]);
     let devices = machine.inventory().devices;
     let mut pids = |ix: usize| -> Vec<u32> {
-        let seen = machine.look_at(&devices[ix].uuid, Wanted::ALL);
+        let seen = machine.look_at(&devices[ix].uuid, PollRequest::ALL);
         assert_eq!(seen.health, DeviceHealth::Healthy);
         seen.processes.unwrap().iter().map(|it| it.pid).collect()
     };
@@ -249,12 +249,12 @@ fn an_instance_has_its_devices_health_and_is_gone_after_a_new_division() {
     let mut machine = Machine::new(vec![divided(0)]);
     let first = machine.inventory().devices;
     machine.edit(|state| state.devices[0].events = Some(vec![Event { kind: 8, data: 79 }]));
-    let seen = machine.look_at(&first[1].uuid, Wanted::ALL);
+    let seen = machine.look_at(&first[1].uuid, PollRequest::ALL);
     assert!(matches!(seen.health, DeviceHealth::Unhealthy { .. }), "{:?}", seen.health);
     machine.edit(|state| state.devices[0].instances = vec![part("MIG-c", 9_856, 1)]);
     let uuids: Vec<_> = machine.inventory().devices.iter().map(|it| it.uuid.clone()).collect();
     assert_eq!(uuids, [DeviceUuid::new("GPU-0"), DeviceUuid::new("MIG-c")]);
-    let seen = machine.look_at(&first[1].uuid, Wanted::ALL);
+    let seen = machine.look_at(&first[1].uuid, PollRequest::ALL);
     assert!(is_unknown(&seen.health), "{:?}", seen.health);
 }
 
@@ -267,18 +267,18 @@ fn processes_of_both_lists_are_merged_with_owner_program_and_first_sight() {
     device.mps_processes = Some(vec![process(me, Some(2 << 30)), process(u32::MAX, None)]);
     let mut machine = Machine::new(vec![device]);
     machine.inventory();
-    let found = machine.look(0, Wanted::PROCESSES).processes.unwrap();
+    let found = machine.look(0, PollRequest::PROCESSES).processes.unwrap();
     assert_eq!(found.iter().map(|it| it.pid).collect::<Vec<_>>(), [me, u32::MAX]);
     assert_eq!(found[0].memory, Some(Bytes::from_gib(2)));
     assert!(found[0].user.is_some() && found[0].name.is_some(), "{found:?}");
     assert_eq!((&found[1].user, &found[1].name, found[1].memory), (&None, &None, None));
     assert_eq!(found[0].seen_since, Timestamp::new(5));
     let uuid = DeviceUuid::new("GPU-0");
-    let later = machine.monitor.look_at(&uuid, Wanted::PROCESSES, Timestamp::new(9), LONG);
+    let later = machine.monitor.look_at(&uuid, PollRequest::PROCESSES, Timestamp::new(9), LONG);
     assert_eq!(later.processes.unwrap()[0].seen_since, Timestamp::new(5), "still the first");
     machine.edit(|state| state.devices[0].processes = Some(vec![]));
     machine.edit(|state| state.devices[0].mps_processes = Some(vec![]));
-    assert_eq!(machine.look(0, Wanted::PROCESSES).processes, Some(vec![]));
+    assert_eq!(machine.look(0, PollRequest::PROCESSES).processes, Some(vec![]));
 }
 
 #[test]
@@ -287,10 +287,10 @@ fn a_list_of_processes_that_fails_is_not_an_empty_one() {
     machine.inventory();
     let symbol = "nvmlDeviceGetComputeRunningProcesses_v3".to_string();
     machine.edit(|state| state.devices[0].errors = BTreeMap::from([(symbol, 999)]));
-    let seen = machine.look(0, Wanted::PROCESSES);
+    let seen = machine.look(0, PollRequest::PROCESSES);
     assert_eq!(seen.processes, None);
     assert!(is_unknown(&seen.health), "{seen:?}");
-    let usage = machine.look(0, Wanted { usage: true, ..Wanted::default() });
+    let usage = machine.look(0, PollRequest { usage: true, ..PollRequest::default() });
     assert!(is_unknown(&usage.health), "another answer does not clear the error");
     machine.edit(|state| state.devices[0].errors.clear());
     assert_eq!(machine.health(0), DeviceHealth::Healthy, "failed questions are repeated");
@@ -302,10 +302,10 @@ fn a_device_that_falls_off_the_bus_is_lost_and_others_are_not() {
     machine.inventory();
     machine.edit(|state| state.devices[0].lost = true);
     assert_eq!(
-        machine.look(0, Wanted { usage: true, ..Wanted::default() }).health,
+        machine.look(0, PollRequest { usage: true, ..PollRequest::default() }).health,
         DeviceHealth::Lost
     );
-    assert_eq!(machine.look(1, Wanted::ALL).health, DeviceHealth::Healthy);
+    assert_eq!(machine.look(1, PollRequest::ALL).health, DeviceHealth::Healthy);
     let inventory = machine.inventory();
     assert_eq!(inventory.devices[0].health, DeviceHealth::Lost, "and is still listed");
     assert_eq!(inventory.devices[0].uuid.as_str(), "GPU-0");
@@ -390,7 +390,7 @@ fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
     let symbol = "nvmlDeviceGetComputeRunningProcesses_v3".to_string();
     machine.edit(|state| state.devices[1].hang = BTreeSet::from([symbol]));
     let uuids: Vec<_> = (0..3).map(|ix| DeviceUuid::new(format!("GPU-{ix}"))).collect();
-    let all: BTreeMap<_, _> = uuids.iter().map(|uuid| (uuid.clone(), Wanted::ALL)).collect();
+    let all: BTreeMap<_, _> = uuids.iter().map(|uuid| (uuid.clone(), PollRequest::ALL)).collect();
     let seen = machine.monitor.look(&all, Timestamp::ZERO, SHORT);
     let DeviceHealth::Unknown { why } = &seen[&uuids[1]].health else { panic!("{seen:?}") };
     assert!(why.contains("usage and processes"), "{why}");
@@ -400,18 +400,18 @@ fn a_hung_device_is_unknown_in_time_while_others_answer_and_recovers() {
         assert_eq!(seen[&uuids[ix]].processes, Some(vec![]));
     }
     // A second poll returns at once, even with a long timeout; an inventory is not delayed either.
-    assert!(is_unknown(&machine.look(1, Wanted::ALL).health));
+    assert!(is_unknown(&machine.look(1, PollRequest::ALL).health));
     let inventory = machine.inventory();
     assert_eq!(inventory.devices.len(), 3);
     assert!(is_unknown(&inventory.devices[1].health));
     assert_eq!(inventory.devices[2].health, DeviceHealth::Healthy);
     machine.edit(|state| state.devices[1].hang.clear());
     let give_up = Instant::now() + LONG;
-    while is_unknown(&machine.look(1, Wanted::PROCESSES).health) {
+    while is_unknown(&machine.look(1, PollRequest::PROCESSES).health) {
         assert!(Instant::now() < give_up, "the device did not recover");
         std::thread::yield_now();
     }
-    assert_eq!(machine.look(1, Wanted::ALL).health, DeviceHealth::Healthy);
+    assert_eq!(machine.look(1, PollRequest::ALL).health, DeviceHealth::Healthy);
 }
 
 #[test]
@@ -465,11 +465,11 @@ fn the_activity_of_each_process_is_told_where_the_driver_knows() {
     let device = Device { processes: Some(processes.to_vec()), ..full(0) };
     let mut machine = Machine::new(vec![device]);
     machine.inventory();
-    assert_eq!(machine.look(0, Wanted::ALL).activity, None, "this driver does not tell");
+    assert_eq!(machine.look(0, PollRequest::ALL).activity, None, "this driver does not tell");
     let busy = |machine: &mut Machine, all: &[(u32, u32)]| {
         let all = all.iter().copied().collect();
         machine.edit(|state| state.devices[0].process_utilization = Some(all));
-        let all = machine.look(0, Wanted::ALL).activity?.into_iter();
+        let all = machine.look(0, PollRequest::ALL).activity?.into_iter();
         Some(all.map(|(pid, it)| (pid, it.compute_percent)).collect::<Vec<_>>())
     };
     assert_eq!(busy(&mut machine, &[(12, 40)]), Some(vec![(11, 0), (12, 40)]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_device::Wanted;
+use gpool_device::PollRequest;
 use gpool_model::device::{DeviceDetail, DeviceErrors, DeviceSample};
 use gpool_model::unit::Bytes;
 use gpool_stub_nvml::Event;
@@ -13,10 +13,10 @@ use super::{Machine, bare, full};
 fn a_sample_has_memory_utilisation_and_details() {
     let mut machine = Machine::new(vec![full(0)]);
     machine.inventory();
-    let wanted = Wanted { usage: true, ..Wanted::default() };
+    let wanted = PollRequest { usage: true, ..PollRequest::default() };
     let usage = machine.look(0, wanted).sample;
     assert_eq!(usage.detail, DeviceDetail::default(), "not asked for");
-    let sample = machine.look(0, Wanted::ALL).sample;
+    let sample = machine.look(0, PollRequest::ALL).sample;
     let first = DeviceDetail {
         temperature_c: Some(61),
         memory_temperature_c: Some(70),
@@ -46,8 +46,8 @@ fn a_sample_has_memory_utilisation_and_details() {
 fn performance_counters_are_differences_of_two_readings() {
     let mut machine = Machine::new(vec![full(0), bare(1)]);
     machine.inventory();
-    machine.look(0, Wanted::ALL);
-    let detail = machine.look(0, Wanted::ALL).sample.detail;
+    machine.look(0, PollRequest::ALL);
+    let detail = machine.look(0, PollRequest::ALL).sample.detail;
     let active =
         (detail.sm_active_permille, detail.tensor_active_permille, detail.dram_active_permille);
     assert_eq!(active, (Some(355), Some(200), Some(123)));
@@ -56,11 +56,11 @@ fn performance_counters_are_differences_of_two_readings() {
     machine.edit(|state| {
         state.devices[0].counters = Some(BTreeMap::from([(2, -1.0), (5, 250.0)]));
     });
-    let odd = machine.look(0, Wanted::ALL).sample.detail;
+    let odd = machine.look(0, PollRequest::ALL).sample.detail;
     let active = (odd.sm_active_permille, odd.tensor_active_permille, odd.dram_active_permille);
     assert_eq!(active, (None, Some(1000), None), "absent is not zero");
-    machine.look(1, Wanted::ALL);
-    assert_eq!(machine.look(1, Wanted::ALL).sample.detail, DeviceDetail::default());
+    machine.look(1, PollRequest::ALL);
+    assert_eq!(machine.look(1, PollRequest::ALL).sample.detail, DeviceDetail::default());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn errors_are_counted_by_kind_and_xids_by_number() {
         is_remap_failed: Some(false),
         xids: BTreeMap::from([(31, 2), (79, 1)]),
     };
-    assert_eq!(machine.look(0, Wanted::ALL).sample.detail.errors, expected);
-    let none = machine.look(1, Wanted::ALL).sample.detail.errors;
+    assert_eq!(machine.look(0, PollRequest::ALL).sample.detail.errors, expected);
+    let none = machine.look(1, PollRequest::ALL).sample.detail.errors;
     assert_eq!(none, DeviceErrors::default(), "absent is not zero");
 }

@@ -15,9 +15,9 @@ use gpool_model::output::OutputStream;
 use gpool_model::{Attempt, JobId, TaskId};
 use gpool_output::Output;
 use gpool_shepherd::layout::Layout;
-use gpool_shepherd::survey::{self, Left, LeftIs};
+use gpool_shepherd::survey::{self, LocalTask, LocalTaskState};
 
-use super::{Found, look, state};
+use super::{AwayReport, look, state};
 
 /// Interval at which followed output is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -62,7 +62,7 @@ pub fn logs(
 
 /// Finds the output of the named attempt, or else of the newest one.
 fn find(
-    found: &Found,
+    found: &AwayReport,
     job: JobId,
     query: &LogQuery,
 ) -> std::result::Result<Option<OnDisk>, String> {
@@ -158,10 +158,10 @@ impl OnDisk {
 
     /// Whether the task runs, as far as the caller can see.
     fn runs(&self) -> bool {
-        let is_it = |left: &Left| left.task == self.task && left.state_dir == self.state_dir;
+        let is_it = |left: &LocalTask| left.task == self.task && left.state_dir == self.state_dir;
         let claimed = survey::claimed(&self.state_dir);
         let left = claimed.unwrap_or_else(|_| survey::own_processes());
-        left.iter().any(|left| is_it(left) && left.is == LeftIs::Runs)
+        left.iter().any(|left| is_it(left) && left.is == LocalTaskState::Runs)
     }
 
     fn copy_some(&mut self, out: &mut dyn Write) -> io::Result<bool> {

@@ -55,13 +55,13 @@ impl std::fmt::Display for DetachKeys {
 
 /// Finds the detach keys in typed input.
 #[derive(Debug)]
-pub struct Watch {
+pub struct DetachMatcher {
     keys: Vec<u8>,
     /// Number of detach keys typed so far.
     n_typed: usize,
 }
 
-impl Watch {
+impl DetachMatcher {
     /// Watches for these keys.
     #[must_use]
     pub fn new(keys: &DetachKeys) -> Self {

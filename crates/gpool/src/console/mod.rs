@@ -31,20 +31,20 @@ pub struct Outgoing(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<OutgoingState>,
     /// The window size that the other end knows. The lock is held while a frame is sent, so that
     /// frames of two threads do not mix.
     known: Mutex<Option<Window>>,
 }
 
 #[derive(Default)]
-struct State {
+struct OutgoingState {
     line: Option<Arc<UnixStream>>,
     leaving: Option<Leaving>,
 }
 
 impl Outgoing {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutgoingState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,7 +19,7 @@ use gpool_wire::{AttachJob, Job, Window, catalogue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
-use super::keys::Watch;
+use super::keys::DetachMatcher;
 use super::{DetachKeys, Leaving, Outgoing};
 
 /// Pause between two attempts to reach a job.
@@ -183,7 +183,7 @@ fn is_between(code: &str) -> bool {
 
 /// Sends typed input, and leaves on the detach keys.
 fn hear_keys(outgoing: Outgoing, keys: &DetachKeys) {
-    let mut watch = Watch::new(keys);
+    let mut watch = DetachMatcher::new(keys);
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
         loop {

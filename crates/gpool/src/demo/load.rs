@@ -10,7 +10,7 @@ use gpool_wire::JobCreate;
 use super::devices;
 
 /// A submission.
-struct Part {
+struct DemoJob {
     name: &'static str,
     gpus: u32,
     seconds: u32,
@@ -48,8 +48,8 @@ pub fn ids(submitted: &[Submitted]) -> Vec<String> {
 }
 
 /// The jobs for a node with `n_devices` devices.
-fn parts(n_devices: u32) -> Vec<Part> {
-    let part = |name, gpus, seconds, what| Part { name, gpus, seconds, after: None, what };
+fn parts(n_devices: u32) -> Vec<DemoJob> {
+    let part = |name, gpus, seconds, what| DemoJob { name, gpus, seconds, after: None, what };
     let mut parts = Vec::new();
     if n_devices >= 1 {
         parts.push(part("one", 1, 4, "one GPU"));
@@ -69,7 +69,7 @@ fn parts(n_devices: u32) -> Vec<Part> {
         parts.push(part("cpu", 0, 2, "no GPU"));
     }
     let after = Some(first);
-    parts.push(Part { name: "after", gpus: 0, seconds: 1, after, what: "depends on the first" });
+    parts.push(DemoJob { name: "after", gpus: 0, seconds: 1, after, what: "depends on the first" });
     parts
 }
 

@@ -20,9 +20,8 @@ use gpool_cli::screen::Screen;
 use gpool_device::DevicesArg;
 use gpool_model::DeviceState;
 
-/// The options of the demo.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct DemoOptions {
     /// Keep the cluster and its files.
     pub keep: bool,
     /// Devices to use instead of this machine's.
@@ -33,7 +32,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The cluster can't be started, or a valid job fails.
-pub fn run(options: &Options, screen: &Screen) -> Result {
+pub fn run(options: &DemoOptions, screen: &Screen) -> Result {
     let devices = devices::choose_devices(options.devices.as_deref())?;
     screen.data(&format!("gpool demo: {}\n", devices.words))?;
     let interrupted = watch_signals()?;

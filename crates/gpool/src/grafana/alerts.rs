@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 /// An alert rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Alert {
-    /// The name.
     pub name: &'static str,
     /// The condition.
     pub query: &'static str,

@@ -25,7 +25,6 @@ impl Board {
         }
     }
 
-    /// The title.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -49,16 +48,13 @@ impl Board {
 /// A query of a panel: the expression, and the legend of its lines.
 pub type Query = (&'static str, &'static str);
 
-/// A panel.
 #[derive(Debug, Clone, Copy)]
 pub struct Panel {
     /// Its dashboard.
     pub board: Board,
-    /// The title.
     pub title: &'static str,
     /// The unit, as Grafana names it.
     pub unit: &'static str,
-    /// The queries.
     pub queries: &'static [Query],
     /// When the queries have no data, if a healthy cluster may have none.
     pub empty_when: Option<&'static str>,

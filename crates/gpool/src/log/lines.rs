@@ -19,13 +19,13 @@ const LINE_MAX: usize = 4 << 10;
 const FILE_MAX: u64 = 16 << 20;
 
 /// Writes events to standard error.
-pub struct Lines {
+pub struct LogWriter {
     format: LogFormat,
     /// Bytes since the file was looked at.
     n_written: Mutex<u64>,
 }
 
-impl Lines {
+impl LogWriter {
     /// With lines in this format.
     pub fn new(format: LogFormat) -> Self {
         // The file is looked at with the first line.
@@ -47,21 +47,21 @@ impl Lines {
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Event<'a>;
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = LogEvent<'a>;
 
-    fn make_writer(&'a self) -> Event<'a> {
-        Event { lines: self, bytes: Vec::new() }
+    fn make_writer(&'a self) -> LogEvent<'a> {
+        LogEvent { lines: self, bytes: Vec::new() }
     }
 }
 
 /// The text of one event, written when it is whole.
-pub struct Event<'a> {
-    lines: &'a Lines,
+pub struct LogEvent<'a> {
+    lines: &'a LogWriter,
     bytes: Vec<u8>,
 }
 
-impl Write for Event<'_> {
+impl Write for LogEvent<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -72,7 +72,7 @@ impl Write for Event<'_> {
     }
 }
 
-impl Drop for Event<'_> {
+impl Drop for LogEvent<'_> {
     fn drop(&mut self) {
         // There is no other place to say that the log can't be written.
         let _ = self.lines.write(&self.bytes);

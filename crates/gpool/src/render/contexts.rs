@@ -7,7 +7,6 @@ use serde::Serialize;
 /// A context, without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextShown {
-    /// The name.
     pub name: String,
     /// The address; `None` for the servers of this machine.
     pub server: Option<String>,
@@ -15,7 +14,6 @@ pub struct ContextShown {
     pub current: bool,
 }
 
-/// Contexts.
 pub const CONTEXTS: Noun<ContextShown> = Noun {
     columns: COLUMNS,
     table: &["current", "name", "server"],

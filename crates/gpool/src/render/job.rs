@@ -7,7 +7,7 @@ use gpool_cli::render::view::View;
 use gpool_cli::render::words::{self, indexes};
 use gpool_model::job::JobState;
 use gpool_wire::time::Time;
-use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskShown};
+use gpool_wire::{Attempted, Job, PlacedOn, Report, TaskStatus};
 
 use super::life::ran;
 
@@ -235,7 +235,7 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
 }
 
 /// A task in a line: `0 on lab1: GPU 0-3 · failed 3 after 5m`.
-fn task(task: &TaskShown, job: &Job, view: &View<'_>) -> String {
+fn task(task: &TaskStatus, job: &Job, view: &View<'_>) -> String {
     let rank = usize::try_from(task.rank).unwrap_or(usize::MAX);
     let devices = job.placement.get(rank).map(|placed| placed.devices.as_slice());
     let devices = match devices {

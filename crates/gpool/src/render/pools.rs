@@ -4,7 +4,6 @@ use gpool_cli::render::list::{Column, Noun};
 use gpool_cli::render::table::Cell;
 use gpool_wire::Pool;
 
-/// Pools.
 pub const POOLS: Noun<Pool> = Noun {
     columns: COLUMNS,
     table: &["pool", "gpus", "up", "nodes"],

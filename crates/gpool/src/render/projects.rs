@@ -11,14 +11,13 @@ use gpool_cli::render::table::Cell;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::count;
 use gpool_wire::{
-    Project, ProjectsAnswer, QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow,
-    SettingChanged, Written,
+    Project, ProjectsAnswer, Quantity, QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow,
+    SettingChanged,
 };
 
 /// Width of the usage bar.
 const BAR: u32 = 8;
 
-/// Projects.
 pub const PROJECTS: Noun<Project> = Noun {
     columns: PROJECT_COLUMNS,
     table: &["project", "parent", "gpus", "limit", "weight", "held", "jobs", "members"],
@@ -76,7 +75,7 @@ fn name(it: &Project) -> Cell {
     }
 }
 
-fn or_dash(amount: Option<&Written>) -> String {
+fn or_dash(amount: Option<&Quantity>) -> String {
     amount.map_or_else(|| "–".to_owned(), ToString::to_string)
 }
 
@@ -122,15 +121,15 @@ pub fn page(it: &Project, view: &View<'_>) -> String {
         };
         page.labels(label, &names.into_iter().map(words).collect::<Vec<_>>());
     }
-    let beside = |guaranteed: &Option<Written>, limit: &Option<Written>| {
+    let beside = |guaranteed: &Option<Quantity>, limit: &Option<Quantity>| {
         let guaranteed = guaranteed.as_ref().map(|it| format!("{it} guaranteed"));
         let limit = limit.as_ref().map(|it| format!("limit {it}"));
         let words: Vec<String> = guaranteed.into_iter().chain(limit).collect();
         Some(words.join(" · ")).filter(|words| !words.is_empty())
     };
     page.label_if("CPU cores", beside(&it.cpus, &it.cpus_limit).as_deref());
-    let in_words = |amount: &Option<Written>| match amount {
-        Some(Written::Whole(bytes)) => Some(gpool_model::Bytes::new(*bytes).to_string().into()),
+    let in_words = |amount: &Option<Quantity>| match amount {
+        Some(Quantity::Whole(bytes)) => Some(gpool_model::Bytes::new(*bytes).to_string().into()),
         other => other.clone(),
     };
     let mem = beside(&in_words(&it.mem), &in_words(&it.mem_limit));
@@ -197,7 +196,6 @@ fn setting(it: &SettingChanged) -> String {
     format!("    {:12} {}{after}\n", it.setting, before.unwrap_or_default())
 }
 
-/// Quotas.
 pub const QUOTA: Noun<QuotaRow> = Noun {
     columns: QUOTA_COLUMNS,
     table: &["project", "guaranteed", "share", "held", "loan", "used", "lends", "queued"],

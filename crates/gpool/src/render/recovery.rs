@@ -10,7 +10,7 @@ const NAMED_MAX: usize = 20;
 
 /// One line of the recovery report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct RecoveryLine {
     /// The subject of the line.
     pub what: &'static str,
     /// Whether something was lost or wrong.
@@ -60,8 +60,8 @@ pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
 
 /// The report line by line.
 #[must_use]
-pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<Line> {
-    let line = |what, is_bad, text| Line { what, is_bad, text };
+pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<RecoveryLine> {
+    let line = |what, is_bad, text| RecoveryLine { what, is_bad, text };
     let started = view.clock.full(recovery.started_at);
     let mut lines =
         vec![line("last start", false, format!("{started}; {}", before(recovery, view)))];

@@ -5,7 +5,6 @@ use gpool_cli::render::table::Cell;
 use gpool_cli::render::words::NOTHING;
 use gpool_wire::{NetworkUser, Token};
 
-/// Tokens.
 pub const TOKENS: Noun<Token> = Noun {
     columns: COLUMNS,
     table: &["id", "name", "user", "scope", "expires"],
@@ -39,7 +38,6 @@ const COLUMNS: &[Column<Token>] = &[
     },
 ];
 
-/// Network users.
 pub const NETWORK_USERS: Noun<NetworkUser> = Noun {
     columns: USER_COLUMNS,
     table: &["name", "user", "since"],

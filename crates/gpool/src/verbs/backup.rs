@@ -37,7 +37,7 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
             "revision": made.revision,
             "records": made.n_records,
             "blobs": made.n_blobs,
-            "beside": made.n_beside,
+            "beside": made.n_extra_files,
         });
         session.screen.data(&json::one(document))?;
     } else {
@@ -45,7 +45,7 @@ pub fn run(args: &BackupArgs, session: &Session) -> Result {
             "{}: {} records and {} files as of revision {}",
             args.to.display(),
             made.n_records,
-            made.n_blobs + made.n_beside,
+            made.n_blobs + made.n_extra_files,
             made.revision
         ));
     }

@@ -13,11 +13,11 @@ use gpool_cli::session::Session;
 #[derive(Debug, Clone, Args)]
 pub struct CaArgs {
     #[command(subcommand)]
-    action: Action,
+    action: CaAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum CaAction {
     /// Print the fingerprint that gpool login shows
     Show,
     /// Print the certificate of the authority, or write it into a file
@@ -39,7 +39,7 @@ pub fn run(args: &CaArgs, session: &Session) -> Result {
         return Ok(Exit::OK);
     }
     match &args.action {
-        Action::Show => {
+        CaAction::Show => {
             session.screen.data(&format!("{}\n", authority.fingerprint))?;
             session.screen.note(&match authority.certificate {
                 Some(_) => {
@@ -50,7 +50,7 @@ pub fn run(args: &CaArgs, session: &Session) -> Result {
                 }
             });
         }
-        Action::Export { to } => {
+        CaAction::Export { to } => {
             let Some(certificate) = authority.certificate else {
                 let what = "the server uses certificates of the site, not of its own authority";
                 return Err(Failure::new(errors::NOT_WRITTEN, what));

@@ -17,11 +17,11 @@ use crate::render::contexts::{CONTEXTS, ContextShown};
 #[command(after_help = "--context NAME and GPOOL_CONTEXT=NAME choose a context for one command.")]
 pub struct ContextArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ContextAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum ContextAction {
     /// List the servers that you signed in to
     List(ListFlags),
     /// Use a server in all commands
@@ -48,16 +48,16 @@ pub fn run(args: ContextArgs, session: &Session) -> Result {
     })?;
     let mut contexts = Contexts::read(&path)?;
     match args.action {
-        Action::List(flags) => {
+        ContextAction::List(flags) => {
             return show_counted(&CONTEXTS, &flags, session, "context", || Ok(shown(&contexts)));
         }
-        Action::Use { name } => {
+        ContextAction::Use { name } => {
             contexts.find(&name)?;
             contexts.current = Some(name.clone()).filter(|name| name != LOCAL);
             contexts.write(&path)?;
             session.screen.note(&format!("context {} is in use", safe(&name)));
         }
-        Action::Remove { name } => {
+        ContextAction::Remove { name } => {
             if contexts.contexts.remove(&name).is_none() {
                 contexts.find(&name)?;
             }

@@ -65,11 +65,11 @@ const OF_A_JOB: [&str; 24] = [
 #[derive(Debug, Clone, Args)]
 pub struct DebugArgs {
     #[command(subcommand)]
-    action: Action,
+    action: DebugAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum DebugAction {
     /// Gather the data for a bug report into a file, without texts of users
     #[command(
         after_help = "Included: versions, the machine, the report of doctor, settings, the server \
@@ -105,7 +105,7 @@ struct DumpArgs {
 /// The file can't be written.
 pub fn run(args: DebugArgs, session: &Session) -> Result {
     session.refuse_remote("debug dump")?;
-    let Action::Dump(args) = args.action;
+    let DebugAction::Dump(args) = args.action;
     // Creates the file first: if that fails, gathering would be wasted.
     let made = clock::now();
     let to = match args.file.as_ref().or(args.output.as_ref()) {

@@ -23,5 +23,5 @@ pub struct DemoArgs {
 /// The cluster can't be started, or a valid job fails.
 pub fn run(args: DemoArgs, session: &Session) -> Result {
     let DemoArgs { keep, devices } = args;
-    demo::run(&demo::Options { keep, devices }, &session.screen)
+    demo::run(&demo::DemoOptions { keep, devices }, &session.screen)
 }

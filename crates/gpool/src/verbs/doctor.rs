@@ -16,11 +16,11 @@ use gpool_cli::render::{json, yaml};
 use gpool_cli::session::{Session, own_socket, state_dir};
 use gpool_cli::working::during;
 use gpool_client::socket::{PATH_MAX, Surroundings, skipped};
-use gpool_client::{Client, Place};
+use gpool_client::{Client, ServerLocation};
 use gpool_device::{NodeDevices, Opened};
 use gpool_model::enforcement::Mechanism;
 use gpool_model::{Bytes, NodeName};
-use gpool_sys::capability::{Capabilities, Held};
+use gpool_sys::capability::{Capabilities, LimitMechanism};
 use gpool_wire::{Node, Recovery, Status, Version, catalogue};
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ const FILES_LOW: u64 = 4096;
 pub struct DoctorArgs {
     /// Single check to run; eta reports the accuracy of expected starts
     #[arg(value_enum, value_name = "WHAT", hide_possible_values = true)]
-    what: Option<What>,
+    what: Option<DoctorCheck>,
     /// State folder to check (default: the usual one)
     #[arg(long, value_name = "FOLDER")]
     state_dir: Option<String>,
@@ -50,7 +50,7 @@ pub struct DoctorArgs {
 
 /// The checks that can run alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum What {
+pub enum DoctorCheck {
     /// The accuracy of expected starts.
     Eta,
 }
@@ -96,7 +96,7 @@ fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
 /// # Errors
 /// The output can't be written.
 pub fn run(args: &DoctorArgs, session: &Session) -> Result {
-    if args.what == Some(What::Eta) {
+    if args.what == Some(DoctorCheck::Eta) {
         return eta(args, session);
     }
     session.refuse_remote("doctor")?;
@@ -239,7 +239,7 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
 /// Checks for a folder of another user at the place of the caller's own socket.
 fn strangers() -> Option<Probe> {
     let surroundings = Surroundings::of_this_process();
-    let Ok(Place::Usual { own, machine }) = surroundings.place(None) else { return None };
+    let Ok(ServerLocation::Usual { own, machine }) = surroundings.place(None) else { return None };
     if own == machine {
         return None;
     }
@@ -374,7 +374,7 @@ fn gpus_here() -> Probe {
 /// How the number of a job's processes is limited; cgroup v1 needs a setting for it.
 fn processes(can: &Capabilities) -> Probe {
     match can.processes {
-        Held::CgroupV1 => ok(
+        LimitMechanism::CgroupV1 => ok(
             "limit processes by",
             format!("{}, if job_processes_max is set in gpool.toml", can.processes.as_str()),
         ),
@@ -390,7 +390,9 @@ fn limits() -> Vec<Probe> {
         ok("limit memory by", can.memory.as_str()),
         processes(&can),
         match can.cpu {
-            Held::No => less("limit cpu by", "nothing: --cpus is counted, but not enforced"),
+            LimitMechanism::No => {
+                less("limit cpu by", "nothing: --cpus is counted, but not enforced")
+            }
             held => ok("limit cpu by", held.as_str()),
         },
         match &can.devices {

@@ -94,7 +94,7 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
 /// The server's answer to a status request.
 enum Asked {
     Answered(Box<Status>),
-    Hangs(Process, Error),
+    Hangs(ServerProcess, Error),
 }
 
 /// Asks the server for its status; continues a server that is stopped by a signal.
@@ -106,7 +106,7 @@ fn status(client: &Client, session: &Session) -> Result<Asked> {
             Err(error @ (Error::Silent { .. } | Error::TimedOut)) => error,
             Err(error) => return Err(error.into()),
         };
-        let Some(server) = Process::behind(client, session) else { return Err(error.into()) };
+        let Some(server) = ServerProcess::behind(client, session) else { return Err(error.into()) };
         if is_continued || !is_stopped(server.pid) {
             return Ok(Asked::Hangs(server, error));
         }
@@ -145,12 +145,12 @@ pub fn holder(session: &Session) -> Option<(u32, String)> {
 }
 
 /// The process of a server; the handle never refers to another process.
-struct Process {
+struct ServerProcess {
     pid: u32,
     handle: OwnedFd,
 }
 
-impl Process {
+impl ServerProcess {
     /// Returns the process that listens on the client's socket, or else the process that holds the
     /// state folder.
     fn behind(client: &Client, session: &Session) -> Option<Self> {
@@ -178,7 +178,7 @@ impl Process {
 }
 
 /// Kills a server that hangs if the user agrees; no data is lost by that.
-fn kill(server: &Process, error: &Error, args: DownArgs, session: &Session) -> Result {
+fn kill(server: &ServerProcess, error: &Error, args: DownArgs, session: &Session) -> Result {
     let pid = server.pid;
     let what = match error {
         Error::Silent { silence, .. } => silence.to_string(),

@@ -16,7 +16,7 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::render::view::View;
 use gpool_cli::render::words::count;
 use gpool_cli::request::{begin, moment, retry, waited_for};
-use gpool_cli::resolve::{self, Scope};
+use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::script::Script;
 use gpool_cli::session::Session;
 use gpool_client::Client;
@@ -169,7 +169,8 @@ fn value_of(variable: &Variable) -> Result<(String, String)> {
 pub fn apply(jobs: &Jobs, patch: &JobPatch, session: &Session) -> Result {
     let client = session.client()?;
     let user = jobs.user.as_deref();
-    let mut found = resolve::each(&client, jobs.references(), user, session.me(), Scope::Living)?;
+    let mut found =
+        resolve::each(&client, jobs.references(), user, session.me(), JobScope::Living)?;
     if found.ids.is_empty() && found.refused.is_empty() {
         session.screen.note("no job to change");
     }

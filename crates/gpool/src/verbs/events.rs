@@ -8,7 +8,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::listing::Between;
 use gpool_cli::render::{json, yaml};
-use gpool_cli::resolve::{self, Scope};
+use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::session::Session;
 use gpool_wire::{Event, EventKind};
 
@@ -61,7 +61,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
     }
     let client = session.listener()?;
     let wanted = args.jobs.iter().flat_map(|list| &list.0);
-    let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
+    let found = resolve::jobs(&client, wanted, None, session.me(), JobScope::Ever)?;
     let is_wanted = |event: &Event| match &event.kind {
         _ if args.jobs.is_empty() => true,
         EventKind::JobState { job, .. }
@@ -120,7 +120,7 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
     // Subscribes before the first request, so that no event is missed.
     let events = if args.follow { Some(client.events(None)?) } else { None };
     let wanted = args.jobs.iter().flat_map(|list| &list.0);
-    let found = resolve::jobs(&client, wanted, None, session.me(), Scope::Ever)?;
+    let found = resolve::jobs(&client, wanted, None, session.me(), JobScope::Ever)?;
     let mut n_left = args.limit.unwrap_or(u64::MAX);
     let mut told = Vec::new();
     let mut open = BTreeSet::new();

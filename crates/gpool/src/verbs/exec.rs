@@ -124,26 +124,28 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     let ended = copy(&client.vigil(), &stream, &line.early, is_of_other);
     drop(raw);
     match ended? {
-        Ended::Exit(code) => Ok(Exit(u8::try_from(code.rem_euclid(256)).unwrap_or(u8::MAX))),
-        Ended::NotStarted(why) => {
+        ProgramEnd::Exit(code) => Ok(Exit(u8::try_from(code.rem_euclid(256)).unwrap_or(u8::MAX))),
+        ProgramEnd::NotStarted(why) => {
             Err(Failure::new(errors::EXEC_NOT_STARTED, format!("it could not be started: {why}"))
                 .exit_with(Exit::JOB_NOT_STARTED))
         }
-        Ended::Lost => Err(Failure::new(errors::CONNECTION_LOST, "lost the connection to the job")
-            .why("the job or the server has ended, and with it the program")
-            .tip(format!("gpool show {id}"))),
+        ProgramEnd::Lost => {
+            Err(Failure::new(errors::CONNECTION_LOST, "lost the connection to the job")
+                .why("the job or the server has ended, and with it the program")
+                .tip(format!("gpool show {id}")))
+        }
     }
 }
 
 /// How a program ended.
-enum Ended {
+enum ProgramEnd {
     Exit(i32),
     NotStarted(String),
     Lost,
 }
 
 /// Writes the frames of the stream to standard output and standard error.
-fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Result<Ended> {
+fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Result<ProgramEnd> {
     let mut frames = Frames::default();
     frames.push(early);
     let mut not_started = None;
@@ -163,14 +165,14 @@ fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Re
                 Frame::Errors(bytes) => drop(errors.write_all(&bytes)),
                 Frame::NotStarted(why) => not_started = Some(why),
                 Frame::Exit(code) => {
-                    return Ok(not_started.map_or(Ended::Exit(code), Ended::NotStarted));
+                    return Ok(not_started.map_or(ProgramEnd::Exit(code), ProgramEnd::NotStarted));
                 }
                 _ => {}
             }
         }
         match vigil.read(line, &mut buffer, None) {
             Ok(n_read @ 1..) => frames.push(&buffer[..n_read]),
-            Ok(_) | Err(_) => return Ok(Ended::Lost),
+            Ok(_) | Err(_) => return Ok(ProgramEnd::Lost),
         }
     }
 }

@@ -9,7 +9,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::reference::Reference;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
-use gpool_wire::{ExtendJobs, JobChanged, Problem, Written};
+use gpool_wire::{ExtendJobs, JobChanged, Problem, Quantity};
 
 /// The arguments of `gpool extend`.
 #[derive(Debug, Clone, Args)]
@@ -44,7 +44,7 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
         }
         (by, _) => by.or(args.by.clone()),
     };
-    let written = |text: Option<String>| text.map(Written::Text);
+    let written = |text: Option<String>| text.map(Quantity::Text);
     let change = ExtendJobs { by: written(by), to: written(args.to.clone()), jobs: Vec::new() };
     if change == ExtendJobs::default() || jobs.jobs.is_empty() {
         let what = if jobs.jobs.is_empty() { "which job?" } else { "by how much?" };
@@ -54,9 +54,9 @@ pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     }
     let checked = change.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
     let how = match (&change.by, &change.to) {
-        (Some(Written::Text(by)), _) if by.starts_with(['+', '-']) => by.clone(),
-        (Some(Written::Text(by)), _) => format!("+{by}"),
-        (_, Some(Written::Text(to))) => to.clone(),
+        (Some(Quantity::Text(by)), _) if by.starts_with(['+', '-']) => by.clone(),
+        (Some(Quantity::Text(by)), _) => format!("+{by}"),
+        (_, Some(Quantity::Text(to))) => to.clone(),
         _ => "changed".to_owned(),
     };
     let says = |_: &JobChanged| format!("time limit {how}");

@@ -23,7 +23,7 @@ use crate::render::life::ran;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GpusArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<GpusAction>,
     /// Indexes or UUIDs of GPUs to show in full
     #[arg(value_name = "GPU", value_delimiter = ',')]
     gpus: Vec<String>,
@@ -32,7 +32,7 @@ pub struct GpusArgs {
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum GpusAction {
     /// Set the GPUs that new jobs may use; running jobs stay
     Allow {
         /// Indexes or UUIDs of GPUs, or all or none
@@ -60,7 +60,7 @@ fn allowed_text(of_node: &[&Gpu]) -> String {
 /// There is no such GPU, or the server can't be asked or refuses.
 pub fn run(args: GpusArgs, session: &Session) -> Result {
     let client = session.client()?;
-    if let Some(Action::Allow { gpus, node }) = args.action {
+    if let Some(GpusAction::Allow { gpus, node }) = args.action {
         let devices = if gpus == ["none"] { Vec::new() } else { gpus };
         let answer = client.allow_gpus(&AllowDevices { node: node.clone(), devices })?;
         let is_named = |gpu: &&Gpu| node.as_ref().is_none_or(|node| gpu.node == *node);

@@ -14,11 +14,11 @@ use crate::grafana;
 #[derive(Debug, Clone, Args)]
 pub struct GrafanaArgs {
     #[command(subcommand)]
-    action: Action,
+    action: GrafanaAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum GrafanaAction {
     /// Write the dashboards as JSON, and the alert rules as YAML
     #[command(after_help = "Import the dashboards in Grafana, or put them into a folder of its \
         provisioning. Name the rules in rule_files of Prometheus.")]
@@ -38,7 +38,7 @@ struct ExportArgs {
 /// # Errors
 /// A file can't be written.
 pub fn run(args: &GrafanaArgs, session: &Session) -> Result {
-    let Action::Export(ExportArgs { folder }) = &args.action;
+    let GrafanaAction::Export(ExportArgs { folder }) = &args.action;
     let failed = |error: std::io::Error| {
         let what = format!("can't write to {}: {error}", folder.display());
         Failure::new(errors::NOT_WRITTEN, what)

@@ -9,7 +9,7 @@ use gpool_cli::labelled;
 use gpool_cli::reference::Reference;
 use gpool_cli::render::clock;
 use gpool_cli::render::safe::safe;
-use gpool_cli::resolve::{self, Found, Scope};
+use gpool_cli::resolve::{self, JobScope, ResolvedJobs};
 use gpool_cli::session::Session;
 use gpool_client::{Client, LogQuery, LogStream};
 use gpool_wire::{Job, Time, catalogue};
@@ -92,7 +92,7 @@ pub fn run(args: &LogsArgs, session: &Session) -> Result {
 }
 
 fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &Session) -> Result {
-    let mut found = Found::default();
+    let mut found = ResolvedJobs::default();
     let mut query = query.clone();
     let mut is_labelled = false;
     match references {
@@ -103,7 +103,7 @@ fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &
         }
         _ => {
             let references = references.iter().copied();
-            found = resolve::each(client, references, None, session.me(), Scope::Ever)?;
+            found = resolve::each(client, references, None, session.me(), JobScope::Ever)?;
             is_labelled = true;
         }
     }

@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::listing::show_counted;
 use gpool_cli::session::Session;
-use gpool_wire::{CreateInstance, MigAnswer, MigAsked};
+use gpool_wire::{CreateInstance, MigAnswer, MigRequest};
 
 use crate::render::mig::{MIG, PLAN};
 
@@ -16,13 +16,13 @@ use crate::render::mig::{MIG, PLAN};
 #[command(args_conflicts_with_subcommands = true)]
 pub struct MigArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<MigAction>,
     #[command(flatten)]
     list: ListFlags,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum MigAction {
     /// List the profiles of GPUs with MIG mode, their free capacity and instances
     List {
         /// Node to list; default: all nodes
@@ -63,22 +63,22 @@ enum Action {
 pub fn run(args: MigArgs, session: &Session) -> Result {
     match args.action {
         None => list(None, &args.list, session),
-        Some(Action::List { node, list: flags }) => list(node, &flags, session),
-        Some(Action::Plan { pool, list: flags }) => {
+        Some(MigAction::List { node, list: flags }) => list(node, &flags, session),
+        Some(MigAction::Plan { pool, list: flags }) => {
             let client = session.client()?;
             let plan = || Ok(client.mig_plan(pool.as_deref())?.items);
             show_counted(&PLAN, &flags, session, "change", plan)
         }
-        Some(Action::Create { gpu, profile }) => {
+        Some(MigAction::Create { gpu, profile }) => {
             let create = Some(CreateInstance { gpu: gpu.clone(), profile: profile.clone() });
-            let answer = session.client()?.mig(&MigAsked { create, ..MigAsked::default() })?;
+            let answer = session.client()?.mig(&MigRequest { create, ..MigRequest::default() })?;
             let created = answer.created.as_ref().and_then(|it| it.index);
             let index = created.map_or_else(|| "?".to_owned(), |index| index.to_string());
             done(&answer, &format!("GPU {gpu}: {profile} created as {index}"), session)
         }
-        Some(Action::Destroy { instance }) => {
+        Some(MigAction::Destroy { instance }) => {
             let destroy = Some(instance.clone());
-            let answer = session.client()?.mig(&MigAsked { destroy, ..MigAsked::default() })?;
+            let answer = session.client()?.mig(&MigRequest { destroy, ..MigRequest::default() })?;
             done(&answer, &format!("instance {instance} destroyed"), session)
         }
     }
@@ -94,6 +94,6 @@ fn done(answer: &MigAnswer, text: &str, session: &Session) -> Result {
 
 fn list(node: Option<String>, flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    let asked = MigAsked { node, ..MigAsked::default() };
+    let asked = MigRequest { node, ..MigRequest::default() };
     show_counted(&MIG, flags, session, "profile", || Ok(client.mig(&asked)?.profiles))
 }

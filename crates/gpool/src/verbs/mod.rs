@@ -81,7 +81,7 @@ use gpool_compat::import;
 use gpool_compat::slurm::step;
 use gpool_model::JobVerb;
 
-use crate::cli::{Group, Line, Verb};
+use crate::cli::{CommandLine, HelpSection, Verb};
 use crate::lab::{self, LabArgs};
 use crate::verbs::on_jobs::OnJobsArgs;
 
@@ -96,11 +96,11 @@ macro_rules! verbs {
             name: $name,
             aliases: &[$($($alias),*)?],
             hidden_aliases: &[$($($hidden),*)?],
-            group: Group::$group,
+            group: HelpSection::$group,
             about: $about,
             flags: <$args>::augment_args,
             run: |mut found, line| {
-                let run: fn($args, &Line<'_>) -> Result = $run;
+                let run: fn($args, &CommandLine<'_>) -> Result = $run;
                 let args = <$args>::from_arg_matches_mut(&mut found);
                 run(args.map_err(|error| misuse::failure(&error, Some($name)))?, line)
             },

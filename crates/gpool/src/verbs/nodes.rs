@@ -16,13 +16,13 @@ use gpool_wire::LabelNodes;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct NodesArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<NodesAction>,
     #[command(flatten)]
     list: ListFlags,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum NodesAction {
     /// List nodes
     List(ListFlags),
     /// Change labels of nodes; running jobs stay
@@ -43,8 +43,8 @@ enum Action {
 pub fn run(args: NodesArgs, session: &Session) -> Result {
     match args.action {
         None => list(&args.list, session),
-        Some(Action::List(flags)) => list(&flags, session),
-        Some(Action::Label { nodes, labels }) => {
+        Some(NodesAction::List(flags)) => list(&flags, session),
+        Some(NodesAction::Label { nodes, labels }) => {
             let asked = LabelNodes { nodes: vec![nodes], labels };
             let answer = session.client()?.label_nodes(&asked)?;
             if session.global.json {

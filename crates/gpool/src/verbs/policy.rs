@@ -18,11 +18,11 @@ use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PolicyAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Verb {
+enum PolicyAction {
     /// Show every setting with its value
     Show {
         /// Print a file for policy set --file
@@ -61,7 +61,7 @@ enum Verb {
 pub fn run(args: PolicyArgs, session: &Session) -> Result {
     let client = session.client()?;
     match args.verb {
-        Verb::Show { toml } => {
+        PolicyAction::Show { toml } => {
             let policy = client.policy()?;
             let text = match (session.global.json, toml) {
                 (true, _) => json::one(&policy),
@@ -70,7 +70,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
             };
             session.screen.data(&text)?;
         }
-        Verb::Set { settings, preset, file, dry_run } => {
+        PolicyAction::Set { settings, preset, file, dry_run } => {
             let mut set = BTreeMap::new();
             let mut preset = preset;
             if let Some(file) = file {
@@ -96,7 +96,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
                 session.screen.note(&format!("no node is in pool {pool} yet"));
             }
         }
-        Verb::Diff { with } => {
+        PolicyAction::Diff { with } => {
             let policy = client.policy()?;
             let other = other(with.as_deref().unwrap_or(&policy.preset))?;
             show(&other, &policy, session)?;

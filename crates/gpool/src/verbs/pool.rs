@@ -17,13 +17,13 @@ use crate::render::pools::POOLS;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PoolArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<PoolAction>,
     #[command(flatten)]
     list: ListFlags,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum PoolAction {
     /// List pools
     List(ListFlags),
     /// Move nodes into a pool, which is created if needed; running jobs stay
@@ -60,8 +60,8 @@ enum Action {
 pub fn run(args: PoolArgs, session: &Session) -> Result {
     match args.action {
         None => list(&args.list, session),
-        Some(Action::List(flags)) => list(&flags, session),
-        Some(Action::Move { nodes, pool }) => {
+        Some(PoolAction::List(flags)) => list(&flags, session),
+        Some(PoolAction::Move { nodes, pool }) => {
             let asked = MoveNodes { nodes, pool };
             let answer = session.client()?.move_nodes(&asked)?;
             if session.global.json {
@@ -72,7 +72,7 @@ pub fn run(args: PoolArgs, session: &Session) -> Result {
             }
             Ok(Exit::OK)
         }
-        Some(Action::Set { pool, mig_auto }) => {
+        Some(PoolAction::Set { pool, mig_auto }) => {
             let client = session.client()?;
             let set = [(format!("pool.{pool}.mig_auto"), mig_auto.clone())].into();
             let after = client.change_policy(&PolicyPatch { set, ..PolicyPatch::default() })?;

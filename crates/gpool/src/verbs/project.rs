@@ -17,7 +17,7 @@ use gpool_cli::render::words::count;
 use gpool_cli::session::Session;
 use gpool_model::Refusal;
 use gpool_wire::project_parts::Parts;
-use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Written};
+use gpool_wire::{ProjectSet, ProjectSettings, ProjectsAnswer, Quantity};
 use serde::Deserialize;
 
 use crate::render::projects::{PROJECTS, difference, page};
@@ -27,11 +27,11 @@ use crate::toml_file;
 #[derive(Debug, Clone, Args)]
 pub struct ProjectArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ProjectAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Verb {
+enum ProjectAction {
     /// Create a project
     Create(Box<ChangeArgs>),
     /// Change some settings of a project
@@ -182,7 +182,7 @@ struct SettingFlags {
 
 impl SettingFlags {
     fn settings(&self) -> Result<ProjectSettings> {
-        let written = |text: &Option<String>| text.clone().map(Written::Text);
+        let written = |text: &Option<String>| text.clone().map(Quantity::Text);
         let names = |words: &Option<Vec<String>>| {
             let words = words.clone()?;
             Some(words.into_iter().filter(|word| !word.is_empty()).collect())
@@ -231,7 +231,7 @@ fn parts(example: &str, words: &[String]) -> Result<Parts> {
         };
         let (name, amount) =
             word.split_once('=').ok_or_else(|| refused("the amount after = is missing"))?;
-        let amount = Written::Text(amount.trim().to_owned());
+        let amount = Quantity::Text(amount.trim().to_owned());
         if parts.insert(name.trim().to_owned(), amount).is_some() {
             return Err(refused("it is given twice"));
         }
@@ -245,12 +245,12 @@ fn parts(example: &str, words: &[String]) -> Result<Parts> {
 /// The server can't be asked or refuses; a file can't be read.
 pub fn run(args: ProjectArgs, session: &Session) -> Result {
     match args.verb {
-        Verb::Create(args) => {
+        ProjectAction::Create(args) => {
             let settings = args.settings.settings()?;
             let settings = ProjectSettings { name: Some(args.name), ..settings };
             tell(&session.client()?.create_project(&settings)?, session)
         }
-        Verb::Edit(args) => {
+        ProjectAction::Edit(args) => {
             let settings = args.settings.settings()?;
             if settings == (ProjectSettings { dry_run: settings.dry_run, ..Default::default() }) {
                 let what = "there is nothing to change";
@@ -261,16 +261,16 @@ pub fn run(args: ProjectArgs, session: &Session) -> Result {
             let client = session.client()?;
             tell(&client.edit_project(&args.edited, &settings, args.if_version)?, session)
         }
-        Verb::Delete { names, if_version } => {
+        ProjectAction::Delete { names, if_version } => {
             let client = session.client()?;
             for name in names {
                 tell(&client.delete_project(&name, if_version)?, session)?;
             }
             Ok(Exit::OK)
         }
-        Verb::List(flags) => list(&flags, session),
-        Verb::Show { names } => pages(&names, session),
-        Verb::Apply(args) => apply(&args, session),
+        ProjectAction::List(flags) => list(&flags, session),
+        ProjectAction::Show { names } => pages(&names, session),
+        ProjectAction::Apply(args) => apply(&args, session),
     }
 }
 

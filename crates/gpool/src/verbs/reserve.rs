@@ -8,13 +8,13 @@ use gpool_cli::listing::{self, show_counted};
 use gpool_cli::render::json;
 use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
 use gpool_cli::session::Session;
-use gpool_wire::{Affected, Reservation, ReserveAnswer, ReserveRequest, Written, catalogue};
+use gpool_wire::{Affected, Quantity, Reservation, ReserveAnswer, ReserveRequest, catalogue};
 
 /// The arguments of `gpool reserve`.
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(subcommand)]
-    action: Action,
+    action: ReserveAction,
 }
 
 /// The arguments of `gpool maint`.
@@ -25,7 +25,7 @@ pub struct MaintArgs {
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum ReserveAction {
     /// Reserve GPUs or nodes for a user, a project or a job
     Create(CreateArgs),
     /// List reservations and maintenance windows
@@ -187,7 +187,7 @@ struct EditArgs {
 /// The server can't be asked or refuses; jobs of others are affected and no choice was made.
 pub fn run(args: ReserveArgs, session: &Session) -> Result {
     match args.action {
-        Action::Create(args) => {
+        ReserveAction::Create(args) => {
             let request = ReserveRequest {
                 name: args.name,
                 gpus: args.gpus,
@@ -196,10 +196,10 @@ pub fn run(args: ReserveArgs, session: &Session) -> Result {
             };
             ask(None, request, &args.when, session)
         }
-        Action::List(args) => list(&args, |_| true, session),
-        Action::Show { names } => pages(&names, session),
-        Action::Cancel { names } => cancel(&names, session),
-        Action::Edit(args) => {
+        ReserveAction::List(args) => list(&args, |_| true, session),
+        ReserveAction::Show { names } => pages(&names, session),
+        ReserveAction::Cancel { names } => cancel(&names, session),
+        ReserveAction::Edit(args) => {
             let request = ReserveRequest {
                 gpus: args.gpus,
                 spread: args.spread,
@@ -239,7 +239,7 @@ fn request(
     let moment = |flag: &str, text: &Option<String>| {
         text.as_deref().map(|text| read_moment(flag, text, session)).transpose()
     };
-    let span = |text: &Option<String>| text.clone().map(Written::Text);
+    let span = |text: &Option<String>| text.clone().map(Quantity::Text);
     Ok(ReserveRequest {
         user: whom.user.clone(),
         project: whom.project.clone(),

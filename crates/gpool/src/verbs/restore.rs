@@ -41,7 +41,7 @@ pub fn run(args: &RestoreArgs, session: &Session) -> Result {
         restored.n_blobs,
         restored.revision
     ));
-    if restored.beside.iter().any(|it| it.as_os_str() == gpool_server::ACCESS_FILE) {
+    if restored.extra_files.iter().any(|it| it.as_os_str() == gpool_server::ACCESS_FILE) {
         session.screen.note(
             "tokens are as in the backup: one that was revoked since then is valid again \
              (gpool token list)",

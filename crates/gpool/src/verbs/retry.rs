@@ -9,7 +9,7 @@ use gpool_cli::hand_in::unsure;
 use gpool_cli::render::json as shown;
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::count;
-use gpool_cli::resolve::{self, Scope};
+use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_model::job::JobState;
@@ -37,7 +37,7 @@ pub fn run(args: &RetryArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
     let mut found =
-        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+        resolve::each(&client, args.jobs.references(), user, session.me(), JobScope::Ever)?;
     let mut each = Each::of(&mut found);
     let (mut items, mut n_passed_over) = (Vec::with_capacity(found.ids.len()), 0);
     for id in &found.ids {

@@ -11,7 +11,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 
 use super::init::write_new;
-use crate::systemd::{Scope, unit};
+use crate::systemd::{ServiceScope, unit};
 
 /// The flags that choose a service.
 #[derive(Debug, Clone, Copy, Default, Args)]
@@ -29,11 +29,11 @@ pub struct ServiceFlags {
 }
 
 impl ServiceFlags {
-    fn scope(self) -> Scope {
+    fn scope(self) -> ServiceScope {
         match (self.user, self.system) {
-            (true, _) => Scope::User,
-            (_, true) => Scope::System,
-            _ => Scope::usual(),
+            (true, _) => ServiceScope::User,
+            (_, true) => ServiceScope::System,
+            _ => ServiceScope::usual(),
         }
     }
 
@@ -80,7 +80,7 @@ pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Re
     }
     write_new(&path, &text, what.force)?;
     session.screen.data(&format!("{}\n", path.display()))?;
-    let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", Scope::UNIT]];
+    let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", ServiceScope::UNIT]];
     if what.now {
         return steps.iter().try_for_each(|step| systemctl(flags, step)).map(|()| Exit::OK);
     }
@@ -88,7 +88,7 @@ pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Re
     for step in steps {
         session.screen.note(&format!("  {}", line(flags, step)));
     }
-    if flags.scope() == Scope::User {
+    if flags.scope() == ServiceScope::User {
         session.screen.note("to run it while you are logged out: loginctl enable-linger");
     }
     Ok(Exit::OK)
@@ -107,7 +107,7 @@ pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
             .tip("gpool down   (stops a server that was started without systemd)"));
     }
     // Without a running systemd there is nothing to stop.
-    let stopped = systemctl(flags, &["disable", "--now", Scope::UNIT]);
+    let stopped = systemctl(flags, &["disable", "--now", ServiceScope::UNIT]);
     std::fs::remove_file(&path).map_err(|error| {
         let what = format!("can't remove {}: {error}", path.display());
         Failure::new(errors::NOT_WRITTEN, what).tip("sudo gpool down --systemd --system")

@@ -10,11 +10,11 @@ use gpool_cli::session::Session;
 #[derive(Debug, Clone, Args)]
 pub struct SessionsArgs {
     #[command(subcommand)]
-    what: What,
+    what: SessionsAction,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]
-enum What {
+enum SessionsAction {
     /// End your sessions in browsers, and links that were not used yet
     End(EndArgs),
 }
@@ -31,7 +31,7 @@ struct EndArgs {
 /// # Errors
 /// The server refuses.
 pub fn run(args: &SessionsArgs, session: &Session) -> Result {
-    let What::End(end) = args.what;
+    let SessionsAction::End(end) = args.what;
     let ended = session.client()?.end_sessions(end.all)?;
     if session.global.json {
         session.screen.data(&json::one(ended))?;

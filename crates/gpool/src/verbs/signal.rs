@@ -6,7 +6,7 @@ use gpool_cli::args::jobs::Jobs;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 use gpool_model::{JobVerb, SignalTo};
-use gpool_wire::{Problem, Written};
+use gpool_wire::{Problem, Quantity};
 
 /// The arguments of `gpool signal`.
 #[derive(Debug, Clone, Args)]
@@ -43,6 +43,6 @@ pub fn run(args: &SignalArgs, session: &Session) -> Result {
 
 /// Reads a signal before jobs are looked up.
 pub fn check(text: &str) -> Result<i32> {
-    let number = gpool_wire::signal::number(&Written::from(text));
+    let number = gpool_wire::signal::number(&Quantity::from(text));
     number.map_err(|refusal| Failure::from(Problem::from(&refusal)))
 }

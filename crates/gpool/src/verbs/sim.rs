@@ -21,11 +21,11 @@ use crate::serve::{CONTROL_FILE, node_folder};
 #[derive(Debug, Clone, Args)]
 pub struct SimArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SimAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum SimAction {
     /// Add a process that gpool did not start to a GPU
     AddProcess {
         /// Index of the GPU, e.g. 3; with several nodes e.g. lab1:3
@@ -116,7 +116,7 @@ impl FromStr for GpuArg {
     }
 }
 
-impl Action {
+impl SimAction {
     fn gpu(&self) -> &GpuArg {
         match self {
             Self::AddProcess { gpu, .. }
@@ -179,22 +179,22 @@ fn node<'a>(gpus: &'a [Gpu], asked: &GpuArg) -> Result<&'a str> {
     }
 }
 
-fn act(control: &SimControl, action: Action) -> std::result::Result<(), ControlError> {
+fn act(control: &SimControl, action: SimAction) -> std::result::Result<(), ControlError> {
     match action {
-        Action::AddProcess { gpu, pid, memory, name, user } => {
+        SimAction::AddProcess { gpu, pid, memory, name, user } => {
             let process = SimProcess { pid, memory, name, user };
             control.add_process(gpu.index, process)
         }
-        Action::RemoveProcess { gpu, pid } => control.remove_process(gpu.index, pid),
-        Action::UseMemory { gpu, memory } => control.use_memory(gpu.index, memory),
-        Action::Utilize { gpu, percent } => control.utilize(gpu.index, percent),
-        Action::Break { gpu, lost, why } => {
+        SimAction::RemoveProcess { gpu, pid } => control.remove_process(gpu.index, pid),
+        SimAction::UseMemory { gpu, memory } => control.use_memory(gpu.index, memory),
+        SimAction::Utilize { gpu, percent } => control.utilize(gpu.index, percent),
+        SimAction::Break { gpu, lost, why } => {
             let breakage = if lost { Breakage::Lost } else { Breakage::Unhealthy };
             control.break_device(gpu.index, breakage, why.as_deref())
         }
-        Action::Heal { gpu } => control.heal(gpu.index),
-        Action::Hang { gpu } => control.hang(gpu.index, Query::All),
-        Action::Unhang { gpu } => control.unhang(gpu.index),
+        SimAction::Heal { gpu } => control.heal(gpu.index),
+        SimAction::Hang { gpu } => control.hang(gpu.index, Query::All),
+        SimAction::Unhang { gpu } => control.unhang(gpu.index),
     }
 }
 

@@ -25,13 +25,13 @@ scenarios run past jobs and tests without a server.";
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct SimulateArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SimulateAction>,
     #[command(flatten)]
     suppose: SupposeArgs,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum SimulateAction {
     /// Play scenarios of clusters with quotas, and compare with the results of KAI
     #[command(hide = true)]
     Scenarios(LabArgs),
@@ -50,6 +50,8 @@ enum What {
 pub fn run(args: &SimulateArgs, session: &Session) -> Result {
     match &args.what {
         None => simulate_if::run(&args.suppose, session),
-        Some(What::Scenarios(_) | What::Packing(_) | What::Queue(_)) => lab::run(),
+        Some(
+            SimulateAction::Scenarios(_) | SimulateAction::Packing(_) | SimulateAction::Queue(_),
+        ) => lab::run(),
     }
 }

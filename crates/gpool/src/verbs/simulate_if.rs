@@ -11,7 +11,7 @@ use gpool_cli::render::{json, yaml};
 use gpool_cli::screen::Screen;
 use gpool_cli::session::Session;
 use gpool_cli::working::during;
-use gpool_wire::amount::Written;
+use gpool_wire::amount::Quantity;
 use gpool_wire::{
     SimulateAsk, SimulatedCourse, SimulatedFate, SimulatedFigures, SimulatedJob, SimulatedProject,
     Simulation, Time,
@@ -47,8 +47,8 @@ pub struct SupposeArgs {
 pub fn run(args: &SupposeArgs, session: &Session) -> Result {
     let ask = SimulateAsk {
         supposed: args.supposed.clone(),
-        horizon: args.horizon.clone().map(Written::Text),
-        past: args.past.clone().map(Written::Text),
+        horizon: args.horizon.clone().map(Quantity::Text),
+        past: args.past.clone().map(Quantity::Text),
     };
     let client = session.client()?;
     let made = during(&session.screen, "simulating", || client.simulate(&ask))?;

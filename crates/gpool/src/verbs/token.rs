@@ -16,11 +16,11 @@ use crate::render::tokens::TOKENS;
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
     #[command(subcommand)]
-    action: Action,
+    action: TokenAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum Action {
+enum TokenAction {
     /// Create a token and print its secret, which is shown only once
     Create(CreateArgs),
     /// List your tokens; as an admin, those of all users
@@ -55,12 +55,12 @@ struct CreateArgs {
 /// The server can't be asked or refuses.
 pub fn run(args: TokenArgs, session: &Session) -> Result {
     match args.action {
-        Action::Create(create) => made(create, session),
-        Action::List(flags) => {
+        TokenAction::Create(create) => made(create, session),
+        TokenAction::List(flags) => {
             let client = session.client()?;
             show_counted(&TOKENS, &flags, session, "token", || Ok(client.tokens()?.items))
         }
-        Action::Revoke { tokens } => {
+        TokenAction::Revoke { tokens } => {
             let client = session.client()?;
             for id in &tokens {
                 let token = client.revoke_token(id)?;

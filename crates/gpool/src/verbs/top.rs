@@ -18,7 +18,7 @@ use gpool_client::Client;
 use gpool_model::Millis;
 use gpool_top::Setup;
 
-use self::machine::Machine;
+use self::machine::LocalMachine;
 use self::screen::Wish;
 
 /// The arguments of `gpool top`.
@@ -55,7 +55,7 @@ pub fn run(args: &TopArgs, session: &Session) -> Result {
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     if args.local {
-        let mut machine = Machine::open();
+        let mut machine = LocalMachine::open();
         if !is_full {
             return once::machine(&mut machine, session);
         }

@@ -9,7 +9,7 @@ use gpool_cli::listing::show_counted;
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
-use gpool_wire::{MapUser, UserCapsPatch, UserLimits, Written};
+use gpool_wire::{MapUser, Quantity, UserCapsPatch, UserLimits};
 
 use crate::render::tokens::NETWORK_USERS;
 
@@ -17,11 +17,11 @@ use crate::render::tokens::NETWORK_USERS;
 #[derive(Debug, Clone, Args)]
 pub struct UserArgs {
     #[command(subcommand)]
-    what: What,
+    what: UserAction,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum UserAction {
     /// Show a user's limits, or change them as an admin
     Limit(LimitArgs),
     /// List network users, or set the system user of one
@@ -98,9 +98,9 @@ fn gpus_or_none(text: &str) -> std::result::Result<GpuCap, String> {
 /// The server refuses.
 pub fn run(args: UserArgs, session: &Session) -> Result {
     match args.what {
-        What::Limit(limit) => limits(&limit, session),
-        What::Map(map) => mapped(map, session),
-        What::Forget(forget) => forgotten(&forget.name, session),
+        UserAction::Limit(limit) => limits(&limit, session),
+        UserAction::Map(map) => mapped(map, session),
+        UserAction::Forget(forget) => forgotten(&forget.name, session),
     }
 }
 
@@ -139,7 +139,7 @@ fn limits(limit: &LimitArgs, session: &Session) -> Result {
     let patch = UserCapsPatch {
         running_jobs: limit.running.map(|cap| cap.0),
         pending_jobs: limit.pending.map(|cap| cap.0),
-        gpus: limit.gpus.clone().map(|cap| cap.0.map(Written::Text)),
+        gpus: limit.gpus.clone().map(|cap| cap.0.map(Quantity::Text)),
     };
     let limits = match patch == UserCapsPatch::default() {
         true => client.user_limits(&limit.user)?,

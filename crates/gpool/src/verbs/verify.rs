@@ -14,7 +14,7 @@ use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
 use gpool_server::inspect::contradictions;
 use gpool_server::verify_audit;
-use gpool_store::{Reader, Report};
+use gpool_store::{Reader, VerifyReport};
 use serde_json::json;
 
 /// Most findings in the text output.
@@ -32,7 +32,7 @@ pub struct VerifyArgs {
 }
 
 /// Checks a store; returns the report with everything that is wrong.
-fn check(path: &Path) -> Result<(Report, Vec<String>)> {
+fn check(path: &Path) -> Result<(VerifyReport, Vec<String>)> {
     let report = gpool_store::verify(path).map_err(|error| fault(&error))?;
     let mut findings: Vec<String> =
         report.findings.iter().map(|found| found.what.clone()).collect();

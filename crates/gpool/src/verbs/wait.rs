@@ -13,7 +13,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::words::{count, state};
-use gpool_cli::resolve::{self, Scope, each_job};
+use gpool_cli::resolve::{self, JobScope, each_job};
 use gpool_cli::session::Session;
 use gpool_client::{Client, Events, JobsQuery};
 use gpool_model::{Millis, parse};
@@ -44,8 +44,8 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
     // Subscribes before the first request, so that no end is missed.
     let events = listen(client.events(None)?);
     let mut found =
-        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
-    let mut waiting = Waiting {
+        resolve::each(&client, args.jobs.references(), user, session.me(), JobScope::Ever)?;
+    let mut waiting = JobWait {
         client: &client,
         session,
         open: found.ids.iter().cloned().collect(),
@@ -91,7 +91,7 @@ pub fn listen(events: Events) -> Receiver<Heard> {
     listener
 }
 
-struct Waiting<'s> {
+struct JobWait<'s> {
     client: &'s Client,
     session: &'s Session,
     open: BTreeSet<String>,
@@ -99,7 +99,7 @@ struct Waiting<'s> {
     each: Each,
 }
 
-impl Waiting<'_> {
+impl JobWait<'_> {
     /// Asks the server which of the jobs have ended, at most for the remaining time.
     fn look(&mut self, left: Option<Duration>) -> Result<()> {
         let client = self.client.clone().with_timeout(left);

@@ -6,7 +6,7 @@ use gpool_cli::args::jobs::Jobs;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::{json, yaml};
-use gpool_cli::resolve::{self, Scope};
+use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::session::Session;
 
 use crate::render::why::page;
@@ -30,7 +30,7 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();
     let mut found =
-        resolve::each(&client, args.jobs.references(), user, session.me(), Scope::Ever)?;
+        resolve::each(&client, args.jobs.references(), user, session.me(), JobScope::Ever)?;
     let mut answers = Vec::with_capacity(found.ids.len());
     let mut each = Each::of(&mut found);
     for id in &found.ids {

@@ -2,7 +2,7 @@
 //! a stub with the profiles of a real device.
 
 use gpool_stub_nvml::{Device, Event, MigProfile, Process, STATE_FILE, State};
-use gpool_wire::{MigAsked, MigProfile as Shown};
+use gpool_wire::{MigProfile as Shown, MigRequest};
 
 use crate::harness::{Cluster, Gate, until_so};
 use crate::nvml::{Driver, XID, cluster_of, device};
@@ -22,7 +22,7 @@ fn edit(cluster: &Cluster, change: impl FnOnce(&mut State)) {
 }
 
 fn shown(cluster: &Cluster, profile: &str) -> Shown {
-    let all = cluster.client().mig(&MigAsked::default()).unwrap().profiles;
+    let all = cluster.client().mig(&MigRequest::default()).unwrap().profiles;
     all.into_iter().find(|it| it.profile == profile).unwrap()
 }
 

@@ -3,7 +3,7 @@
 
 use gpool_cli::screen::{ColorWhen, Screen};
 
-use gpool::cli::{Line, parse};
+use gpool::cli::{CommandLine, parse};
 use gpool::verbs::VERBS;
 use gpool_cli::args::Global;
 use gpool_cli::session::Session;
@@ -24,7 +24,7 @@ fn two_dashes_are_told_from_words() {
     let is = |line: &str, n_last: usize| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let last = words[words.len() - n_last..].to_vec();
-        Line { words: &words, session: &session }.has_dashes_before(&last)
+        CommandLine { words: &words, session: &session }.has_dashes_before(&last)
     };
     assert!(is("gpool submit -- a b", 2));
     assert!(is("gpool submit -- -- b", 2));

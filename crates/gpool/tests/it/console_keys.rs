@@ -1,6 +1,6 @@
 //! The keys that detach from a console. Pure.
 
-use gpool::console::keys::{DetachKeys, Watch};
+use gpool::console::keys::{DetachKeys, DetachMatcher};
 
 #[test]
 fn keys_are_read_as_people_write_them() {
@@ -16,12 +16,12 @@ fn keys_are_read_as_people_write_them() {
 
 #[test]
 fn only_all_keys_in_a_row_leave() {
-    let mut watch = Watch::new(&DetachKeys::default());
+    let mut watch = DetachMatcher::new(&DetachKeys::default());
     assert_eq!(watch.take(b"ls\r"), (b"ls\r".to_vec(), false));
     assert_eq!(watch.take(b"a\x1c"), (b"a".to_vec(), false));
     assert_eq!(watch.take(b"x"), (b"\x1cx".to_vec(), false));
     assert_eq!(watch.take(b"\x1c\x1c"), (b"\x1c".to_vec(), false));
     assert_eq!(watch.take(b"d!"), (Vec::new(), true));
-    let mut none = Watch::new(&DetachKeys(Vec::new()));
+    let mut none = DetachMatcher::new(&DetachKeys(Vec::new()));
     assert_eq!(none.take(b"\x1cd"), (b"\x1cd".to_vec(), false));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Command;
-use gpool::cli::{self, Group};
+use gpool::cli::{self, HelpSection};
 use gpool::verbs::VERBS;
 use gpool_wire::field::heading;
 
@@ -27,15 +27,15 @@ fn three_ways_to_ask_for_help_print_one_text() {
 
 #[test]
 fn the_commands_that_everybody_needs_stand_first() {
-    let common = VERBS.iter().filter(|verb| verb.group == Group::Common);
+    let common = VERBS.iter().filter(|verb| verb.group == HelpSection::Common);
     assert_eq!(common.map(|verb| verb.name).collect::<Vec<_>>(), COMMON);
     let text = cli::sections(VERBS);
     for verb in VERBS {
-        let is_shown = Group::SHOWN.contains(&verb.group);
+        let is_shown = HelpSection::SHOWN.contains(&verb.group);
         assert_eq!(text.contains(&format!("\n  {} ", verb.name)), is_shown, "{}", verb.name);
     }
     let at = |title: &str| text.find(&format!("\n\n{title}:\n")).unwrap();
-    assert!(Group::SHOWN.is_sorted_by_key(|group| at(group.title())));
+    assert!(HelpSection::SHOWN.is_sorted_by_key(|group| at(group.title())));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 

@@ -42,13 +42,13 @@ fn the_documented_defaults_are_the_real_ones() {
     assert_eq!(config.node_lease, Some(gpool_server::NODE_LEASE_USUALLY));
     assert_eq!(config.user_environment_max, Some(limits.stored));
     assert_eq!(config.node_tasks_max.map(u32::from), Some(agent.tasks_max));
-    let kept = AgentConfig::gpu_tasks_kept(agent.tasks_max);
+    let kept = AgentConfig::reserved_gpu_tasks(agent.tasks_max);
     assert_eq!(config.node_gpu_tasks_kept, Some(kept));
     let user = AgentConfig::user_tasks_max(agent.tasks_max);
     assert_eq!(config.node_user_tasks_max.map(u32::from), Some(user));
     assert_eq!(config.job_processes_max.map(u32::from), Some(AgentConfig::PIDS_MAX));
     assert_eq!(config.isolate_gpus, Some(agent.isolate_gpus));
-    let usual = gpool_store::Options::default();
+    let usual = gpool_store::StoreOptions::default();
     assert_eq!(config.journal_entries, Some(usual.journal_keep));
     let (word, _) = DeviceStrategy::ALL[0];
     assert_eq!(config.strategy.as_deref(), Some(word));

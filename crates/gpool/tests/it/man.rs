@@ -1,6 +1,6 @@
 //! `gpool man`: writes manual pages, for packages of gpool.
 
-use gpool::cli::{self, Group};
+use gpool::cli::{self, HelpSection};
 use gpool::keys;
 use gpool::verbs::VERBS;
 use gpool::verbs::man::settings_page;
@@ -19,7 +19,7 @@ fn every_key_and_every_verb_has_its_place() {
         assert!(settings.contains(&name.replace('-', "\\-")), "{name}");
     }
     let page = page_of(cli::command(VERBS)).expect("memory takes it");
-    for verb in VERBS.iter().filter(|verb| Group::SHOWN.contains(&verb.group)) {
+    for verb in VERBS.iter().filter(|verb| HelpSection::SHOWN.contains(&verb.group)) {
         let name = verb.name.replace('-', "\\-");
         assert!(page.contains(&name), "{name}");
     }

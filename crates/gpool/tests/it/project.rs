@@ -1,7 +1,7 @@
 //! `gpool project`: projects, their quotas and their members.
 
 use gpool::verbs::project::parse;
-use gpool_wire::Written;
+use gpool_wire::Quantity;
 
 fn refused(text: &str) -> String {
     parse(text, "p.toml").expect_err("it is refused").what().to_owned()
@@ -13,7 +13,7 @@ fn a_file_is_read_and_errors_name_their_line() {
                 parent = \"vision\"\ngpus = 0.5\nmembers = [\"ana\", \"@lab\"]\n";
     let set = parse(fine, "p.toml").expect("it is fine");
     assert_eq!(set.projects.len(), 2);
-    assert_eq!(set.projects["lab/nlp"].gpus, Some(Written::Decimal(0.5)));
+    assert_eq!(set.projects["lab/nlp"].gpus, Some(Quantity::Decimal(0.5)));
     for (text, said) in [
         ("[projects.a]\ngpus = 1\n[projects.b]\n\ngpus = \"4x\"\n", "p.toml:5: projects.b.gpus"),
         ("[projects.a]\ngpus = nan\n", "p.toml:2: "),

@@ -5,7 +5,7 @@ use gpool_wire::Time;
 use gpool::render::projects::{held, loan_lines, loans, return_lines};
 use gpool_cli::render::clock;
 use gpool_cli::render::view::View;
-use gpool_wire::{QuotaLoan, QuotaReturn, QuotaRow, Written};
+use gpool_wire::{Quantity, QuotaLoan, QuotaReturn, QuotaRow};
 
 fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {
     QuotaRow {
@@ -13,7 +13,7 @@ fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {
         parent: None,
         depth: 0,
         department: false,
-        guaranteed: Written::Whole(guaranteed),
+        guaranteed: Quantity::Whole(guaranteed),
         limit: None,
         share: Some(4.0),
         held,

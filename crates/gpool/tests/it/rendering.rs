@@ -10,7 +10,7 @@ use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
 use gpool_cli::args::list::{Format, ListFlags};
 use gpool_cli::hand_in::waits;
 use gpool_cli::render::clock::Clock;
-use gpool_cli::render::list::{Look, Noun, select};
+use gpool_cli::render::list::{Appearance, Noun, select};
 use gpool_cli::render::nodes::NODES;
 use gpool_cli::render::view::View;
 use gpool_model::Millis;
@@ -35,7 +35,7 @@ fn list<T: Serialize>(noun: &Noun<T>, items: Vec<T>, form: Format, footer: &str)
             &rows,
             form,
             &[],
-            &Look {
+            &Appearance {
                 view,
                 width: None,
                 colors: false,

@@ -4,13 +4,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use gpool::systemd::{Scope, unit};
+use gpool::systemd::{ServiceScope, unit};
 
 use crate::place::{Place, stderr};
 
 #[test]
 fn units_leave_jobs_alone_and_quote_the_program() {
-    for scope in [Scope::User, Scope::System] {
+    for scope in [ServiceScope::User, ServiceScope::System] {
         let unit = unit(scope, "/opt/my \"tools\"/100%/gpool".as_ref());
         assert!(unit.contains("KillMode=process") && unit.contains("Delegate=yes"));
         let start = r#"ExecStart="/opt/my \"tools\"/100%%/gpool" up --foreground"#;

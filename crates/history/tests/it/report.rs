@@ -1,7 +1,7 @@
 //! Sums of GPU time.
 
-use gpool_history::testing::{close, put, put_column};
-use gpool_history::{Batch, Dimension, History, Report, Span, Step, Totals, UNMANAGED, Use};
+use gpool_history::testing::{close, put_column, put_varint};
+use gpool_history::{Batch, Dimension, History, ReportQuery, Span, Step, Totals, UNMANAGED, Use};
 
 use crate::support::{Place, settle, span, start};
 
@@ -30,7 +30,7 @@ fn write(history: &mut History, minute: u32, uses: &[Use<'_>]) {
 
 /// The sums by these properties: names and minutes of allocated time.
 fn sums(history: &History, by: &[Dimension], range: Span) -> Vec<(String, u64)> {
-    let report = Report { span: range, step: None, by, only: &[], n_groups: 100 };
+    let report = ReportQuery { span: range, step: None, by, only: &[], n_groups: 100 };
     let rows = history.reader().report(&report).unwrap();
     let shown = |names: Option<Vec<String>>| names.map_or("others".to_owned(), |it| it.join(" "));
     let rows = rows.into_iter();
@@ -62,7 +62,7 @@ fn time_is_reported_by_each_property_before_and_after_sealing() {
         assert_eq!(sums(&history, &[], both), [text("", 480)]);
 
         // By hour, of one user, with one group named.
-        let report = Report {
+        let report = ReportQuery {
             span: both,
             step: Some(Step::HOUR),
             by: &[Dimension::Project],
@@ -75,9 +75,9 @@ fn time_is_reported_by_each_property_before_and_after_sealing() {
         assert_eq!((rows[1].names.as_ref(), rows[1].start), (None, start()));
         assert_eq!(rows[3].start, start().after(60));
         assert!(rows.iter().all(|row| row.totals.allocated_ms == 3_600_000));
-        let node = Report { only: &[(Dimension::Node, "n1")], step: None, ..report.clone() };
+        let node = ReportQuery { only: &[(Dimension::Node, "n1")], step: None, ..report.clone() };
         assert_eq!(history.reader().report(&node).unwrap()[0].totals.allocated_ms, 14_400_000);
-        let none = Report { only: &[(Dimension::User, "eve")], ..report };
+        let none = ReportQuery { only: &[(Dimension::User, "eve")], ..report };
         assert_eq!(history.reader().report(&none).unwrap(), []);
     }
 }
@@ -90,7 +90,8 @@ fn time_without_a_measurement_is_not_idle() {
     write(&mut history, 0, &[unmeasured]);
     write(&mut history, 1, &[use_of("nlp", "ana", "n1")]);
     settle(&mut history, start().after(120));
-    let report = Report { span: span(start(), 60), step: None, by: &[], only: &[], n_groups: 1 };
+    let report =
+        ReportQuery { span: span(start(), 60), step: None, by: &[], only: &[], n_groups: 1 };
     let expected = Totals {
         allocated_ms: 120_000,
         busy_ms: 30_000,
@@ -137,7 +138,7 @@ fn processes_outside_gpool_are_reported_by_system_user() {
         ..use_of("", "root", "n1")
     };
     write(&mut history, 0, &[outside, use_of("nlp", "ana", "n1")]);
-    let report = Report {
+    let report = ReportQuery {
         span: span(start(), 60),
         step: None,
         by: &[Dimension::User],
@@ -181,13 +182,13 @@ fn time_is_reported_by_pool_and_job_with_energy_and_waiting_time() {
         assert_eq!(found, [text("1", 2), text("2.7", 2), text("", 0)]);
         assert_eq!(sums(&history, &[Dimension::Pool], range), [text("batch", 4), text("", 0)]);
         let only = &[(Dimension::Job, "1")][..];
-        let report = Report { span: range, step: None, by: &[], only, n_groups: 1 };
-        let guaranteed = Report { only: &[(Dimension::Project, "nlp")], ..report.clone() };
+        let report = ReportQuery { span: range, step: None, by: &[], only, n_groups: 1 };
+        let guaranteed = ReportQuery { only: &[(Dimension::Project, "nlp")], ..report.clone() };
         let guaranteed = history.reader().report(&guaranteed).unwrap()[0].totals.guaranteed_ms;
         assert_eq!(guaranteed, 960_000);
         let totals = history.reader().report(&report).unwrap()[0].totals;
         assert_eq!((totals.energy_j, totals.energy_of_ms, totals.waited_ms), (12_000, 120_000, 0));
-        let all = history.reader().report(&Report { only: &[], ..report }).unwrap()[0].totals;
+        let all = history.reader().report(&ReportQuery { only: &[], ..report }).unwrap()[0].totals;
         assert_eq!((all.energy_j, all.energy_of_ms, all.waited_ms), (12_000, 120_000, 480_000));
     }
 }
@@ -208,19 +209,19 @@ fn time_of_an_older_version_is_reported_with_what_it_has() {
     // A minute that waits to be sealed.
     let mut recent = Vec::new();
     for value in [7, 1, 1, 1, 1, 1, 60_000, 30_000, 60_000, 0, 0] {
-        put(&mut recent, value);
+        put_varint(&mut recent, value);
     }
     insert("recent", 3 << 60 | i64::from(hour + 1) << 38, &recent);
     // The same with pool, job, energy and waiting time.
     let mut recent = Vec::new();
     for value in [64 + 8, 1, 1, 1, 1, 1, 1, 1, 60_000, 30_000, 60_000, 0, 0, 0, 0, 0] {
-        put(&mut recent, value);
+        put_varint(&mut recent, value);
     }
     insert("recent", 3 << 60 | i64::from(hour + 1) << 38 | 1, &recent);
     // Sealed sums of an hour: by node, and of all nodes.
     for (level, node) in [(6, 1), (7, 0)] {
         let mut sums = Vec::new();
-        put(&mut sums, 1);
+        put_varint(&mut sums, 1);
         for value in [1, 1, 1, 1, node, 1, 60_000, 30_000, 60_000, 0, 0] {
             put_column(&mut sums, 1, &|_| Some(value));
         }
@@ -235,7 +236,7 @@ fn time_of_an_older_version_is_reported_with_what_it_has() {
         assert_eq!(sums(&history, &[Dimension::Project], both), [text("nlp", 3)]);
         let pools = [text("n1 ", 2), text("n1 batch", 1)];
         assert_eq!(sums(&history, &[Dimension::Node, Dimension::Pool], both), pools);
-        let report = Report { span: both, step: None, by: &[], only: &[], n_groups: 1 };
+        let report = ReportQuery { span: both, step: None, by: &[], only: &[], n_groups: 1 };
         let totals = history.reader().report(&report).unwrap()[0].totals;
         assert_eq!((totals.busy_ms, totals.energy_j, totals.energy_of_ms), (90_000, 0, 0));
         assert_eq!(totals.guaranteed_ms, 0);
@@ -258,7 +259,7 @@ fn time_outside_gpool_is_a_group_of_its_own_for_each_user() {
         settle(&mut history, start().after(now));
         let range = span(start(), 60);
         let found = |by: &[Dimension]| {
-            let report = Report { span: range, step: None, by, only: &[], n_groups: 100 };
+            let report = ReportQuery { span: range, step: None, by, only: &[], n_groups: 100 };
             let rows = history.reader().report(&report).unwrap().into_iter();
             let one = |row: gpool_history::ReportRow| {
                 (row.names.unwrap().join(" "), row.is_outside, row.totals.allocated_ms / 60_000)

@@ -39,7 +39,7 @@ pub enum ArrayValues {
         /// The names of the parameters of each row.
         names: Vec<String>,
         /// The values of each row.
-        rows: Vec<Row>,
+        rows: Vec<ElementValues>,
     },
 }
 
@@ -54,7 +54,7 @@ pub struct Axis {
 
 /// The values of one element.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Row {
+pub struct ElementValues {
     /// The line or item that the row was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,

@@ -70,7 +70,7 @@ macro_rules! copy_nodes {
         |to: &mut JobRequest, from: &JobRequest| {
             let new = from.nodes.as_deref().cloned().unwrap_or_default();
             let nodes = to.nodes.as_deref().cloned().unwrap_or_default();
-            to.nodes = NodeFilter { $part: new.$part, ..nodes }.kept();
+            to.nodes = NodeFilter { $part: new.$part, ..nodes }.unless_default();
         }
     };
 }

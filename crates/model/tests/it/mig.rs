@@ -21,7 +21,7 @@ fn layouts_larger_than_the_device_are_refused() {
     assert_eq!(layout("5g.40gb"), Err(LayoutError::NoSuchSize { slices: 5 }));
     let slices = 8;
     assert_eq!(layout("4g.20gb+4g.20gb"), Err(LayoutError::TooManySlices { slices }));
-    let (asked, memory) = (Bytes::from_gib(81), Bytes::from_gib(80));
-    let too_much = LayoutError::TooMuchMemory { asked, memory };
+    let (total, memory) = (Bytes::from_gib(81), Bytes::from_gib(80));
+    let too_much = LayoutError::TooMuchMemory { total, memory };
     assert_eq!(layout("3g.40gb+1g.41gb"), Err(too_much));
 }

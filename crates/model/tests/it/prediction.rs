@@ -46,9 +46,9 @@ fn quantiles_surround_the_median() {
 #[test]
 fn only_the_last_runs_count() {
     let mut minutes = vec![1; 30];
-    minutes.extend([60; PastRuns::KEPT]);
+    minutes.extend([60; PastRuns::RUNS_MAX]);
     let runs = runs(&minutes);
-    assert_eq!(runs.lengths, vec![Millis::from_mins(60); PastRuns::KEPT]);
+    assert_eq!(runs.lengths, vec![Millis::from_mins(60); PastRuns::RUNS_MAX]);
     assert_eq!(runs.last_ended_at, Timestamp::new(50));
 }
 
@@ -75,6 +75,6 @@ fn runs_far_below_the_memory_of_their_device_suggest_a_share() {
     assert_eq!(on_gpus(&[(9, 7), (41, 7), (10, 7)]), None, "one used more than half of the memory");
     assert_eq!(on_gpus(&[(9, 7), (11, 51), (10, 7)]), None, "one was busy");
     let mut many = vec![(70, 7); 10];
-    many.extend([(2, 7); PastRuns::KEPT]);
+    many.extend([(2, 7); PastRuns::RUNS_MAX]);
     assert_eq!(on_gpus(&many).map(|enough| enough.gib), Some(3), "only the last runs count");
 }

@@ -12,15 +12,15 @@ fn zero_and_unlimited_differ() {
     assert_eq!(Amount::UNLIMITED.cut(7), 7);
     assert_eq!(Amount::of(0), Some(Amount::NOTHING));
     assert_eq!(Amount::of(u64::MAX), None, "no number means unlimited");
-    assert_eq!(Amount::counted(u64::MAX).finite(), Some(Amount::MOST));
+    assert_eq!(Amount::saturating_of(u64::MAX).finite(), Some(Amount::MOST));
 }
 
 #[test]
 fn sums_are_unlimited_only_with_an_unlimited_amount() {
-    let most = Amount::counted(Amount::MOST);
+    let most = Amount::saturating_of(Amount::MOST);
     assert_eq!(most.plus(most), most);
     assert_eq!(most.plus(Amount::UNLIMITED), Amount::UNLIMITED);
-    assert_eq!(Amount::NOTHING.plus(Amount::counted(3)).finite(), Some(3));
+    assert_eq!(Amount::NOTHING.plus(Amount::saturating_of(3)).finite(), Some(3));
 }
 
 #[test]

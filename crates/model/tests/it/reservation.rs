@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use gpool_model::reservation::{Reservation, Reserved, Whom, Window};
+use gpool_model::reservation::{Beneficiary, Reservation, Reserved, Window};
 use gpool_model::*;
 
 fn window(from: u64, until: Option<u64>) -> Window {
@@ -13,7 +13,7 @@ fn window(from: u64, until: Option<u64>) -> Window {
 fn reservation(from: u64, until: Option<u64>, every: Option<u64>) -> Reservation {
     Reservation {
         name: ReservationName::new("r1"),
-        whom: Whom::Nobody,
+        whom: Beneficiary::Nobody,
         what: Reserved { nodes: BTreeSet::from([NodeName::new("n1")]), ..Reserved::default() },
         window: window(from, until),
         every: every.map(Millis::new),

@@ -4,9 +4,9 @@ use gpool_model::agent::MoveReason;
 use gpool_model::id::{DeviceUuid, TaskId};
 
 use super::Places;
-use crate::action::{Action, Moves, Step};
+use crate::action::{Action, FollowUp, Moves};
 use crate::moving::{Moving, on_devices};
-use crate::placed::{Placed, State};
+use crate::placed::{Placed, PlacementState};
 use crate::spread::may_come;
 
 impl Places {
@@ -33,7 +33,7 @@ impl Places {
     /// Whether a task can be sent to other devices now.
     pub(super) fn can_leave(&self, placed: &Placed) -> bool {
         self.can_move()
-            && placed.state == State::Running
+            && placed.state == PlacementState::Running
             && !placed.is_stuck
             && !self.is_pinned(placed)
     }
@@ -46,7 +46,7 @@ impl Places {
         reason: MoveReason,
     ) -> Action {
         if let Some(placed) = self.tasks.get_mut(&task) {
-            placed.state = State::Leaving;
+            placed.state = PlacementState::Leaving;
             let from = placed.seats.slots.clone();
             let to = on_devices(&from, &self.devices, devices);
             placed.moving = Some(Moving { from, to, reason: Some(reason) });
@@ -60,13 +60,13 @@ impl Places {
         task: TaskId,
         (from, to): (&DeviceUuid, &[DeviceUuid]),
         beneficiary: TaskId,
-    ) -> Step {
+    ) -> FollowUp {
         let chosen = to.iter().map(|to| self.devices_with(task, from, to));
         let chosen = chosen.flatten().find(|devices| self.may_come(task, devices));
         // A waiting task may be about to get the device.
         let is_quiet = self.waiting.iter().all(|waiting| waiting.is_placed);
         let can_leave = self.tasks.get(&task).is_some_and(|placed| self.can_leave(placed));
-        Step::Act(match chosen.filter(|_| is_quiet && can_leave) {
+        FollowUp::Act(match chosen.filter(|_| is_quiet && can_leave) {
             Some(devices) => self.leave(task, &devices, MoveReason::Loan { beneficiary }),
             None => Action::Stay { task },
         })
@@ -74,14 +74,14 @@ impl Places {
 
     /// A task that left for its loan comes to the devices that were chosen then, if they still take
     /// it. The devices of other moves are chosen again.
-    pub(super) fn comes_to_chosen(&mut self, task: TaskId) -> bool {
+    pub(super) fn try_loan_target(&mut self, task: TaskId) -> bool {
         let moving = self.tasks.get(&task).and_then(|placed| placed.moving.as_ref());
         let is_loan = |it: &&Moving| matches!(it.reason, Some(MoveReason::Loan { .. }));
         let Some(moving) = moving.filter(is_loan) else { return false };
         let devices: Vec<DeviceUuid> = moving.to.iter().map(|it| it.device.clone()).collect();
         let comes = self.may_come(task, &devices);
         if comes {
-            self.put(task, &devices);
+            self.assign_devices(task, &devices);
         }
         comes
     }

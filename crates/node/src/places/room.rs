@@ -6,13 +6,13 @@ use gpool_model::unit::Bytes;
 use gpool_model::{Device, Slot, SlotPart};
 
 use super::Places;
-use crate::action::{Moves, Step};
-use crate::placed::{Aim, Placed, State, Waiting};
+use crate::action::{FollowUp, Moves};
+use crate::placed::{Aim, Placed, PlacementState, WaitingTask};
 
 impl Places {
     /// Whether the tasks that are on the devices of a waiting one leave it room. One that is not
     /// between devices leaves room for those that are: their move can fail.
-    pub(super) fn has_room(&self, waiting: &Waiting) -> bool {
+    pub(super) fn has_room(&self, waiting: &WaitingTask) -> bool {
         let is_mover = matches!(waiting.aim, Aim::Attach);
         self.tasks[&waiting.task].seats.slots.iter().all(|wanted| {
             let device = self.devices.iter().find(|device| device.uuid == wanted.device);
@@ -37,9 +37,12 @@ impl Places {
     /// leave before it grows.
     pub fn may_grow(&self, task: TaskId, terms: &Terms) -> bool {
         let is_present = |placed: &Placed| {
-            matches!(placed.state, State::Coming | State::Attaching | State::Running)
+            matches!(
+                placed.state,
+                PlacementState::Coming | PlacementState::Attaching | PlacementState::Running
+            )
         };
-        let is_on_them = |it: &&Placed| is_present(it) || it.state == State::Leaving;
+        let is_on_them = |it: &&Placed| is_present(it) || it.state == PlacementState::Leaving;
         let Some(own) = self.tasks.get(&task).filter(is_on_them) else { return true };
         let parts = own.seats.booked.iter().zip(own.seats.slots.iter().zip(&terms.parts));
         parts.into_iter().all(|(booked, (slot, part))| {
@@ -68,9 +71,9 @@ impl Places {
         let Some(own) = self.tasks.get(&task) else { return true };
         let on = |slot: &Slot| self.devices.iter().find(|device| device.uuid == slot.device);
         match own.state {
-            State::Away | State::Unsettled | State::Paused => true,
-            State::Leaving => false,
-            State::Coming | State::Attaching | State::Running => {
+            PlacementState::Away | PlacementState::Unsettled | PlacementState::Paused => true,
+            PlacementState::Leaving => false,
+            PlacementState::Coming | PlacementState::Attaching | PlacementState::Running => {
                 let mut devices = own.seats.slots.iter().filter_map(on);
                 devices.all(|device| self.used_on(device, true) <= device.memory)
             }
@@ -83,7 +86,10 @@ impl Places {
             self.moves == Moves::ByDriver
                 && !placed.is_parked
                 && **task != own
-                && matches!(placed.state, State::Away | State::Attaching | State::Coming)
+                && matches!(
+                    placed.state,
+                    PlacementState::Away | PlacementState::Attaching | PlacementState::Coming
+                )
         };
         let between = self.tasks.iter().filter(is_between);
         let left = between.filter_map(|(_, placed)| placed.moving.as_ref()).flat_map(|it| &it.from);
@@ -109,7 +115,7 @@ impl Places {
     }
 
     /// A task that left its devices keeps nothing of them.
-    pub fn parked(&mut self, task: TaskId) -> Vec<Step> {
+    pub fn parked(&mut self, task: TaskId) -> Vec<FollowUp> {
         let placed = self.tasks.get_mut(&task);
         placed.into_iter().for_each(|placed| placed.is_parked = true);
         self.advance()
@@ -132,9 +138,9 @@ impl Places {
     /// The memory that the tasks on a device may count on, those included that leave it or not.
     fn used_on(&self, device: &Device, with_leaving: bool) -> Bytes {
         let is_present = |placed: &&Placed| match placed.state {
-            State::Coming | State::Attaching | State::Running => true,
-            State::Leaving => with_leaving,
-            State::Away | State::Unsettled | State::Paused => false,
+            PlacementState::Coming | PlacementState::Attaching | PlacementState::Running => true,
+            PlacementState::Leaving => with_leaving,
+            PlacementState::Away | PlacementState::Unsettled | PlacementState::Paused => false,
         };
         let slots = self.tasks.values().filter(is_present).flat_map(|placed| &placed.seats.slots);
         let used = |slot: &Slot| slot.part.memory_of(device.memory);

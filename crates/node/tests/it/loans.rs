@@ -1,7 +1,7 @@
 //! Loans of memory on one device: what each task may use, and how loans come back.
 
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_node::loans::{Act, Answer, Called, Decision, Rung, Tenant, Wish, decide, divide};
+use gpool_node::loans::{Act, Called, Decision, Rung, Tenant, Wish, WishAnswer, decide, divide};
 use proptest::prelude::*;
 
 mod stream;
@@ -33,7 +33,7 @@ fn wishes(tenant: Tenant, total: u32, since: u64) -> Tenant {
 }
 
 /// The grants in GiB, and the answers.
-fn grants(tenants: &[Tenant]) -> Vec<(u64, Option<Answer>)> {
+fn grants(tenants: &[Tenant]) -> Vec<(u64, Option<WishAnswer>)> {
     let grants = divide(gib(80), tenants);
     grants.iter().map(|grant| (grant.bytes.get() >> 30, grant.wish)).collect()
 }
@@ -47,8 +47,8 @@ fn kept(tenants: &[Tenant]) -> Vec<Option<u64>> {
 fn a_task_alone_grows_to_its_limit() {
     let alone = tenant(20, 64, 20);
     assert_eq!(grants(&[alone]), [(20, None)]);
-    assert_eq!(grants(&[wishes(alone, 64, 0)]), [(64, Some(Answer::Yes))]);
-    assert_eq!(grants(&[wishes(alone, 65, 0)]), [(20, Some(Answer::No))]);
+    assert_eq!(grants(&[wishes(alone, 64, 0)]), [(64, Some(WishAnswer::Yes))]);
+    assert_eq!(grants(&[wishes(alone, 65, 0)]), [(20, Some(WishAnswer::No))]);
 }
 
 /// A guest that grew leaves the device: what both requested together is more than the device has.
@@ -57,7 +57,7 @@ fn memory_that_is_about_to_be_free_is_not_granted_before() {
     let guest = tenant(60, 80, 58);
     let host = wishes(tenant(40, 40, 20), 40, 0);
     for guest in [Tenant { is_leaving: true, ..guest }, Tenant { departs: true, ..guest }] {
-        assert_eq!(grants(&[guest, host]), [(58, None), (22, Some(Answer::Wait))]);
+        assert_eq!(grants(&[guest, host]), [(58, None), (22, Some(WishAnswer::Wait))]);
     }
 }
 
@@ -65,21 +65,21 @@ fn memory_that_is_about_to_be_free_is_not_granted_before() {
 fn unused_guarantees_are_lent_and_come_back() {
     let idle = tenant(40, 40, 10);
     let borrower = wishes(tenant(20, 80, 20), 70, 0);
-    assert_eq!(grants(&[idle, borrower]), [(10, None), (70, Some(Answer::Yes))]);
+    assert_eq!(grants(&[idle, borrower]), [(10, None), (70, Some(WishAnswer::Yes))]);
     // Above the free memory.
     let borrower = wishes(tenant(20, 80, 20), 71, 0);
-    assert_eq!(grants(&[idle, borrower]), [(40, None), (20, Some(Answer::No))]);
+    assert_eq!(grants(&[idle, borrower]), [(40, None), (20, Some(WishAnswer::No))]);
     // The owner needs its memory: the loan is called, and the borrower can't grow.
     let owner = wishes(idle, 30, 0);
     let borrower = wishes(tenant(20, 80, 70), 71, 0);
     assert_eq!(kept(&[owner, borrower]), [None, Some(50)]);
     let now = grants(&[owner, borrower]);
-    assert_eq!(now, [(10, Some(Answer::Wait)), (50, Some(Answer::No))]);
+    assert_eq!(now, [(10, Some(WishAnswer::Wait)), (50, Some(WishAnswer::No))]);
     // It has freed some, which goes to the owner.
     let now = grants(&[owner, tenant(20, 80, 60)]);
-    assert_eq!(now, [(20, Some(Answer::Wait)), (50, None)]);
+    assert_eq!(now, [(20, Some(WishAnswer::Wait)), (50, None)]);
     let now = grants(&[owner, tenant(20, 80, 50)]);
-    assert_eq!(now, [(30, Some(Answer::Yes)), (50, None)]);
+    assert_eq!(now, [(30, Some(WishAnswer::Yes)), (50, None)]);
 }
 
 #[test]
@@ -97,7 +97,9 @@ fn borrowers_share_in_proportion_to_their_requests() {
             tenants[0].used.saturating_add(tenants[1].used).saturating_add(gib(1)),
             &tenants,
         );
-        let Some(ix) = both.iter().position(|it| it.wish == Some(Answer::Yes)) else { panic!() };
+        let Some(ix) = both.iter().position(|it| it.wish == Some(WishAnswer::Yes)) else {
+            panic!()
+        };
         tenants[ix].used = both[ix].bytes;
         if tenants[0].used.saturating_add(tenants[1].used) == gib(80) {
             break;
@@ -128,7 +130,7 @@ fn guaranteed_wishes_are_served_in_order() {
     let [first, second] = [(tenant(30, 30, 0), 5), (tenant(30, 30, 0), 9)]
         .map(|(tenant, since)| wishes(tenant, 10, since));
     let now = grants(&[second, borrower, first]);
-    assert_eq!(now, [(0, Some(Answer::Wait)), (60, None), (10, Some(Answer::Yes))]);
+    assert_eq!(now, [(0, Some(WishAnswer::Wait)), (60, None), (10, Some(WishAnswer::Yes))]);
 }
 
 prop_compose! {
@@ -187,17 +189,17 @@ proptest! {
             let is_right = |keep| keep >= tenant.request && keep < tenant.used;
             prop_assert!(grant.keep.is_none_or(is_right));
             let is_guaranteed = tenant.wish.is_some_and(|wish| wish.total <= tenant.request);
-            prop_assert!(!(is_guaranteed && grant.wish == Some(Answer::No)));
+            prop_assert!(!(is_guaranteed && grant.wish == Some(WishAnswer::No)));
         }
         // What waits is met once the loans are back.
-        let waits = |ix: usize| grants[ix].wish == Some(Answer::Wait);
+        let waits = |ix: usize| grants[ix].wish == Some(WishAnswer::Wait);
         let mut later = tenants.clone();
         for (tenant, grant) in later.iter_mut().zip(&grants) {
             tenant.used = grant.keep.unwrap_or(tenant.used);
         }
         let after = divide(memory, &later);
         for ix in (0..tenants.len()).filter(|ix| waits(*ix)) {
-            prop_assert_eq!(after[ix].wish, Some(Answer::Yes), "{:?} {:?}", &later, &after);
+            prop_assert_eq!(after[ix].wish, Some(WishAnswer::Yes), "{:?} {:?}", &later, &after);
         }
         // Nothing is called without need.
         let called = total(&tenants, |ix, it| {
@@ -219,12 +221,12 @@ proptest! {
         };
         let needed = total(&tenants, |_, tenant| entitled(tenant));
         let lent = total(&tenants, |ix, tenant| match grants[ix].wish {
-            Some(Answer::Yes) => grants[ix].bytes.saturating_sub(entitled(tenant)),
+            Some(WishAnswer::Yes) => grants[ix].bytes.saturating_sub(entitled(tenant)),
             _ => Bytes::ZERO,
         });
         for (tenant, grant) in tenants.iter().zip(&grants) {
             let Some(wish) = tenant.wish.filter(|it| it.total <= tenant.limit) else { continue };
-            if grant.wish == Some(Answer::No) {
+            if grant.wish == Some(WishAnswer::No) {
                 prop_assert!(wish.total.get() - tenant.used.get() + needed + lent > 80);
             }
         }
@@ -288,7 +290,7 @@ fn a_task_that_departs_gives_its_loan_back_first() {
     let called = |rung| Some(Called { rung, ..called });
     // It may not grow, not even where memory is free.
     let capped = at(5, Tenant { called: called(Rung::Notify), ..wishes(departs, 70, 0) });
-    assert_eq!((capped.grant.bytes, capped.grant.wish), (gib(40), Some(Answer::No)));
+    assert_eq!((capped.grant.bytes, capped.grant.wish), (gib(40), Some(WishAnswer::No)));
     let gave = Tenant { used: gib(40), called: called(Rung::Cap), ..departs };
     assert_eq!(at(6, gave).act, Some(Act::Leave));
     // It keeps the loan: it leaves with it.
@@ -338,13 +340,13 @@ fn a_call_goes_on_at_the_same_borrower() {
 fn a_guarantee_waits_for_memory_that_is_kept_for_a_task_that_left() {
     let owner = wishes(tenant(40, 40, 10), 40, 0);
     let now = grants(&[owner, Tenant::leaving(gib(60))]);
-    assert_eq!(now[0], (20, Some(Answer::Wait)));
+    assert_eq!(now[0], (20, Some(WishAnswer::Wait)));
 }
 
 #[test]
 fn without_loans_a_guarantee_is_granted_even_if_the_driver_keeps_more() {
     let owner = wishes(tenant(50, 50, 20), 50, 0);
-    assert_eq!(grants(&[owner, tenant(40, 40, 40)])[0], (50, Some(Answer::Yes)));
+    assert_eq!(grants(&[owner, tenant(40, 40, 40)])[0], (50, Some(WishAnswer::Yes)));
 }
 
 #[test]
@@ -355,5 +357,5 @@ fn a_guarantee_that_is_not_met_is_given_up_after_twice_the_deadline() {
         let now = Timestamp::new(second * 1000);
         decide(gib(80), DEADLINE, &[owner, borrower], now)[0].grant.wish
     };
-    assert_eq!([at(59), at(60)], [Some(Answer::Wait), Some(Answer::No)]);
+    assert_eq!([at(59), at(60)], [Some(WishAnswer::Wait), Some(WishAnswer::No)]);
 }

@@ -55,7 +55,6 @@ struct Machine {
     away: BTreeMap<TaskId, Option<Vec<DeviceUuid>>>,
     refused: BTreeSet<TaskId>,
     n_moves: usize,
-    /// The reported moves.
     moves: Vec<MoveReport>,
 }
 

@@ -3,7 +3,7 @@
 use gpool_model::id::{Attempt, JobId, TaskId};
 use gpool_model::unit::{Bytes, Millis, Timestamp};
 use gpool_node::loans::{Tenant, decide};
-use gpool_node::presence::{Presence, can_return, reserve};
+use gpool_node::presence::{MemoryPresence, can_return, reserve};
 
 /// A task of a device with 8 GiB. While it is away it uses nothing there.
 fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
@@ -25,7 +25,7 @@ fn task(id: u64, request: u32, used: u32) -> (TaskId, Tenant) {
 }
 
 /// Whether the first of the tasks can come back with this memory.
-fn returns(needed: u32, all: &[((TaskId, Tenant), Presence)]) -> bool {
+fn returns(needed: u32, all: &[((TaskId, Tenant), MemoryPresence)]) -> bool {
     let ((id, tenant), _) = &all[0];
     let others = all[1..].iter().map(|((id, tenant), presence)| (*id, *tenant, *presence));
     can_return(Bytes::from_gib(8), Bytes::from_gib(needed), (*id, tenant), others)
@@ -33,16 +33,16 @@ fn returns(needed: u32, all: &[((TaskId, Tenant), Presence)]) -> bool {
 
 #[test]
 fn a_task_returns_once_no_request_of_a_present_task_is_in_the_way() {
-    let away = (task(1, 2, 0), Presence::Away);
-    assert!(!returns(7, &[away, (task(2, 2, 1), Presence::Here)]));
-    assert!(returns(6, &[away, (task(2, 2, 1), Presence::Here)]));
-    assert!(!returns(6, &[away, (task(2, 2, 3), Presence::Here)]), "its loan is there");
+    let away = (task(1, 2, 0), MemoryPresence::Away);
+    assert!(!returns(7, &[away, (task(2, 2, 1), MemoryPresence::Here)]));
+    assert!(returns(6, &[away, (task(2, 2, 1), MemoryPresence::Here)]));
+    assert!(!returns(6, &[away, (task(2, 2, 3), MemoryPresence::Here)]), "its loan is there");
 }
 
 #[test]
 fn tasks_that_are_away_do_not_hold_each_other_up() {
     let (older, newer) = (task(1, 2, 0), task(2, 2, 0));
-    let away = |it| (it, Presence::Away);
+    let away = |it| (it, MemoryPresence::Away);
     assert!(returns(7, &[away(older), away(newer)]), "it goes first");
     assert!(!returns(7, &[away(newer), away(older)]), "it waits for its turn");
     let important = (newer.0, Tenant { priority: 1, ..newer.1 });
@@ -52,9 +52,9 @@ fn tasks_that_are_away_do_not_hold_each_other_up() {
 
 #[test]
 fn a_task_that_the_server_paused_keeps_no_room_until_it_resumes() {
-    let (task, other) = ((task(1, 2, 0), Presence::Away), task(2, 2, 0));
-    assert!(returns(7, &[task, (other, Presence::Paused)]));
-    for presence in [Presence::Resuming, Presence::Returning, Presence::Here] {
+    let (task, other) = ((task(1, 2, 0), MemoryPresence::Away), task(2, 2, 0));
+    assert!(returns(7, &[task, (other, MemoryPresence::Paused)]));
+    for presence in [MemoryPresence::Resuming, MemoryPresence::Returning, MemoryPresence::Here] {
         assert!(!returns(7, &[task, (other, presence)]), "{presence:?}");
     }
 }
@@ -69,7 +69,7 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
             let granted = if is_granted { tenant.used } else { Bytes::ZERO };
             Tenant { granted, ..tenant }
         }));
-        let presences = [Presence::Here, Presence::Resuming, Presence::Returning];
+        let presences = [MemoryPresence::Here, MemoryPresence::Resuming, MemoryPresence::Returning];
         let mut tenants: Vec<_> = all.iter_mut().zip(presences).collect();
         let is_frozen = reserve(Bytes::from_gib(8), &mut tenants).is_frozen;
         let requests = all[1..].iter().map(|it| it.request.get() >> 30).collect::<Vec<_>>();
@@ -86,7 +86,7 @@ fn memory_is_reserved_for_one_task_if_there_is_no_room_for_two() {
 #[test]
 fn a_task_that_may_be_sent_elsewhere_keeps_its_memory_and_gets_no_grant() {
     let mut all = [task(1, 2, 6).1, task(2, 4, 1).1];
-    let presences = [Presence::Unsettled, Presence::Here];
+    let presences = [MemoryPresence::Unsettled, MemoryPresence::Here];
     let reserved =
         reserve(Bytes::from_gib(8), &mut all.iter_mut().zip(presences).collect::<Vec<_>>());
     let mut plan = decide(Bytes::from_gib(8), Millis::from_secs(60), &all, Timestamp::ZERO);
@@ -98,8 +98,13 @@ fn a_task_that_may_be_sent_elsewhere_keeps_its_memory_and_gets_no_grant() {
 
 #[test]
 fn a_task_that_could_not_leave_is_where_a_later_order_sent_it() {
-    assert_eq!(Presence::Leaving.stayed(), Presence::Here);
-    for later in [Presence::Here, Presence::Away, Presence::Paused, Presence::Resuming] {
+    assert_eq!(MemoryPresence::Leaving.stayed(), MemoryPresence::Here);
+    for later in [
+        MemoryPresence::Here,
+        MemoryPresence::Away,
+        MemoryPresence::Paused,
+        MemoryPresence::Resuming,
+    ] {
         assert_eq!(later.stayed(), later);
     }
 }

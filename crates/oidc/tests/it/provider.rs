@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gpool_oidc::{
-    Answer, Attempt, Callback, Error, Identity, Provider, Request, Secrets, Settings,
+    Attempt, Callback, Error, Identity, Provider, ProviderRequest, ProviderResponse, Secrets,
+    Settings,
 };
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
@@ -58,7 +59,7 @@ pub fn unsigned(header: &Value, claims: &Value) -> String {
 /// Answers by address, and the requests that came.
 pub struct Fake {
     answers: RefCell<BTreeMap<String, (u16, String)>>,
-    pub requests: RefCell<Vec<Request>>,
+    pub requests: RefCell<Vec<ProviderRequest>>,
 }
 
 impl Fake {
@@ -82,11 +83,11 @@ impl Fake {
         self.answers("/token", 200, &json!({"access_token": "access", "id_token": token}));
     }
 
-    pub fn fetch(&self, request: &Request) -> Result<Answer, String> {
+    pub fn fetch(&self, request: &ProviderRequest) -> Result<ProviderResponse, String> {
         self.requests.borrow_mut().push(request.clone());
         let answers = self.answers.borrow();
         let (status, body) = answers.get(&request.url).ok_or("connection refused")?;
-        Ok(Answer { status: *status, body: body.clone().into_bytes() })
+        Ok(ProviderResponse { status: *status, body: body.clone().into_bytes() })
     }
 
     pub fn provider(&self) -> Provider {

@@ -32,7 +32,7 @@ impl<'a> Bookings<'a> {
         job: JobId,
         demand: Demand<'_>,
         closed: &BTreeSet<usize>,
-        given: &BTreeMap<usize, Freed>,
+        freeable: &BTreeMap<usize, Freed>,
     ) -> bool {
         let View { capacity, holds, .. } = view;
         let ranks = capacity.ranks(&demand.fit().gpus);
@@ -56,7 +56,7 @@ impl<'a> Bookings<'a> {
         let found = match demand.share() {
             Some(_) => on_free(Some(false)).or_else(|| on_free(Some(true))),
             None => on_free(None)
-                .or_else(|| given.iter().find_map(|(ix, freed)| place(*ix, freed, None))),
+                .or_else(|| freeable.iter().find_map(|(ix, freed)| place(*ix, freed, None))),
         };
         let Some(placed) = found else { return false };
         let copy = || capacity.nodes[placed.node_pos].clone();

@@ -49,7 +49,6 @@ impl<'a> Capacity<'a> {
         capacity
     }
 
-    /// Returns the position of a node.
     pub fn position(&self, world: &World, node: &NodeName) -> Option<usize> {
         world.node_ix(node).map(|NodeIx(ix)| self.by_ix[ix])
     }

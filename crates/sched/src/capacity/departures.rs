@@ -31,14 +31,14 @@ impl DeviceUse {
 
 /// The parts of devices and the host resources that a job has on a node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct NodeHoldings {
     pub uses: Vec<DeviceUse>,
     pub host: HostResources,
     /// The job, if it is about to start and requests shares.
     pub sharer: Option<Box<Sharer>>,
 }
 
-impl Held {
+impl NodeHoldings {
     /// Adds what an allocation books on its node, less the host resources that it keeps if its job
     /// is `paused`.
     pub fn add(&mut self, allocation: &Allocation, node: &Node, paused: Option<&JobSpec>) {
@@ -61,7 +61,7 @@ impl Held {
 pub(crate) struct Departure {
     pub end: ExpectedEnd,
     pub node_pos: usize,
-    pub held: Held,
+    pub held: NodeHoldings,
 }
 
 /// Host resources and parts of devices that jobs give back on a node.
@@ -92,7 +92,7 @@ impl Freed {
     }
 
     /// A job leaves the node.
-    pub fn add(&mut self, held: &Held) {
+    pub fn add(&mut self, held: &NodeHoldings) {
         self.add_uses(&held.uses);
         self.host = self.host.more(held.host);
         self.needed = self.needed.more(held.host.below_zero());

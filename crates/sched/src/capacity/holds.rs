@@ -10,7 +10,7 @@ use gpool_world::Snapshot;
 
 use super::cluster::Capacity;
 use super::demand::Demand;
-use super::departures::{Departure, DeviceUse, Freed, Held};
+use super::departures::{Departure, DeviceUse, Freed, NodeHoldings};
 use super::host_resources::HostResources;
 use super::node::NodeCapacity;
 
@@ -18,7 +18,7 @@ use super::node::NodeCapacity;
 #[derive(Debug, Clone)]
 pub(crate) enum Hold<'a> {
     /// For the planned start of a job.
-    Start { job: JobId, held: Held, run: Window },
+    Start { job: JobId, held: NodeHoldings, run: Window },
     /// For jobs that a reservation admits: devices, or the whole node with all its devices.
     Reserved { by: &'a Reservation, devices: Vec<usize>, is_whole: bool },
 }
@@ -266,7 +266,7 @@ fn held_by_starts(
     node: &NodeCapacity<'_>,
     demand: &Demand<'_>,
     from: Timestamp,
-    starts: &[(&Held, Window)],
+    starts: &[(&NodeHoldings, Window)],
     departures: &[Departure],
 ) -> Option<Vec<usize>> {
     let strangers = starts.iter().filter(|(held, _)| !node.accepts(demand.fit(), held));

@@ -7,7 +7,7 @@ use gpool_model::{Bytes, Device, JobId, MilliGpu, NodeName, Share, ShareWith, Sh
 use gpool_world::{NodeIx, NodeRow, World, unusable};
 
 use super::demand::Demand;
-use super::departures::{DeviceUse, Freed, Held};
+use super::departures::{DeviceUse, Freed, NodeHoldings};
 use super::host_resources::HostResources;
 use super::placed::Placed;
 
@@ -200,7 +200,7 @@ impl<'a> NodeCapacity<'a> {
     }
 
     /// Whether a job accepts one with a planned start on a device of the node, and the reverse.
-    pub fn accepts(&self, fit: &Fit, planned: &Held) -> bool {
+    pub fn accepts(&self, fit: &Fit, planned: &NodeHoldings) -> bool {
         let both = fit.sharer.as_deref().zip(planned.sharer.as_deref());
         both.is_none_or(|(one, other)| one.apart(other, self.share_with).is_none())
     }

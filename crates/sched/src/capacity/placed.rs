@@ -53,7 +53,7 @@ pub(crate) fn n_missing(placed: &[Placed], fit: &Fit) -> u32 {
 }
 
 /// Sets the job's devices on a node, in place of earlier ones there.
-pub(crate) fn put(placed: &mut Vec<Placed>, next: Placed) {
+pub(crate) fn replace_on_node(placed: &mut Vec<Placed>, next: Placed) {
     placed.retain(|it| it.node_pos != next.node_pos);
     placed.push(next);
 }

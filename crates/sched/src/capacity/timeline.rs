@@ -12,7 +12,7 @@ use gpool_world::{ExpectedEnd, ExpectedEnds, FreedOn, JobRow, NodeIx, Snapshot, 
 
 use super::cluster::Capacity;
 use super::demand::Demand;
-use super::departures::{Departure, DeviceUse, Freed, Held};
+use super::departures::{Departure, DeviceUse, Freed, NodeHoldings};
 use super::fits::{Candidate, Departures};
 use super::holds::{Hold, Holds};
 use super::host_resources::HostResources;
@@ -23,7 +23,7 @@ pub(crate) struct Timeline<'a> {
     snapshot: Snapshot<'a>,
     coming: ExpectedEnds<'a>,
     /// Departures of jobs that held something when the cycle began, the earliest first.
-    seen: Vec<(ExpectedEnd, &'a [FreedOn])>,
+    fetched_ends: Vec<(ExpectedEnd, &'a [FreedOn])>,
     /// Departures that this cycle decided: of jobs that it started or evicted.
     decided: Vec<Departure>,
     /// Evicted jobs: they leave at another time than was expected.
@@ -39,14 +39,14 @@ pub(crate) struct Planned<'a> {
 
 /// A search for the earliest start: the demand, and the capacity and holds of the present plan.
 #[derive(Clone, Copy)]
-struct Search<'a, 'b> {
+struct StartSearch<'a, 'b> {
     capacity: &'b Capacity<'a>,
     holds: &'b Holds<'a>,
     demand: Demand<'b>,
 }
 
 /// When and where on one node a job can run.
-struct Place {
+struct StartCandidate {
     at: Timestamp,
     /// The model of the request, by position.
     rank: usize,
@@ -54,7 +54,7 @@ struct Place {
     placed: Placed,
 }
 
-impl Place {
+impl StartCandidate {
     /// Earlier first, then the model that the request names first, then the lower node name.
     fn key(&self) -> (Timestamp, usize, usize) {
         (self.at, self.rank, self.placed.node_pos)
@@ -63,7 +63,7 @@ impl Place {
 
 /// Departures from one node up to some time, and the capacity that they free together.
 #[derive(Default)]
-struct Ended {
+struct NodeDepartures {
     /// Number of devices that they free a part of.
     n_devices: usize,
     /// Departures that are not computed yet.
@@ -72,7 +72,7 @@ struct Ended {
     freed: Freed,
 }
 
-impl Ended {
+impl NodeDepartures {
     fn add(&mut self, departure: Departure) {
         self.freed.add(&departure.held);
         self.departures.push(departure);
@@ -84,7 +84,7 @@ struct Passed {
     n_seen: usize,
     decided: Peekable<IntoIter<Departure>>,
     /// The first has no departures.
-    ended: Vec<Ended>,
+    ended: Vec<NodeDepartures>,
     /// By position of the node: the position in `ended`. Most searches pass departures from few of
     /// many nodes.
     by_node: Vec<usize>,
@@ -94,26 +94,31 @@ impl Passed {
     fn new(timeline: &Timeline<'_>, n_nodes: usize) -> Self {
         let mut decided = timeline.decided.clone();
         decided.sort_by_key(|departure| departure.end);
-        let (ended, by_node) = (Vec::from([Ended::default()]), vec![0; n_nodes]);
+        let (ended, by_node) = (Vec::from([NodeDepartures::default()]), vec![0; n_nodes]);
         Self { n_seen: 0, decided: decided.into_iter().peekable(), ended, by_node }
     }
 
     /// The passed departures from a node.
-    fn on_node(&self, node_pos: usize) -> &Ended {
+    fn on_node(&self, node_pos: usize) -> &NodeDepartures {
         &self.ended[self.by_node[node_pos]]
     }
 
-    fn on_node_mut(&mut self, node_pos: usize) -> &mut Ended {
+    fn on_node_mut(&mut self, node_pos: usize) -> &mut NodeDepartures {
         let ix = &mut self.by_node[node_pos];
         if *ix == 0 {
             *ix = self.ended.len();
-            self.ended.push(Ended::default());
+            self.ended.push(NodeDepartures::default());
         }
         &mut self.ended[*ix]
     }
 
     /// Computes what the passed departures free on a node; `None` if it has too few devices then.
-    fn read(&mut self, world: &World, search: Search<'_, '_>, node_pos: usize) -> Option<&Ended> {
+    fn read(
+        &mut self,
+        world: &World,
+        search: StartSearch<'_, '_>,
+        node_pos: usize,
+    ) -> Option<&NodeDepartures> {
         let (capacity, ended) = (search.capacity, self.on_node_mut(node_pos));
         if capacity.nodes[node_pos].n_free + ended.n_devices < search.demand.n_free_least() {
             return None;
@@ -126,7 +131,7 @@ impl Passed {
 
     /// The time of the next departure.
     fn next_at(&mut self, timeline: &mut Timeline<'_>) -> Option<Timestamp> {
-        let seen = timeline.seen(self.n_seen).map(|(end, _)| end.at);
+        let seen = timeline.nth_end(self.n_seen).map(|(end, _)| end.at);
         let decided = self.decided.peek().map(|departure| departure.end.at);
         seen.into_iter().chain(decided).min()
     }
@@ -140,7 +145,8 @@ impl Passed {
         at: Timestamp,
     ) -> Vec<usize> {
         let mut touched = Vec::new();
-        while let Some((end, freed)) = timeline.seen(self.n_seen).filter(|(end, _)| end.at == at) {
+        while let Some((end, freed)) = timeline.nth_end(self.n_seen).filter(|(end, _)| end.at == at)
+        {
             for FreedOn { node: NodeIx(ix), n_devices } in freed {
                 let node_pos = capacity.by_ix[*ix];
                 let ended = self.on_node_mut(node_pos);
@@ -170,7 +176,7 @@ impl<'a> Timeline<'a> {
         Self {
             snapshot: *snapshot,
             coming: snapshot.world.expected_ends(snapshot.now),
-            seen: Vec::new(),
+            fetched_ends: Vec::new(),
             decided: Vec::new(),
             leaving: BTreeSet::new(),
         }
@@ -201,7 +207,8 @@ impl<'a> Timeline<'a> {
         let end = ExpectedEnd { job: row.job.id, ..end };
         let departures = row.job.phase.allocations().iter().filter_map(|allocation| {
             let node_pos = capacity.position(world, &allocation.node)?;
-            let mut held = Held { host: HostResources::booked(allocation), ..Held::default() };
+            let mut held =
+                NodeHoldings { host: HostResources::booked(allocation), ..NodeHoldings::default() };
             if resumes {
                 held.host = held.host.less(HostResources::until_resumed(allocation));
             }
@@ -215,7 +222,7 @@ impl<'a> Timeline<'a> {
         let world = self.snapshot.world;
         let end = world.expected_end_if_taken_back(row, exit, self.snapshot.now);
         self.leaving.insert(end.job);
-        self.seen.retain(|(seen, _)| seen.job != end.job);
+        self.fetched_ends.retain(|(seen, _)| seen.job != end.job);
         // The capacity already lacks the memory that a pause needs.
         let given = |mut it: Departure| {
             it.held.host = it.held.host.less(it.held.host.below_zero());
@@ -247,7 +254,7 @@ impl<'a> Timeline<'a> {
         job: JobId,
     ) -> Option<Planned<'a>> {
         let shape = demand.shape;
-        let search = Search { capacity, holds, demand };
+        let search = StartSearch { capacity, holds, demand };
         let places = match demand.is_of_one_node() {
             true => vec![self.earliest(search)?],
             false => self.earliest_gang(search)?,
@@ -268,15 +275,15 @@ impl<'a> Timeline<'a> {
     }
 
     /// The earliest start on one node.
-    fn earliest(&mut self, search: Search<'a, '_>) -> Option<Place> {
+    fn earliest(&mut self, search: StartSearch<'a, '_>) -> Option<StartCandidate> {
         let held = search.held_nodes().filter_map(|node_pos| self.earliest_on(search, node_pos));
-        let best = held.min_by_key(Place::key);
-        let found = self.earliest_elsewhere(search, best.as_ref().map(Place::key));
+        let best = held.min_by_key(StartCandidate::key);
+        let found = self.earliest_elsewhere(search, best.as_ref().map(StartCandidate::key));
         found.or(best)
     }
 
     /// On a node with holds: tries every time at which more becomes free.
-    fn earliest_on(&self, search: Search<'a, '_>, node_pos: usize) -> Option<Place> {
+    fn earliest_on(&self, search: StartSearch<'a, '_>, node_pos: usize) -> Option<StartCandidate> {
         let departures = self.on_node(search.capacity, node_pos);
         let mut times: Vec<Timestamp> = departures.iter().map(|it| it.end.at).collect();
         times.push(self.snapshot.now);
@@ -294,11 +301,11 @@ impl<'a> Timeline<'a> {
     /// The place on a node with holds at a time. `departures` are all from the node.
     fn on_held(
         &self,
-        search: Search<'a, '_>,
+        search: StartSearch<'a, '_>,
         node_pos: usize,
         departures: &[Departure],
         at: Timestamp,
-    ) -> Option<Place> {
+    ) -> Option<StartCandidate> {
         let n_ended = departures.iter().take_while(|departure| departure.end.at <= at).count();
         let ended = &departures[..n_ended];
         let mut freed = Freed::default();
@@ -311,9 +318,9 @@ impl<'a> Timeline<'a> {
     /// `before`.
     fn earliest_elsewhere(
         &mut self,
-        search: Search<'a, '_>,
+        search: StartSearch<'a, '_>,
         before: Option<(Timestamp, usize, usize)>,
-    ) -> Option<Place> {
+    ) -> Option<StartCandidate> {
         let capacity = search.capacity;
         let mut passed = Passed::new(self, capacity.nodes.len());
         loop {
@@ -334,16 +341,16 @@ impl<'a> Timeline<'a> {
     }
 
     /// The departure at a position in time order, and where it frees something.
-    fn seen(&mut self, at: usize) -> Option<(ExpectedEnd, &'a [FreedOn])> {
-        while self.seen.len() <= at {
+    fn nth_end(&mut self, at: usize) -> Option<(ExpectedEnd, &'a [FreedOn])> {
+        while self.fetched_ends.len() <= at {
             let leaving = &self.leaving;
-            self.seen.push(self.coming.find(|(end, _)| !leaving.contains(&end.job))?);
+            self.fetched_ends.push(self.coming.find(|(end, _)| !leaving.contains(&end.job))?);
         }
-        self.seen.get(at).copied()
+        self.fetched_ends.get(at).copied()
     }
 }
 
-impl<'a> Search<'a, '_> {
+impl<'a> StartSearch<'a, '_> {
     /// Nodes with holds that take the demand.
     fn held_nodes(&self) -> impl Iterator<Item = usize> {
         let Self { capacity, holds, .. } = self;
@@ -365,7 +372,7 @@ impl<'a> Search<'a, '_> {
         freed: &Freed,
         ended: &[Departure],
         is_later: bool,
-    ) -> Option<Place> {
+    ) -> Option<StartCandidate> {
         let Self { capacity, holds, demand } = *self;
         let node = &capacity.nodes[node_pos];
         if !node.may_fit(&demand, freed) {
@@ -377,14 +384,14 @@ impl<'a> Search<'a, '_> {
         let gpus = &demand.fit().gpus;
         let rank = placed.devices.first().and_then(|ix| gpus.rank_of(&devices[*ix]));
         let basis = basis(ended, &placed.devices, is_later);
-        Some(Place { at, rank: rank.unwrap_or(0), basis, placed })
+        Some(StartCandidate { at, rank: rank.unwrap_or(0), basis, placed })
     }
 }
 
 /// The best of the places at one time, by the position of their nodes: none is better than the
 /// first with the model that the request names first.
-fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
-    let mut best: Option<Place> = None;
+fn first_best(places: impl Iterator<Item = StartCandidate>) -> Option<StartCandidate> {
+    let mut best: Option<StartCandidate> = None;
     for place in places {
         let is_first = place.rank == 0;
         if best.as_ref().is_none_or(|best| place.rank < best.rank) {
@@ -398,14 +405,14 @@ fn first_best(places: impl Iterator<Item = Place>) -> Option<Place> {
 }
 
 /// What a job has at a place.
-fn held(capacity: &Capacity<'_>, job: JobId, shape: &Shape, placed: &Placed) -> Held {
+fn held(capacity: &Capacity<'_>, job: JobId, shape: &Shape, placed: &Placed) -> NodeHoldings {
     let devices = &capacity.nodes[placed.node_pos].row.node.devices;
     let of = |ix: &usize| DeviceUse {
         job: Some(job),
         ..DeviceUse::of(&shape.fit.gpus, *ix, &devices[*ix])
     };
     let (host, sharer) = (placed.host(&shape.fit), shape.fit.sharer.clone());
-    Held { uses: placed.devices.iter().map(of).collect(), host, sharer }
+    NodeHoldings { uses: placed.devices.iter().map(of).collect(), host, sharer }
 }
 
 /// What a job gives back when it ends, or is paused, on all its nodes or on one.
@@ -424,7 +431,7 @@ fn departures<'b>(
         if only.is_some_and(|only| only != node_pos) {
             return None;
         }
-        let mut held = Held::default();
+        let mut held = NodeHoldings::default();
         let node = &capacity.nodes[node_pos].row.node;
         held.add(allocation, node, is_paused.then_some(&*row.spec));
         Some(Departure { end, node_pos, held })

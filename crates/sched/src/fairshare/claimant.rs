@@ -9,7 +9,6 @@ use super::ratio::Ratio;
 pub struct Claimant {
     /// Its guaranteed quota.
     pub guaranteed: Amount,
-    /// Its limit.
     pub limit: Amount,
     /// Its weight in the division of the rest.
     pub weight: Weight,
@@ -29,7 +28,7 @@ pub struct Claimant {
     pub safe: Amount,
     /// The part of its claim that it gets whatever others request: whole steps of `safe`; of a
     /// department, the sum over its children.
-    pub kept: u64,
+    pub safe_claim: u64,
 }
 
 impl Claimant {
@@ -91,7 +90,7 @@ const MILLIONTHS: i128 = 1_000_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     /// Whole steps, in the unit of the pool.
-    pub given: u64,
+    pub whole_part: u64,
     /// The rest; `None` if it is zero.
     pub rest: Option<Ratio>,
 }
@@ -111,8 +110,8 @@ pub fn cut(pool: u64, part: u64, of: u128, want: u64, step: u64) -> Result<bool,
     }
     let whole = of * u128::from(step);
     let (n_steps, rest) = (product / whole, product % whole);
-    let given = u64::try_from(n_steps).expect("a part is not larger than the pool") * step;
-    Err(Cut { given, rest: if rest == 0 { None } else { Ratio::new(rest, of) } })
+    let whole_part = u64::try_from(n_steps).expect("a part is not larger than the pool") * step;
+    Err(Cut { whole_part, rest: if rest == 0 { None } else { Ratio::new(rest, of) } })
 }
 
 /// The ranges of equal priority, from the highest.

@@ -5,7 +5,7 @@
 use gpool_model::{Amount, MilliGpu, Quota};
 
 use super::claimant::{Claimant, Feedback};
-use super::tree::{Row, Tree};
+use super::tree::{Tree, TreeIx};
 use super::{Buffers, fair};
 
 /// The rules for one kind.
@@ -18,16 +18,15 @@ pub struct Method {
     pub feedback: Feedback,
 }
 
-/// The request of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ask {
+pub struct LeafRequest {
     /// Its allocations and pending requests.
     pub requested: u64,
     /// The smallest amount that one of its tasks requests, if that is less than the usual step.
     pub smallest: Option<u64>,
 }
 
-impl Ask {
+impl LeafRequest {
     /// Adds a request. `share` is the smallest share of a device in it.
     pub fn add(&mut self, amount: u64, share: Option<MilliGpu>) {
         self.requested = self.requested.saturating_add(amount);
@@ -45,11 +44,11 @@ pub struct Division {
     // By row of the tree, all of them.
     claimants: Vec<Claimant>,
     // The part of each guarantee that the installed capacity covers.
-    promised: Vec<Amount>,
+    installed_guarantees: Vec<Amount>,
     // The guarantee of each as configured; of a department without one, the sum of its children's.
-    written: Vec<Amount>,
+    configured_guarantees: Vec<Amount>,
     // The request of each; of a department, the claims of its children. Wide enough for every sum.
-    asked: Vec<u128>,
+    requests: Vec<u128>,
     // Whether its children must be divided again.
     stale: Vec<bool>,
     tops_stale: bool,
@@ -74,16 +73,16 @@ impl Division {
             step: method.step,
             share: 0,
             safe: Amount::NOTHING,
-            kept: 0,
+            safe_claim: 0,
         };
         let mut division = Self {
             method,
             total: total.min(Amount::MOST),
             installed: total.min(Amount::MOST),
-            promised: vec![Amount::NOTHING; tree.len()],
+            installed_guarantees: vec![Amount::NOTHING; tree.len()],
             claimants: vec![empty; tree.len()],
-            written: vec![Amount::NOTHING; tree.len()],
-            asked: vec![0; tree.len()],
+            configured_guarantees: vec![Amount::NOTHING; tree.len()],
+            requests: vec![0; tree.len()],
             stale: vec![true; tree.len()],
             tops_stale: true,
         };
@@ -92,12 +91,13 @@ impl Division {
             let row = tree.row(member);
             let it = &mut division.claimants[row.ix()];
             (it.limit, it.weight, it.priority) = (quota.limit, quota.weight, tree.priority(row));
-            division.written[row.ix()] = quota.guaranteed.unwrap_or(Amount::NOTHING);
+            division.configured_guarantees[row.ix()] = quota.guaranteed.unwrap_or(Amount::NOTHING);
             sums[row.ix()] = quota.guaranteed.is_none();
         }
         for row in tree.departments().iter().rev().filter(|row| sums[row.ix()]) {
-            let children = division.written[tree.children(Some(*row))].iter();
-            division.written[row.ix()] = children.fold(Amount::NOTHING, |sum, it| sum.plus(*it));
+            let children = division.configured_guarantees[tree.children(Some(*row))].iter();
+            division.configured_guarantees[row.ix()] =
+                children.fold(Amount::NOTHING, |sum, it| sum.plus(*it));
         }
         division.settle(tree);
         division
@@ -106,27 +106,27 @@ impl Division {
     /// Computes the part of each guarantee that the capacity covers, and the claims.
     fn settle(&mut self, tree: &Tree) {
         self.scale_all(tree, self.installed);
-        for (promised, it) in self.promised.iter_mut().zip(&self.claimants) {
+        for (promised, it) in self.installed_guarantees.iter_mut().zip(&self.claimants) {
             *promised = it.safe;
         }
         self.scale_all(tree, self.total);
         for row in tree.rows().rev() {
             if !tree.is_leaf(row) {
                 let children = self.claimants[tree.children(Some(row))].iter();
-                self.asked[row.ix()] = children.map(|it| u128::from(it.claim)).sum();
+                self.requests[row.ix()] = children.map(|it| u128::from(it.claim)).sum();
                 let children = self.claimants[tree.children(Some(row))].iter();
-                self.claimants[row.ix()].kept = children.map(|it| it.kept).sum();
+                self.claimants[row.ix()].safe_claim = children.map(|it| it.safe_claim).sum();
             }
             self.claimants[row.ix()].claim = self.claim(row);
             if tree.is_leaf(row) {
-                self.claimants[row.ix()].kept = self.kept(row);
+                self.claimants[row.ix()].safe_claim = self.safe_claim(row);
             }
         }
     }
 
     /// Computes the part of each guarantee that a capacity covers.
     fn scale_all(&mut self, tree: &Tree, capacity: u64) {
-        let total = Amount::counted(capacity);
+        let total = Amount::saturating_of(capacity);
         self.scale(tree, None, total, true);
         for row in tree.departments() {
             let safe = self.claimants[row.ix()].safe;
@@ -137,10 +137,11 @@ impl Division {
 
     /// Scales the guarantees of siblings down to `cap`, rounded down. If the parent's guarantee is
     /// finite, children with an unlimited one share the rest of it.
-    fn scale(&mut self, tree: &Tree, parent: Option<Row>, cap: Amount, unlimited: bool) {
+    fn scale(&mut self, tree: &Tree, parent: Option<TreeIx>, cap: Amount, unlimited: bool) {
         let rows = tree.children(parent);
         let cap = u128::from(cap.finite().unwrap_or(Amount::MOST));
-        let (level, written) = (&mut self.claimants[rows.clone()], &self.written[rows]);
+        let (level, written) =
+            (&mut self.claimants[rows.clone()], &self.configured_guarantees[rows]);
         let mut sum = 0_u128;
         for (it, written) in level.iter_mut().zip(written) {
             // An unlimited guarantee reaches up to the limit.
@@ -157,7 +158,8 @@ impl Division {
                         true => u128::from(amount) * cap / sum,
                         false => u128::from(amount),
                     };
-                    it.safe = Amount::counted(u64::try_from(kept).expect("not above the amount"));
+                    it.safe =
+                        Amount::saturating_of(u64::try_from(kept).expect("not above the amount"));
                     left -= kept;
                 }
                 None => n_unlimited += 1,
@@ -166,7 +168,8 @@ impl Division {
         if unlimited || n_unlimited == 0 {
             return;
         }
-        let each = Amount::counted(u64::try_from(left / n_unlimited).expect("not above the cap"));
+        let each =
+            Amount::saturating_of(u64::try_from(left / n_unlimited).expect("not above the cap"));
         for it in level.iter_mut().filter(|it| it.guaranteed.is_unlimited()) {
             (it.safe, it.guaranteed) = (each, each);
         }
@@ -174,9 +177,9 @@ impl Division {
 
     /// The claim of a project: its request up to its limit, and without weight up to its guarantee.
     /// Its department can't claim more for it either.
-    fn claim(&self, row: Row) -> u64 {
+    fn claim(&self, row: TreeIx) -> u64 {
         let it = &self.claimants[row.ix()];
-        let asked = u64::try_from(self.asked[row.ix()]).unwrap_or(u64::MAX).min(Amount::MOST);
+        let asked = u64::try_from(self.requests[row.ix()]).unwrap_or(u64::MAX).min(Amount::MOST);
         let claim = it.limit.cut(asked);
         match it.weight.thousandths() {
             0 => it.guaranteed.cut(claim),
@@ -185,7 +188,7 @@ impl Division {
     }
 
     /// The part of a leaf's claim that it gets whatever others request.
-    fn kept(&self, leaf: Row) -> u64 {
+    fn safe_claim(&self, leaf: TreeIx) -> u64 {
         let it = &self.claimants[leaf.ix()];
         let safe = it.safe.finite().unwrap_or(Amount::MOST);
         it.claim.min(safe - safe % it.step)
@@ -203,7 +206,7 @@ impl Division {
     }
 
     /// Sets the past usage of a project, in millionths of the capacity.
-    pub fn set_usage(&mut self, tree: &Tree, row: Row, usage: u32) {
+    pub fn set_usage(&mut self, tree: &Tree, row: TreeIx, usage: u32) {
         if self.claimants[row.ix()].usage != usage {
             self.claimants[row.ix()].usage = usage;
             self.mark(tree.parent(row));
@@ -214,7 +217,7 @@ impl Division {
     ///
     /// # Panics
     /// If the row is no leaf.
-    pub fn ask(&mut self, tree: &Tree, leaf: Row, ask: Ask) {
+    pub fn ask(&mut self, tree: &Tree, leaf: TreeIx, ask: LeafRequest) {
         assert!(tree.is_leaf(leaf), "only leaves request");
         let usual = self.method.step;
         let step = ask.smallest.map_or(usual, |smallest| smallest.clamp(1, usual));
@@ -225,9 +228,9 @@ impl Division {
         let mut row = leaf;
         loop {
             let before = self.claimants[row.ix()];
-            self.asked[row.ix()] = asked;
+            self.requests[row.ix()] = asked;
             self.claimants[row.ix()].claim = self.claim(row);
-            self.claimants[row.ix()].kept = kept.unwrap_or_else(|| self.kept(row));
+            self.claimants[row.ix()].safe_claim = kept.unwrap_or_else(|| self.safe_claim(row));
             let now = self.claimants[row.ix()];
             let (old, new) = (u128::from(before.claim), u128::from(now.claim));
             let above = tree.parent(row);
@@ -237,15 +240,15 @@ impl Division {
                 return;
             }
             let Some(above) = above else { return };
-            asked = self.asked[above.ix()] + new - old;
-            kept = Some(self.claimants[above.ix()].kept + now.kept - before.kept);
+            asked = self.requests[above.ix()] + new - old;
+            kept = Some(self.claimants[above.ix()].safe_claim + now.safe_claim - before.safe_claim);
             finer = finer && self.step_anew(tree, above);
             row = above;
         }
     }
 
     /// Sets the step of a department: the finest of its children's. Returns whether it changed.
-    fn step_anew(&mut self, tree: &Tree, row: Row) -> bool {
+    fn step_anew(&mut self, tree: &Tree, row: TreeIx) -> bool {
         let children = self.claimants[tree.children(Some(row))].iter();
         let step = children.map(|it| it.step).min().unwrap_or(self.method.step);
         let changed = self.claimants[row.ix()].step != step;
@@ -253,7 +256,7 @@ impl Division {
         changed
     }
 
-    fn mark(&mut self, parent: Option<Row>) {
+    fn mark(&mut self, parent: Option<TreeIx>) {
         match parent {
             Some(row) => self.stale[row.ix()] = true,
             None => self.tops_stale = true,
@@ -275,7 +278,7 @@ impl Division {
     fn divide_below(
         &mut self,
         tree: &Tree,
-        parent: Option<Row>,
+        parent: Option<TreeIx>,
         total: u64,
         buffers: &mut Buffers,
     ) {
@@ -299,8 +302,8 @@ impl Division {
 
     /// Returns the part of each guarantee that the installed capacity covers, by row.
     #[must_use]
-    pub fn promised(&self) -> &[Amount] {
-        &self.promised
+    pub fn installed_guarantees(&self) -> &[Amount] {
+        &self.installed_guarantees
     }
 
     /// Returns the capacity.

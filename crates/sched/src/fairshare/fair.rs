@@ -100,11 +100,11 @@ pub fn keep(level: &mut [Claimant]) {
     let bounded = |it: &&mut Claimant| !it.guaranteed.is_unlimited();
     let mut missing = 0;
     for it in level.iter_mut().filter(bounded) {
-        missing += it.kept.saturating_sub(it.share);
-        it.share = it.share.max(it.kept);
+        missing += it.safe_claim.saturating_sub(it.share);
+        it.share = it.share.max(it.safe_claim);
     }
     for it in level.iter_mut().filter(bounded).rev() {
-        let given = missing.min(it.share - it.kept);
+        let given = missing.min(it.share - it.safe_claim);
         it.share -= given;
         missing -= given;
     }
@@ -197,10 +197,10 @@ fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker
     let mut rest = pool;
     for it in &mut *askers {
         if let Err(cut) = cut(pool, it.part, of, it.want, it.step) {
-            level[it.ix].share += cut.given;
-            it.want -= cut.given;
+            level[it.ix].share += cut.whole_part;
+            it.want -= cut.whole_part;
             it.rest = cut.rest.and_then(|rest| rest.per(it.step));
-            rest -= cut.given;
+            rest -= cut.whole_part;
         }
     }
     if rest == 0 {
@@ -221,7 +221,7 @@ fn cut_to_steps(level: &mut [Claimant], pool: u64, of: u128, askers: &mut [Asker
     for it in askers.iter_mut().filter(|it| fits(it, pool)) {
         let most = match cut(pool, it.part, of, it.want, it.step) {
             Ok(_) => it.want,
-            Err(cut) => cut.given,
+            Err(cut) => cut.whole_part,
         };
         rest -= give(level, it, most);
     }

@@ -4,7 +4,7 @@
 use gpool_model::Amount;
 
 use super::claimant::Claimant;
-use super::tree::{Row, Tree};
+use super::tree::{Tree, TreeIx};
 
 /// The account of one project for one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,7 @@ pub struct Account {
     pub guaranteed: Amount,
     /// The part of its guarantee that the installed capacity covers. GPUs that can't be used for a
     /// while do not reduce it: jobs that can't be evicted may use it wherever GPUs are left.
-    pub promised: Amount,
-    /// Its limit.
+    pub installed_guarantee: Amount,
     pub limit: Amount,
     /// Its share in this cycle.
     pub share: Amount,
@@ -32,7 +31,7 @@ impl Account {
     /// No guarantee, no usage, no limit.
     pub const EMPTY: Self = Self {
         guaranteed: Amount::NOTHING,
-        promised: Amount::NOTHING,
+        installed_guarantee: Amount::NOTHING,
         limit: Amount::UNLIMITED,
         share: Amount::NOTHING,
         held: 0,
@@ -49,7 +48,7 @@ impl Account {
     /// The most that jobs may use that can't be evicted.
     #[must_use]
     pub fn for_good(&self) -> Amount {
-        self.guaranteed.max(self.promised)
+        self.guaranteed.max(self.installed_guarantee)
     }
 
     /// The most that is its own: the larger of its guarantee and its share. Usage beyond it is over
@@ -95,18 +94,18 @@ impl Ledger {
 
     /// The account of a project for one kind.
     #[must_use]
-    pub fn account(&self, row: Row, kind: usize) -> &Account {
+    pub fn account(&self, row: TreeIx, kind: usize) -> &Account {
         &self.accounts(row)[kind]
     }
 
     /// The accounts of one project, by kind.
     #[must_use]
-    pub fn accounts(&self, row: Row) -> &[Account] {
+    pub fn accounts(&self, row: TreeIx) -> &[Account] {
         &self.accounts[row.ix() * self.n_kinds..][..self.n_kinds]
     }
 
     /// Replaces one account.
-    pub fn set(&mut self, row: Row, kind: usize, account: Account) {
+    pub fn set(&mut self, row: TreeIx, kind: usize, account: Account) {
         self.accounts[row.ix() * self.n_kinds + kind] = account;
     }
 
@@ -116,23 +115,23 @@ impl Ledger {
         for (it, claimant) in accounts.zip(claimants) {
             it.guaranteed = claimant.safe;
             it.limit = claimant.limit;
-            it.share = Amount::counted(claimant.share);
+            it.share = Amount::saturating_of(claimant.share);
         }
     }
 
     /// Sets the guarantees of one kind that the installed capacity covers.
     pub fn promise(&mut self, kind: usize, promised: &[Amount]) {
         let accounts = self.accounts.iter_mut().skip(kind).step_by(self.n_kinds.max(1));
-        accounts.zip(promised).for_each(|(it, promised)| it.promised = *promised);
+        accounts.zip(promised).for_each(|(it, promised)| it.installed_guarantee = *promised);
     }
 
     /// Adds usage, by kind, to a leaf and all projects above it.
-    pub fn add(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
+    pub fn add(&mut self, tree: &Tree, leaf: TreeIx, amounts: &[u64], preemptible: bool) {
         self.change(tree, leaf, amounts, preemptible, |held, amount| held + amount);
     }
 
     /// Adds the usage of a planned start.
-    pub fn plan(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
+    pub fn plan(&mut self, tree: &Tree, leaf: TreeIx, amounts: &[u64], preemptible: bool) {
         self.add(tree, leaf, amounts, preemptible);
         for row in tree.upwards(leaf) {
             let accounts = &mut self.accounts[row.ix() * self.n_kinds..][..self.n_kinds];
@@ -144,7 +143,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If it was not held.
-    pub fn remove(&mut self, tree: &Tree, leaf: Row, amounts: &[u64], preemptible: bool) {
+    pub fn remove(&mut self, tree: &Tree, leaf: TreeIx, amounts: &[u64], preemptible: bool) {
         let less = |held: u64, amount: u64| held.checked_sub(amount).expect("it was added before");
         self.change(tree, leaf, amounts, preemptible, less);
     }
@@ -152,7 +151,7 @@ impl Ledger {
     fn change(
         &mut self,
         tree: &Tree,
-        leaf: Row,
+        leaf: TreeIx,
         amounts: &[u64],
         preemptible: bool,
         with: impl Fn(u64, u64) -> u64,

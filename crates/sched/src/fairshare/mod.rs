@@ -15,12 +15,12 @@ mod tree;
 pub mod fair;
 
 pub use claimant::{Claimant, Cut, Feedback, cut, groups};
-pub use division::{Ask, Division, Method};
+pub use division::{Division, LeafRequest, Method};
 pub use ledger::{Account, Ledger};
 pub use loan::mark_loans;
 pub use ratio::{Ratio, by_parts};
 pub use reclaim::{Denied, Reclaimer, Victim, check, gate};
-pub use tree::{Member, Row, Tree};
+pub use tree::{Member, Tree, TreeIx};
 
 /// Memory for divisions, kept between calls so that none allocates.
 #[derive(Debug, Default)]

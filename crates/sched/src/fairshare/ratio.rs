@@ -10,7 +10,6 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// A whole number.
     #[must_use]
     pub const fn whole(number: u128) -> Self {
         Self { over: number, under: 1 }

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 
 use super::ledger::Ledger;
 use super::ratio::Ratio;
-use super::tree::{Row, Tree};
+use super::tree::{Tree, TreeIx};
 
 /// A project that reclaims, and its job.
 #[derive(Debug, Clone, Copy)]
 pub struct Reclaimer<'a> {
     /// The leaf of the job.
-    pub project: Row,
+    pub project: TreeIx,
     /// The charge of the job, by kind.
     pub unit: &'a [u64],
     /// Whether the job could be evicted later.
@@ -34,7 +34,7 @@ pub struct Reclaimer<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Victim<'a> {
     /// The leaf that it is charged to.
-    pub project: Row,
+    pub project: TreeIx,
     /// Its charge, by kind.
     pub piece: &'a [u64],
 }
@@ -43,15 +43,11 @@ pub struct Victim<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
     /// The project would have more than its share.
-    OverShare {
-        /// The kind.
-        kind: usize,
-    },
+    OverShare { kind: usize },
     /// Jobs that can't be evicted would exceed the guarantee.
     OverGuaranteed {
         /// Of the project, or one above it.
-        project: Row,
-        /// The kind.
+        project: TreeIx,
         kind: usize,
     },
     /// A victim is within the quota of its project.
@@ -62,10 +58,9 @@ pub enum Denied {
     /// A project over its share would be at least as saturated as its victim's.
     MoreSaturated {
         /// The reclaimer, or one above it.
-        project: Row,
+        project: TreeIx,
         /// Its sibling that loses jobs.
-        other: Row,
-        /// The kind.
+        other: TreeIx,
         kind: usize,
     },
     /// The victim's project could reclaim the capacity at once.
@@ -99,14 +94,14 @@ pub fn check(
     reclaimer: &Reclaimer<'_>,
     victims: &[Victim<'_>],
 ) -> Result<(), Denied> {
-    let mut usage = Usage { tree, ledger, changed: BTreeMap::new() };
+    let mut usage = ProjectedUsage { tree, ledger, changed: BTreeMap::new() };
     for (ix, victim) in victims.iter().enumerate() {
         if !usage.is_on_loan(reclaimer, victim) {
             return Err(Denied::Own { victim: ix });
         }
         usage.change(victim, kinds_of(victim.piece), u64::saturating_sub);
     }
-    let losers: Vec<(Row, u64)> =
+    let losers: Vec<(TreeIx, u64)> =
         usage.changed.iter().map(|(row, (_, kinds))| (*row, *kinds)).collect();
     usage.keeps_order(reclaimer, &losers)?;
     if !reclaimer.preemptible {
@@ -132,7 +127,7 @@ fn within_share(
 fn within_guarantee(
     ledger: &Ledger,
     reclaimer: &Reclaimer<'_>,
-    project: Row,
+    project: TreeIx,
 ) -> Result<(), Denied> {
     for (kind, amount) in judged(reclaimer) {
         let account = ledger.account(project, kind);
@@ -144,16 +139,16 @@ fn within_guarantee(
 }
 
 /// The usage of all projects once some jobs have left.
-struct Usage<'l> {
+struct ProjectedUsage<'l> {
     tree: &'l Tree,
     ledger: &'l Ledger,
     /// The usage by kind where it is not that of the ledger, and the kinds of the victims there, as
     /// bits.
-    changed: BTreeMap<Row, (Vec<u64>, u64)>,
+    changed: BTreeMap<TreeIx, (Vec<u64>, u64)>,
 }
 
-impl Usage<'_> {
-    fn held(&self, row: Row, kind: usize) -> u64 {
+impl ProjectedUsage<'_> {
+    fn held(&self, row: TreeIx, kind: usize) -> u64 {
         match self.changed.get(&row) {
             Some((held, _)) => held[kind],
             None => self.ledger.account(row, kind).held,
@@ -161,7 +156,7 @@ impl Usage<'_> {
     }
 
     /// The usage without planned starts.
-    fn present(&self, row: Row, kind: usize) -> u64 {
+    fn present(&self, row: TreeIx, kind: usize) -> u64 {
         self.held(row, kind).saturating_sub(self.ledger.account(row, kind).planned)
     }
 
@@ -186,7 +181,7 @@ impl Usage<'_> {
             let account = self.ledger.account(ours, kind);
             account.guaranteed.allows(self.held(ours, kind) + amount)
         });
-        let exceeds = |row: Row, kind: usize| {
+        let exceeds = |row: TreeIx, kind: usize| {
             let (account, held) = (self.ledger.account(row, kind), self.present(row, kind));
             !account.own().allows(held) || (entitled && !account.guaranteed.allows(held))
         };
@@ -199,10 +194,15 @@ impl Usage<'_> {
     /// Whether on each level a project that exceeds its share for the job stays less saturated than
     /// its siblings among `losers`, in the kinds that are requested or lost; these are with each
     /// loser.
-    fn keeps_order(&self, reclaimer: &Reclaimer<'_>, losers: &[(Row, u64)]) -> Result<(), Denied> {
+    fn keeps_order(
+        &self,
+        reclaimer: &Reclaimer<'_>,
+        losers: &[(TreeIx, u64)],
+    ) -> Result<(), Denied> {
         let (tree, asked) = (self.tree, kinds_of(reclaimer.unit));
         for project in tree.upwards(reclaimer.project) {
-            let is_sibling = |row: Row| row != project && tree.parent(row) == tree.parent(project);
+            let is_sibling =
+                |row: TreeIx| row != project && tree.parent(row) == tree.parent(project);
             for (other, lost) in losers.iter().copied().filter(|(row, _)| is_sibling(*row)) {
                 let involved = asked | lost;
                 for kind in (0..self.ledger.n_kinds()).filter(|kind| involved >> kind & 1 == 1) {
@@ -218,8 +218,8 @@ impl Usage<'_> {
 
     /// Whether a project with the usage `would` is within its share, or less saturated than
     /// another.
-    fn stays_behind(&self, project: Row, would: u64, other: Row, kind: usize) -> bool {
-        let share = |row: Row| self.ledger.account(row, kind).share;
+    fn stays_behind(&self, project: TreeIx, would: u64, other: TreeIx, kind: usize) -> bool {
+        let share = |row: TreeIx| self.ledger.account(row, kind).share;
         if share(project).allows(would) {
             return true;
         }
@@ -242,7 +242,7 @@ impl Usage<'_> {
     fn stays(&mut self, reclaimer: &Reclaimer<'_>, victims: &[Victim<'_>]) -> Result<(), Denied> {
         let gained = Victim { project: reclaimer.project, piece: reclaimer.unit };
         let lost = kinds_of(gained.piece);
-        let path: Vec<(Row, u64)> =
+        let path: Vec<(TreeIx, u64)> =
             self.tree.upwards(gained.project).map(|row| (row, lost)).collect();
         let add = |held: u64, amount: u64| held + amount;
         self.change(&gained, 0, add);
@@ -271,7 +271,7 @@ fn judged<'a>(reclaimer: &Reclaimer<'a>) -> impl Iterator<Item = (usize, u64)> +
 }
 
 /// A project and the projects above it, up to and including one of them.
-fn levels(tree: &Tree, from: Row, to: Row) -> impl Iterator<Item = Row> + '_ {
+fn levels(tree: &Tree, from: TreeIx, to: TreeIx) -> impl Iterator<Item = TreeIx> + '_ {
     let mut done = false;
     tree.upwards(from).take_while(move |row| !std::mem::replace(&mut done, *row == to))
 }

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 /// The position of a project in one [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Row(u32);
+pub struct TreeIx(u32);
 
-impl Row {
+impl TreeIx {
     /// Returns the position as an index.
     #[must_use]
     pub const fn ix(self) -> usize {
@@ -35,8 +35,8 @@ pub struct Member<K> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    parent: Option<Row>,
+struct TreeNode {
+    parent: Option<TreeIx>,
     first: u32,
     end: u32,
     priority: i32,
@@ -47,10 +47,10 @@ struct Place {
 pub struct Tree {
     // Invariant: parents before children; the children of one are side by side, sorted by priority
     // from high to low, then age, then id.
-    places: Vec<Place>,
-    row_of: Vec<Row>,
+    places: Vec<TreeNode>,
+    row_of: Vec<TreeIx>,
     // Projects with children, in the order of rows.
-    departments: Vec<Row>,
+    departments: Vec<TreeIx>,
     n_tops: usize,
 }
 
@@ -78,7 +78,7 @@ impl Tree {
             for &ix in ixs {
                 laid.push(ix);
                 let priority = members[ix].priority;
-                tree.places.push(Place { parent, first: 0, end: 0, priority });
+                tree.places.push(TreeNode { parent, first: 0, end: 0, priority });
             }
         };
         place(&mut tree, &mut laid, children(None), None);
@@ -87,16 +87,16 @@ impl Tree {
             let below = children(Some(laid[next]));
             let first = laid.len();
             if !below.is_empty() {
-                place(&mut tree, &mut laid, below, Some(Row::at(next)));
-                tree.departments.push(Row::at(next));
-                tree.places[next].first = Row::at(first).0;
-                tree.places[next].end = Row::at(laid.len()).0;
+                place(&mut tree, &mut laid, below, Some(TreeIx::at(next)));
+                tree.departments.push(TreeIx::at(next));
+                tree.places[next].first = TreeIx::at(first).0;
+                tree.places[next].end = TreeIx::at(laid.len()).0;
             }
             next += 1;
         }
-        tree.row_of = vec![Row(0); members.len()];
+        tree.row_of = vec![TreeIx(0); members.len()];
         for (row, &ix) in laid.iter().enumerate() {
-            tree.row_of[ix] = Row::at(row);
+            tree.row_of[ix] = TreeIx::at(row);
         }
         // A member of a cycle, or below one, can't be reached from the top.
         (laid.len() == members.len()).then_some(tree)
@@ -115,25 +115,25 @@ impl Tree {
     }
 
     /// Every row, parents before children.
-    pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row> + use<> {
-        (0..self.len()).map(Row::at)
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = TreeIx> + use<> {
+        (0..self.len()).map(TreeIx::at)
     }
 
     /// Returns the row of a member by its index in the input.
     #[must_use]
-    pub fn row(&self, member: usize) -> Row {
+    pub fn row(&self, member: usize) -> TreeIx {
         self.row_of[member]
     }
 
     /// The parent of a project.
     #[must_use]
-    pub fn parent(&self, row: Row) -> Option<Row> {
+    pub fn parent(&self, row: TreeIx) -> Option<TreeIx> {
         self.places[row.ix()].parent
     }
 
     /// The rows below a department, or of the top projects.
     #[must_use]
-    pub fn children(&self, parent: Option<Row>) -> Range<usize> {
+    pub fn children(&self, parent: Option<TreeIx>) -> Range<usize> {
         match parent {
             Some(row) => {
                 let place = self.places[row.ix()];
@@ -145,33 +145,33 @@ impl Tree {
 
     /// Whether a project has no children.
     #[must_use]
-    pub fn is_leaf(&self, row: Row) -> bool {
+    pub fn is_leaf(&self, row: TreeIx) -> bool {
         self.children(Some(row)).is_empty()
     }
 
     /// Its priority among its siblings.
     #[must_use]
-    pub fn priority(&self, row: Row) -> i32 {
+    pub fn priority(&self, row: TreeIx) -> i32 {
         self.places[row.ix()].priority
     }
 
     /// Projects with children, parents before children.
     #[must_use]
-    pub fn departments(&self) -> &[Row] {
+    pub fn departments(&self) -> &[TreeIx] {
         &self.departments
     }
 
     /// A project and all projects above it, from it upwards.
-    pub fn upwards(&self, row: Row) -> impl Iterator<Item = Row> + '_ {
+    pub fn upwards(&self, row: TreeIx) -> impl Iterator<Item = TreeIx> + '_ {
         std::iter::successors(Some(row), |row| self.parent(*row))
     }
 
     /// Returns the siblings at which the paths of two projects to the top part; `None` if one is
     /// above the other, or they are the same.
     #[must_use]
-    pub fn parting(&self, one: Row, two: Row) -> Option<(Row, Row)> {
-        let path = |row: Row| {
-            let mut path: Vec<Row> = self.upwards(row).collect();
+    pub fn parting(&self, one: TreeIx, two: TreeIx) -> Option<(TreeIx, TreeIx)> {
+        let path = |row: TreeIx| {
+            let mut path: Vec<TreeIx> = self.upwards(row).collect();
             path.reverse();
             path
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::left::Ask;
+use super::free_part::TaskDemand;
 
 /// The sum of all weights.
 const ALL: u64 = 1_000_000;
@@ -13,7 +13,7 @@ const POPULAR_PERCENT: u64 = 95;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weighed {
     /// The demand, without host memory.
-    pub ask: Ask,
+    pub ask: TaskDemand,
     /// Millionths.
     pub weight: u64,
 }
@@ -35,18 +35,18 @@ pub struct Mix {
 impl Mix {
     /// Returns the mix of these tasks. `capacity` is the thousandths of devices of each model.
     #[must_use]
-    pub fn of(tasks: &[Ask], capacity: &[u64]) -> Self {
+    pub fn of(tasks: &[TaskDemand], capacity: &[u64]) -> Self {
         Self::of_counts(tasks.iter().map(|ask| (*ask, 1)), capacity)
     }
 
     /// Returns the mix of tasks that are counted by demand.
     #[must_use]
-    pub fn of_counts(asks: impl IntoIterator<Item = (Ask, u64)>, capacity: &[u64]) -> Self {
-        let mut counts = BTreeMap::<Ask, u64>::new();
+    pub fn of_counts(asks: impl IntoIterator<Item = (TaskDemand, u64)>, capacity: &[u64]) -> Self {
+        let mut counts = BTreeMap::<TaskDemand, u64>::new();
         for (ask, n) in asks {
-            *counts.entry(Ask { memory: 0, ..ask }).or_default() += n;
+            *counts.entry(TaskDemand { memory: 0, ..ask }).or_default() += n;
         }
-        let mut counted: Vec<(Ask, u64)> = counts.into_iter().collect();
+        let mut counted: Vec<(TaskDemand, u64)> = counts.into_iter().collect();
         let n_tasks: u64 = counted.iter().map(|(_, n)| n).sum();
         let asked: u64 = counted.iter().map(|(ask, n)| ask.gpus() * n).sum();
         let of_asked = |amount: u64| amount.saturating_mul(ALL) / asked.max(1);
@@ -61,7 +61,7 @@ impl Mix {
             sum += n;
             before * 100 < n_tasks * POPULAR_PERCENT
         });
-        let popular: Vec<&(Ask, u64)> = popular.collect();
+        let popular: Vec<&(TaskDemand, u64)> = popular.collect();
         let n_popular: u64 = popular.iter().map(|(_, n)| n).sum();
         let weighed =
             popular.into_iter().map(|(ask, n)| Weighed { ask: *ask, weight: n * ALL / n_popular });
@@ -84,7 +84,7 @@ impl Mix {
 }
 
 /// Returns the devices asked for by tasks that do not take every model, by number of the model.
-fn bound(counted: &[(Ask, u64)], capacity: &[u64]) -> Vec<u64> {
+fn bound(counted: &[(TaskDemand, u64)], capacity: &[u64]) -> Vec<u64> {
     let mut bound = vec![0; capacity.len()];
     let is_there = |(model, amount): &(usize, &u64)| **amount > 0 && *model < 64;
     let all = || capacity.iter().enumerate().filter(is_there);

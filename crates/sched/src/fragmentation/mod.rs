@@ -2,21 +2,21 @@
 //! expected tasks. Whole numbers only, without jobs and nodes: the scheduler and the replay of
 //! traces place by it.
 //!
-//! [`Left`] is the free part of a node and [`Ask`] the demand of a task. A [`Mix`] has the expected
-//! tasks, a [`Rollout`] fills nodes with them, a [`Reserve`] keeps nodes for tasks of several
-//! devices. [`Scores`] keeps what was computed for the [`Parts`] that nodes have free.
+//! [`FreePart`] is the free part of a node and [`TaskDemand`] the demand of a task. A [`Mix`] has
+//! the expected tasks, a [`Rollout`] fills nodes with them, a [`Reserve`] keeps nodes for tasks of
+//! several devices. [`Scores`] keeps the results for the [`Parts`] that nodes have free.
 //!
 //! Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, for the measure by a mix of
 //! tasks.
 
-mod left;
+mod free_part;
 mod mix;
 mod parts;
 mod reserve;
 mod rollout;
 mod scores;
 
-pub use left::{Ask, Left, WHOLE};
+pub use free_part::{FreePart, TaskDemand, WHOLE};
 pub use mix::{Mix, Weighed};
 pub use parts::Parts;
 pub use reserve::Reserve;

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::left::Left;
+use super::free_part::FreePart;
 use super::reserve::Reserve;
 
 /// Free parts of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
     /// By number.
-    all: Vec<Left>,
-    numbers: BTreeMap<Left, usize>,
+    all: Vec<FreePart>,
+    numbers: BTreeMap<FreePart, usize>,
     /// By number: the tasks of several devices that fit there, as bits.
     hosts: Vec<u64>,
 }
 
 impl Parts {
     /// Returns the number of a free part: the next one if it is new.
-    pub fn number(&mut self, left: Left, reserve: &Reserve) -> usize {
+    pub fn number(&mut self, left: FreePart, reserve: &Reserve) -> usize {
         if let Some(number) = self.numbers.get(&left) {
             return *number;
         }
@@ -33,7 +33,7 @@ impl Parts {
     /// # Panics
     /// If there is none.
     #[must_use]
-    pub fn get(&self, number: usize) -> &Left {
+    pub fn get(&self, number: usize) -> &FreePart {
         &self.all[number]
     }
 

@@ -1,7 +1,7 @@
 //! Nodes for tasks of several devices: while few nodes can take such a task, other tasks go there
 //! last.
 
-use super::left::{Ask, Left, WHOLE};
+use super::free_part::{FreePart, TaskDemand, WHOLE};
 use super::mix::{Mix, Weighed};
 
 /// The cost of a node that can no longer take a task, for each device of that task, in thousandths
@@ -33,14 +33,14 @@ impl Reserve {
         self.n_nodes.fill(0);
     }
 
-    fn bits(&self, which: impl Fn(&Ask) -> bool) -> u64 {
+    fn bits(&self, which: impl Fn(&TaskDemand) -> bool) -> u64 {
         let all = self.gangs.iter().enumerate();
         all.filter(|(_, it)| which(&it.ask)).fold(0, |bits, (ix, _)| bits | 1 << ix)
     }
 
     /// Returns the gangs that a node can take, as bits.
     #[must_use]
-    pub fn hosts(&self, left: &Left) -> u64 {
+    pub fn hosts(&self, left: &FreePart) -> u64 {
         self.bits(|ask| left.fits_but_memory(ask))
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::left::{Ask, Left, WHOLE};
+use super::free_part::{FreePart, TaskDemand, WHOLE};
 use super::mix::Mix;
 
 /// The sequences of tasks that a node is filled with.
@@ -47,10 +47,10 @@ pub struct Rollout {
     sequences: Vec<Vec<usize>>,
     length: u64,
     length_per_gpu: u64,
-    asks: Vec<Ask>,
+    asks: Vec<TaskDemand>,
     /// By number of the model: see [`Mix::prices`].
     prices: Vec<u64>,
-    known: BTreeMap<Left, u64>,
+    cache: BTreeMap<FreePart, u64>,
 }
 
 impl Rollout {
@@ -81,7 +81,7 @@ impl Rollout {
             length_per_gpu: rule.length_per_gpu.into(),
             asks,
             prices: mix.prices(capacity),
-            known: BTreeMap::new(),
+            cache: BTreeMap::new(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Rollout {
     #[must_use]
     pub fn knowing_of(self, other: Self) -> Self {
         match self.sequences == other.sequences && self.asks == other.asks {
-            true => Self { known: other.known, ..self },
+            true => Self { cache: other.cache, ..self },
             false => self,
         }
     }
@@ -103,12 +103,12 @@ impl Rollout {
     /// Returns the number of results that are kept.
     #[must_use]
     pub fn n_known(&self) -> usize {
-        self.known.len()
+        self.cache.len()
     }
 
     /// Forgets all results.
     pub fn forget(&mut self) {
-        self.known.clear();
+        self.cache.clear();
     }
 
     /// Returns the number of sequences. Sums over all sequences are that many times the mean.
@@ -119,7 +119,7 @@ impl Rollout {
 
     /// Returns how many thousandths of devices less stay idle if a task takes its part of a node,
     /// summed over all sequences, less the price of the devices for a task that takes any model.
-    pub fn gain(&mut self, left: &Left, after: &Left, ask: &Ask) -> i64 {
+    pub fn gain(&mut self, left: &FreePart, after: &FreePart, ask: &TaskDemand) -> i64 {
         let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
         let [before, after] = [left, after].map(|it| signed(self.idle(it)));
         let takes_any = (0..self.prices.len()).all(|model| ask.models >> model & 1 == 1);
@@ -135,9 +135,9 @@ impl Rollout {
     }
 
     /// The thousandths of devices that stay idle, summed over all sequences.
-    fn idle(&mut self, left: &Left) -> u64 {
+    fn idle(&mut self, left: &FreePart) -> u64 {
         let key = left.rounded();
-        if let Some(known) = self.known.get(&key) {
+        if let Some(known) = self.cache.get(&key) {
             return *known;
         }
         let of_gpus = self.length_per_gpu.saturating_mul(left.gpus()) / u64::from(WHOLE);
@@ -163,7 +163,7 @@ impl Rollout {
             left.gpus()
         };
         let sum = self.sequences.iter().map(filled).sum();
-        self.known.insert(key, sum);
+        self.cache.insert(key, sum);
         sum
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::left::{Ask, Left};
+use super::free_part::{FreePart, TaskDemand};
 use super::mix::Mix;
 use super::parts::Parts;
 use super::reserve::Reserve;
@@ -36,7 +36,7 @@ pub struct Scores {
     reserve: Reserve,
     parts: Parts,
     /// Numbers of demands.
-    asks: BTreeMap<Ask, usize>,
+    asks: BTreeMap<TaskDemand, usize>,
     /// By number of the demand, then of the free part.
     worths: Vec<Vec<Option<Worth>>>,
 }
@@ -75,12 +75,12 @@ impl Scores {
     }
 
     /// Returns the number of a free part.
-    pub fn number(&mut self, left: Left) -> usize {
+    pub fn number(&mut self, left: FreePart) -> usize {
         self.parts.number(left, &self.reserve)
     }
 
     /// Returns the number of a demand.
-    pub fn ask_no(&mut self, ask: Ask) -> usize {
+    pub fn ask_no(&mut self, ask: TaskDemand) -> usize {
         let next = self.asks.len();
         let ask_no = *self.asks.entry(ask).or_insert(next);
         self.worths.resize_with(self.asks.len(), Vec::new);
@@ -104,7 +104,7 @@ impl Scores {
     ///
     /// # Panics
     /// If the numbers are not from this.
-    pub fn worth(&mut self, ask: &Ask, ask_no: usize, number: usize) -> Worth {
+    pub fn worth(&mut self, ask: &TaskDemand, ask_no: usize, number: usize) -> Worth {
         if let Some(Some(known)) = self.worths[ask_no].get(number) {
             return *known;
         }
@@ -115,10 +115,10 @@ impl Scores {
         worth
     }
 
-    fn compute(&mut self, ask: &Ask, number: usize) -> Worth {
+    fn compute(&mut self, ask: &TaskDemand, number: usize) -> Worth {
         let (left, hosts) = (self.parts.get(number), self.parts.hosts(number));
         // The free part was rounded down, so the task may fit nevertheless.
-        let most = Left { cpus: left.cpus.max(ask.cpus), ..left.clone() };
+        let most = FreePart { cpus: left.cpus.max(ask.cpus), ..left.clone() };
         if !most.fits_but_memory(ask) {
             return Worth::NONE;
         }

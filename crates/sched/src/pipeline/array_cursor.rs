@@ -9,11 +9,11 @@ use gpool_world::{JobRow, World};
 /// The elements of each array that a plan has started, or planned a start for.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayCursor {
-    by_array: BTreeMap<JobNumber, Taken>,
+    by_array: BTreeMap<JobNumber, ArrayProgress>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Taken {
+struct ArrayProgress {
     /// The position of the last element that the array's row started.
     last: Option<u32>,
     /// Elements that the array's row started.
@@ -32,7 +32,7 @@ impl ArrayCursor {
         }
         let row = world.array(job.number)?;
         let most = row.job.array.as_ref()?.max_parallel?;
-        let of_plan = |taken: &Taken| taken.n_started + taken.n_planned;
+        let of_plan = |taken: &ArrayProgress| taken.n_started + taken.n_planned;
         let n_of_plan = self.by_array.get(&job.number).map_or(0, of_plan);
         let running = world.n_live_of(job.number).saturating_add(n_of_plan);
         (running >= most).then_some(Reason::GroupParallelLimit { running, most })

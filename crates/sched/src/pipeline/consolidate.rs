@@ -11,8 +11,10 @@ use std::ops::Range;
 
 use gpool_model::{Millis, Timestamp};
 
-use crate::capacity::{Bookings, Demand, Drawbacks, Freed, Placed, View, n_missing, put, times_on};
-use crate::victims::{Backoff, Evictable, Evictions, Input, Solution, Test, VictimNode};
+use crate::capacity::{
+    Bookings, Demand, Drawbacks, Freed, Placed, View, n_missing, replace_on_node, times_on,
+};
+use crate::victims::{Backoff, Evictable, EvictionProblem, Evictions, Solution, Test, VictimNode};
 
 /// After this many searches without a result, a cycle searches no more: each reads many nodes.
 const FAILURES_MAX: usize = 8;
@@ -63,7 +65,7 @@ pub(crate) struct Moving<'c> {
 /// Moves other jobs elsewhere so that a job can start; `None` if that does not help. A moved job
 /// only loses the time of the move, so it may be of any project.
 pub(crate) fn consolidate(
-    input: Input<'_, '_>,
+    input: EvictionProblem<'_, '_>,
     evictions: &mut Evictions,
     movables: &mut Movables,
     n_most: usize,
@@ -78,7 +80,7 @@ pub(crate) fn consolidate(
 /// Moves other jobs elsewhere so that a job can start, while some leave for good: for the job, or
 /// for the jobs that move.
 pub(crate) fn move_others(
-    input: Input<'_, '_>,
+    input: EvictionProblem<'_, '_>,
     evictions: &mut Evictions,
     movables: &mut Movables,
     moving: &Moving<'_>,
@@ -101,14 +103,15 @@ pub(crate) fn move_others(
     if capacity.n_open + given.values().map(Freed::n_uses).sum::<usize>() < n_asked {
         return None;
     }
-    let key = (evictions.gone.len(), moving.n_most);
+    let key = (evictions.victims.len(), moving.n_most);
     let mut failed = movables.failed.range(key..=(key.0, usize::MAX));
     if which == 0 && failed.any(|(_, failed)| failed.applies_to(demand.shape)) {
         movables.n_failures[which] += 1;
         return None;
     }
     let found = demand.models().into_iter().find_map(|model| {
-        Search::new(input.of_model(model), evictions, moving, &given).clear(&mut movables.by_node)
+        ConsolidationSearch::new(input.of_model(model), evictions, moving, &given)
+            .clear(&mut movables.by_node)
     });
     let found = found.filter(|Solution { victims, .. }| {
         let gone: Vec<&Evictable> = victims.iter().filter(|it| !it.moves).collect();
@@ -124,12 +127,12 @@ pub(crate) fn move_others(
 }
 
 /// The search for the nodes of one waiting job.
-struct Search<'s, 'a, 'b> {
-    input: Input<'a, 'b>,
+struct ConsolidationSearch<'s, 'a, 'b> {
+    input: EvictionProblem<'a, 'b>,
     evictions: &'s Evictions,
     moving: &'s Moving<'s>,
     /// Devices that jobs may leave without a new place, by position of the node.
-    given: &'s BTreeMap<usize, Freed>,
+    freeable: &'s BTreeMap<usize, Freed>,
     /// The nodes by their number of open devices: free ones, and ones that jobs may leave.
     nodes: Vec<(Reverse<usize>, usize)>,
     /// The same of the two nodes with the most of those that jobs may move to.
@@ -147,21 +150,21 @@ struct Draft<'a> {
 /// Number of jobs that leave, and thousandths of a device times milliseconds that run again.
 type Cost = (usize, u64);
 
-impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
+impl<'s, 'a, 'b> ConsolidationSearch<'s, 'a, 'b> {
     fn new(
-        input: Input<'a, 'b>,
+        input: EvictionProblem<'a, 'b>,
         evictions: &'s Evictions,
         moving: &'s Moving<'s>,
-        given: &'s BTreeMap<usize, Freed>,
+        freeable: &'s BTreeMap<usize, Freed>,
     ) -> Self {
         let View { capacity, holds, .. } = input.view;
-        let n_given_on = |ix: usize| given.get(&ix).map_or(0, Freed::n_uses);
+        let n_given_on = |ix: usize| freeable.get(&ix).map_or(0, Freed::n_uses);
         let n_open = |ix: usize| Reverse(capacity.nodes[ix].n_free + n_given_on(ix));
         let nodes = capacity.with_free(0).map(|ix| (n_open(ix), ix));
         let mut nodes: Vec<(Reverse<usize>, usize)> = nodes.collect();
         nodes.sort_unstable();
         let largest = nodes.iter().filter(|(_, ix)| !holds.has(*ix)).take(2).copied().collect();
-        Self { input, evictions, moving, given, nodes, largest }
+        Self { input, evictions, moving, freeable, nodes, largest }
     }
 
     /// Clears the nodes for a job, one after the other: the node with the fewest devices in the
@@ -184,7 +187,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
                 }
             }
             let (_, _, more) = best?;
-            more.placed.into_iter().for_each(|placed| put(&mut draft.placed, placed));
+            more.placed.into_iter().for_each(|placed| replace_on_node(&mut draft.placed, placed));
             draft.victims.extend(more.victims);
             draft.bookings = more.bookings;
         }
@@ -195,7 +198,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
 
     /// Takes free capacity first, for jobs that need more than one place.
     fn take_free(&self, draft: &mut Draft<'_>) {
-        let Input { view, demand, .. } = self.input;
+        let EvictionProblem { view, demand, .. } = self.input;
         if demand.n_units() == 1 {
             return;
         }
@@ -216,7 +219,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         movable: &mut ByNode,
         node_pos: usize,
     ) -> Option<(Cost, Draft<'a>)> {
-        let Self { input, evictions, moving, given, .. } = self;
+        let Self { input, evictions, moving, freeable, .. } = self;
         let View { snapshot, capacity, .. } = input.view;
         let times = times_on(&draft.placed, node_pos) + 1;
         let demand = input.demand.times(times);
@@ -229,7 +232,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         };
         let n_moved = moving.n_most.saturating_mul(largest(&self.nodes));
         let n_free = capacity.nodes[node_pos].n_free;
-        let n_left = given.get(&node_pos).map_or(0, Freed::n_uses);
+        let n_left = freeable.get(&node_pos).map_or(0, Freed::n_uses);
         if (n_free + n_left).saturating_add(n_moved) < demand.n_devices() {
             return None;
         }
@@ -239,7 +242,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
         let movable = MovableOnNode::read(movable, input, node_pos);
         let has_place = |it: &&Evictable| it.n_devices_on(node_pos) <= largest(&self.largest);
         let with_place = movable.iter().filter(has_place).map(|it| it.n_devices_on(node_pos));
-        let is_left = evictions.was_left(node_pos) || evictions.freed.contains_key(&node_pos);
+        let is_left = evictions.was_vacating(node_pos) || evictions.freed.contains_key(&node_pos);
         if !is_left && n_free + n_left + with_place.sum::<usize>() < demand.n_devices() {
             return None;
         }
@@ -267,7 +270,7 @@ impl<'s, 'a, 'b> Search<'s, 'a, 'b> {
                 let row = snapshot.world.job(it.job).expect("a movable job is in the world");
                 let shape = snapshot.world.shape_of(row);
                 let demand = Demand::new(&shape, snapshot.world.policy_of(row), 0);
-                !bookings.book(&input.view, it.job, demand, &closed, given)
+                !bookings.book(&input.view, it.job, demand, &closed, freeable)
             });
             stuck.map_or(Ok(()), |it| Err(Some(it.job)))
         };
@@ -289,7 +292,11 @@ impl Moving<'_> {
 }
 
 impl MovableOnNode {
-    fn read<'m>(known: &'m mut ByNode, input: &Input<'_, '_>, node_pos: usize) -> &'m [Evictable] {
+    fn read<'m>(
+        known: &'m mut ByNode,
+        input: &EvictionProblem<'_, '_>,
+        node_pos: usize,
+    ) -> &'m [Evictable] {
         let nodes = &input.view.capacity.nodes;
         let basis = (nodes.len(), nodes[node_pos].row.n_changes);
         let is_valid = |it: &Self| it.basis == basis && it.valid.contains(&input.view.snapshot.now);
@@ -301,8 +308,8 @@ impl MovableOnNode {
 
     /// The jobs on one node only, with whole devices or a share of one, that have run for a while
     /// and save their work before they leave.
-    fn new(input: &Input<'_, '_>, node_pos: usize, basis: (usize, u64)) -> Self {
-        let Input { view, projects, .. } = input;
+    fn new(input: &EvictionProblem<'_, '_>, node_pos: usize, basis: (usize, u64)) -> Self {
+        let EvictionProblem { view, projects, .. } = input;
         let (world, now) = (view.snapshot.world, view.snapshot.now);
         let (mut jobs, mut until) = (Vec::new(), Timestamp::new(u64::MAX));
         for row in view.capacity.nodes[node_pos].jobs().filter_map(|id| world.job(id)) {

@@ -173,9 +173,9 @@ impl<'a> Explainer<'a> {
         if !policy.asks_attained() {
             return Vec::new();
         }
-        let own = row.job.counted(now);
+        let own = row.job.net_gpu_time(now);
         let had = |other: &JobRow, until| {
-            let (job, theirs) = (other.job.id, other.job.counted(now));
+            let (job, theirs) = (other.job.id, other.job.net_gpu_time(now));
             Reason::GpuTimeHad { job, theirs, own, until }
         };
         let makes_room = |other: &&JobRow| match &other.job.phase {
@@ -190,7 +190,7 @@ impl<'a> Explainer<'a> {
             return holding.filter(makes_room).take(1).map(|other| had(other, None)).collect();
         };
         let own_level = level_of_waiting(&world.shape(shape_ix).shape, is_escalated);
-        let level = |other: &JobRow| policy.level(other.job.counted(now));
+        let level = |other: &JobRow| policy.level(other.job.net_gpu_time(now));
         let domain = |row: &JobRow| self.policy.domain(row.spec.pool.as_ref()).cloned();
         let is_of_one = |other: &&JobRow| {
             (!policy.shares() || other.spec.project == row.spec.project)
@@ -208,7 +208,7 @@ impl<'a> Explainer<'a> {
         let later = later.filter_map(|other| Some((rested(other)?, other)));
         let first = later.min_by_key(|(at, other)| (*at, other.job.id));
         let before = others.iter().filter(|other| level(other) < own_level);
-        let before = before.min_by_key(|other| (other.job.counted(now), other.job.id));
+        let before = before.min_by_key(|other| (other.job.net_gpu_time(now), other.job.id));
         let first = first.map(|(at, other)| had(other, Some(at)));
         first.into_iter().chain(before.map(|other| had(other, None))).collect()
     }

@@ -12,7 +12,7 @@ use crate::capacity::{
     View, most_times, share_out,
 };
 use crate::fit_reason;
-use crate::node_scores::{Fragmentation, Look};
+use crate::node_scores::{Fragmentation, NodeComparison};
 use crate::quota_state::resource_flavors::of_one_model;
 use crate::victims::Solution;
 
@@ -115,7 +115,7 @@ impl Placing {
 fn has_room(view: View<'_, '_>, demand: Demand<'_>) -> bool {
     let ranks = view.capacity.ranks(&demand.fit().gpus);
     (0..ranks.n_ranks).any(|model| {
-        let search = Search { view, demand: demand.of_model(Some(model)), ranks: &ranks };
+        let search = PlacementSearch { view, demand: demand.of_model(Some(model)), ranks: &ranks };
         search.nodes().any(|node_pos| search.fits_on(node_pos, 1).is_some())
     })
 }
@@ -154,11 +154,11 @@ pub fn would_place(
 fn find_placement(
     view: View<'_, '_>,
     demand: Demand<'_>,
-    mut look: Option<&mut Look<'_>>,
+    mut look: Option<&mut NodeComparison<'_>>,
 ) -> Option<Vec<Placed>> {
     let ranks = view.capacity.ranks(&demand.fit().gpus);
     let mut on_nodes = |model| {
-        let search = Search { view, demand: demand.of_model(Some(model)), ranks: &ranks };
+        let search = PlacementSearch { view, demand: demand.of_model(Some(model)), ranks: &ranks };
         match &mut look {
             Some(look) => Some(vec![search.most_useful(look)?]),
             None if demand.fit().gang.anywhere => search.fewest_nodes(),
@@ -237,13 +237,13 @@ fn is_of_devices(reason: &Reason) -> bool {
 }
 
 /// The search for nodes with devices of one model of the request.
-struct Search<'a, 'b, 's> {
+struct PlacementSearch<'a, 'b, 's> {
     view: View<'a, 'b>,
     demand: Demand<'b>,
     ranks: &'s ModelRanks,
 }
 
-impl<'a, 'b> Search<'a, 'b, '_> {
+impl<'a, 'b> PlacementSearch<'a, 'b, '_> {
     /// A node that has room for that many units, with the number of devices that they open.
     fn fits_on(&self, node_pos: usize, times: u32) -> Option<(usize, Candidate<'a, 'b>)> {
         let demand = self.demand.times(times);
@@ -261,7 +261,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
     }
 
     /// The node on which the remaining capacity is most useful for expected jobs.
-    fn most_useful(&self, look: &mut Look<'_>) -> Option<Candidate<'a, 'b>> {
+    fn most_useful(&self, look: &mut NodeComparison<'_>) -> Option<Candidate<'a, 'b>> {
         let mut best: Option<((i64, Reverse<usize>), Candidate<'a, 'b>)> = None;
         for node_pos in self.nodes() {
             let node = &self.view.capacity.nodes[node_pos];
@@ -287,7 +287,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
     /// where guests lose least. `found` is one of them.
     fn least_lengthened(
         &self,
-        look: &mut Look<'_>,
+        look: &mut NodeComparison<'_>,
         worth: i64,
         n_opened: usize,
         found: Candidate<'a, 'b>,
@@ -302,7 +302,7 @@ impl<'a, 'b> Search<'a, 'b, '_> {
             if best.0 == key(Millis::ZERO, Drawbacks::default()) || n_looks == ALIKE_MAX {
                 break;
             }
-            if node_pos == best.1.node_pos || look.known(node) != Some(worth) {
+            if node_pos == best.1.node_pos || look.cached_score(node) != Some(worth) {
                 continue;
             }
             n_looks += 1;

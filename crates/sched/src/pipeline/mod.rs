@@ -34,7 +34,7 @@ mod start_job;
 use std::collections::BTreeSet;
 
 use gpool_model::{Decision, JobId, Plan, Policy, PoolName, Reason};
-use gpool_world::{Head, JobRow, ShapeIx, Snapshot, World};
+use gpool_world::{JobRow, QueueHead, ShapeIx, Snapshot, World};
 
 use self::array_cursor::ArrayCursor;
 use self::backfill::backfill;
@@ -46,7 +46,7 @@ use self::queue_order::{QueueOrder, scopes};
 use self::reclaim::Reclaiming;
 use crate::capacity::{Capacity, Demand, Holds, Planned, Timeline, View, seed};
 use crate::caps::Users;
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 use crate::pending_report::PendingReport;
 use crate::preemption;
 use crate::quota_state::resource_flavors::Flavor;
@@ -92,7 +92,7 @@ impl Workspace {
 }
 
 /// The cluster with the decisions of the plan so far.
-struct Cluster<'a> {
+struct PlannedCluster<'a> {
     snapshot: Snapshot<'a>,
     capacity: Capacity<'a>,
     holds: Holds<'a>,
@@ -101,7 +101,7 @@ struct Cluster<'a> {
     projects: Option<Projects>,
 }
 
-impl<'a> Cluster<'a> {
+impl<'a> PlannedCluster<'a> {
     fn view(&self) -> View<'a, '_> {
         let Self { snapshot, capacity, holds, timeline, .. } = self;
         View { snapshot: *snapshot, capacity, holds, timeline }
@@ -115,7 +115,7 @@ impl<'a> Cluster<'a> {
 
 /// The jobs that one policy schedules: the jobs of a pool with its own policy, or all others. The
 /// capacity, and the quotas of the projects, are the same for all scopes.
-struct Scope<'a> {
+struct PolicyScope<'a> {
     pool: Option<&'a PoolName>,
     policy: &'a Policy,
     /// Priorities of waiting jobs.
@@ -125,7 +125,7 @@ struct Scope<'a> {
     n_planned: usize,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> PolicyScope<'a> {
     /// Whether a start in the future was looked for, for a job before the present one.
     fn has_looked_ahead(&self) -> bool {
         self.n_planned > 0 || !self.unknown.is_empty()
@@ -139,8 +139,8 @@ impl<'a> Scope<'a> {
 
 /// A cycle while it is made.
 struct Cycle<'a, 'w> {
-    cluster: Cluster<'a>,
-    scope: Scope<'a>,
+    cluster: PlannedCluster<'a>,
+    scope: PolicyScope<'a>,
     workspace: &'w mut Workspace,
     plan: Plan,
     evictions: Evictions,
@@ -156,7 +156,7 @@ struct Cycle<'a, 'w> {
     /// Whether every project has its share, and idle capacity is lent.
     is_lending: bool,
     /// Projects with a job within their share that waits for room.
-    waiters: BTreeSet<Row>,
+    waiters: BTreeSet<TreeIx>,
     /// Whether a job resumed after the cycle planned a start in the future, or found no place for
     /// another. The end of the resumed job is known now, and the planned start may be earlier; the
     /// other job may fit into the host memory that the resumed one gives back. So the next cycle
@@ -166,9 +166,9 @@ struct Cycle<'a, 'w> {
 
 /// A job that is scheduled, and its resource flavors by the answer of the quotas.
 #[derive(Default)]
-struct Request<'f> {
+struct JobFlavors<'f> {
     /// The project or user that is charged, if quotas count.
-    charged: Option<Row>,
+    charged: Option<TreeIx>,
     /// Flavors that the job may use now.
     open: Vec<Flavor<'f>>,
     /// Flavors that a quota refuses unless other jobs leave, with the reason.
@@ -200,8 +200,8 @@ fn run<'a>(
     waiting: PendingReport,
 ) -> Plan {
     let world = snapshot.world;
-    let mut scopes: Vec<Scope<'_>> =
-        scopes(policy).map(|(pool, policy)| Scope::new(pool, policy)).collect();
+    let mut scopes: Vec<PolicyScope<'_>> =
+        scopes(policy).map(|(pool, policy)| PolicyScope::new(pool, policy)).collect();
     let mut cycle = Cycle::new(snapshot, policy, workspace, waiting);
     // Every project gets its share in every scope before any capacity is lent.
     let mut queues: Vec<QueueOrder<'_>> = Vec::new();
@@ -239,8 +239,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let timeline = Timeline::new(snapshot);
         let evictions = Evictions::new(snapshot, &capacity);
         Self {
-            cluster: Cluster { snapshot: *snapshot, capacity, holds, timeline, projects },
-            scope: Scope::new(None, policy),
+            cluster: PlannedCluster { snapshot: *snapshot, capacity, holds, timeline, projects },
+            scope: PolicyScope::new(None, policy),
             workspace,
             plan: Plan { basis: world.revision(), ..Plan::default() },
             evictions,
@@ -269,7 +269,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
     }
 
     /// Makes a scope the present one while `go` runs.
-    fn within(&mut self, scope: &mut Scope<'a>, go: impl FnOnce(&mut Self)) {
+    fn within(&mut self, scope: &mut PolicyScope<'a>, go: impl FnOnce(&mut Self)) {
         std::mem::swap(&mut self.scope, scope);
         let (world, projects) = (self.world(), self.cluster.projects.as_ref());
         self.preempting.begin(Lasts::new(world, self.scope.policy, projects));
@@ -299,7 +299,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
     }
 
     /// Schedules one job: it starts, gets a planned start, or waits for a reason.
-    fn schedule_job(&mut self, leaf: Leaf, head: Head, queue: &mut QueueOrder<'_>) {
+    fn schedule_job(&mut self, leaf: Leaf, head: QueueHead, queue: &mut QueueOrder<'_>) {
         self.workspace.current_job = Some(head.job());
         let (world, policy) = (self.world(), self.scope.policy);
         if let Some(reason) = self.cursor.full(world, head.job()) {
@@ -364,7 +364,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     /// Plans the earliest start of a waiting job, if the policy plans one for it, and holds its
     /// capacity. Returns whether the next job of its shape may get a planned start too.
-    fn plan_start(&mut self, head: &Head, request: &Request<'_>, reason: &Reason) -> bool {
+    fn plan_start(&mut self, head: &QueueHead, request: &JobFlavors<'_>, reason: &Reason) -> bool {
         let shape = &self.world().shape(head.shape_ix).shape;
         if !self.scope.plans(head, shape, reason) {
             return false;
@@ -392,16 +392,16 @@ impl<'a, 'w> Cycle<'a, 'w> {
 
     /// Sorts the resource flavors of a job by the answer of the quotas. With `by_right`, only
     /// capacity that projects are entitled to is given out.
-    fn request(&self, head: &Head, by_right: bool) -> Request<'a> {
+    fn request(&self, head: &QueueHead, by_right: bool) -> JobFlavors<'a> {
         let world = self.world();
         let queue = world.shape(head.shape_ix);
         let shape = &queue.shape;
         let Some(projects) = &self.cluster.projects else {
-            let open = vec![Flavor::as_asked(world, shape)];
-            return Request { open, by_right, ..Request::default() };
+            let open = vec![Flavor::uncharged(world, shape)];
+            return JobFlavors { open, by_right, ..JobFlavors::default() };
         };
         let row = projects.leaf(queue.line());
-        let mut request = Request { charged: Some(row), by_right, ..Request::default() };
+        let mut request = JobFlavors { charged: Some(row), by_right, ..JobFlavors::default() };
         for flavor in projects.flavors(world, shape, row) {
             request.is_mixed |= flavor.is_mixed;
             match projects.refuses(row, &flavor.charge, shape.preemptible, &[]) {
@@ -420,7 +420,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
     }
 
     /// Counts a job that starts.
-    fn count_start(&mut self, head: &Head, charged: Option<Row>, charge: &Amounts) {
+    fn count_start(&mut self, head: &QueueHead, charged: Option<TreeIx>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
         self.users.started(self.world(), self.scope.policy, shape);
         if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
@@ -436,7 +436,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
         self.cluster.snapshot.world
     }
 
-    fn row(&self, head: &Head) -> &'a JobRow {
+    fn row(&self, head: &QueueHead) -> &'a JobRow {
         self.world().job(head.job()).expect("a queued job is in the world")
     }
 }

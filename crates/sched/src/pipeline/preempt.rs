@@ -11,13 +11,13 @@ use gpool_model::{OrderKey, Policy, Shape, TakenBack};
 use gpool_world::order::level_of_waiting;
 use gpool_world::{JobRow, ProjectIx, World};
 
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 use crate::pipeline::consolidate::{Movables, Moving, move_others};
 use crate::preemption;
 use crate::quota_state::Projects;
 use crate::victims::{
-    ByNode, Evictable, Evictions, Input, Search, Solution, Test, fewest_that, in_order, pauses_any,
-    put,
+    ByNode, Evictable, EvictionProblem, Evictions, Solution, Test, VictimSearch, add_on_nodes,
+    fewest_that, in_order, pauses_any,
 };
 
 /// The precedence of a job, by the first keys of the policy's order; less comes first. A job is
@@ -73,7 +73,7 @@ impl Lasts {
     }
 
     /// Of one project, or of all.
-    pub fn of(&self, project: Option<Row>) -> Precedence {
+    pub fn of(&self, project: Option<TreeIx>) -> Precedence {
         let last = match project {
             None => self.of_all,
             Some(row) => self.by_row.get(row.ix()).copied().flatten(),
@@ -104,7 +104,7 @@ struct OfProject {
 /// The jobs that may be preempted in a cycle, computed when a job first asks for them.
 #[derive(Default)]
 pub(crate) struct Preempting {
-    known: BTreeMap<Among, OfProject>,
+    cache: BTreeMap<Among, OfProject>,
     pub lasts: Lasts,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Preempting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Among {
     /// Their project; `None` is any.
-    project: Option<Row>,
+    project: Option<TreeIx>,
     /// Whether they may be paused.
     may_pause: bool,
 }
@@ -121,14 +121,14 @@ impl Preempting {
     /// Begins with the jobs that another policy schedules: it has another precedence.
     pub fn begin(&mut self, lasts: Lasts) {
         self.lasts = lasts;
-        self.known.clear();
+        self.cache.clear();
     }
 
     /// Returns the jobs of the same project that leave so that a job can start, and its place;
     /// `None` if none that may leave help.
     pub fn preempt(
         &mut self,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
@@ -137,7 +137,7 @@ impl Preempting {
         let project = projects.are_shared.then(|| projects.project(input.leaf));
         let mut is_too_soon = false;
         for may_pause in [true, false] {
-            let known = self.known.get(&Among { project, may_pause: true });
+            let known = self.cache.get(&Among { project, may_pause: true });
             if !may_pause && !known.is_some_and(|known| pauses_any(&known.by_node)) {
                 break;
             }
@@ -160,7 +160,7 @@ impl Preempting {
     fn preempt_among(
         &mut self,
         among: Among,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
@@ -173,10 +173,10 @@ impl Preempting {
             return None;
         }
         // Jobs ask in the order of precedence, so the list of one serves those after it.
-        let known = self.known.remove(&among).filter(|known| known.after <= own);
+        let known = self.cache.remove(&among).filter(|known| known.after <= own);
         let known = known.unwrap_or_else(|| OfProject::new(&input, among, own));
         let answer = known.preempt(input, evictions, movables, preemptor, own, is_too_soon);
-        self.known.insert(among, known);
+        self.cache.insert(among, known);
         answer
     }
 }
@@ -184,8 +184,8 @@ impl Preempting {
 impl OfProject {
     /// The evictable jobs that the same policy schedules and that come after `after`. Jobs of other
     /// policies could preempt the job themselves.
-    fn new(input: &Input<'_, '_>, among: Among, after: Precedence) -> Self {
-        let Input { view, projects, demand, .. } = input;
+    fn new(input: &EvictionProblem<'_, '_>, among: Among, after: Precedence) -> Self {
+        let EvictionProblem { view, projects, demand, .. } = input;
         let (world, now, policy) = (view.snapshot.world, view.snapshot.now, demand.policy);
         let (domain, asks_level) = (demand.shape.domain.as_ref(), policy.asks_attained());
         let mut own = Self { after, last: FIRST, by_node: BTreeMap::new() };
@@ -198,13 +198,13 @@ impl OfProject {
             let has_policy =
                 |job: &&JobRow| world.policy().domain(job.spec.pool.as_ref()) == domain;
             for (id, rank) in &row.ranks {
-                let level = if asks_level { policy.level(rank.counted(now)) } else { 0 };
+                let level = if asks_level { policy.level(rank.net_gpu_time(now)) } else { 0 };
                 let has = precedence(policy, (rank.priority, rank.joins), level);
                 if has <= after {
                     continue;
                 }
                 let Some(job) = world.job(*id).filter(has_policy) else { continue };
-                debug_assert_eq!(rank.counted(now), job.job.counted(now));
+                debug_assert_eq!(rank.net_gpu_time(now), job.job.net_gpu_time(now));
                 let amounts = projects.amounts_of(world, job);
                 let may_pause = among.may_pause;
                 let it = Evictable::of(view, projects, (job, ProjectIx(ix)), &amounts, may_pause);
@@ -214,7 +214,7 @@ impl OfProject {
                     it.order.came_at = Some(Reverse(job.spec.submitted_at));
                 }
                 own.last = own.last.max(has);
-                put(&mut own.by_node, it);
+                add_on_nodes(&mut own.by_node, it);
             }
         }
         own.by_node.values_mut().for_each(|all| all.sort_unstable_by_key(|it| it.order));
@@ -223,7 +223,7 @@ impl OfProject {
 
     fn preempt(
         &self,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         movables: &mut Movables,
         Preemptor { is_escalated, n_moved_most, may_have }: Preemptor<'_>,
@@ -252,14 +252,14 @@ impl OfProject {
         };
         let may_go = |it: &Evictable| comes_after(it) && !has_to_rest(it);
         let all = &self.by_node;
-        let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
+        let search = VictimSearch { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = solve(search, may_have);
         if let Some(found) = found {
             return Some(evictions.commit(found));
         }
         let rests = |it: &Evictable| comes_after(it) && has_to_rest(it);
         *is_too_soon |= all.values().flatten().any(rests)
-            && solve(Search { may_go: &comes_after, ..search }, may_have).is_some();
+            && solve(VictimSearch { may_go: &comes_after, ..search }, may_have).is_some();
         let giving = all.iter().filter_map(|(ix, all)| {
             let all: Vec<&Evictable> = all.iter().filter(|it| may_go(it)).collect();
             (!all.is_empty()).then_some((*ix, all))
@@ -276,11 +276,11 @@ impl OfProject {
 
 /// The fewest jobs that make room, and that leave the project enough quota. Jobs may have to leave
 /// although there is room, since the project has reached its quota.
-fn solve(search: Search<'_, '_, '_>, may_have: &Test<'_>) -> Option<Solution> {
+fn solve(search: VictimSearch<'_, '_, '_>, may_have: &Test<'_>) -> Option<Solution> {
     if search.input.demand.is_of_one_node() {
         // With a victim the job also claims devices of the node that others are leaving.
         let is_enough = |gone: &[&Evictable]| !gone.is_empty() && may_have(gone);
-        return Search { is_enough: &is_enough, ..search }.on_one(&[], &mut |_| Ok(()));
+        return VictimSearch { is_enough: &is_enough, ..search }.on_one(&[], &mut |_| Ok(()));
     }
     // Victims that make room may be enough for the quota too.
     let found = search.solve(&[], &mut |_| Ok(()));

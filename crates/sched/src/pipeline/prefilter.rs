@@ -2,11 +2,11 @@
 //! before their demand is read.
 
 use gpool_model::MilliGpu;
-use gpool_world::{Head, Line, World};
+use gpool_world::{PendingQueue, QueueHead, World};
 
 use super::find_placement::Placing;
 use super::preempt::{self, Lasts};
-use super::{Cluster, Scope};
+use super::{PlannedCluster, PolicyScope};
 use crate::preemption;
 use crate::quota_state::Leaf;
 
@@ -21,8 +21,8 @@ pub(super) enum Verdict {
 
 /// The state of the cycle, as the prefilter reads it.
 pub(super) struct Prefilter<'c, 'a> {
-    pub cluster: &'c Cluster<'a>,
-    pub scope: &'c Scope<'a>,
+    pub cluster: &'c PlannedCluster<'a>,
+    pub scope: &'c PolicyScope<'a>,
     pub placing: &'c Placing,
     pub lasts: &'c Lasts,
     /// Whether every project has its share, and idle capacity is lent.
@@ -37,12 +37,11 @@ impl<'a> Prefilter<'_, 'a> {
     }
 
     /// The verdict on all jobs of a line that are left.
-    pub fn of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
+    pub fn of_line(&self, leaf: Leaf, line: &PendingQueue) -> Verdict {
         self.with_reasons(leaf, self.verdict_of_line(leaf, line))
     }
 
-    /// The verdict on one job.
-    pub fn of_job(&self, leaf: Leaf, head: &Head) -> Verdict {
+    pub fn of_job(&self, leaf: Leaf, head: &QueueHead) -> Verdict {
         self.with_reasons(leaf, self.verdict(leaf, head))
     }
 
@@ -56,7 +55,7 @@ impl<'a> Prefilter<'_, 'a> {
         }
     }
 
-    fn verdict_of_line(&self, leaf: Leaf, line: &Line) -> Verdict {
+    fn verdict_of_line(&self, leaf: Leaf, line: &PendingQueue) -> Verdict {
         let n_whole = line.least_whole();
         // The first job of a line preempts the most jobs.
         let preempts = || line.first().is_some_and(|first| self.may_preempt(leaf, first));
@@ -73,7 +72,7 @@ impl<'a> Prefilter<'_, 'a> {
         by_quota.unwrap_or(Verdict::Now)
     }
 
-    fn verdict(&self, leaf: Leaf, head: &Head) -> Verdict {
+    fn verdict(&self, leaf: Leaf, head: &QueueHead) -> Verdict {
         if self.reads_all() || self.may_preempt(leaf, (head.priority, head.joins)) {
             return Verdict::Now;
         }
@@ -124,7 +123,7 @@ impl<'a> Prefilter<'_, 'a> {
     }
 
     /// Whether a job is known to find no place, whatever its project.
-    fn finds_no_place(&self, head: &Head) -> bool {
+    fn finds_no_place(&self, head: &QueueHead) -> bool {
         head.n_whole > self.cluster.capacity.most_free()
             || self.placing.has_failed(head.fit_ix, head.takes)
     }
@@ -142,7 +141,7 @@ impl<'a> Prefilter<'_, 'a> {
     }
 
     /// Whether a start might be planned for a job that finds no place.
-    fn may_be_planned(&self, head: &Head) -> bool {
+    fn may_be_planned(&self, head: &QueueHead) -> bool {
         let priority = self.scope.priority_of(head.priority);
         let is_first = !self.scope.waiting_priorities.contains(&priority);
         self.scope.may_plan() && !head.joins && (self.scope.plans_always(head) || is_first)

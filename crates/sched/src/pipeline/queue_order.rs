@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use gpool_model::{JobId, Policy, PoolName};
-use gpool_world::{Head, ShapeIx, Snapshot};
+use gpool_world::{QueueHead, ShapeIx, Snapshot};
 
 use super::prefilter::{Prefilter, Verdict};
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 use crate::order::Heads;
-use crate::quota_state::{Leaf, Projects, Standing};
+use crate::quota_state::{Leaf, Projects, SiblingRank};
 
 /// The pools with a policy of their own, by name, and then the cluster; each with its policy.
 pub(super) fn scopes(policy: &Policy) -> impl Iterator<Item = (Option<&PoolName>, &Policy)> {
@@ -42,13 +42,13 @@ pub(crate) struct QueueOrder<'w> {
     /// By row of the tree of projects; one entry without shares between projects.
     heads: Vec<Heads<'w>>,
     /// Heads of lines that were considered.
-    seen: BTreeSet<(ShapeIx, bool)>,
+    visited_heads: BTreeSet<(ShapeIx, bool)>,
     /// By row, of projects with jobs left.
-    standings: Vec<Option<Standing>>,
+    standings: Vec<Option<SiblingRank>>,
     /// The projects with jobs left, of each department by its row plus one, the top ones first.
-    open: Vec<BTreeSet<Standing>>,
+    open: Vec<BTreeSet<SiblingRank>>,
     /// Jobs beyond the shares of their projects.
-    aside: Vec<(Leaf, Head)>,
+    aside: Vec<(Leaf, QueueHead)>,
     /// The projects of those that have a free place.
     borrowers: BTreeSet<usize>,
     /// Whether jobs were skipped that may start once capacity is lent.
@@ -56,7 +56,7 @@ pub(crate) struct QueueOrder<'w> {
 }
 
 fn ix(leaf: Leaf) -> usize {
-    leaf.map_or(0, Row::ix)
+    leaf.map_or(0, TreeIx::ix)
 }
 
 impl<'w> QueueOrder<'w> {
@@ -66,7 +66,7 @@ impl<'w> QueueOrder<'w> {
         let n_rows = prefilter.cluster.shared().map_or(1, |projects| projects.tree.len());
         let mut queue = Self {
             heads: Vec::new(),
-            seen: BTreeSet::new(),
+            visited_heads: BTreeSet::new(),
             standings: vec![None; n_rows],
             open: vec![BTreeSet::new(); n_rows + 1],
             aside: Vec::new(),
@@ -98,7 +98,7 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Takes the next job out of the queue.
-    pub fn next(&mut self, prefilter: &Prefilter<'_, '_>) -> Option<(Leaf, Head)> {
+    pub fn next(&mut self, prefilter: &Prefilter<'_, '_>) -> Option<(Leaf, QueueHead)> {
         let projects = prefilter.cluster.shared();
         loop {
             let leaf = self.first_leaf(projects)?;
@@ -116,7 +116,7 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Takes the next job of a project out of the queue; `None` if it has none left.
-    fn next_of(&mut self, leaf: Leaf, prefilter: &Prefilter<'_, '_>) -> Option<Head> {
+    fn next_of(&mut self, leaf: Leaf, prefilter: &Prefilter<'_, '_>) -> Option<QueueHead> {
         let mut last = None;
         loop {
             let heads = &mut self.heads[ix(leaf)];
@@ -131,12 +131,12 @@ impl<'w> QueueOrder<'w> {
             }
             let (head, is_first) = heads.first()?;
             let key = (head.shape_ix, head.is_escalated);
-            if !is_first || !self.seen.contains(&key) {
+            if !is_first || !self.visited_heads.contains(&key) {
                 match prefilter.of_job(leaf, head) {
                     Verdict::Now => {
                         let head = *head;
                         heads.advance();
-                        self.seen.extend(is_first.then_some(key));
+                        self.visited_heads.extend(is_first.then_some(key));
                         return Some(head);
                     }
                     Verdict::Later if is_first => self.has_skipped = true,
@@ -175,7 +175,7 @@ impl<'w> QueueOrder<'w> {
 
     /// Lets a job wait until every project has its share; `has_place` if it has a free place that
     /// it may borrow then.
-    pub fn set_aside(&mut self, leaf: Leaf, head: Head, has_place: bool) {
+    pub fn set_aside(&mut self, leaf: Leaf, head: QueueHead, has_place: bool) {
         self.aside.push((leaf, head));
         self.borrowers.extend(has_place.then_some(ix(leaf)));
     }
@@ -187,7 +187,7 @@ impl<'w> QueueOrder<'w> {
     }
 
     /// Updates the place of a project among its siblings.
-    fn update(&mut self, projects: &Projects, row: Row) {
+    fn update(&mut self, projects: &Projects, row: TreeIx) {
         let is_open = match projects.tree.is_leaf(row) {
             true => !self.heads[row.ix()].is_empty(),
             false => !self.open[row.ix() + 1].is_empty(),

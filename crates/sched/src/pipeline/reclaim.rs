@@ -13,11 +13,11 @@ use gpool_model::Amount;
 use gpool_world::{JobRow, ProjectIx};
 
 use crate::capacity::Placed;
-use crate::fairshare::{Denied, Reclaimer, Row, Victim, check, gate, mark_loans};
+use crate::fairshare::{Denied, Reclaimer, TreeIx, Victim, check, gate, mark_loans};
 use crate::quota_state::Amounts;
 use crate::victims::{
-    ByNode, Evictable, Evictions, Input, Search, Solution, fewest_that, in_order, leaving,
-    pauses_any, put,
+    ByNode, Evictable, EvictionProblem, Evictions, Solution, VictimSearch, add_on_nodes,
+    fewest_that, in_order, leaving, pauses_any,
 };
 
 /// The jobs that may be reclaimed in a cycle, computed when a job first asks for them.
@@ -28,12 +28,16 @@ pub(crate) struct Reclaiming {
 }
 
 /// The project above that has reached its limit, and the place of the job if it has room now.
-type Limited<'f> = (Row, Option<&'f Solution>);
+type Limited<'f> = (TreeIx, Option<&'f Solution>);
 
 impl Reclaiming {
     /// Returns the jobs that leave so that a job fits, and its place; `None` if no jobs that may be
     /// reclaimed help.
-    pub fn reclaim(&mut self, input: Input<'_, '_>, evictions: &mut Evictions) -> Option<Solution> {
+    pub fn reclaim(
+        &mut self,
+        input: EvictionProblem<'_, '_>,
+        evictions: &mut Evictions,
+    ) -> Option<Solution> {
         if !may_reclaim(&input, evictions) {
             return None;
         }
@@ -52,7 +56,7 @@ impl Reclaiming {
     /// and its place. `free` is its place if it has room now.
     pub fn reclaim_at_limit(
         &mut self,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         free: Option<&Solution>,
     ) -> Option<Solution> {
@@ -67,7 +71,7 @@ impl Reclaiming {
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.
     fn solve(
         &mut self,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         limited: Option<Limited<'_>>,
     ) -> Option<Solution> {
@@ -80,7 +84,7 @@ impl Reclaiming {
 
     fn solve_with(
         &mut self,
-        input: Input<'_, '_>,
+        input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         limited: Option<Limited<'_>>,
         may_pause: bool,
@@ -106,7 +110,7 @@ impl Reclaiming {
                 && !evictions.has(it.job)
                 && !it.delays_planned_start(&input.view)
         };
-        let search = Search { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
+        let search = VictimSearch { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = match limited {
             None => search.solve(&[], &mut judge),
             Some((by, free)) => {
@@ -132,26 +136,26 @@ impl Reclaiming {
     }
 }
 
-fn may_reclaim(input: &Input<'_, '_>, evictions: &Evictions) -> bool {
+fn may_reclaim(input: &EvictionProblem<'_, '_>, evictions: &Evictions) -> bool {
     gate(&input.projects.ledger, &reclaimer(input)).is_ok()
         && !evictions.backoff.applies_to(input.demand.shape)
 }
 
 /// The project that reclaims: users of one project do not reclaim from each other.
-fn reclaimer<'b>(input: &Input<'_, 'b>) -> Reclaimer<'b> {
+fn reclaimer<'b>(input: &EvictionProblem<'_, 'b>) -> Reclaimer<'b> {
     let project = input.projects.project(input.leaf);
     Reclaimer { project, unit: input.charge, preemptible: input.demand.shape.preemptible }
 }
 
 /// Whether all jobs on the devices of a place leave because of this plan.
-fn is_evicted(input: &Input<'_, '_>, placed: &Placed) -> bool {
+fn is_evicted(input: &EvictionProblem<'_, '_>, placed: &Placed) -> bool {
     let leaving = leaving(&input.view.snapshot, &input.view.capacity.nodes[placed.node_pos]);
     !placed.devices.is_empty() && placed.devices.iter().all(|ix| leaving.of(*ix).0 == 0)
 }
 
 /// All jobs over quota that may end.
-fn borrowing_jobs(input: &Input<'_, '_>, may_pause: bool) -> ByNode {
-    let Input { view, projects, .. } = input;
+fn borrowing_jobs(input: &EvictionProblem<'_, '_>, may_pause: bool) -> ByNode {
+    let EvictionProblem { view, projects, .. } = input;
     let (world, now) = (view.snapshot.world, view.snapshot.now);
     let mut by_node = ByNode::new();
     for (ix, (project, of)) in world.project_rows().iter().zip(&projects.rows).enumerate() {
@@ -176,7 +180,7 @@ fn borrowing_jobs(input: &Input<'_, '_>, may_pause: bool) -> ByNode {
             let job = Evictable::of(view, projects, (row, ProjectIx(ix)), amounts, may_pause);
             if let Some(mut job) = job.filter(|it| it.has_run(safe_for, now)) {
                 job.order.saturation = Reverse(saturation);
-                put(&mut by_node, job);
+                add_on_nodes(&mut by_node, job);
             }
         }
     }

@@ -2,19 +2,19 @@
 //! flavors of GPUs that quotas allow.
 
 use gpool_model::{Decision, DeviceStrategy, JobId, Placement, Reason, Shape, TakenBack};
-use gpool_world::Head;
+use gpool_world::QueueHead;
 
 use super::consolidate::consolidate;
 use super::find_placement::waits_for_capacity;
 use super::preempt::{self, Preemptor};
 use super::queue_order::QueueOrder;
-use super::{Cluster, Cycle, Request};
+use super::{Cycle, JobFlavors, PlannedCluster};
 use crate::capacity::{Demand, seed};
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 use crate::preemption;
 use crate::quota_state::Amounts;
 use crate::quota_state::resource_flavors::Flavor;
-use crate::victims::{Evictable, Input, Solution};
+use crate::victims::{Evictable, EvictionProblem, Solution};
 
 /// A stage that may start a job, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl<'a> Cycle<'a, '_> {
     /// if it starts, else why it waits, if it may start in some flavor.
     pub(super) fn start_job(
         &mut self,
-        head: &Head,
-        request: &Request<'_>,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
         queue: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Option<Reason>> {
         let waits = match self.place_first(head, request, queue) {
@@ -59,8 +59,8 @@ impl<'a> Cycle<'a, '_> {
     /// Stage place: starts the job in the first flavor that is free; else returns why each is not.
     fn place_first<'x, 'f>(
         &mut self,
-        head: &Head,
-        request: &'x Request<'f>,
+        head: &QueueHead,
+        request: &'x JobFlavors<'f>,
         queue: &mut QueueOrder<'_>,
     ) -> Result<Amounts, Vec<NoPlace<'x, 'f>>> {
         let mut waits = Vec::new();
@@ -80,8 +80,8 @@ impl<'a> Cycle<'a, '_> {
     /// Stages consolidate, reclaim and preempt: the first flavor that other jobs can make room for.
     fn make_room(
         &mut self,
-        head: &Head,
-        request: &Request<'_>,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
         waits: &[NoPlace<'_, '_>],
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
@@ -117,7 +117,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// The most jobs that may move for a job.
-    fn n_moved_most(&self, head: &Head) -> usize {
+    fn n_moved_most(&self, head: &QueueHead) -> usize {
         let row = self.row(head);
         let n_moved = self.scope.policy.n_moved_for(&row.job, &row.spec, self.cluster.snapshot.now);
         usize::try_from(n_moved).unwrap_or(usize::MAX)
@@ -127,9 +127,9 @@ impl<'a> Cycle<'a, '_> {
     /// share.
     pub(super) fn would_preempt(
         &mut self,
-        head: &Head,
+        head: &QueueHead,
         flavor: &Flavor<'_>,
-        charged: Option<Row>,
+        charged: Option<TreeIx>,
     ) -> bool {
         let Some(leaf) = charged else { return false };
         let evictions = self.evictions.clone();
@@ -145,9 +145,9 @@ impl<'a> Cycle<'a, '_> {
     fn solve(
         &mut self,
         stage: Stage,
-        head: &Head,
+        head: &QueueHead,
         flavor: &Flavor<'_>,
-        leaf: Row,
+        leaf: TreeIx,
         n_moved_most: usize,
     ) -> Option<Solution> {
         let policy = self.scope.policy;
@@ -166,7 +166,7 @@ impl<'a> Cycle<'a, '_> {
         let free = if needs_free { self.place(head, flavor).ok() } else { None };
         let demand = self.demand(head, &flavor.shape);
         let (view, projects) = (self.cluster.view(), self.cluster.projects.as_ref()?);
-        let input = Input { view, projects, demand, leaf, charge };
+        let input = EvictionProblem { view, projects, demand, leaf, charge };
         let evictions = &mut self.evictions;
         match stage {
             Stage::Place => free,
@@ -192,13 +192,18 @@ impl<'a> Cycle<'a, '_> {
 
     /// Whether a flavor fits once jobs that are leaving already have left: the job waits for that,
     /// and no job leaves for it in another flavor.
-    fn fits_on_leaving(&mut self, head: &Head, request: &Request<'_>, flavor: &Flavor<'_>) -> bool {
+    fn fits_on_leaving(
+        &mut self,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
+        flavor: &Flavor<'_>,
+    ) -> bool {
         let demand = self.demand(head, &flavor.shape);
         let view = self.cluster.view();
         let Some((projects, leaf)) = self.cluster.projects.as_ref().zip(request.charged) else {
             return false;
         };
-        let input = Input { view, projects, demand, leaf, charge: &flavor.charge };
+        let input = EvictionProblem { view, projects, demand, leaf, charge: &flavor.charge };
         let placed = self.evictions.place_on_leaving(&input);
         placed.inspect(|placed| self.evictions.claim(placed)).is_some()
     }
@@ -206,8 +211,8 @@ impl<'a> Cycle<'a, '_> {
     /// Why a job waits: the reason of its one flavor, or of all together.
     fn reason_of(
         &mut self,
-        head: &Head,
-        request: &Request<'_>,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
         waits: &[NoPlace<'_, '_>],
     ) -> Option<Reason> {
         match waits {
@@ -219,7 +224,7 @@ impl<'a> Cycle<'a, '_> {
                 let refused = request.refused.last().map(|(_, reason)| reason);
                 let refused = refused.or(waits.last().map(|it| &it.reason)).cloned();
                 // There may be capacity, but not where the quota allows it.
-                self.place(head, &Flavor::as_asked(world, shape)).err().or(refused)
+                self.place(head, &Flavor::uncharged(world, shape)).err().or(refused)
             }
         }
     }
@@ -228,14 +233,14 @@ impl<'a> Cycle<'a, '_> {
     /// refuses the best place, one pool or fewer models may be within it.
     fn start_mixed(
         &mut self,
-        head: &Head,
-        request: &Request<'_>,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
         let leaf = request.charged.filter(|_| request.is_mixed)?;
         let world = self.world();
         let shape = &world.shape(head.shape_ix).shape;
-        let solution = self.place(head, &Flavor::as_asked(world, shape)).ok()?;
+        let solution = self.place(head, &Flavor::uncharged(world, shape)).ok()?;
         if let Some(charge) = self.start_within_quota(head, request, shape, solution, queue) {
             return Some(charge);
         }
@@ -250,8 +255,8 @@ impl<'a> Cycle<'a, '_> {
     /// Starts a job at a place if its charge there is within the quota.
     fn start_within_quota(
         &mut self,
-        head: &Head,
-        request: &Request<'_>,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
         shape: &Shape,
         solution: Solution,
         queue: &mut QueueOrder<'_>,
@@ -269,7 +274,11 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// Stage place for one flavor: where the job can start at once, or why it waits.
-    pub(super) fn place(&mut self, head: &Head, flavor: &Flavor<'_>) -> Result<Solution, Reason> {
+    pub(super) fn place(
+        &mut self,
+        head: &QueueHead,
+        flavor: &Flavor<'_>,
+    ) -> Result<Solution, Reason> {
         let demand = self.demand(head, &flavor.shape);
         let kind = (self.world().shape(head.shape_ix).fit_ix, flavor.class);
         let is_shown = !self.waiting.is_silent;
@@ -277,7 +286,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// The demand of the next start of a job.
-    pub(super) fn demand<'d>(&self, head: &Head, shape: &'d Shape) -> Demand<'d>
+    pub(super) fn demand<'d>(&self, head: &QueueHead, shape: &'d Shape) -> Demand<'d>
     where
         'a: 'd,
     {
@@ -285,7 +294,7 @@ impl<'a> Cycle<'a, '_> {
     }
 
     /// The seed of the next start of a job, where the policy chooses devices at random.
-    fn seed(&self, head: &Head) -> u64 {
+    fn seed(&self, head: &QueueHead) -> u64 {
         match self.scope.policy.device_strategy {
             DeviceStrategy::Random => {
                 let (job, attempt) = self.cursor.next(self.row(head));
@@ -299,7 +308,7 @@ impl<'a> Cycle<'a, '_> {
     fn start(
         &mut self,
         stage: Stage,
-        head: &Head,
+        head: &QueueHead,
         shape: &Shape,
         Solution { placed, victims }: Solution,
         queue: &mut QueueOrder<'_>,
@@ -323,7 +332,7 @@ impl<'a> Cycle<'a, '_> {
             }
             false => Decision::Resume { job, attempt, placements: fit.at.clone(), after },
         });
-        let Cluster { capacity, timeline, snapshot, .. } = &mut self.cluster;
+        let PlannedCluster { capacity, timeline, snapshot, .. } = &mut self.cluster;
         for placed in &placed {
             capacity.book(job, placed, fit);
             timeline.start(capacity, job, row, shape, placed);
@@ -341,7 +350,7 @@ impl<'a> Cycle<'a, '_> {
         stage: Stage,
         it: &Evictable,
         beneficiary: JobId,
-        head: &Head,
+        head: &QueueHead,
         shape: &Shape,
     ) -> u32 {
         let why = match stage {
@@ -350,7 +359,7 @@ impl<'a> Cycle<'a, '_> {
             Stage::Preempt => preempt::why(self.scope.policy, it, shape, head.is_escalated),
         };
         let victim = self.world().job(it.job).expect("a job that holds something is there");
-        let Cluster { capacity, timeline, projects, .. } = &mut self.cluster;
+        let PlannedCluster { capacity, timeline, projects, .. } = &mut self.cluster;
         timeline.evict(capacity, victim, it.exit);
         for (node_pos, held) in &it.held {
             let node = &mut capacity.nodes[*node_pos];

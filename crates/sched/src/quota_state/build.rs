@@ -9,12 +9,12 @@ use gpool_model::{
     Amount, GpuTime, MilliGpu, Policy, Project, ProjectName, Quota, Quotas, ResourceKind,
     Resources, ShareBetween, used,
 };
-use gpool_world::{Holding, LineKey, ProjectIx, ProjectRow, Snapshot, World};
+use gpool_world::{Holding, PendingQueueKey, ProjectIx, ProjectRow, Snapshot, World};
 
 use super::resource_flavors::Classes;
 use super::{Projects, in_devices};
 use crate::fairshare::{
-    Account, Ask, Buffers, Division, Feedback, Ledger, Member, Method, Row, Tree,
+    Account, Buffers, Division, Feedback, LeafRequest, Ledger, Member, Method, Tree, TreeIx,
 };
 use crate::preemption;
 
@@ -80,8 +80,8 @@ impl Projects {
         let between_users = policy.share_between == ShareBetween::Users;
         let are_shared = policy.shares()
             && (between_users || members.len() > 1 || !members.values().all(|it| it.is_open()));
-        let holder = |project| Holder { project, user: None };
-        let mut holders: Vec<Holder<'_>> = members.into_values().map(holder).collect();
+        let holder = |project| Shareholder { project, user: None };
+        let mut holders: Vec<Shareholder<'_>> = members.into_values().map(holder).collect();
         let n_projects = holders.len();
         if between_users {
             holders.extend(users(world));
@@ -137,7 +137,7 @@ impl Projects {
     }
 
     /// Sets the guarantees and limits for one kind.
-    fn set_quotas(&mut self, world: &World, holders: &[Holder<'_>], at: usize) {
+    fn set_quotas(&mut self, world: &World, holders: &[Shareholder<'_>], at: usize) {
         let kind = &self.kinds[at];
         // Without any guarantee, each project may have all of it, up to its limit.
         let is_promised = world.promises(kind);
@@ -145,11 +145,11 @@ impl Projects {
             true => world.left_of_part(kind),
             false => BTreeMap::new(),
         };
-        let left = |it: &Holder<'_>| {
+        let left = |it: &Shareholder<'_>| {
             let left = left.get(&it.project.name).filter(|_| it.user.is_none())?;
-            Some(Amount::counted(*left))
+            Some(Amount::saturating_of(*left))
         };
-        let quota = |it: &Holder<'_>| match it.project.quota(kind) {
+        let quota = |it: &Shareholder<'_>| match it.project.quota(kind) {
             quota if is_promised => {
                 Quota { guaranteed: quota.guaranteed.or_else(|| left(it)), ..quota }
             }
@@ -188,7 +188,7 @@ impl Projects {
     }
 
     /// The usage of the leaves of the tree.
-    fn holdings<'w>(&self, world: &'w World) -> Vec<(Row, &'w Holding)> {
+    fn holdings<'w>(&self, world: &'w World) -> Vec<(TreeIx, &'w Holding)> {
         let between_users = !self.users.is_empty();
         let mut holdings = Vec::with_capacity(self.rows.len());
         for (ix, it) in world.project_rows().iter().enumerate() {
@@ -203,7 +203,7 @@ impl Projects {
     }
 
     /// Takes the usage over from the world.
-    fn count(&mut self, world: &World, holdings: &[(Row, &Holding)]) {
+    fn count(&mut self, world: &World, holdings: &[(TreeIx, &Holding)]) {
         self.ledger.clear();
         self.plain.fill(0);
         for ((_, uid), row) in &self.users {
@@ -225,7 +225,8 @@ impl Projects {
         for (ix, row) in world.project_rows().iter().enumerate() {
             for uid in row.used.keys() {
                 let used = world.used_by(ProjectIx(ix), *uid, now);
-                let leaf = self.leaf(LineKey { project_ix: ProjectIx(ix), uid: Some(*uid) });
+                let leaf =
+                    self.leaf(PendingQueueKey { project_ix: ProjectIx(ix), uid: Some(*uid) });
                 for above in self.tree.upwards(leaf) {
                     let sum = &mut self.used[above.ix()];
                     *sum = sum.saturating_add(used);
@@ -235,9 +236,9 @@ impl Projects {
     }
 
     /// The requests of the leaves of the tree, by row, then by kind.
-    fn asks(&self, world: &World, holdings: &[(Row, &Holding)]) -> Vec<Ask> {
+    fn asks(&self, world: &World, holdings: &[(TreeIx, &Holding)]) -> Vec<LeafRequest> {
         let n_kinds = self.kinds.len();
-        let mut asks = vec![Ask::default(); n_kinds * self.tree.len()];
+        let mut asks = vec![LeafRequest::default(); n_kinds * self.tree.len()];
         for (row, it) in holdings {
             for (at, kind) in self.kinds.iter().enumerate() {
                 let ask = &mut asks[row.ix() * n_kinds + at];
@@ -253,8 +254,8 @@ impl Projects {
         for (_, key, line) in world.lines() {
             let row = self.leaf(key);
             for (at, kind) in self.kinds.iter().enumerate() {
-                let Some(amount) = line.asked().of(kind) else { continue };
-                let share = line.asked().smallest_share().filter(|_| in_devices(kind));
+                let Some(amount) = line.demand().of(kind) else { continue };
+                let share = line.demand().smallest_share().filter(|_| in_devices(kind));
                 asks[row.ix() * n_kinds + at].add(amount, share);
             }
         }
@@ -273,7 +274,7 @@ impl Projects {
     }
 
     /// Divides the capacity, wherever requests have changed.
-    fn divide(&mut self, world: &World, policy: &Policy, holdings: &[(Row, &Holding)]) {
+    fn divide(&mut self, world: &World, policy: &Policy, holdings: &[(TreeIx, &Holding)]) {
         let asks = self.asks(world, holdings);
         let between_users_alone = self.between_users_alone();
         let mut divisions = std::mem::take(&mut self.divisions);
@@ -295,7 +296,7 @@ impl Projects {
             }
             division.divide(&self.tree, &mut buffers);
             self.ledger.take_over(at, division.claimants());
-            self.ledger.promise(at, division.promised());
+            self.ledger.promise(at, division.installed_guarantees());
             for (row, limit) in self.tree.rows().zip(&self.bounds[at]) {
                 let account = *self.ledger.account(row, at);
                 self.ledger.set(row, at, Account { limit: *limit, ..account });
@@ -313,14 +314,14 @@ fn in_millionths(used: GpuTime, all: GpuTime) -> u32 {
 }
 
 /// A project or a user with a row of the tree.
-struct Holder<'a> {
+struct Shareholder<'a> {
     /// The project; of a user, a project without guarantee and limit.
     project: Cow<'a, Project>,
     user: Option<(ProjectIx, u32)>,
 }
 
 /// The users with running or pending jobs of a project.
-fn users(world: &World) -> impl Iterator<Item = Holder<'_>> {
+fn users(world: &World) -> impl Iterator<Item = Shareholder<'_>> {
     let held = world.project_rows().iter().enumerate();
     let held = held.flat_map(|(ix, it)| it.by_user.keys().map(move |uid| (ProjectIx(ix), *uid)));
     let wanted = world.shapes().filter_map(|(_, it)| Some((it.project_ix, it.shape.uid?)));
@@ -328,14 +329,14 @@ fn users(world: &World) -> impl Iterator<Item = Holder<'_>> {
     all.into_iter().map(|(ix, uid)| {
         let name = world.project_rows()[ix.0].name.clone();
         let project = Project { quotas: Quotas::default(), ..Project::open(name) };
-        Holder { project: Cow::Owned(project), user: Some((ix, uid)) }
+        Shareholder { project: Cow::Owned(project), user: Some((ix, uid)) }
     })
 }
 
 /// The tree of the projects, which come first and are sorted by name, and their users.
 /// `None` if they are no tree, which no command allows.
-fn tree(holders: &[Holder<'_>], n_projects: usize) -> Option<Tree> {
-    let members = holders.iter().map(|Holder { project, user }| {
+fn tree(holders: &[Shareholder<'_>], n_projects: usize) -> Option<Tree> {
+    let members = holders.iter().map(|Shareholder { project, user }| {
         let parent = match user {
             Some(_) => Some(&project.name),
             None => project.parent.as_ref(),
@@ -350,6 +351,6 @@ fn tree(holders: &[Holder<'_>], n_projects: usize) -> Option<Tree> {
     Tree::new(&members.collect::<Vec<_>>())
 }
 
-fn position(projects: &[Holder<'_>], name: &ProjectName) -> Option<usize> {
+fn position(projects: &[Shareholder<'_>], name: &ProjectName) -> Option<usize> {
     projects.binary_search_by(|it| it.project.name.cmp(name)).ok()
 }

@@ -13,7 +13,7 @@ use gpool_model::{
 use gpool_world::{GpuClass, World};
 
 use super::{Amounts, Projects};
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 
 /// A flavor that a job can start with.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Flavor<'a> {
 
 impl<'a> Flavor<'a> {
     /// Returns the flavor with all requested GPUs, without a charge.
-    pub fn as_asked(world: &World, shape: &'a Shape) -> Self {
+    pub fn uncharged(world: &World, shape: &'a Shape) -> Self {
         let shape = of_one_model(world, shape);
         Self { shape, charge: Vec::new(), class: None, is_mixed: false }
     }
@@ -103,10 +103,10 @@ impl Classes {
 impl Projects {
     /// Returns the flavors of a job that is charged to a project, the best first: models that it
     /// requests first, then GPUs that its project is guaranteed, then GPUs that no project is.
-    pub fn flavors<'s>(&self, world: &World, shape: &'s Shape, leaf: Row) -> Vec<Flavor<'s>> {
+    pub fn flavors<'s>(&self, world: &World, shape: &'s Shape, leaf: TreeIx) -> Vec<Flavor<'s>> {
         let as_asked = || {
             let charge = self.charge(world, shape);
-            Flavor { charge, ..Flavor::as_asked(world, shape) }
+            Flavor { charge, ..Flavor::uncharged(world, shape) }
         };
         let fit = &shape.fit;
         if !self.classes.are_counted || fit.gpus.is_none() || !fit.at.is_empty() {
@@ -140,7 +140,7 @@ impl Projects {
 
     /// Limits a request for GPUs of several classes to one pool after the other: with all models,
     /// and with the models that its project may have all of.
-    pub fn narrower(&self, world: &World, shape: &Shape, leaf: Row) -> Vec<Shape> {
+    pub fn narrower(&self, world: &World, shape: &Shape, leaf: TreeIx) -> Vec<Shape> {
         let classes = self.classes.serving(&shape.fit);
         let classes = || classes.iter().map(|ix| &self.classes.all[*ix]);
         let pools: BTreeSet<&PoolName> = classes().map(|(class, _)| &class.pool).collect();
@@ -183,7 +183,7 @@ impl Projects {
 
     /// The rank of a class for a project: guaranteed to it or to one above it, guaranteed to no
     /// project, or guaranteed to others.
-    fn rank_for(&self, world: &World, leaf: Row, counts: &[bool]) -> u8 {
+    fn rank_for(&self, world: &World, leaf: TreeIx, counts: &[bool]) -> u8 {
         let parts = self.kinds.iter().zip(counts);
         let parts = parts.filter(|(kind, counts)| kind.is_part_of_gpus() && **counts);
         let mut parts = parts.map(|(kind, _)| kind).filter(|kind| world.promises(kind)).peekable();

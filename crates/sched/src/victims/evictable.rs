@@ -7,10 +7,10 @@ use gpool_model::attained::Level;
 use gpool_model::{
     AllocationState, Exit, JobId, JobSpec, Millis, Phase, ResourceKind, Resources, Timestamp,
 };
-use gpool_world::{JobRow, LineKey, ProjectIx};
+use gpool_world::{JobRow, PendingQueueKey, ProjectIx};
 
-use crate::capacity::{Held, View};
-use crate::fairshare::{Ratio, Row};
+use crate::capacity::{NodeHoldings, View};
+use crate::fairshare::{Ratio, TreeIx};
 use crate::quota_state::{Amounts, Projects};
 
 /// A condition on jobs that leave together.
@@ -21,12 +21,12 @@ pub(crate) type Test<'t> = dyn Fn(&[&Evictable]) -> bool + 't;
 pub(crate) struct Evictable {
     pub job: JobId,
     /// The project or user that is charged for it.
-    pub leaf: Row,
-    pub project: Row,
+    pub leaf: TreeIx,
+    pub project: TreeIx,
     /// The part of its charge that it gives up, by kind.
     pub amounts: Amounts,
     /// Devices and host resources that it gives up, by position of the node in the capacity.
-    pub held: BTreeMap<usize, Held>,
+    pub held: BTreeMap<usize, NodeHoldings>,
     pub exit: Exit,
     /// Whether it moves to another place at once.
     pub moves: bool,
@@ -56,7 +56,7 @@ pub(crate) struct EvictionOrder {
 pub(crate) type ByNode = BTreeMap<usize, Vec<Evictable>>;
 
 /// Adds a job on each of its nodes; mostly there is one, and nothing is copied.
-pub(crate) fn put(by_node: &mut ByNode, job: Evictable) {
+pub(crate) fn add_on_nodes(by_node: &mut ByNode, job: Evictable) {
     let mut nodes = job.held.keys();
     let Some(first) = nodes.next().copied() else { return };
     for node_pos in nodes {
@@ -92,7 +92,7 @@ impl Evictable {
         let less =
             |(amount, kept): (&u64, u64)| amount.saturating_sub(kept.saturating_mul(n_tasks));
         let amounts = amounts.iter().zip(projects.amounts(&kept)).map(less).collect();
-        let mut held = BTreeMap::<usize, Held>::new();
+        let mut held = BTreeMap::<usize, NodeHoldings>::new();
         let mut gpus = 0;
         for allocation in row.job.phase.allocations() {
             if matches!(allocation.state, AllocationState::Claimed { .. }) {
@@ -113,7 +113,7 @@ impl Evictable {
             started_at: Reverse(started_at),
             job: Reverse(row.job.id),
         };
-        let leaf = projects.leaf(LineKey { project_ix, uid: Some(row.spec.owner.uid) });
+        let leaf = projects.leaf(PendingQueueKey { project_ix, uid: Some(row.spec.owner.uid) });
         let project = projects.project(leaf);
         Some(Self { job: row.job.id, leaf, project, amounts, held, exit, moves: false, order })
     }

@@ -8,27 +8,28 @@ use gpool_world::Snapshot;
 use super::backoff::Backoff;
 use super::evictable::{Evictable, Test};
 use crate::capacity::{Capacity, Demand, DeviceUse, Placed, View};
-use crate::fairshare::Row;
+use crate::fairshare::TreeIx;
 use crate::quota_state::Projects;
 
 /// A job that needs capacity, and the state of the cluster.
 #[derive(Clone, Copy)]
-pub(crate) struct Input<'a, 'b> {
+pub(crate) struct EvictionProblem<'a, 'b> {
     pub view: View<'a, 'b>,
     pub projects: &'b Projects,
     pub demand: Demand<'b>,
     /// The project or user that the job is charged to.
-    pub leaf: Row,
+    pub leaf: TreeIx,
     /// Its charge, by kind.
     pub charge: &'b [u64],
 }
 
-impl Input<'_, '_> {
+impl EvictionProblem<'_, '_> {
     /// Whether its quota allows the job once these jobs have left. Without `may_borrow` its project
     /// borrows no more than before.
     pub fn has_quota_after(&self, gone: &[&Evictable], may_borrow: bool) -> bool {
         let Self { projects, leaf, charge, .. } = *self;
-        let given: Vec<(Row, &[u64])> = gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
+        let given: Vec<(TreeIx, &[u64])> =
+            gone.iter().map(|it| (it.leaf, &it.amounts[..])).collect();
         let preemptible = self.demand.shape.preemptible;
         (may_borrow || projects.borrows_no_more(leaf, charge, &given))
             && projects.refuses(leaf, charge, preemptible, &given).is_none()
@@ -65,14 +66,13 @@ impl Solution {
 /// The evictions of a cycle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evictions {
-    /// The victims.
-    pub gone: BTreeSet<JobId>,
+    pub victims: BTreeSet<JobId>,
     /// Devices that a job waits for, which books nothing on them: node and position.
     claimed: BTreeSet<(usize, usize)>,
     /// The parts of devices that the victims of this cycle give up, by position of the node.
     pub freed: BTreeMap<usize, Vec<DeviceUse>>,
     /// Nodes that a job was leaving when the cycle began, by position.
-    left: BTreeSet<usize>,
+    initially_vacating: BTreeSet<usize>,
     pub backoff: Backoff,
 }
 
@@ -80,19 +80,19 @@ impl Evictions {
     pub fn new(snapshot: &Snapshot<'_>, capacity: &Capacity<'_>) -> Self {
         let world = snapshot.world;
         let held = world.leaving().flat_map(|row| row.job.phase.allocations());
-        let left = held.filter_map(|it| capacity.position(world, &it.node)).collect();
-        Self { left, ..Self::default() }
+        let initially_vacating = held.filter_map(|it| capacity.position(world, &it.node)).collect();
+        Self { initially_vacating, ..Self::default() }
     }
 
     /// Whether a job is a victim of this cycle.
     pub fn has(&self, job: JobId) -> bool {
-        self.gone.contains(&job)
+        self.victims.contains(&job)
     }
 
     /// Evicts the victims of a solution. Its place is booked, so other jobs may get what these
     /// victims give back beyond it.
     pub fn commit(&mut self, solution: Solution) -> Solution {
-        self.gone.extend(solution.victims.iter().map(|it| it.job));
+        self.victims.extend(solution.victims.iter().map(|it| it.job));
         for (node_pos, held) in solution.victims.iter().flat_map(|it| &it.held) {
             self.freed.entry(*node_pos).or_default().extend(&held.uses);
         }
@@ -117,12 +117,12 @@ impl Evictions {
     }
 
     /// Whether a job was leaving a node when the cycle began.
-    pub fn was_left(&self, node_pos: usize) -> bool {
-        self.left.contains(&node_pos)
+    pub fn was_vacating(&self, node_pos: usize) -> bool {
+        self.initially_vacating.contains(&node_pos)
     }
 
     /// Nodes that a job is leaving, by position: since before this cycle, then because of it.
-    pub fn left(&self) -> impl Iterator<Item = usize> {
-        self.left.iter().chain(self.freed.keys()).copied()
+    pub fn vacating_nodes(&self) -> impl Iterator<Item = usize> {
+        self.initially_vacating.iter().chain(self.freed.keys()).copied()
     }
 }

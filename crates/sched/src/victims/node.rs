@@ -5,10 +5,10 @@ use gpool_model::Exit;
 use gpool_world::{JobRow, Snapshot};
 
 use super::evictable::Evictable;
-use super::evictions::{Evictions, Input};
+use super::evictions::{EvictionProblem, Evictions};
 use crate::capacity::{
-    Candidate, Demand, Departure, Departures, Freed, Held, HostResources, NodeCapacity, Placed,
-    View,
+    Candidate, Demand, Departure, Departures, Freed, HostResources, NodeCapacity, NodeHoldings,
+    Placed, View,
 };
 
 /// One node on which victims make room.
@@ -37,7 +37,7 @@ impl<'a, 'b> VictimNode<'a, 'b> {
             &departures,
         )?;
         candidate.close(evictions.claimed_on(node_pos));
-        let mut leaving = match evictions.was_left(node_pos) {
+        let mut leaving = match evictions.was_vacating(node_pos) {
             true => leaving(&view.snapshot, &view.capacity.nodes[node_pos]),
             false => Freed::default(),
         };
@@ -70,11 +70,11 @@ impl<'a, 'b> VictimNode<'a, 'b> {
 impl Evictions {
     /// Returns the place of a job of one node on devices that jobs are leaving already. No job that
     /// fits at once can take these in between.
-    pub fn place_on_leaving(&self, input: &Input<'_, '_>) -> Option<Placed> {
+    pub fn place_on_leaving(&self, input: &EvictionProblem<'_, '_>) -> Option<Placed> {
         if !input.demand.is_of_one_node() {
             return None;
         }
-        let nodes = self.left();
+        let nodes = self.vacating_nodes();
         let mut nodes = nodes.filter_map(|ix| VictimNode::new(input.view, input.demand, ix, self));
         nodes.find_map(|node| node.place(&[]).filter(|placed| node.is_left(placed)))
     }
@@ -103,7 +103,7 @@ fn keeping_memory(view: &View<'_, '_>, node_pos: usize) -> Vec<Departure> {
 /// Returns the devices that jobs which are leaving a node give back. A demand that fits then waits
 /// for them.
 pub(crate) fn leaving(snapshot: &Snapshot<'_>, node: &NodeCapacity<'_>) -> Freed {
-    let mut held = Held::default();
+    let mut held = NodeHoldings::default();
     for task in &node.row.here {
         let own = snapshot.world.job(task.job).map_or(&[][..], |row| row.job.phase.allocations());
         for allocation in own.iter().filter(|it| it.task == *task && it.is_leaving()) {

@@ -6,17 +6,19 @@ use gpool_model::JobId;
 
 use super::cost::{Cost, cost};
 use super::evictable::{ByNode, Evictable, Test};
-use super::evictions::{Evictions, Input, Solution};
+use super::evictions::{EvictionProblem, Evictions, Solution};
 use super::node::VictimNode;
-use crate::capacity::{Drawbacks, Placed, most_times, n_missing, put, share_out, times_on};
+use crate::capacity::{
+    Drawbacks, Placed, most_times, n_missing, replace_on_node, share_out, times_on,
+};
 
 /// Whether these jobs may leave together. An error names one that may not, if the others may.
 pub(crate) type Judge<'j> = dyn FnMut(&[&Evictable]) -> Result<(), Option<JobId>> + 'j;
 
 /// A demand, and the jobs that may leave for it.
 #[derive(Clone, Copy)]
-pub(crate) struct Search<'s, 'a, 'b> {
-    pub input: Input<'a, 'b>,
+pub(crate) struct VictimSearch<'s, 'a, 'b> {
+    pub input: EvictionProblem<'a, 'b>,
     pub evictions: &'s Evictions,
     pub all: &'s ByNode,
     pub may_go: &'s dyn Fn(&Evictable) -> bool,
@@ -31,7 +33,7 @@ struct Choice {
     victims: Vec<Evictable>,
 }
 
-impl Search<'_, '_, '_> {
+impl VictimSearch<'_, '_, '_> {
     /// Returns the nodes of a job, and the jobs that leave for it there, `gone` first, which leave
     /// in any case. A job of several nodes gets devices of one model.
     pub fn solve(&self, gone: &[Evictable], judge: &mut Judge<'_>) -> Option<Solution> {
@@ -101,7 +103,7 @@ impl Search<'_, '_, '_> {
                 best = choice.filter(is_better).or(best);
             }
             let best = best?;
-            put(&mut placed, best.placed);
+            replace_on_node(&mut placed, best.placed);
             // Only the nodes of these victims have more room than before.
             let left = best.victims.iter().flat_map(|it| it.held.keys().copied());
             let left: BTreeSet<usize> = left.collect();
@@ -123,7 +125,7 @@ impl Search<'_, '_, '_> {
     fn may_be_enough(&self, node_pos: usize, times: u32, all: &[Evictable]) -> bool {
         let n_held: usize = all.iter().map(|it| it.n_devices_on(node_pos)).sum();
         let n_free = self.input.view.capacity.nodes[node_pos].n_free;
-        self.evictions.was_left(node_pos)
+        self.evictions.was_vacating(node_pos)
             || self.evictions.freed.contains_key(&node_pos)
             || self.input.demand.share().is_some()
             || n_free + n_held >= self.input.demand.times(times).n_devices()
@@ -153,7 +155,7 @@ impl Search<'_, '_, '_> {
     }
 }
 
-impl Input<'_, '_> {
+impl EvictionProblem<'_, '_> {
     /// The most units of the demand that a node may get, whatever is free there.
     pub fn most_on(&self, node_pos: usize) -> u32 {
         self.view.capacity.most_on(self.demand.fit(), node_pos)
@@ -188,7 +190,7 @@ impl Input<'_, '_> {
         for (node_pos, more) in share_out(missing, &fitting).unwrap_or(fitting) {
             let times = times_on(placed, node_pos) + more;
             let more = node(node_pos, times).and_then(|node| node.place(&gone));
-            more.into_iter().for_each(|more| put(placed, more));
+            more.into_iter().for_each(|more| replace_on_node(placed, more));
         }
     }
 }

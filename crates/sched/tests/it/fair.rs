@@ -20,8 +20,8 @@ use gpool_model::{Amount, Weight};
 use gpool_sched::fairshare::Claimant;
 use gpool_sched::fairshare::fair::keep;
 
-fn has(share: u64, kept: u64) -> Claimant {
-    let all = Amount::counted(5_000);
+fn has(share: u64, safe_claim: u64) -> Claimant {
+    let all = Amount::saturating_of(5_000);
     let weight = Weight::from_thousandths(1000).expect("one is a weight");
     Claimant {
         guaranteed: all,
@@ -33,7 +33,7 @@ fn has(share: u64, kept: u64) -> Claimant {
         step: 1000,
         share,
         safe: all,
-        kept,
+        safe_claim,
     }
 }
 

@@ -14,25 +14,25 @@ fn marks_beside(for_good: &[u64], own: &[Amount], pieces: &[&[u64]]) -> Vec<bool
 
 #[test]
 fn jobs_that_cannot_be_evicted_use_up_the_quota_even_if_they_exceed_it() {
-    let own = [Amount::counted(2)];
+    let own = [Amount::saturating_of(2)];
     assert_eq!(marks_beside(&[1], &own, &[&[1], &[1]]), [false, true]);
     assert_eq!(marks_beside(&[3], &own, &[&[1], &[1]]), [true, true]);
 }
 
 #[test]
 fn the_oldest_jobs_are_within_the_quota() {
-    let own = [Amount::counted(2)];
+    let own = [Amount::saturating_of(2)];
     assert_eq!(marks(&own, &[&[1], &[1], &[1]]), [false, false, true]);
 }
 
 #[test]
 fn a_gang_beyond_the_quota_is_over_it_and_smaller_jobs_after_it_are_not() {
-    let own = [Amount::counted(2)];
+    let own = [Amount::saturating_of(2)];
     assert_eq!(marks(&own, &[&[4], &[1], &[1], &[1]]), [true, false, false, true]);
 }
 
 #[test]
 fn only_kinds_that_a_job_uses_count() {
-    let own = [Amount::counted(1), Amount::NOTHING, Amount::UNLIMITED];
+    let own = [Amount::saturating_of(1), Amount::NOTHING, Amount::UNLIMITED];
     assert_eq!(marks(&own, &[&[1, 0, 9], &[0, 1, 0], &[0, 0, 9]]), [false, true, false]);
 }

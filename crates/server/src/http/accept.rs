@@ -25,9 +25,9 @@ use super::{Api, evictions, router};
 use crate::feed::Feed;
 use crate::handle::CoreHandle;
 use crate::listeners::Opening;
-use crate::pool::{Rates, Source};
-use crate::tls::Tls;
-use crate::web::{Loopback, Sessions, Web};
+use gpool_identity::pool::{Rates, RequestSource};
+use gpool_identity::tls::Tls;
+use gpool_identity::web::{Loopback, Sessions, Web};
 
 /// The most connections that are refused at once.
 const REFUSALS_MAX: usize = 64;
@@ -194,7 +194,7 @@ struct Server {
     identify: Arc<dyn Identify>,
     router: Router,
     /// New connections on the Unix socket.
-    arrivals: Rates<Source>,
+    arrivals: Rates<RequestSource>,
     /// Places for refusals of connections. Above them, connections are closed without an answer.
     refusals: Arc<Semaphore>,
     open: Arc<Connections>,
@@ -204,7 +204,7 @@ impl Server {
     /// Finds the user of a new connection, and takes a seat for it.
     fn arrival(self: &Arc<Self>, stream: UnixStream) -> Arrival {
         let Ok(peer) = stream.peer_cred() else { return Arrival::Closed };
-        if let Some(seat) = Seat::take(&self.open, Source::User(peer.uid())) {
+        if let Some(seat) = Seat::take(&self.open, RequestSource::User(peer.uid())) {
             let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
             let peer = Peer { uid: peer.uid(), gid: Some(peer.gid()), pid };
             return Arrival::Seated(Arrived { stream, peer, seat });
@@ -246,7 +246,7 @@ impl Server {
     async fn connection(self: Arc<Self>, arrived: Arrived, end: watch::Receiver<bool>) {
         let Arrived { stream, peer, seat } = arrived;
         let (connection, seat) = (Connection::new(stream), Seated::new(seat));
-        let source = Source::User(peer.uid);
+        let source = RequestSource::User(peer.uid);
         let wait = self.arrivals.turn(source, Instant::now());
         // The timer rounds up to a millisecond, which each command would wait.
         if !wait.is_zero() {
@@ -270,7 +270,7 @@ impl Server {
         if let Some(asker) = self.identify.recent(peer) {
             return Some(asker);
         }
-        let _place = self.open.classes.enter_lookup(Source::User(peer.uid)).await;
+        let _place = self.open.classes.enter_lookup(RequestSource::User(peer.uid)).await;
         let identify = self.identify.clone();
         tokio::task::spawn_blocking(move || identify.find(peer)).await.ok()
     }

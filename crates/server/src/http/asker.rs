@@ -14,11 +14,11 @@ use gpool_model::{Caller, Owner};
 use gpool_wire::Scope;
 
 use super::way::{Origin, Way};
-use crate::pool::Source;
+use gpool_identity::pool::RequestSource;
 
 /// A user account of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct UserAccount {
     /// The login name.
     pub name: String,
     /// Primary group.
@@ -36,7 +36,7 @@ pub struct Account {
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Finds an account by user ID. May block on the system's name service.
-pub type FindAccount = fn(u32) -> Option<Account>;
+pub type FindAccount = fn(u32) -> Option<UserAccount>;
 
 /// The user of a connection: its peer as identified by the kernel, or the user of a token.
 #[derive(Debug, Clone, Copy)]
@@ -104,10 +104,10 @@ impl Asker {
     }
 
     /// By what its work is limited: its user, or its address if that is not known.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> RequestSource {
         match self.way.origin {
-            Origin::Network(from) if self.caller.owner.uid == NOBODY => Source::of(from),
-            _ => Source::User(self.caller.owner.uid),
+            Origin::Network(from) if self.caller.owner.uid == NOBODY => RequestSource::of(from),
+            _ => RequestSource::User(self.caller.owner.uid),
         }
     }
 
@@ -145,29 +145,29 @@ pub(crate) struct Accounts {
     /// The server's user is an admin.
     server_uid: u32,
     /// By user ID: when it was looked up, and the account if there is one.
-    accounts: Mutex<HashMap<u32, (Instant, Option<Account>)>>,
+    accounts: Mutex<HashMap<u32, (Instant, Option<UserAccount>)>>,
 }
 
 impl Accounts {
-    const KEPT: Duration = Duration::from_secs(60);
+    const CACHE_TTL: Duration = Duration::from_secs(60);
 
     pub fn new(find: FindAccount, server_uid: u32) -> Self {
         Self { find, server_uid, accounts: Mutex::new(HashMap::new()) }
     }
 
-    fn accounts(&self) -> MutexGuard<'_, HashMap<u32, (Instant, Option<Account>)>> {
+    fn accounts(&self) -> MutexGuard<'_, HashMap<u32, (Instant, Option<UserAccount>)>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The account of a user, if it was looked up a short time ago; `Some(None)` if there is none.
-    fn recent_account(&self, uid: u32) -> Option<Option<Account>> {
+    fn recent_account(&self, uid: u32) -> Option<Option<UserAccount>> {
         let accounts = self.accounts();
         let (at, account) = accounts.get(&uid)?;
-        (at.elapsed() < Self::KEPT).then(|| account.clone())
+        (at.elapsed() < Self::CACHE_TTL).then(|| account.clone())
     }
 
     /// The user of a peer. A user without an account is named by the numeric ID.
-    fn asker(&self, peer: Peer, account: Option<Account>) -> Asker {
+    fn asker(&self, peer: Peer, account: Option<UserAccount>) -> Asker {
         let Peer { uid, gid, pid } = peer;
         let is_person = account.as_ref().is_some_and(|account| account.is_person);
         let gid = gid.or(account.as_ref().map(|account| account.gid)).unwrap_or(uid);

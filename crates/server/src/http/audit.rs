@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 use utoipa::IntoParams;
 
-use self::objects::{Change, OBJECTS_MAX, collection_of, in_path};
+use self::objects::{AuditedChange, OBJECTS_MAX, collection_of, in_path};
 pub(crate) use self::writer::Writer;
 use super::Api;
 use super::asker::{Asker, Asks};
@@ -32,11 +32,11 @@ use super::extract::{ApiError, Params};
 use super::guard::row_of;
 use super::idempotency::{is_repeated, key_name};
 use super::routes::{ROUTES, Role, Route};
-use crate::audit::{Audit, Kind, Page, Wanted};
 use crate::clock::now;
 use crate::fault::internal;
 use crate::handle::CoreHandle;
-use crate::pool::{Rates, Source};
+use gpool_identity::audit::{Audit, AuditFilter, AuditKind, AuditSearch};
+use gpool_identity::pool::{Rates, RequestSource};
 
 /// Most bytes of a request that are stored.
 const REQUEST_MAX: usize = 64 * 1024;
@@ -114,7 +114,7 @@ pub(crate) struct Scribe {
     pub changes: Changes,
     pub denials: Denials,
     /// Entries on a full disk, and changes there that end something.
-    pub when_full: Rates<Source>,
+    pub when_full: Rates<RequestSource>,
     pub ends_when_full: SlowEnds,
 }
 
@@ -155,8 +155,8 @@ pub(crate) async fn list(
     object.as_deref().map_or(Ok(()), check_object)?;
     let own = asker.caller.owner.user.to_string();
     let user = if asker.caller.admin { user } else { Some(own) };
-    let wanted = Wanted { user, object, since, until, before, after };
-    let mut page = Page::new(wanted, limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX));
+    let wanted = AuditFilter { user, object, since, until, before, after };
+    let mut page = AuditSearch::new(wanted, limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX));
     let mut is_over = false;
     // After each file it is another user's turn.
     while !is_over {
@@ -165,7 +165,7 @@ pub(crate) async fn list(
             let more = audit.read_file(&mut page).map_err(internal)?;
             Ok((page, !more))
         };
-        (page, is_over) = api.handle.beside(asker.caller.owner.uid, read).await?;
+        (page, is_over) = api.handle.run_slow(asker.caller.owner.uid, read).await?;
     }
     Ok(Json(List::new(page.entries())))
 }
@@ -237,7 +237,7 @@ pub(crate) async fn record(
     let before = scribe.look(&asker, target.as_deref()).await;
     let body = Arc::new(Mutex::new(RequestBody::default()));
     let kind = kind(row, asker.caller.admin);
-    let is_of_jobs = matches!(kind, Kind::Jobs | Kind::AdminJobs);
+    let is_of_jobs = matches!(kind, AuditKind::Jobs | AuditKind::AdminJobs);
     let most = if is_of_jobs || is_secret { 0 } else { REQUEST_MAX };
     let mut request = with_copy(request, body.clone(), most);
     request.extensions_mut().insert(portion.clone());
@@ -252,7 +252,7 @@ pub(crate) async fn record(
         portion.settle(take_copy(&body).n_bytes, n_bytes);
         return response;
     }
-    let (response, answer) = heard(response).await;
+    let (response, answer) = peek_json(response).await;
     let after = scribe.look(&asker, target.as_deref()).await;
     let body = take_copy(&body);
     let document: Option<Value> = serde_json::from_slice(&body.start).ok();
@@ -260,7 +260,7 @@ pub(crate) async fn record(
         (Some(before), Some(after)) => differences(&before, &after),
         (before, after) => (before, after.or_else(|| states(&answer))),
     };
-    let change = Change {
+    let change = AuditedChange {
         pattern: row.path,
         in_path: in_path.as_deref(),
         request: document.as_ref(),
@@ -306,13 +306,13 @@ fn object_in(row: &Route, parameters: &Parameters) -> Option<String> {
 }
 
 /// The files for entries of a route.
-fn kind(row: &Route, is_admin: bool) -> Kind {
+fn kind(row: &Route, is_admin: bool) -> AuditKind {
     let is_of_jobs = row.path.starts_with("/api/v1/jobs");
     match (is_of_jobs, is_admin) {
-        (true, true) => Kind::AdminJobs,
-        (true, false) => Kind::Jobs,
-        (false, true) => Kind::Admin,
-        (false, false) => Kind::Cluster,
+        (true, true) => AuditKind::AdminJobs,
+        (true, false) => AuditKind::Jobs,
+        (false, true) => AuditKind::Admin,
+        (false, false) => AuditKind::Cluster,
     }
 }
 
@@ -374,13 +374,13 @@ impl Scribe {
         let Some(n_more) = self.denials.next(asker.source(), Instant::now()) else {
             return response;
         };
-        let (response, answer) = heard(response).await;
+        let (response, answer) = peek_json(response).await;
         let refused = answer["code"].as_str().map(str::to_owned);
         let n_more = Some(n_more).filter(|n_more| *n_more > 0);
         let collection = || collection_of(row.path).map(str::to_owned);
         let objects = in_path.or_else(collection).into_iter().collect();
         let entry = AuditEntry { objects, refused, n_more, ..entry(asker, row) };
-        self.writer.write(Kind::Denials, entry).await;
+        self.writer.write(AuditKind::Denials, entry).await;
         response
     }
 }
@@ -482,7 +482,7 @@ fn with_copy(request: Request, copy: Arc<Mutex<RequestBody>>, most: usize) -> Re
 }
 
 /// Reads a small answer, and returns it unchanged.
-async fn heard(response: Response) -> (Response, Value) {
+async fn peek_json(response: Response) -> (Response, Value) {
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     if size.is_none_or(|size| size > ANSWER_MAX) {
         return (response, Value::Null);

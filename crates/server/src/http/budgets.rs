@@ -49,6 +49,6 @@ pub(crate) async fn list(
         };
         Ok(rows.into_iter().map(row).collect())
     };
-    let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
+    let rows = api.handle.run_slow(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
 }

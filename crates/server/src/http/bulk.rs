@@ -69,9 +69,9 @@ pub(crate) async fn create(
     check_type(&headers, &["application/jsonl", "application/x-ndjson", "application/json"])?;
     let key_name = idempotency::key_name(&headers)?;
     let store = (!dry_run).then(|| Files::new(api.handle.clone(), asker.caller.owner.uid));
-    let lines = Lines::new(store, asker.clone(), portion);
+    let lines = BulkLines::new(store, asker.clone(), portion);
     let (lines, digest) = read(body, lines, api.patience.body).await?;
-    let Lines { store, jobs, numbers, .. } = lines;
+    let BulkLines { store, jobs, numbers, .. } = lines;
     let key: Option<RequestKey> = key_name.map(|name| idempotency::key(name, digest));
     let command = Command::Submit { jobs, key, ends: Vec::new(), array_ends: Vec::new(), dry_run };
     let caller = asker.caller.clone();
@@ -112,9 +112,9 @@ fn at_line(refusal: Refusal, numbers: &[u64]) -> ApiError {
 /// [`PROGRESS`] bytes in each interval of `patience`.
 async fn read(
     mut body: Body,
-    mut lines: Lines,
+    mut lines: BulkLines,
     patience: Duration,
-) -> Result<(Lines, blake3::Hash), ApiError> {
+) -> Result<(BulkLines, blake3::Hash), ApiError> {
     let mut n_bytes = 0;
     let (mut deadline, mut enough) = (Instant::now() + patience, PROGRESS);
     loop {
@@ -151,7 +151,7 @@ fn has_defaults(line: &[u8]) -> bool {
 }
 
 /// Lines on their way to jobs.
-pub(crate) struct Lines {
+pub(crate) struct BulkLines {
     /// Where environments and scripts are stored; `None` where jobs are only asked about.
     store: Option<Files>,
     asker: Arc<Asker>,
@@ -169,7 +169,7 @@ pub(crate) struct Lines {
     pub(crate) numbers: Vec<u64>,
 }
 
-impl Lines {
+impl BulkLines {
     pub(crate) fn new(store: Option<Files>, asker: Arc<Asker>, portion: Portion) -> Self {
         Self {
             store,
@@ -275,7 +275,7 @@ impl Lines {
         let Some(files) = &mut self.store else { return Ok(context::one_not_stored(checked)) };
         context::store_values(files, &mut checked)?;
         let script = match &checked.script {
-            Some(script) => Some(files.put(&script.bytes)?),
+            Some(script) => Some(files.store(&script.bytes)?),
             None => None,
         };
         let usual = self.usual_context.as_ref().filter(|(umask, _)| *umask == checked.umask);

@@ -15,7 +15,7 @@ use gpool_wire::{BODY_BYTES_MAX, Problem, catalogue};
 use super::asker::Asker;
 use super::context::Sizes;
 use super::routes::{BULK, Route};
-use crate::pool::{Place, Pool, Rates, Source};
+use gpool_identity::pool::{Pool, PoolSlot, Rates, RequestSource};
 
 /// The bytes for each change, beside its body.
 const EACH: u64 = 1 << 10;
@@ -34,7 +34,7 @@ const SLOW: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Changes {
     per_hour: Bytes,
-    rates: Rates<Source>,
+    rates: Rates<RequestSource>,
     /// Places for requests that were answered before: they are not counted.
     repetitions: Pool,
 }
@@ -80,7 +80,7 @@ impl Changes {
 
     /// Counts runs of jobs that a user has caused already.
     pub fn charge_runs(&self, uid: u32, n_runs: u64) {
-        self.rates.charge(Source::User(uid), n_runs.saturating_mul(RUN), Instant::now());
+        self.rates.charge(RequestSource::User(uid), n_runs.saturating_mul(RUN), Instant::now());
     }
 
     fn refusal(&self, n_bytes: u64, wait: Duration) -> Problem {
@@ -109,13 +109,13 @@ pub(crate) struct Portion(Arc<Deduction>);
 
 struct Deduction {
     /// The budgets and the user; `None` without a limit.
-    user: Option<(Changes, Source)>,
+    user: Option<(Changes, RequestSource)>,
     /// The length that was taken for the body.
     body: u64,
     /// All that was taken.
     n_bytes: AtomicU64,
     /// The place of a submission that was answered before.
-    place: Option<Place>,
+    place: Option<PoolSlot>,
 }
 
 impl Portion {
@@ -124,7 +124,7 @@ impl Portion {
         Self::new(None, 0, None)
     }
 
-    fn new(user: Option<(Changes, Source)>, body: u64, place: Option<Place>) -> Self {
+    fn new(user: Option<(Changes, RequestSource)>, body: u64, place: Option<PoolSlot>) -> Self {
         Self(Arc::new(Deduction { user, body, n_bytes: AtomicU64::new(0), place }))
     }
 
@@ -193,9 +193,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Portion {
 /// Which refused requests have an entry in the audit log.
 #[derive(Clone)]
 pub(crate) struct Denials {
-    entries: Rates<Source>,
+    entries: Rates<RequestSource>,
     /// Refused requests without an entry since the last one.
-    n_more: Arc<Mutex<HashMap<Source, u64>>>,
+    n_more: Arc<Mutex<HashMap<RequestSource, u64>>>,
 }
 
 /// On a full disk, changes that end something: of one user this number at once and then one a
@@ -207,7 +207,7 @@ const SLOW_ENDS_MAX: (usize, usize) = (64, 1);
 /// Slows the changes of each user down that end something on a full disk: the reserve of space is
 /// for all users.
 pub(crate) struct SlowEnds {
-    rates: Rates<Source>,
+    rates: Rates<RequestSource>,
     places: Pool,
 }
 
@@ -221,7 +221,7 @@ impl Default for SlowEnds {
 
 impl SlowEnds {
     /// Waits until a user may make the next one.
-    pub async fn next(&self, by: Source) {
+    pub async fn next(&self, by: RequestSource) {
         if !self.rates.take(by, Instant::now()) {
             let _place = self.places.enter(by).await;
             tokio::time::sleep(SLOW).await;
@@ -230,7 +230,7 @@ impl SlowEnds {
 }
 
 /// A limit on entries of the audit log that could be many.
-pub(crate) fn few() -> Rates<Source> {
+pub(crate) fn few() -> Rates<RequestSource> {
     let (at_once, every) = FEW;
     Rates::every(every, every * at_once)
 }
@@ -244,7 +244,7 @@ impl Default for Denials {
 impl Denials {
     /// Counts a refused request; returns the number of those without an entry before it, if it has
     /// one.
-    pub fn next(&self, source: Source, now: Instant) -> Option<u64> {
+    pub fn next(&self, source: RequestSource, now: Instant) -> Option<u64> {
         let has_entry = self.entries.take(source, now);
         let mut n_more = self.n_more.lock().unwrap_or_else(PoisonError::into_inner);
         if has_entry {

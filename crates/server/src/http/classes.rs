@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::Method;
 
 use super::routes::{Least, Route};
-use crate::pool::{Active, Place, Places, Pool, Source};
+use gpool_identity::pool::{Active, Places, Pool, PoolSlot, RequestSource};
 
 /// The places for each class. A thread may wait for each place, and there are 512.
 const CHANGES: Places = places(160, 64, 4);
@@ -58,7 +58,12 @@ impl Default for Classes {
 
 impl Classes {
     /// Takes a place for a request to the API; `row` is its route, if there is one.
-    pub async fn enter(&self, method: &Method, row: Option<&Route>, source: Source) -> Place {
+    pub async fn enter(
+        &self,
+        method: &Method,
+        row: Option<&Route>,
+        source: RequestSource,
+    ) -> PoolSlot {
         let is_read = [Method::GET, Method::HEAD].contains(method);
         let pool = match row.map(|row| (row.path, row.least)) {
             Some(("/healthz", _)) => &self.health,
@@ -71,14 +76,14 @@ impl Classes {
     }
 
     /// Takes a place for a request to the dashboard. Its requests to the API take their own.
-    pub async fn enter_page(&self, path: &str, source: Source) -> Place {
+    pub async fn enter_page(&self, path: &str, source: RequestSource) -> PoolSlot {
         // These may wait for the identity provider.
         let pool = if path.starts_with("/login") { &self.sign_ins } else { &self.pages };
         pool.enter(source).await
     }
 
     /// Takes a place to look for the user of a token.
-    pub async fn enter_lookup(&self, source: Source) -> Place {
+    pub async fn enter_lookup(&self, source: RequestSource) -> PoolSlot {
         self.lookups.enter(source).await
     }
 }

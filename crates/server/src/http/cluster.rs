@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use gpool_model::device::Lending;
 use gpool_model::{Command, NodeName, Refusal};
-use gpool_wire::gpu::{Held, HeldBy, Kept};
+use gpool_wire::gpu::{HeldBy, Occupancy, Restrictions};
 use gpool_wire::node::InUse;
 use gpool_wire::reservation::{Drain, ReservedHere};
 use gpool_wire::{
@@ -45,9 +45,9 @@ pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
             let devices = 0..row.node.devices.len();
             let shares = Shares::of(view.world, row);
             let held = devices.map(|ix| held(view.world, (row, &shares), ix));
-            let held: Vec<Held> = held.collect();
-            let kept: Vec<Kept> =
-                row.node.devices.iter().map(|device| kept(view, row, device)).collect();
+            let held: Vec<Occupancy> = held.collect();
+            let kept: Vec<Restrictions> =
+                row.node.devices.iter().map(|device| restrictions(view, row, device)).collect();
             (row.node.clone(), held, kept)
         };
         view.world.nodes_by_name().map(|(_, row)| of_node(row)).collect::<Vec<_>>()
@@ -64,10 +64,10 @@ pub(crate) async fn all_gpus(api: &Api, uid: u32) -> Result<Vec<Gpu>, Refusal> {
     Ok(gpus)
 }
 
-fn kept(view: &View<'_>, row: &NodeRow, device: &gpool_model::Device) -> Kept {
+fn restrictions(view: &View<'_>, row: &NodeRow, device: &gpool_model::Device) -> Restrictions {
     let name = &row.node.name;
     let keeps = |it: &&gpool_model::Reservation| it.what.has_device(name, &device.uuid);
-    Kept {
+    Restrictions {
         allowed: row.node.allows(&device.uuid),
         drain: row.node.drain_of(&device.uuid).map(Drain::from),
         reservations: reserved_here(view, keeps),
@@ -85,7 +85,7 @@ fn reserved_here(
     here
 }
 
-fn held(world: &World, (row, shares): (&NodeRow, &Shares<'_>), device_ix: usize) -> Held {
+fn held(world: &World, (row, shares): (&NodeRow, &Shares<'_>), device_ix: usize) -> Occupancy {
     let device = &row.node.devices[device_ix].uuid;
     let by = row.devices[device_ix].holders.iter().filter_map(|task| {
         let job = world.job(task.job)?;
@@ -97,7 +97,7 @@ fn held(world: &World, (row, shares): (&NodeRow, &Shares<'_>), device_ix: usize)
         Some(HeldBy { task: *task, user, project, part: slot.part, stays })
     });
     let lending = Lending::default();
-    Held { by: by.collect(), free_memory: row.free_memory(device_ix), lending }
+    Occupancy { by: by.collect(), free_memory: row.free_memory(device_ix), lending }
 }
 
 /// Sets the devices of a node that new allocations may use. Running jobs keep their devices.
@@ -154,7 +154,7 @@ pub(crate) async fn nodes(
 
 pub(crate) async fn all_nodes(api: &Api, uid: u32) -> Result<Vec<Node>, Refusal> {
     let ask = |view: &View<'_>| {
-        view.world.nodes_by_name().map(|(_, row)| shown(view, row)).collect::<Vec<_>>()
+        view.world.nodes_by_name().map(|(_, row)| wire_node(view, row)).collect::<Vec<_>>()
     };
     api.handle.look(uid, Age::New, ask).await
 }
@@ -175,15 +175,17 @@ pub(crate) async fn node(
 ) -> Result<Json<Document<Node>>, ApiError> {
     let name = NodeName::new(name);
     let asked = name.clone();
-    let found =
-        api.handle.query(move |view| view.world.node(&asked).map(|row| shown(view, row))).await?;
+    let found = api
+        .handle
+        .query(move |view| view.world.node(&asked).map(|row| wire_node(view, row)))
+        .await?;
     match found {
         Some(node) => Ok(Json(Document::new(node))),
         None => Err(Refusal::NoSuchNode { name }.into()),
     }
 }
 
-fn shown(view: &View<'_>, row: &NodeRow) -> Node {
+fn wire_node(view: &View<'_>, row: &NodeRow) -> Node {
     let n_in = |state| {
         let all = (0..row.devices.len()).filter(|ix| state_at(row, *ix) == state);
         u32::try_from(all.count()).unwrap_or(u32::MAX)

@@ -16,21 +16,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::Sleep;
 
-/// A connection.
 pub(crate) struct Connection {
     stream: UnixStream,
     /// Whether something has come since something was sent.
-    heard: AtomicBool,
+    has_input: AtomicBool,
 }
 
 impl Connection {
     pub fn new(stream: UnixStream) -> Arc<Self> {
-        Arc::new(Self { stream, heard: AtomicBool::new(false) })
+        Arc::new(Self { stream, has_input: AtomicBool::new(false) })
     }
 
     /// Whether the other end has begun to ask something and was not answered yet.
-    pub fn was_heard(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+    pub fn has_input(&self) -> bool {
+        self.has_input.load(Ordering::Relaxed)
     }
 
     /// Sends all of that.
@@ -48,14 +47,14 @@ impl Connection {
 }
 
 /// Both directions of a connection, as HTTP is spoken on it.
-pub(crate) struct Ends {
+pub(crate) struct HttpStream {
     connection: Arc<Connection>,
     patience: Duration,
     /// Ends if the client reads none of the pending bytes before.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Ends {
+impl HttpStream {
     pub fn new(connection: Arc<Connection>, patience: Duration) -> Self {
         Self { connection, patience, stalled: None }
     }
@@ -70,7 +69,7 @@ impl Ends {
             match attempt(&self.connection.stream) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => {
-                    self.connection.heard.store(false, Ordering::Relaxed);
+                    self.connection.has_input.store(false, Ordering::Relaxed);
                     self.stalled = None;
                     return Poll::Ready(result);
                 }
@@ -83,7 +82,7 @@ impl Ends {
     }
 }
 
-impl AsyncRead for Ends {
+impl AsyncRead for HttpStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +93,7 @@ impl AsyncRead for Ends {
             match self.connection.stream.try_read(buffer.initialize_unfilled()) {
                 Ok(n_read) => {
                     buffer.advance(n_read);
-                    self.connection.heard.fetch_or(n_read > 0, Ordering::Relaxed);
+                    self.connection.has_input.fetch_or(n_read > 0, Ordering::Relaxed);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -104,7 +103,7 @@ impl AsyncRead for Ends {
     }
 }
 
-impl AsyncWrite for Ends {
+impl AsyncWrite for HttpStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -16,8 +16,8 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
 use super::classes::Classes;
-use super::connection::{Connection, Ends};
-use crate::pool::Source;
+use super::connection::{Connection, HttpStream};
+use gpool_identity::pool::RequestSource;
 
 /// Bytes of request headers after which the connection is closed. Smaller headers that are still
 /// too large get an answer with a problem; see [`super::guard`].
@@ -60,7 +60,7 @@ pub(super) struct Connections {
     pub classes: Classes,
     patience: Patience,
     connections_max: u32,
-    n_open: Mutex<HashMap<Source, u32>>,
+    n_open: Mutex<HashMap<RequestSource, u32>>,
 }
 
 impl Connections {
@@ -89,7 +89,7 @@ impl Connections {
         S: Service<hyper::Request<Incoming>, Response = hyper::Response<Body>, Error = Infallible>,
         S::Future: Send,
     {
-        let ends = Ends::new(connection.clone(), self.patience.answer);
+        let ends = HttpStream::new(connection.clone(), self.patience.answer);
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.patience.headers)
@@ -106,7 +106,7 @@ impl Connections {
             return drop(served.await);
         };
         // Other errors are the peer's: it has gone, or speaks no HTTP.
-        if result.is_err_and(|error| error.is_timeout()) && connection.was_heard() {
+        if result.is_err_and(|error| error.is_timeout()) && connection.has_input() {
             let what = "the headers of the request did not come in time";
             refuse(&connection, &Problem::new(catalogue::BODY_TIMEOUT, what)).await;
         }
@@ -126,16 +126,16 @@ impl Seated {
 /// A connection that counts against a limit while it is there.
 pub(super) struct Seat {
     open: Arc<Connections>,
-    by: Source,
+    by: RequestSource,
 }
 
 impl Seat {
-    pub fn take(open: &Arc<Connections>, by: Source) -> Option<Self> {
+    pub fn take(open: &Arc<Connections>, by: RequestSource) -> Option<Self> {
         let mut all_open = open.n_open.lock().unwrap_or_else(PoisonError::into_inner);
         let n_open = all_open.entry(by).or_default();
         let most = match by {
-            Source::Browsers(_) => BROWSERS_MAX,
-            Source::User(_) | Source::Block(_) => open.connections_max,
+            RequestSource::Browsers(_) => BROWSERS_MAX,
+            RequestSource::User(_) | RequestSource::Block(_) => open.connections_max,
         };
         if *n_open >= most {
             return None;

@@ -58,12 +58,12 @@ impl Files {
     }
 
     /// Stores bytes. Waits for the disk, unless the same bytes are already stored.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
+    pub fn store(&mut self, bytes: &[u8]) -> Result<BlobId, Refusal> {
         let id = self.handle.blobs().name(self.uid, bytes);
-        self.put_as(id, bytes)
+        self.store_as(id, bytes)
     }
 
-    fn put_as(&mut self, id: gpool_store::BlobId, bytes: &[u8]) -> Result<BlobId, Refusal> {
+    fn store_as(&mut self, id: gpool_store::BlobId, bytes: &[u8]) -> Result<BlobId, Refusal> {
         let (blobs, most) = (self.handle.blobs(), self.handle.limits().stored);
         let name = BlobId(Arc::from(id.as_str()));
         self.sizes.files += bytes.len() as u64;
@@ -88,7 +88,7 @@ impl Files {
     }
 
     /// Stores a launch context with some variables changed. Waits for the disk.
-    pub fn put_changed(
+    pub fn store_changed(
         &mut self,
         old: &BlobId,
         variables: &BTreeMap<Vec<u8>, Vec<u8>>,
@@ -101,7 +101,7 @@ impl Files {
         context.environment.retain(|(name, _)| !variables.contains_key(name));
         let added = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
         context.environment.extend(added);
-        self.put(&context.bytes())
+        self.store(&context.bytes())
     }
 
     /// Sends the command that names the files.
@@ -156,21 +156,23 @@ impl Drop for Files {
 
 /// The files of a job: its launch context, its script, and the values of array elements.
 pub(crate) struct Contents {
-    values: Option<Content>,
-    context: Content,
-    script: Option<Content>,
+    values: Option<PendingBlob>,
+    context: PendingBlob,
+    script: Option<PendingBlob>,
 }
 
 /// A file before it is stored.
-struct Content {
+struct PendingBlob {
     id: gpool_store::BlobId,
     bytes: Vec<u8>,
 }
 
 impl Contents {
     pub fn of(checked: &mut CheckedJob, limits: &[Limit], files: &Files) -> Result<Self, Refusal> {
-        let content =
-            |bytes: Vec<u8>| Content { id: files.handle.blobs().name(files.uid, &bytes), bytes };
+        let content = |bytes: Vec<u8>| PendingBlob {
+            id: files.handle.blobs().name(files.uid, &bytes),
+            bytes,
+        };
         let values = checked.values.as_ref().map(serde_json::to_vec);
         Ok(Self {
             values: values.transpose().map_err(internal)?.map(content),
@@ -188,7 +190,7 @@ impl Contents {
     /// Stores the files of a job; returns it after its setup job. Waits for the disk, unless they
     /// are known.
     pub fn store(self, files: &mut Files, mut checked: CheckedJob) -> Result<Vec<NewJob>, Refusal> {
-        let mut put = |it: Content| files.put_as(it.id, &it.bytes);
+        let mut put = |it: PendingBlob| files.store_as(it.id, &it.bytes);
         if let Some(values) = self.values {
             checked.name_values(put(values)?);
         }
@@ -201,7 +203,7 @@ impl Contents {
 /// Stores the parameter values of array elements.
 pub(crate) fn store_values(files: &mut Files, checked: &mut CheckedJob) -> Result<(), Refusal> {
     if let Some(values) = &checked.values {
-        let blob = files.put(&serde_json::to_vec(values).map_err(internal)?)?;
+        let blob = files.store(&serde_json::to_vec(values).map_err(internal)?)?;
         checked.name_values(blob);
     }
     Ok(())
@@ -214,7 +216,7 @@ pub(crate) fn store_context(
     umask: Option<u32>,
     limits: &[Limit],
 ) -> Result<BlobId, Refusal> {
-    files.put(&context_of(environment, umask, limits).bytes())
+    files.store(&context_of(environment, umask, limits).bytes())
 }
 
 fn context_of(

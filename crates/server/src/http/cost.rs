@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use gpool_history::{Dimension, Report, Span};
+use gpool_history::{Dimension, ReportQuery, Span};
 use gpool_model::{GpuTime, JobId, Millis, Phase, Policy, Refusal, Timestamp};
 use gpool_wire::List;
 use gpool_wire::cost::{Cost, CostRow};
@@ -14,8 +14,8 @@ use gpool_wire::usage::UsageParams;
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params};
-use super::found::Found;
-use super::usage::{Ask, hours, row};
+use super::found::FoundJob;
+use super::usage::{UsageQuery, hours, row};
 use crate::clock::now;
 use crate::usage::cost::{self, Priced};
 use crate::usage::{UsageHistory, minute_of};
@@ -34,19 +34,19 @@ pub(crate) async fn list(
     Asks(asker): Asks,
     Params(params): Params<UsageParams>,
 ) -> Result<Json<List<CostRow>>, ApiError> {
-    let ask = Ask::read(&params)?;
+    let ask = UsageQuery::read(&params)?;
     let policy = api.handle.query(|view| view.world.policy().clone()).await?;
     let handle = api.handle.clone();
     let read = move || {
         let only = ask.only();
         let rows = cost::report(&handle.shared.usage, &policy, &ask.report(&only))?;
-        Ok(rows.into_iter().map(|it| shown(&ask.by, it)).collect())
+        Ok(rows.into_iter().map(|it| cost_row(&ask.by, it)).collect())
     };
-    let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
+    let rows = api.handle.run_slow(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
 }
 
-fn shown(by: &[Dimension], priced: Priced) -> CostRow {
+fn cost_row(by: &[Dimension], priced: Priced) -> CostRow {
     let cost = cost_of(&priced);
     CostRow { usage: row(by, priced.row), cost }
 }
@@ -73,7 +73,7 @@ fn units(millionths: f64) -> f64 {
 ///
 /// # Errors
 /// The history cannot be read.
-pub(super) async fn of_job(api: &Api, uid: u32, found: &Found) -> Result<Vec<Cost>, Refusal> {
+pub(super) async fn of_job(api: &Api, uid: u32, found: &FoundJob) -> Result<Vec<Cost>, Refusal> {
     let policy = api.handle.query(|view| view.world.policy().clone()).await?;
     let has_prices = !policy.prices.is_none() || !policy.past_prices.is_empty();
     if !has_prices || found.spec.gpus.n_devices() == 0 {
@@ -101,7 +101,7 @@ pub(super) async fn of_job(api: &Api, uid: u32, found: &Found) -> Result<Vec<Cos
         };
         Ok(sums.values().map(cost).collect())
     };
-    api.handle.beside(uid, read).await
+    api.handle.run_slow(uid, read).await
 }
 
 /// The cost of a job or array by currency.
@@ -114,7 +114,7 @@ fn sums(
     let id = id.to_string();
     // The elements of an array have IDs of their own.
     let only = [(Dimension::Job, id.as_str())];
-    let report = Report {
+    let report = ReportQuery {
         span: Span { from: minute_of(since), to: minute_of(until).after(1) },
         step: None,
         by: &[Dimension::Job],

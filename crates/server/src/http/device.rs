@@ -13,11 +13,11 @@ use super::Api;
 use super::asker::Asks;
 use super::audit::without_entry;
 use super::extract::{ApiError, Segment};
-use super::tokens::shown;
-use crate::access::CreateError;
+use super::tokens::wire_token;
 use crate::fault::internal;
-use crate::pool::Source;
-use crate::sign_in::{DeviceState, SignInError, SignIns};
+use gpool_identity::access::CreateError;
+use gpool_identity::pool::RequestSource;
+use gpool_identity::sign_in::{DeviceState, SignInError, SignIns};
 
 /// Begins a sign-in: the user opens an address in any browser, and confirms a code.
 #[utoipa::path(
@@ -73,7 +73,7 @@ pub(crate) async fn poll(
         DeviceState::Waiting(time) => DeviceAnswer { wait_s: seconds(time), token: None },
         DeviceState::Done(made) => {
             let (row, secret) = *made;
-            DeviceAnswer { wait_s: 0, token: Some(NewToken { token: shown(row), secret }) }
+            DeviceAnswer { wait_s: 0, token: Some(NewToken { token: wire_token(row), secret }) }
         }
     })))
 }
@@ -92,7 +92,7 @@ fn sign_ins(api: &Api) -> Result<Arc<SignIns>, ApiError> {
 }
 
 /// The problem of a sign-in that failed.
-fn refused(sign_ins: &SignIns, error: &SignInError, source: Source) -> ApiError {
+fn refused(sign_ins: &SignIns, error: &SignInError, source: RequestSource) -> ApiError {
     let code = match error {
         SignInError::Over => catalogue::NO_PROVIDER,
         SignInError::NotStored(CreateError::TooMany) => catalogue::TOO_MANY_TOKENS,

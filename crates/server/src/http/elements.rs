@@ -16,7 +16,7 @@ use gpool_model::{
     placeholder,
 };
 use gpool_wire::Document;
-use gpool_wire::array::{ElementShown, Retried};
+use gpool_wire::array::{ArrayElement, Retried};
 use gpool_world::JobRow;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -26,7 +26,7 @@ use super::audit::entered;
 use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, Params, Segment, job_id, unexpected};
-use super::found::Found;
+use super::found::FoundJob;
 use super::idempotency::{is_repeated, key, key_name};
 use super::page::{self, Making, Piece, Room};
 use super::{Api, listing};
@@ -53,9 +53,9 @@ pub(crate) struct ElementParams {
 }
 
 /// A selected element, with its facts outside the archive.
-struct Chosen {
+struct SelectedElement {
     id: JobId,
-    living: Option<Found>,
+    living: Option<FoundJob>,
     never_started: Option<Job>,
 }
 
@@ -128,7 +128,7 @@ async fn piece(
         let found = one.living.or_else(|| {
             let in_archive = archived.get(&one.id).cloned();
             let job = elements::latest(in_archive, one.never_started)?;
-            Some(Found::of_ended(EndedJob { spec: spec.clone(), job }))
+            Some(FoundJob::of_ended(EndedJob { spec: spec.clone(), job }))
         });
         let Some(found) = found else { continue };
         let mut shown = found.for_caller(asker, now);
@@ -144,7 +144,7 @@ async fn piece(
     Ok(piece)
 }
 
-type Page = (Vec<Chosen>, Option<u32>);
+type Page = (Vec<SelectedElement>, Option<u32>);
 
 fn choose(
     view: &View<'_>,
@@ -182,7 +182,7 @@ fn choose_ended(row: &JobRow, states: &BTreeSet<JobState>, from: u32, limit: usi
     page(row, states, from, limit, of)
 }
 
-type Known = (Option<(JobRow, (Vec<Reason>, u64))>, JobState);
+type ElementStatus = (Option<(JobRow, (Vec<Reason>, u64))>, JobState);
 
 /// Returns elements in these states, read with `look`, and the index of the first element on the
 /// next page.
@@ -191,7 +191,7 @@ fn page(
     states: &BTreeSet<JobState>,
     from: u32,
     limit: usize,
-    mut look: impl FnMut(JobId, u32, &ArrayState) -> Known,
+    mut look: impl FnMut(JobId, u32, &ArrayState) -> ElementStatus,
 ) -> Page {
     let (Some(spec), Some(array)) = (&row.spec.array, &row.job.array) else {
         return (Vec::new(), None);
@@ -206,12 +206,12 @@ fn page(
         if chosen.len() == limit {
             return (chosen, Some(index));
         }
-        let living = known.map(|(own, reasons)| Found::waiting(&own, reasons));
+        let living = known.map(|(own, reasons)| FoundJob::waiting(&own, reasons));
         let never_started = match living {
             Some(_) => None,
             None => elements::never_started(row, id, position),
         };
-        chosen.push(Chosen { id, living, never_started });
+        chosen.push(SelectedElement { id, living, never_started });
     }
     (chosen, None)
 }
@@ -221,13 +221,16 @@ async fn archived(
     api: &Api,
     uid: u32,
     number: JobNumber,
-    chosen: &[Chosen],
+    selection: &[SelectedElement],
 ) -> Result<std::collections::BTreeMap<JobId, Job>, Refusal> {
-    let ended: BTreeSet<u32> =
-        chosen.iter().filter(|one| one.living.is_none()).filter_map(|one| one.id.element).collect();
+    let ended: BTreeSet<u32> = selection
+        .iter()
+        .filter(|one| one.living.is_none())
+        .filter_map(|one| one.id.element)
+        .collect();
     let handle = api.handle.clone();
     let read = move || elements::ended_of(&handle.open_reader()?, number, &ended);
-    api.handle.beside(uid, read).await
+    api.handle.run_slow(uid, read).await
 }
 
 /// Adds the parameter values to elements.
@@ -259,7 +262,7 @@ async fn values_of(api: &Api, values: &ValuesRef) -> Result<Option<ArrayValues>,
 }
 
 /// Adds the parameter values to an element, and inserts them into its name.
-fn give(element: &mut ElementShown, name: &mut String, values: &ArrayValues) {
+fn give(element: &mut ArrayElement, name: &mut String, values: &ArrayValues) {
     let (item, params) = (values.item(element.index), values.params(element.index));
     *name = placeholder::fill(name, item, &params);
     element.item = item.map(str::to_owned);

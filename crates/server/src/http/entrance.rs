@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use super::asker::{Asker, Asks, Identify, NOBODY, Peer};
 use super::way::{Origin, Way};
-use crate::access::{Access, Standing, Subject, TokenRow};
 use crate::clock::now;
 use crate::handle::FindUser;
-use crate::pool::Rates;
-use crate::pool::{Pool, Source};
-use crate::sign_in::SignIns;
+use gpool_identity::access::{Access, Subject, TokenFacts, TokenRow};
+use gpool_identity::pool::Rates;
+use gpool_identity::pool::{Pool, RequestSource};
+use gpool_identity::sign_in::SignIns;
 
 /// From one address, ten attempts with a wrong token may come at once, then one in this time.
 const FAILURE: Duration = Duration::from_secs(6);
@@ -35,8 +35,8 @@ pub(crate) struct Entrance {
     sign_ins: Option<Arc<SignIns>>,
     identify: Arc<dyn Identify>,
     find_user: FindUser,
-    failures: Rates<Source>,
-    questions: Rates<Source>,
+    failures: Rates<RequestSource>,
+    questions: Rates<RequestSource>,
     /// Places for questions to the system's name service.
     lookups: Pool,
     /// Until the account of the user of a long request is looked up again.
@@ -99,7 +99,7 @@ impl Entrance {
         if let Some(asker) = asker {
             return Ok(asker);
         }
-        if !self.failures.take(Source::of(from), Instant::now()) {
+        if !self.failures.take(RequestSource::of(from), Instant::now()) {
             let what = format!("too many wrong tokens came from {from}");
             return Err(Problem::new(catalogue::TOO_MANY_REQUESTS, what));
         }
@@ -111,7 +111,7 @@ impl Entrance {
     }
 
     /// Whether a source may ask more about sign-ins now.
-    pub fn may_sign_in(&self, source: Source) -> Result<(), Problem> {
+    pub fn may_sign_in(&self, source: RequestSource) -> Result<(), Problem> {
         if self.questions.take(source, Instant::now()) {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Entrance {
 
     /// A caller that signs in: it has no rights yet.
     pub fn without_token(&self, from: IpAddr) -> Result<Asks, Problem> {
-        self.may_sign_in(Source::of(from))?;
+        self.may_sign_in(RequestSource::of(from))?;
         let way = Way {
             origin: Origin::Network(from),
             scope: Scope::Metrics,
@@ -146,7 +146,7 @@ impl Entrance {
         let rule = network_user.as_ref().and_then(|name| self.access.user_of(name));
         let provided = row.provided.clone().unwrap_or_default();
         // The system's name service may take its time.
-        let place = self.lookups.enter(Source::of(from)).await;
+        let place = self.lookups.enter(RequestSource::of(from)).await;
         let found = tokio::task::spawn_blocking(move || match row.subject {
             // A new account with the ID of a removed one is not the user of the token.
             Subject::System { uid, user } => {
@@ -185,7 +185,7 @@ impl Entrance {
 pub(crate) struct RightsCheck {
     entrance: Arc<Entrance>,
     /// The facts about the token at the last check, and the time of that check.
-    last: Option<(Standing, Instant)>,
+    last: Option<(TokenFacts, Instant)>,
 }
 
 impl RightsCheck {
@@ -201,7 +201,7 @@ impl RightsCheck {
         let Some(standing) = self.entrance.access.standing(token, now()) else { return false };
         let age_most = self.entrance.account_age_most;
         let is_recent =
-            |(last, at): &(Standing, Instant)| *last == standing && at.elapsed() < age_most;
+            |(last, at): &(TokenFacts, Instant)| *last == standing && at.elapsed() < age_most;
         if self.last.as_ref().is_some_and(is_recent) {
             return true;
         }

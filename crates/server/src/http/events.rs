@@ -40,7 +40,7 @@ pub(crate) async fn stream(State(api): State<Api>, headers: HeaderMap) -> Respon
         Some(id) => api.feed.place_of(id),
         None => Some(api.feed.place()),
     };
-    let watch = Watch {
+    let watch = EventStream {
         changes: api.feed.changes(),
         end: api.end.clone(),
         feed: api.feed.clone(),
@@ -59,7 +59,7 @@ fn in_text(event: &Event) -> axum::response::sse::Event {
     axum::response::sse::Event::default().id(&event.id).data(data)
 }
 
-struct Watch {
+struct EventStream {
     feed: Arc<Feed>,
     changes: watch::Receiver<u64>,
     end: watch::Receiver<bool>,
@@ -67,7 +67,7 @@ struct Watch {
     ready: VecDeque<Event>,
 }
 
-impl Watch {
+impl EventStream {
     /// The next event; `None` when the server stops.
     async fn next(&mut self) -> Option<Event> {
         loop {

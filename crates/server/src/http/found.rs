@@ -9,7 +9,7 @@ use gpool_model::{
 };
 use gpool_wire::Time;
 use gpool_wire::array::Elements;
-use gpool_wire::show::Shown;
+use gpool_wire::show::JobFacts;
 use gpool_wire::time::seconds;
 use gpool_world::JobRow;
 
@@ -19,7 +19,7 @@ use crate::elements;
 use crate::view::View;
 
 /// A job with its reasons for waiting.
-pub(crate) struct Found {
+pub(crate) struct FoundJob {
     pub spec: Arc<JobSpec>,
     pub job: Job,
     pub reasons: Vec<Reason>,
@@ -39,7 +39,7 @@ pub(crate) struct Found {
     pub save_time_max: Option<Millis>,
 }
 
-impl Found {
+impl FoundJob {
     /// A job or element of an array, with its reasons to wait and the number of further reasons.
     pub fn waiting(row: &JobRow, (reasons, n_more_reasons): (Vec<Reason>, u64)) -> Self {
         let (spec, job) = (Arc::clone(&row.spec), row.job.clone());
@@ -57,7 +57,6 @@ impl Found {
         }
     }
 
-    /// A job that has ended.
     pub fn of_ended(ended: EndedJob) -> Self {
         Self::waiting(&JobRow { spec: ended.spec, job: ended.job }, (Vec::new(), 0))
     }
@@ -83,7 +82,8 @@ impl Found {
     pub fn for_caller(self, asker: &Asker, now: Timestamp) -> gpool_wire::Job {
         let private = !asker.may_see(self.spec.owner.uid);
         let Self { elements, reasons, n_more_reasons, eta, nodes, save_time_max, .. } = self;
-        let shown = Shown { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };
+        let shown =
+            JobFacts { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };
         let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
         if let Some(eta) = &mut job.eta {
             eta.planned_at = self.planned_at.map(Time);
@@ -114,7 +114,7 @@ pub(crate) fn shared_nodes(view: &View<'_>, row: &JobRow) -> Vec<Node> {
 }
 
 /// A job, or an element of an array, that has not ended.
-pub(crate) fn living(view: &View<'_>, id: JobId) -> Option<Found> {
+pub(crate) fn living(view: &View<'_>, id: JobId) -> Option<FoundJob> {
     let row = view.world.row_for(id)?;
     let explainer = view.explainer();
     let own = (row.job.id != id).then(|| elements::alone(row, id));
@@ -127,17 +127,17 @@ pub(crate) fn living(view: &View<'_>, id: JobId) -> Option<Found> {
     let row = own.as_ref().unwrap_or(row);
     let planned_at = view.planned_at(id);
     let save_time_max = Some(view.world.save_time_max(&row.spec.project));
-    let found = Found::waiting(row, reasons);
+    let found = FoundJob::waiting(row, reasons);
     let (nodes, expected_run) = (shared_nodes(view, row), expected_run(view, row));
-    Some(Found { planned_at, elements, nodes, expected_run, save_time_max, ..found })
+    Some(FoundJob { planned_at, elements, nodes, expected_run, save_time_max, ..found })
 }
 
 /// A job, or an element of an array, living or ended.
-pub(crate) async fn find(api: &Api, id: JobId) -> Result<Found, Refusal> {
+pub(crate) async fn find(api: &Api, id: JobId) -> Result<FoundJob, Refusal> {
     if let Some(found) = api.handle.query(move |view| living(view, id)).await? {
         return Ok(found.with_eta(api));
     }
     // The view is of durable state, so a job that is not live is in the archive.
     let ended = api.handle.archived(id).await?.ok_or(Refusal::NoSuchJob { id })?;
-    Ok(Found::of_ended(ended))
+    Ok(FoundJob::of_ended(ended))
 }

@@ -9,7 +9,7 @@ use gpool_model::{Caller, Owner};
 use gpool_wire::{AllowDevices, Problem, Selection, json};
 
 use super::asker::{Asker, parse_limits};
-use super::bulk::Lines;
+use super::bulk::BulkLines;
 use super::changes::Portion;
 use super::extract::{ApiError, check_type, job_id, params};
 use super::listing::{self, ListParams};
@@ -106,7 +106,7 @@ pub fn bulk(parts: &[&[u8]]) -> Result<Vec<(u64, NewJob)>, Problem> {
     let owner = Owner { uid: 1000, gid: 1000, user: Arc::from("ana") };
     let caller = Caller::new(owner, false);
     let asker = Asker::new(caller, "/home/ana".to_owned(), None);
-    let mut lines = Lines::new(None, Arc::new(asker), Portion::unlimited());
+    let mut lines = BulkLines::new(None, Arc::new(asker), Portion::unlimited());
     for part in parts {
         lines.gathered.extend_from_slice(part);
         lines.take(false).map_err(problem)?;

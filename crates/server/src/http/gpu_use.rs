@@ -1,6 +1,6 @@
 //! Events of a job about its GPUs: it is idle, above its limit, or they report errors.
 
-use gpool_model::event::Kept;
+use gpool_model::event::Upkeep;
 use gpool_model::kind::OnIdle;
 use gpool_model::over_limit::{OverLimit, OverMemory};
 use gpool_model::{JobId, NodeName, Timestamp, xid};
@@ -11,10 +11,10 @@ use serde_json::json;
 use super::job_event::{event, facts};
 
 /// The event of a job that became idle, or no longer is.
-pub(super) fn of_idle(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
+pub(super) fn of_idle(id: JobId, time: Timestamp, kept: &Upkeep) -> Option<JobEvent> {
     let (since, done, why) = match kept {
-        Kept::Idle { job, since, done, why } if *job == id => (*since, *done, why),
-        Kept::Returns { job } if *job == id => {
+        Upkeep::Idle { job, since, done, why } if *job == id => (*since, *done, why),
+        Upkeep::Returns { job } if *job == id => {
             return Some(event(id, time, "returns", "waits for its released GPUs".to_owned()));
         }
         _ => return None,

@@ -13,7 +13,7 @@ use gpool_wire::{Document, Time};
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::usage::n_points;
 use crate::clock::now;
 use crate::handle::CoreHandle;
@@ -64,15 +64,15 @@ pub(crate) async fn get(
             cpu: series(JobSeries::Cpu),
             memory: series(JobSeries::HostMemory),
             read: series(JobSeries::IoRead),
-            written: series(JobSeries::IoWritten),
+            written: series(JobSeries::IoWrite),
             metrics: metrics.unwrap_or_default(),
         })
     };
-    Ok(Json(Document::new(api.handle.beside(asker.caller.owner.uid, read).await?)))
+    Ok(Json(Document::new(api.handle.run_slow(asker.caller.owner.uid, read).await?)))
 }
 
 /// When a job started and ended, as far as it has.
-fn range(found: &Found) -> (Timestamp, Timestamp) {
+fn range(found: &FoundJob) -> (Timestamp, Timestamp) {
     let first = |started_at: Option<Timestamp>| started_at.unwrap_or(found.spec.submitted_at);
     match &found.job.phase {
         Phase::Ended(end) => (first(end.started_at), end.ended_at),
@@ -108,14 +108,14 @@ fn metrics(
 pub(super) async fn last(
     api: &Api,
     asker: &Asker,
-    found: &Found,
+    found: &FoundJob,
 ) -> Result<BTreeMap<String, f64>, Refusal> {
     if !asker.may_see(found.spec.owner.uid) || found.job.array.is_some() {
         return Ok(BTreeMap::new());
     }
     let (handle, job) = (api.handle.clone(), found.job.id);
     let recent = handle.metrics(Some(job), Timestamp::ZERO).await;
-    api.handle.beside(asker.caller.owner.uid, move || Ok(last_of(&handle, job, recent))).await
+    api.handle.run_slow(asker.caller.owner.uid, move || Ok(last_of(&handle, job, recent))).await
 }
 
 /// The last value of each metric: the newest of the history and of the agents.

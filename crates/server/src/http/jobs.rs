@@ -16,7 +16,7 @@ use super::asker::{Asker, Asks};
 use super::changes::Portion;
 use super::context::Files;
 use super::extract::{ApiError, JsonBody, Params, Segment, header, job_id};
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::listing::{self, ListParams};
 use super::{Api, logs};
 use crate::environments;
@@ -33,7 +33,7 @@ pub(crate) async fn answer(api: &Api, asker: &Asker, id: JobId) -> Result<Respon
 pub(crate) async fn answer_of(
     api: &Api,
     asker: &Asker,
-    found: Found,
+    found: FoundJob,
     hints: Vec<Hint>,
 ) -> Result<Response, ApiError> {
     let tag = format!("\"{}\"", found.job.version);
@@ -42,8 +42,8 @@ pub(crate) async fn answer_of(
     let retry = retry_until(api, &found).await?;
     // Nothing else has these, and to look takes longer than the whole submission of a job.
     let course = match found.has_run() {
-        true => Course::of(api, asker, &found).await?,
-        false => Course::default(),
+        true => RunDetails::of(api, asker, &found).await?,
+        false => RunDetails::default(),
     };
     let mut job = found.for_caller(asker, crate::clock::now());
     (job.metrics, job.logs) = (course.metrics, course.logs);
@@ -60,15 +60,15 @@ pub(crate) async fn answer_of(
 
 /// What a job has had and left since it first ran.
 #[derive(Default)]
-struct Course {
+struct RunDetails {
     metrics: BTreeMap<String, f64>,
     logs: Option<LogFiles>,
     live: Option<LiveUsage>,
     cost: Vec<Cost>,
 }
 
-impl Course {
-    async fn of(api: &Api, asker: &Asker, found: &Found) -> Result<Self, Refusal> {
+impl RunDetails {
+    async fn of(api: &Api, asker: &Asker, found: &FoundJob) -> Result<Self, Refusal> {
         let uid = asker.caller.owner.uid;
         let logs = match asker.may_see(found.spec.owner.uid) {
             true => logs::paths(api, found).await.filter(|it| *it != LogFiles::default()),
@@ -85,18 +85,18 @@ impl Course {
 pub(super) async fn live_usage(
     api: &Api,
     uid: u32,
-    found: &Found,
+    found: &FoundJob,
 ) -> Result<Option<LiveUsage>, Refusal> {
     let Phase::Running { allocations, .. } = &found.job.phase else { return Ok(None) };
     let (handle, allocations) = (api.handle.clone(), allocations.clone());
     let look = move || Ok(LiveUsage::of_tasks(&handle.live_usage(&allocations)));
-    api.handle.beside(uid, look).await
+    api.handle.run_slow(uid, look).await
 }
 
 /// Whether a job that has ended can be run again, and until when at least.
 async fn retry_until(
     api: &Api,
-    found: &Found,
+    found: &FoundJob,
 ) -> Result<(Option<bool>, Option<gpool_wire::Time>), Refusal> {
     let keep = api.handle.shared.keep_environment;
     let Some(until) = environments::kept_until(&found.job.phase, keep) else {
@@ -187,8 +187,8 @@ pub(crate) async fn edit(
     let mut files = Files::new(api.handle.clone(), asker.caller.owner.uid);
     let of_files = portion.clone();
     let store = move || -> Result<_, Refusal> {
-        let script = script.map(|script| files.put(&script.bytes)).transpose()?;
-        let context = context.map(|old| files.put_changed(&old, &environment)).transpose()?;
+        let script = script.map(|script| files.store(&script.bytes)).transpose()?;
+        let context = context.map(|old| files.store_changed(&old, &environment)).transpose()?;
         of_files.correct(0, files.take_sizes());
         Ok((files, script, context))
     };

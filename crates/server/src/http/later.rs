@@ -1,7 +1,7 @@
 //! How much later jobs would start that a reservation or a drain keeps from a place: the planner is
 //! run forward with it and without it.
 
-use gpool_control::forecast::{self, Part};
+use gpool_control::forecast::{self, ForecastInput};
 use gpool_model::{Drain, DrainTarget, Refusal, Reservation};
 use gpool_wire::reservation::KeptWaiting;
 use gpool_world::Snapshot;
@@ -13,21 +13,21 @@ use crate::handle::Age;
 const LOOKED_AT_MAX: usize = 500;
 
 /// What there is before anything changes.
-pub(crate) async fn before(api: &Api, uid: u32) -> Result<Part, Refusal> {
+pub(crate) async fn before(api: &Api, uid: u32) -> Result<ForecastInput, Refusal> {
     let ask = api.handle.look(uid, Age::New, |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
-        Part::of(&snapshot, LOOKED_AT_MAX, None)
+        ForecastInput::of(&snapshot, LOOKED_AT_MAX, None)
     });
     ask.await
 }
 
 /// With a reservation, in the place of one of that name.
-pub(crate) fn reserve(part: &mut Part, it: &Reservation) {
+pub(crate) fn reserve(part: &mut ForecastInput, it: &Reservation) {
     part.excerpt.reservations.insert(it.name.clone(), it.clone());
 }
 
 /// With nodes or devices drained.
-pub(crate) fn drain(part: &mut Part, targets: &[DrainTarget], drain: &Drain) {
+pub(crate) fn drain(part: &mut ForecastInput, targets: &[DrainTarget], drain: &Drain) {
     for node in &mut part.excerpt.nodes {
         for target in targets.iter().filter(|target| target.node == node.name) {
             let Some(name) = &target.device else {
@@ -49,8 +49,8 @@ pub(crate) fn drain(part: &mut Part, targets: &[DrainTarget], drain: &Drain) {
 pub(crate) async fn fill(
     api: &Api,
     uid: u32,
-    before: Part,
-    after: Part,
+    before: ForecastInput,
+    after: ForecastInput,
     mut waiting: Vec<KeptWaiting>,
 ) -> Result<Vec<KeptWaiting>, Refusal> {
     if waiting.is_empty() {
@@ -67,5 +67,5 @@ pub(crate) async fn fill(
         }
         Ok(waiting)
     };
-    api.handle.beside(uid, work).await
+    api.handle.run_slow(uid, work).await
 }

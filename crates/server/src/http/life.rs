@@ -6,7 +6,7 @@ use axum::extract::State;
 use gpool_model::agent::{
     LoanIs, LoanReport, MoveIs, MoveReason, MoveReport, OutputReport, Report, TaskIs, TaskReport,
 };
-use gpool_model::event::{Journaled, Kept};
+use gpool_model::event::{Journaled, Upkeep};
 use gpool_model::record::EndedJob;
 use gpool_model::{
     Allocation, Command, Decision, DeviceUuid, Event, Exit, JobId, JobSpec, JournalEntry, Millis,
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Segment, job_id};
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::gpu_use::{of_idle, over_limit, xid};
 use super::job_event::{event, facts};
 use crate::codec;
@@ -66,7 +66,7 @@ pub(crate) async fn get(
 pub(crate) async fn of(
     api: &Api,
     uid: u32,
-    found: &Found,
+    found: &FoundJob,
     is_seen: bool,
 ) -> Result<Vec<JobEvent>, Refusal> {
     let told = all_of(api, uid, found).await?;
@@ -95,7 +95,7 @@ fn for_stranger(mut told: JobEvent) -> JobEvent {
     told
 }
 
-async fn all_of(api: &Api, uid: u32, found: &Found) -> Result<Vec<JobEvent>, Refusal> {
+async fn all_of(api: &Api, uid: u32, found: &FoundJob) -> Result<Vec<JobEvent>, Refusal> {
     let id = found.job.id;
     let since = found.spec.submitted_at;
     let until = match &found.job.phase {
@@ -147,7 +147,7 @@ fn submitted(spec: &JobSpec) -> JobEvent {
     JobEvent { by, ..event(spec.id, spec.submitted_at, "submitted", text) }
 }
 
-fn ended(found: &Found) -> Option<JobEvent> {
+fn ended(found: &FoundJob) -> Option<JobEvent> {
     let Phase::Ended(end) = &found.job.phase else { return None };
     let state = end.outcome.state();
     let code = end.exit.map(gpool_model::job::ExitStatus::shell_code);
@@ -179,7 +179,7 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
         Journaled::Event(Event::Requested { caller, command, .. }) => {
             let is_server = matches!(command, Command::ReportLate { .. });
             let by = (!is_server).then(|| caller.owner.user.to_string());
-            let asked = asked(id, command);
+            let asked = request_event(id, command);
             let told = asked.map(|(kind, text)| event(id, entry.time, kind, text));
             told.map(|told| JobEvent { by, ..told }).into_iter().collect()
         }
@@ -202,7 +202,7 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
             ours.filter_map(|report| reported(id, entry.time, report)).collect()
         }
         Journaled::Kept { kept } => {
-            kept.iter().filter_map(|kept| of_kept(id, entry.time, kept)).collect()
+            kept.iter().filter_map(|kept| of_upkeep(id, entry.time, kept)).collect()
         }
         Journaled::Event(_) => Vec::new(),
     };
@@ -211,32 +211,32 @@ fn of_entry(id: JobId, entry: &JournalEntry) -> Vec<JobEvent> {
 }
 
 /// The event of a change without a request.
-fn of_kept(id: JobId, time: Timestamp, kept: &Kept) -> Option<JobEvent> {
+fn of_upkeep(id: JobId, time: Timestamp, kept: &Upkeep) -> Option<JobEvent> {
     match kept {
-        Kept::Displaced { job, how, by } if *job == id => {
+        Upkeep::Displaced { job, how, by } if *job == id => {
             let how = how.as_str().replace('_', " ");
             Some(event(id, time, "displaced", format!("stopped for {by}: {how}")))
         }
-        Kept::Idle { .. } | Kept::Returns { .. } => of_idle(id, time, kept),
-        Kept::Xid { job, seen } if *job == id => Some(xid(id, time, seen)),
-        Kept::OverLimit { job, node, memory, done } if *job == id => {
+        Upkeep::Idle { .. } | Upkeep::Returns { .. } => of_idle(id, time, kept),
+        Upkeep::Xid { job, seen } if *job == id => Some(xid(id, time, seen)),
+        Upkeep::OverLimit { job, node, memory, done } if *job == id => {
             Some(over_limit(id, time, node, *memory, *done))
         }
-        Kept::NearLimit { job, near } if *job == id => {
+        Upkeep::NearLimit { job, near } if *job == id => {
             let text = format!("has {} left of its limit of {}", near.left, near.limit);
             Some(event(id, time, "near_limit", text))
         }
-        Kept::SetAside { job, violations } if *job == id => {
+        Upkeep::SetAside { job, violations } if *job == id => {
             let text = format!("its plan broke a rule: {}", violations.join("; "));
             Some(event(id, time, "set_aside", text))
         }
-        Kept::Joining { job, joins } if *joins == id => {
+        Upkeep::Joining { job, joins } if *joins == id => {
             Some(event(id, time, "grows", format!("job {job} may join it")))
         }
-        Kept::Joining { job, joins } if *job == id => {
+        Upkeep::Joining { job, joins } if *job == id => {
             Some(event(id, time, "joins", format!("waits to join job {joins}")))
         }
-        Kept::Left { job } if *job == id => {
+        Upkeep::Left { job } if *job == id => {
             Some(event(id, time, "left", "the job that it joined has ended".to_owned()))
         }
         _ => None,
@@ -327,7 +327,7 @@ fn started(id: JobId, entry: &JournalEntry, decision: &Decision) -> Option<JobEv
 }
 
 /// Returns the type and text of the event for a request.
-fn asked(id: JobId, command: &Command) -> Option<(&'static str, String)> {
+fn request_event(id: JobId, command: &Command) -> Option<(&'static str, String)> {
     match command {
         Command::OnJobs { jobs, verb } if jobs.contains(&id) => {
             Some((VerbRow::of(*verb).event?, verb::done(*verb)))
@@ -394,7 +394,7 @@ fn places(placements: &[Placement]) -> String {
 }
 
 /// Returns which jobs used the job's devices before it, and which jobs started while it waited.
-async fn waited(api: &Api, uid: u32, found: &Found) -> Result<Option<JobEvent>, Refusal> {
+async fn waited(api: &Api, uid: u32, found: &FoundJob) -> Result<Option<JobEvent>, Refusal> {
     let (from, Some((to, held))) = (found.spec.submitted_at, first_start(found)) else {
         return Ok(None);
     };
@@ -474,7 +474,7 @@ fn started_at(other: &EndedJob) -> Option<Timestamp> {
 }
 
 /// Returns when the job got its current or last devices, and the allocations.
-fn first_start(found: &Found) -> Option<(Timestamp, &[Allocation])> {
+fn first_start(found: &FoundJob) -> Option<(Timestamp, &[Allocation])> {
     match &found.job.phase {
         Phase::Starting { allocations, since } => Some((*since, allocations)),
         Phase::Running { allocations, started_at }

@@ -16,7 +16,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::asker::Asker;
 use super::extract::ApiError;
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::page::{self, Making, Piece, Room};
 use crate::fault::internal;
 use crate::handle::{Age, CoreHandle};
@@ -215,7 +215,7 @@ pub(crate) async fn page(
                         let pass = Pass { handle: &handle, filter: &filter, asker: &asker, listed };
                         ended(&pass, before, room)
                     };
-                    let mut piece = api.handle.beside(uid, read).await?;
+                    let mut piece = api.handle.run_slow(uid, read).await?;
                     piece.total = total;
                     Ok(piece)
                 }
@@ -262,13 +262,13 @@ fn living(view: &View<'_>, pass: &Pass<'_>, after: Option<JobId>, room: Room) ->
             let (eta, planned_at) = (handle.eta_of(&row.job), view.planned_at(row.job.id));
             let nodes = found::shared_nodes(view, row);
             let is_in_plan = eta.is_some() || !row.job.phase.allocations().is_empty();
-            let found = Found {
+            let found = FoundJob {
                 eta,
                 planned_at,
                 elements,
                 nodes,
                 expected_run: found::expected_run(view, row).filter(|_| is_in_plan),
-                ..Found::waiting(row, reasons)
+                ..FoundJob::waiting(row, reasons)
             };
             found.for_caller(asker, view.now)
         };
@@ -328,7 +328,7 @@ fn ended(pass: &Pass<'_>, before: Option<JobNumber>, room: Room) -> Result<Piece
             last = Some(row.job);
             continue;
         }
-        if piece.is_full() || !piece.add(&Found::of_ended(ended).for_caller(asker, now)) {
+        if piece.is_full() || !piece.add(&FoundJob::of_ended(ended).for_caller(asker, now)) {
             piece.next = Some(Cursor::Ended(last));
             return Ok(piece);
         }

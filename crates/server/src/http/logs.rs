@@ -23,7 +23,7 @@ use utoipa::IntoParams;
 use super::Api;
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::output::TaskOutput;
 use crate::fault::internal;
 use crate::output::kept_until;
@@ -128,7 +128,7 @@ pub(crate) async fn get(
 }
 
 /// The problem of output that was there once.
-fn removed(api: &Api, found: &Found) -> Problem {
+fn removed(api: &Api, found: &FoundJob) -> Problem {
     let what = format!("the output of job {} was removed", found.job.id);
     let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
     let keep = api.handle.shared.keep_output;
@@ -160,7 +160,7 @@ pub(crate) fn since_of(text: &str) -> Result<Timestamp, Refusal> {
 }
 
 /// The task and the streams that a request names.
-fn log_of(found: &Found, params: &LogParams) -> Result<(TaskId, Vec<OutputStream>), ApiError> {
+fn log_of(found: &FoundJob, params: &LogParams) -> Result<(TaskId, Vec<OutputStream>), ApiError> {
     let (spec, job) = (&found.spec, &found.job);
     if job.array.is_some() {
         let what = format!("job {} is an array: each element has its own output", job.id);
@@ -192,7 +192,7 @@ fn log_of(found: &Found, params: &LogParams) -> Result<(TaskId, Vec<OutputStream
 }
 
 /// The streams of that word that gpool keeps.
-fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
+fn streams(found: &FoundJob, word: &str) -> Result<Vec<OutputStream>, ApiError> {
     let wanted = match word {
         "stdout" => vec![OutputStream::Stdout],
         "stderr" => vec![OutputStream::Stderr],
@@ -224,7 +224,7 @@ fn streams(found: &Found, word: &str) -> Result<Vec<OutputStream>, ApiError> {
 
 /// Returns gpool's own output files of the newest attempt of a job, as far as they exist and its
 /// agent answers.
-pub(super) async fn paths(api: &Api, found: &Found) -> Option<LogFiles> {
+pub(super) async fn paths(api: &Api, found: &FoundJob) -> Option<LogFiles> {
     let (task, _) =
         log_of(found, &LogParams { stream: Some("both".to_owned()), ..Default::default() }).ok()?;
     let own = [&found.spec.stdout, &found.spec.stderr].map(Option::is_some);

@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use gpool_model::Refusal;
 use gpool_wire::device_words::{DEVICE_STATES, device_state_word};
 use gpool_wire::metrics::{MetricNames, MetricsParams};
-use gpool_wire::{Gpu, Node, NotifyCounts, QuotaLoan, QuotaOverview, QuotaRow, Written};
+use gpool_wire::{Gpu, Node, NotifyCounts, Quantity, QuotaLoan, QuotaOverview, QuotaRow};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -31,7 +31,7 @@ use super::Api;
 use super::asker::NOBODY;
 use super::cluster::{all_gpus, all_nodes, notify_counts};
 use super::extract::{ApiError, Params};
-use super::process::Process;
+use super::process::ProcessMetrics;
 use super::projects::overview;
 use crate::fault::internal;
 use crate::handle::Age;
@@ -126,7 +126,7 @@ pub(crate) async fn get(
 
 /// Makes the text, in a queue of reads that belongs to no user.
 async fn text(api: &Api, names: MetricNames) -> Result<String, ApiError> {
-    let mut page = Page { registry: Registry::default() };
+    let mut page = MetricsPage { registry: Registry::default() };
     page.server(api);
     let uid = NOBODY;
     page.jobs(api, uid).await?;
@@ -150,13 +150,13 @@ async fn text(api: &Api, names: MetricNames) -> Result<String, ApiError> {
     Ok(text)
 }
 
-struct Page {
+struct MetricsPage {
     registry: Registry,
 }
 
 /// Metrics with one value each.
 #[derive(Default)]
-struct Counted {
+struct ClusterCounts {
     /// By state.
     jobs: Vec<(&'static str, u64)>,
     /// By the decisive reason and the requested pool.
@@ -167,7 +167,7 @@ struct Counted {
     notifications: NotifyCounts,
 }
 
-impl Page {
+impl MetricsPage {
     fn add(&mut self, name: &str, help: &str, metric: impl Metric) {
         self.registry.register(name, help, metric);
     }
@@ -214,7 +214,7 @@ impl Page {
         let closed = api.meters.closed_connections.clone();
         let help = "Connections over the network that were closed at once, above a limit";
         self.add("gpool_closed_connections", help, closed);
-        let process = Process::now();
+        let process = ProcessMetrics::now();
         let none = Labels::new;
         let rows = process.resident_bytes.map(|bytes| (none(), float(bytes)));
         self.numbers("process_resident_memory_bytes", "Resident memory of the server", rows);
@@ -441,17 +441,17 @@ impl Page {
     }
 }
 
-fn count(view: &View<'_>) -> Counted {
+fn count(view: &View<'_>) -> ClusterCounts {
     let world = view.world;
     let jobs = world.n_by_state().iter().map(|(state, n_jobs)| (state.as_str(), *n_jobs));
     let explainer = view.explainer();
-    let mut counted = Counted {
+    let mut counted = ClusterCounts {
         jobs: jobs.collect(),
         n_submitted: world.cluster().n_jobs(),
         n_alerts: view.n_alerts,
         notifications: notify_counts(world),
         is_store_writable: view.store_fault.is_none(),
-        ..Counted::default()
+        ..ClusterCounts::default()
     };
     for (position, (_, queue)) in world.shapes().enumerate() {
         // Jobs of one shape wait for the same.
@@ -475,11 +475,11 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn finite(amount: &Written) -> Option<f64> {
+fn finite(amount: &Quantity) -> Option<f64> {
     match amount {
-        Written::Whole(gpus) => Some(float(*gpus)),
-        Written::Decimal(gpus) => Some(*gpus),
-        Written::Text(_) => None,
+        Quantity::Whole(gpus) => Some(float(*gpus)),
+        Quantity::Decimal(gpus) => Some(*gpus),
+        Quantity::Text(_) => None,
     }
 }
 

@@ -11,8 +11,8 @@ use gpool_model::escape::repeated;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, NodeName, PoolName, Refusal};
 use gpool_wire::{
-    Document, Gpu, List, MigAnswer, MigAsked, MigInstance, MigProfile, MigStep, Problem, catalogue,
-    check,
+    Document, Gpu, List, MigAnswer, MigInstance, MigProfile, MigRequest, MigStep, Problem,
+    catalogue, check,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -29,7 +29,7 @@ use crate::view::View;
 /// Lists MIG profiles and instances, and creates or destroys an instance first if asked to. GPUs
 /// without MIG mode are not listed.
 #[utoipa::path(
-    post, path = "/mig", operation_id = "mig", request_body = MigAsked,
+    post, path = "/mig", operation_id = "mig", request_body = MigRequest,
     responses(
         (status = 200, description = "Sorted by node and GPU", body = Document<MigAnswer>),
         (status = 403, description = "Only for admins", body = Problem,
@@ -43,7 +43,7 @@ use crate::view::View;
 pub(crate) async fn mig(
     State(api): State<Api>,
     Asks(asker): Asks,
-    JsonBody(asked): JsonBody<MigAsked>,
+    JsonBody(asked): JsonBody<MigRequest>,
 ) -> Result<Response, ApiError> {
     let uid = asker.caller.owner.uid;
     let gpus = all_gpus(&api, uid).await?;
@@ -147,10 +147,10 @@ pub(crate) async fn plan(
         }
     }
     let steps = mig_auto::planned(&api.handle, pool, BTreeSet::new()).await?;
-    Ok(Json(List::new(steps.into_iter().map(shown).collect())))
+    Ok(Json(List::new(steps.into_iter().map(mig_step).collect())))
 }
 
-fn shown(step: mig_plan::MigStep) -> MigStep {
+fn mig_step(step: mig_plan::MigStep) -> MigStep {
     let change = match step.change {
         MigChange::Create { .. } => "create",
         MigChange::Destroy { .. } => "destroy",

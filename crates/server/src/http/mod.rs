@@ -91,13 +91,13 @@ use crate::handle::CoreHandle;
 pub use document::openapi_json;
 
 pub use accept::{Others, serve};
-pub use asker::{Account, FindAccount};
+pub use asker::{FindAccount, UserAccount};
 use connections::Patience;
 
-use crate::pool::{Rates, Source};
 use audit::Scribe;
 use changes::{Changes, Denials, SlowEnds};
 use classes::Classes;
+use gpool_identity::pool::{Rates, RequestSource};
 use metrics::Meters;
 
 /// Shared data of all routes. Each layer of the router clones it for each request.
@@ -111,7 +111,7 @@ pub(crate) struct ApiParts {
     /// The user that runs the server.
     user: Arc<str>,
     patience: Patience,
-    rates: Rates<Source>,
+    rates: Rates<RequestSource>,
     classes: Classes,
     /// Becomes true when streams must end, because the server stops.
     end: watch::Receiver<bool>,

@@ -29,9 +29,9 @@ use super::connections::{ACCEPT_PAUSE, Connections, Seat, Seated};
 use super::entrance::{Entrance, RightsCheck};
 use super::extract::ApiError;
 use super::pages::Pages;
-use crate::pool::Rates;
-use crate::pool::Source;
-use crate::tls::{Served, Tls};
+use gpool_identity::pool::Rates;
+use gpool_identity::pool::RequestSource;
+use gpool_identity::tls::{Served, Tls};
 
 /// From one source, 500 new connections may come at once, then one in this time.
 const ARRIVAL: Duration = Duration::from_millis(10);
@@ -56,7 +56,7 @@ pub(crate) struct Network {
     pub pages: Arc<Pages>,
     pub open: Arc<Connections>,
     /// New connections by source: each costs a handshake.
-    pub arrivals: Rates<Source>,
+    pub arrivals: Rates<RequestSource>,
 }
 
 /// One connection.
@@ -71,7 +71,7 @@ struct Caller {
 
 impl Network {
     /// The limit on new connections.
-    pub fn arrivals() -> Rates<Source> {
+    pub fn arrivals() -> Rates<RequestSource> {
         Rates::every(ARRIVAL, ARRIVAL * 500)
     }
 
@@ -110,7 +110,7 @@ impl Network {
         end: watch::Receiver<bool>,
     ) {
         let from = from.to_canonical();
-        let source = Source::of(from);
+        let source = RequestSource::of(from);
         let may_come = self.arrivals.take(source, Instant::now());
         let seat = may_come.then(|| Seat::take(&self.open, source)).flatten();
         // An answer would cost a handshake.
@@ -228,7 +228,7 @@ impl Caller {
             return self.network.pages.answer(request, (self.from, None)).await;
         }
         let entrance = &self.network.entrance;
-        let place = self.network.open.classes.enter_lookup(Source::of(self.from)).await;
+        let place = self.network.open.classes.enter_lookup(RequestSource::of(self.from)).await;
         let asks = match path.strip_prefix(API_PREFIX).is_some_and(|it| it.starts_with(SIGN_IN)) {
             true => entrance.without_token(self.from),
             false => entrance.by_headers(request.headers(), self.from).await,

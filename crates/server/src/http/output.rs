@@ -10,7 +10,7 @@ use gpool_wire::{LogFiles, Problem, catalogue};
 
 use super::Api;
 use super::extract::ApiError;
-use super::found::Found;
+use super::found::FoundJob;
 use crate::View;
 use crate::agents::AgentPeer;
 
@@ -28,7 +28,7 @@ pub(super) struct TaskOutput {
 }
 
 /// The agents that may have the output of a task.
-enum Holder {
+enum OutputLocation {
     /// The task is running, or will, on this node.
     Node(NodeName),
     /// It is yet to be placed.
@@ -38,7 +38,7 @@ enum Holder {
 }
 
 impl TaskOutput {
-    pub fn new(api: Api, found: &Found, task: TaskId, streams: Vec<OutputStream>) -> Self {
+    pub fn new(api: Api, found: &FoundJob, task: TaskId, streams: Vec<OutputStream>) -> Self {
         let last_node = match &found.job.phase {
             Phase::Ended(end) => end.allocations.iter().find(|it| it.task == task),
             _ => None,
@@ -82,9 +82,9 @@ impl TaskOutput {
             return Ok(Some(answer.ok_or_else(|| not_reached(agent.node()))?));
         }
         match self.holder().await? {
-            Holder::Unplaced => return Ok(None),
-            Holder::Node(node) => self.last_node = Some(node),
-            Holder::Any => {}
+            OutputLocation::Unplaced => return Ok(None),
+            OutputLocation::Node(node) => self.last_node = Some(node),
+            OutputLocation::Any => {}
         }
         if let Some(agent) = self.last_node.as_ref().and_then(|node| self.api.handle.agent(node)) {
             let answer = agent.files(question.clone()).await;
@@ -118,15 +118,15 @@ impl TaskOutput {
         silent.map_or(Ok(best.1), |agent| Err(not_reached(agent.node()).into()))
     }
 
-    async fn holder(&self) -> Result<Holder, ApiError> {
+    async fn holder(&self) -> Result<OutputLocation, ApiError> {
         let task = self.task;
         let look = move |view: &View<'_>| {
             let job = view.world.job(task.job).map(|row| &row.job);
             let Some(job) = job.filter(|job| job.attempt == task.attempt) else {
-                return Holder::Any;
+                return OutputLocation::Any;
             };
             let allocation = job.phase.allocations().iter().find(|it| it.task == task);
-            allocation.map_or(Holder::Unplaced, |it| Holder::Node(it.node.clone()))
+            allocation.map_or(OutputLocation::Unplaced, |it| OutputLocation::Node(it.node.clone()))
         };
         Ok(self.api.handle.query(look).await?)
     }
@@ -138,7 +138,6 @@ enum Trace {
     None,
     /// The folder of its run, which other tasks of the run on that node have too.
     Folder,
-    /// Files.
     Files,
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use gpool_control::forecast::{self, Moved, Part};
+use gpool_control::forecast::{self, ForecastInput, Moved};
 use gpool_model::budget::{Budgets, Payer};
 use gpool_model::enforcement::Mechanism;
 use gpool_model::kind::OnIdle;
@@ -32,7 +32,7 @@ const NAMED_MAX: usize = 100;
     responses((status = 200, description = "The policy", body = Document<PolicyInfo>))
 )]
 pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<PolicyInfo>>, ApiError> {
-    let shown = api.handle.query(|view| shown(view.world, view.world.policy())).await?;
+    let shown = api.handle.query(|view| policy_info(view.world, view.world.policy())).await?;
     Ok(Json(Document::new(shown)))
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn change(
         return Ok(get(State(api)).await?.into_response());
     };
     let new = policy.clone();
-    let mut info = api.handle.query(move |view| shown(view.world, &new)).await?;
+    let mut info = api.handle.query(move |view| policy_info(view.world, &new)).await?;
     if dry_run {
         info.starts = starts(&api, *policy).await?;
     }
@@ -92,7 +92,7 @@ async fn check_users(api: &Api, set: &[(String, String)]) -> Result<(), ApiError
 }
 
 /// A policy with notes about the settings that do not work in this cluster.
-fn shown(world: &World, policy: &Policy) -> PolicyInfo {
+fn policy_info(world: &World, policy: &Policy) -> PolicyInfo {
     let releases = |node: &&Node| policy.of_pool(Some(&node.pool)).idle == OnIdle::Release;
     let mut without: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
     for node in world.nodes().iter().map(|row| &row.node).filter(releases) {
@@ -133,20 +133,20 @@ fn why_not_released(node: &Node) -> Option<&str> {
 async fn starts(api: &Api, policy: Policy) -> Result<Vec<StartChange>, Refusal> {
     let before = api.handle.query(|view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
-        Part::of(&snapshot, LOOKED_AT_MAX, None)
+        ForecastInput::of(&snapshot, LOOKED_AT_MAX, None)
     });
     let before = before.await?;
     let work = move || {
         let mut after = before.clone();
         after.excerpt.policy = policy;
         let moved = forecast::moved(&before, &after, LOOKED_AT_MAX);
-        let told = moved.iter().take(NAMED_MAX).filter_map(|moved| told(&before, moved));
+        let told = moved.iter().take(NAMED_MAX).filter_map(|moved| start_change(&before, moved));
         told.collect()
     };
     tokio::task::spawn_blocking(work).await.map_err(internal)
 }
 
-fn told(part: &Part, moved: &Moved) -> Option<StartChange> {
+fn start_change(part: &ForecastInput, moved: &Moved) -> Option<StartChange> {
     let row = part.excerpt.jobs.get(&moved.job)?;
     Some(StartChange {
         job: moved.job.to_string(),

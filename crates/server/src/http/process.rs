@@ -5,14 +5,14 @@ use std::time::Duration;
 
 /// Figures of this process, under the names that every exporter uses.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Process {
+pub(crate) struct ProcessMetrics {
     pub resident_bytes: Option<u64>,
     pub virtual_bytes: Option<u64>,
     pub cpu_seconds: f64,
     pub n_open_files: Option<u64>,
 }
 
-impl Process {
+impl ProcessMetrics {
     pub fn now() -> Self {
         Self {
             resident_bytes: memory("VmRSS:"),

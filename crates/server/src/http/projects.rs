@@ -258,7 +258,7 @@ fn facts(world: &World) -> BTreeMap<ProjectName, ProjectFacts> {
 
 /// What waits for room in a project: jobs, and GPUs that they ask for.
 #[derive(Debug, Clone, Copy, Default)]
-struct Waiting {
+struct WaitingDemand {
     n_jobs: u64,
     gpus: u64,
 }
@@ -368,8 +368,8 @@ fn used(view: &View<'_>) -> BTreeMap<ProjectName, GpuTime> {
 }
 
 /// Returns the waiting jobs of each project, with the projects below it.
-fn waiting(world: &World) -> BTreeMap<ProjectName, Waiting> {
-    let mut waiting = BTreeMap::<ProjectName, Waiting>::new();
+fn waiting(world: &World) -> BTreeMap<ProjectName, WaitingDemand> {
+    let mut waiting = BTreeMap::<ProjectName, WaitingDemand>::new();
     for (_, queue) in world.shapes() {
         let n = queue.n_jobs();
         let asked = queue.shape.fit.gpus.size().get().saturating_mul(n);
@@ -444,7 +444,7 @@ fn row(
     guaranteed: Amount,
     facts: &ProjectFacts,
     share: Option<&ProjectShare>,
-    (Waiting { n_jobs, gpus: pending }, used): (Waiting, GpuTime),
+    (WaitingDemand { n_jobs, gpus: pending }, used): (WaitingDemand, GpuTime),
 ) -> QuotaRow {
     let gpu = ResourceKind::Gpu;
     let account = share.map(|share| share.account);
@@ -456,7 +456,7 @@ fn row(
         let loan = |it: &Loan| QuotaLoan {
             project: it.project.as_ref().map(ToString::to_string),
             gpus: gpus(it.amount),
-            when_asked: it.when_asked,
+            when_asked: it.is_reclaimable,
             until: it.ends.map(|end| Time(end.at)),
             basis: it.ends.map(|end| end.basis.as_str().to_owned()),
         };

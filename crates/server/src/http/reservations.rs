@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use gpool_control::forecast::Part;
+use gpool_control::forecast::ForecastInput;
 use gpool_model::{
     Affected, Command, DeviceUuid, DrainTarget, NodeName, Refusal, Reply, ReservationName,
 };
@@ -35,7 +35,7 @@ pub(crate) async fn list(State(api): State<Api>) -> Result<Json<List<Reservation
 /// All of them, by when they hold next.
 pub(crate) fn all(view: &View<'_>) -> Vec<Reservation> {
     let all = view.world.reservations().values();
-    let mut all: Vec<_> = all.map(|it| shown(view, it)).collect();
+    let mut all: Vec<_> = all.map(|it| wire_reservation(view, it)).collect();
     all.sort_by(|one, other| (one.from, &one.name).cmp(&(other.from, &other.name)));
     all
 }
@@ -56,7 +56,7 @@ pub(crate) async fn get(
 ) -> Result<Json<Document<Reservation>>, ApiError> {
     let name = ReservationName::new(name);
     let ask = move |view: &View<'_>| match view.world.reservations().get(&name) {
-        Some(it) => Ok(shown(view, it)),
+        Some(it) => Ok(wire_reservation(view, it)),
         None => Err(Refusal::NoSuchReservation {
             name,
             names: view.world.reservations().keys().take(20).cloned().collect(),
@@ -196,17 +196,17 @@ async fn drain_these(
     api: &Api,
     caller: gpool_model::Caller,
     targets: Vec<DrainTarget>,
-    asked: &DrainRequest,
+    request: &DrainRequest,
 ) -> Result<Response, ApiError> {
     let drain = gpool_model::Drain {
-        by: asked.by.map(|by| by.0),
+        by: request.by.map(|by| by.0),
         at_deadline: gpool_model::Displace::LetFinish,
-        reason: asked.reason.as_str().into(),
+        reason: request.reason.as_str().into(),
         who: caller.owner.user.clone(),
         since: crate::clock::now(),
     };
     let (by, reason) = (drain.by, drain.reason.clone());
-    let command = Command::Drain { targets, by, reason, consent: asked.consent()? };
+    let command = Command::Drain { targets, by, reason, consent: request.consent()? };
     let uid = caller.owner.uid;
     let before = later::before(api, uid).await?;
     let reply = api.handle.command(caller, command).await?;
@@ -279,7 +279,12 @@ async fn undrain_these(
     Ok(Json(Document::new(DrainAnswer { targets: words, affected, done: true })))
 }
 
-async fn answer(api: &Api, uid: u32, before: Part, reply: Reply) -> Result<Response, ApiError> {
+async fn answer(
+    api: &Api,
+    uid: u32,
+    before: ForecastInput,
+    reply: Reply,
+) -> Result<Response, ApiError> {
     let Reply::Reserved(outcome) = reply else {
         return Err(unexpected(&reply));
     };
@@ -288,12 +293,12 @@ async fn answer(api: &Api, uid: u32, before: Part, reply: Reply) -> Result<Respo
     let mut after = before.clone();
     later::reserve(&mut after, &outcome.reservation);
     affected.waiting = later::fill(api, uid, before, after, affected.waiting).await?;
-    let ask = move |view: &View<'_>| shown(view, &outcome.reservation);
+    let ask = move |view: &View<'_>| wire_reservation(view, &outcome.reservation);
     let reservation = api.handle.query(ask).await?;
     Ok(entered(Json(Document::new(ReserveAnswer { reservation, affected, done })), !done))
 }
 
-fn shown(view: &View<'_>, it: &gpool_model::Reservation) -> Reservation {
+fn wire_reservation(view: &View<'_>, it: &gpool_model::Reservation) -> Reservation {
     let find = |node: &NodeName, uuid: &DeviceUuid| found(view.world, node, uuid);
     let mut shown = Reservation::new(it, view.now, &find);
     for node in &it.what.nodes {

@@ -36,7 +36,6 @@ pub enum Least {
     Local,
 }
 
-/// One route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// The HTTP method in capitals.

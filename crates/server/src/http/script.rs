@@ -48,7 +48,7 @@ pub(crate) async fn get(
     let handle = api.handle.clone();
     let blob: Option<BlobId> = script.0.parse().ok();
     let read = move || Ok(blob.and_then(|blob| handle.blobs().get(&blob).ok()));
-    let bytes = api.handle.beside(asker.caller.owner.uid, read).await?;
+    let bytes = api.handle.run_slow(asker.caller.owner.uid, read).await?;
     let bytes = bytes.ok_or(Refusal::NotKept { id })?;
     let name = spec.name.to_string();
     let script = match String::from_utf8(bytes) {

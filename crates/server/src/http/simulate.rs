@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use gpool_control::forecast::{self, Fate, Outlook, Part, WORTHWHILE};
+use gpool_control::forecast::{self, Fate, ForecastInput, Outlook, WORTHWHILE};
 use gpool_control::project_tree;
 use gpool_model::job::JobState;
 use gpool_model::{
@@ -54,7 +54,7 @@ pub(crate) async fn simulate(
     if let Some(window) = window {
         let handle = api.handle.clone();
         let work = move || simulated::of_past(&handle.open_reader()?, window, &texts);
-        made.past = Some(api.handle.beside(uid, work).await?);
+        made.past = Some(api.handle.run_slow(uid, work).await?);
     }
     Ok(without_entry(Json(Document::new(made))))
 }
@@ -80,7 +80,7 @@ async fn all(
     let uid = asker.caller.owner.uid;
     let part = api.handle.look(uid, Age::New, |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
-        Part::of(&snapshot, forecast::JOBS_MAX, None)
+        ForecastInput::of(&snapshot, forecast::JOBS_MAX, None)
     });
     let part = part.await?;
     let work = move || {
@@ -98,7 +98,7 @@ async fn all(
         };
         texts.into_iter().zip(supposed).map(simulate).collect()
     };
-    api.handle.beside(uid, work).await
+    api.handle.run_slow(uid, work).await
 }
 
 fn new_jobs(job: &JobCreate, asker: &Asker) -> Result<Vec<NewJob>, Refusal> {
@@ -106,7 +106,7 @@ fn new_jobs(job: &JobCreate, asker: &Asker) -> Result<Vec<NewJob>, Refusal> {
 }
 
 fn of(
-    part: &Part,
+    part: &ForecastInput,
     caller: &Caller,
     changes: &[forecast::Otherwise],
     until: Option<Millis>,
@@ -162,7 +162,7 @@ impl Becomes {
         }
     }
 
-    fn shown(self) -> SimulatedFate {
+    fn simulated_fate(self) -> SimulatedFate {
         let at = match self {
             Self::Starts(at) | Self::TakenBack(at) | Self::Stopped(at) | Self::Ends(at) => {
                 Some(Time(at))
@@ -190,7 +190,7 @@ fn change(before: Option<Becomes>, after: Becomes) -> Option<&'static str> {
 }
 
 fn compare(
-    part: &Part,
+    part: &ForecastInput,
     before: &Outlook,
     after: Option<&Outlook>,
     supposed: &[String],
@@ -230,10 +230,10 @@ fn compare(
             gpus: spec.gpus_written.to_string(),
             what: what.to_owned(),
             before: match after {
-                Some(_) => was.map(Becomes::shown),
+                Some(_) => was.map(Becomes::simulated_fate),
                 None => Some(now(part, id)),
             },
-            after: is.shown(),
+            after: is.simulated_fate(),
             reason,
         })
     };
@@ -256,12 +256,12 @@ const ORDER: [&str; 9] =
     ["taken_back", "stopped", "kept", "starts", "sooner", "later", "waits", "held", "ends"];
 
 /// Lists an array element if it holds devices; otherwise its array.
-fn is_told(part: &Part, id: JobId) -> bool {
+fn is_told(part: &ForecastInput, id: JobId) -> bool {
     id.element.is_none() || part.excerpt.jobs.contains_key(&id)
 }
 
 /// Returns the current outcome of a job.
-fn now(part: &Part, id: JobId) -> SimulatedFate {
+fn now(part: &ForecastInput, id: JobId) -> SimulatedFate {
     let state = part.excerpt.jobs.get(&id).map(|row| row.job.phase.state());
     let is = match state {
         Some(JobState::Held) => "held",
@@ -273,7 +273,11 @@ fn now(part: &Part, id: JobId) -> SimulatedFate {
 
 /// Returns quota and usage of every project: with supposed changes at the end of both simulations,
 /// without them now and at the end.
-fn projects(part: &Part, before: &Outlook, after: Option<&Outlook>) -> Vec<SimulatedProject> {
+fn projects(
+    part: &ForecastInput,
+    before: &Outlook,
+    after: Option<&Outlook>,
+) -> Vec<SimulatedProject> {
     let (was, is) = match after {
         Some(after) => (shares(&before.world, before.reach), shares(&after.world, after.reach)),
         None => (shares(&part.world(), part.now), shares(&before.world, before.reach)),

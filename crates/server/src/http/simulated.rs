@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpool_control::forecast::{Fate, Outlook, Part, WORTHWHILE};
+use gpool_control::forecast::{Fate, ForecastInput, Outlook, WORTHWHILE};
 use gpool_model::job::JobState;
 use gpool_model::{Command, Device, DeviceHealth, JobId, Millis, Record, Refusal, Timestamp};
 use gpool_store::Reader;
@@ -35,7 +35,7 @@ const TERMS: Terms = Terms {
 
 /// The jobs that wait now, until the end of a simulation. No new job comes.
 pub(super) fn of_queue(
-    part: &Part,
+    part: &ForecastInput,
     before: &Outlook,
     after: Option<&Outlook>,
     until: Millis,
@@ -174,7 +174,7 @@ pub(super) fn of_past(
         n_jobs: before.jobs.len() as u64,
         before: was,
         after: after.as_ref().map(|(_, is)| *is),
-        paired: pairs.as_ref().map(shown),
+        paired: pairs.as_ref().map(simulated_pairs),
         warnings: warnings(&history, &before, pairs.as_ref(), after.as_ref().map(|(it, _)| it)),
     })
 }
@@ -212,7 +212,7 @@ fn play(
     Ok((outcome, figures))
 }
 
-fn shown(pairs: &Paired) -> SimulatedPairs {
+fn simulated_pairs(pairs: &Paired) -> SimulatedPairs {
     let second = 1000.0;
     SimulatedPairs {
         n_jobs: pairs.n_jobs as u64,

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use gpool_control::forecast::{self, Length, Part};
+use gpool_control::forecast::{self, ForecastInput, Length};
 use gpool_model::{Command, JobId, Likeness, NewJob, Reason, Refusal, Reply};
 use gpool_wire::{CheckedJob, Delayed, Document, Eta, Forecast, Hint, JobCreate, json};
 use gpool_world::Snapshot;
@@ -171,7 +171,7 @@ async fn imagine(
     let (uid, asked) = (asker.caller.owner.uid, jobs.clone());
     let taken = api.handle.look(uid, Age::New, move |view| {
         let snapshot = Snapshot { world: view.world, now: view.now };
-        let part = Part::of(&snapshot, IMAGINED_MAX, None);
+        let part = ForecastInput::of(&snapshot, IMAGINED_MAX, None);
         let length = |job: &NewJob| {
             let like = Likeness::named(uid, job.project.clone(), &job.name);
             Length::whole(job.time_limit, job.grace, view.world.prediction_like(&like))
@@ -187,12 +187,12 @@ async fn imagine(
     for job in &mut jobs {
         job.after.retain(|after| part.is_live(after.job));
     }
-    let (caller, learnt) = (asker.caller.clone(), api.handle.learnt());
+    let (caller, learnt) = (asker.caller.clone(), api.handle.calibrator());
     let work = move || {
         let made = forecast::imagine(&part, &caller, &jobs, &lengths, IMAGINED_MAX, &learnt);
         Ok((part, made))
     };
-    let (part, made) = api.handle.beside(uid, work).await?;
+    let (part, made) = api.handle.run_slow(uid, work).await?;
     into.eta = made.eta.map(|eta| Eta::new(eta, part.now));
     let delayed = |delay: &forecast::Delay| {
         let row = part.excerpt.jobs.get(&delay.job)?;

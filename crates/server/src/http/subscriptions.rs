@@ -32,7 +32,7 @@ pub(crate) async fn of_project(
     Asks(asker): Asks,
     Segment(name): Segment,
 ) -> Answer<Subscription> {
-    shown(&api, &asker, Payer::Project(ProjectName::new(name))).await
+    get(&api, &asker, Payer::Project(ProjectName::new(name))).await
 }
 
 /// Sets the addresses that get messages about a project.
@@ -75,7 +75,7 @@ pub(crate) async fn of_user(
     Asks(asker): Asks,
     Segment(name): Segment,
 ) -> Answer<Subscription> {
-    shown(&api, &asker, Payer::User(Arc::from(name))).await
+    get(&api, &asker, Payer::User(Arc::from(name))).await
 }
 
 /// Sets the addresses that get messages about a user.
@@ -141,7 +141,7 @@ pub(crate) async fn digest_of_user(
 
 type Answer<T> = Result<Json<Document<T>>, ApiError>;
 
-async fn shown(api: &Api, asker: &Asker, payer: Payer) -> Answer<Subscription> {
+async fn get(api: &Api, asker: &Asker, payer: Payer) -> Answer<Subscription> {
     let caller = asker.caller.clone();
     let look = move |view: &View<'_>| {
         let what = format!("read the notifications of {payer}");
@@ -163,7 +163,7 @@ async fn set(
     api.handle.command(asker.caller.clone(), command).await?;
     // A budget that is nearly used up is reported now.
     crate::subscriptions::look(&api.handle).await?;
-    shown(api, asker, payer).await
+    get(api, asker, payer).await
 }
 
 async fn digest(api: &Api, asker: &Asker, payer: Payer) -> Answer<Digest> {

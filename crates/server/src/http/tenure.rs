@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpool_history::Settings;
 use gpool_model::{Allocation, DeviceUuid, Millis, Phase, Refusal, Timestamp};
 
-use super::found::Found;
+use super::found::FoundJob;
 use super::{Api, life};
 use crate::usage::tenure::Tenure;
 
@@ -16,7 +16,7 @@ use crate::usage::tenure::Tenure;
 pub(super) async fn of(
     api: &Api,
     uid: u32,
-    found: &Found,
+    found: &FoundJob,
     now: Timestamp,
 ) -> Result<Tenure, Refusal> {
     let Some((started_at, ended_at, allocations)) = span(found, now) else {
@@ -50,7 +50,7 @@ pub(super) async fn of(
 }
 
 /// When the attempt of a job started and ended, and its allocations.
-fn span(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp, &[Allocation])> {
+fn span(found: &FoundJob, now: Timestamp) -> Option<(Timestamp, Timestamp, &[Allocation])> {
     match &found.job.phase {
         Phase::Running { allocations, started_at }
         | Phase::Paused { allocations, started_at, .. } => Some((*started_at, now, allocations)),

@@ -17,7 +17,7 @@ use gpool_model::{
 use gpool_output::JobFiles;
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{Answer, Hello, Launched, Question, ToAgent, ToServer, VERSION};
-use gpool_store::{Committer, Options, Store};
+use gpool_store::{Committer, Store, StoreOptions};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{broadcast, watch};
 
@@ -27,38 +27,41 @@ use crate::agents::{AgentPeer, Agents};
 use crate::core::Core;
 use crate::evictions::Evictions;
 use crate::feed::Feed;
-use crate::forecast::kept::Forecaster;
+use crate::forecast::forecaster::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::limits::Limits;
 use crate::lives::Lives;
 use crate::lives::settings::Telemetry;
 use crate::post::{NotifySettings, Post};
-use crate::recovery::Found;
-use crate::tls::{NetworkConfig, Tls};
-use crate::web::Web;
+use crate::recovery::PriorState;
+use gpool_identity::tls::{NetworkConfig, Tls};
+use gpool_identity::web::Web;
 
 pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use super::connections::Patience;
 pub use super::device_list::devices_of;
 pub use super::reservations::{target_word, targets_of};
 pub use super::usage_history::without_gaps;
-pub use crate::access::{Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow};
 pub use crate::alert::{KEPT_MOST, dump};
-pub use crate::audit::{
-    Audit, Broken, ENTRY_MAX, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER, Kind, Wanted, verify,
-};
 pub use crate::clock::now;
 pub use crate::history::ran;
 pub use crate::live::{Live, Pulse, of};
 pub use crate::otherwise::{FORMS, Supposed, added, read};
-pub use crate::pool::{Active, Places, Pool, Rates, Source};
 pub use crate::post::{Guarded, KEY_FILE, Keys};
-pub use crate::reads::{Reads, State, Work};
+pub use crate::reads::{ReadQueueState, Reads, Work};
 pub use crate::run::{STOP_PATIENCE, within};
-pub use crate::sign_in::waiting::Waiting;
-pub use crate::tls::Authority;
-pub use crate::web::connected::users;
+pub use gpool_identity::access::{
+    Access, CreateError, FILE, Provided, Subject, TOKENS_MAX, TokenRow,
+};
+pub use gpool_identity::audit::{
+    Audit, AuditFilter, AuditKind, Broken, ENTRY_MAX, FILE_MAX, FILES_MAX, FOLDER as AUDIT_FOLDER,
+    verify,
+};
+pub use gpool_identity::pool::{Active, Places, Pool, Rates, RequestSource};
+pub use gpool_identity::sign_in::waiting::PendingSignIns;
+pub use gpool_identity::tls::Authority;
+pub use gpool_identity::web::connected::users;
 
 /// The node of the server.
 pub const NODE: &str = "lab1";
@@ -72,9 +75,9 @@ pub type Samples = fn() -> BTreeMap<DeviceUuid, DeviceSample>;
 /// A running server. It ends when it is dropped.
 pub struct Server {
     handle: CoreHandle,
-    inputs: mpsc::Sender<Input>,
+    inputs: mpsc::Sender<CoreMessage>,
     core: Option<std::thread::JoinHandle<()>>,
-    found: Option<Found>,
+    found: Option<PriorState>,
 }
 
 /// The users of the tests, and every number.
@@ -98,7 +101,7 @@ impl Server {
         telemetry: Telemetry,
     ) -> anyhow::Result<Self> {
         let state_dir = folder.join("state");
-        let (store, loaded) = Store::open(&state_dir, &Options::default())?;
+        let (store, loaded) = Store::open(&state_dir, &StoreOptions::default())?;
         let (presence, room) = (store.presence(), store.room());
         let blobs = Arc::new(store.blobs()?);
         let (inputs, inbox) = mpsc::channel();
@@ -153,14 +156,13 @@ impl Server {
         let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
         let post = Post::new(keys, &NotifySettings::default(), usage, inputs.clone());
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
-        let found = Found::of(core.world(), &shared.info.state_dir);
+        let found = PriorState::of(core.world(), &shared.info.state_dir);
         core.set_agents(Box::new(move |_, to, order| agent.order(to, order)));
         core.begin();
         let core = std::thread::spawn(move || core.run(&inbox));
         Ok(Self { handle: CoreHandle { shared }, inputs, core: Some(core), found: Some(found) })
     }
 
-    /// The handle of the core.
     #[must_use]
     pub fn handle(&self) -> &CoreHandle {
         &self.handle
@@ -168,7 +170,7 @@ impl Server {
 
     /// Reports for the node.
     pub fn report(&self, report: Report) {
-        drop(self.inputs.send(Input::Report(NodeName::new(NODE), report)));
+        drop(self.inputs.send(CoreMessage::Report(NodeName::new(NODE), report)));
     }
 
     /// Completes the account of the start, as the server does once the node has reported.
@@ -235,7 +237,7 @@ impl Server {
     /// # Errors
     /// If the server is stopping.
     pub async fn remove_output(&self) -> Result<u64, gpool_model::Refusal> {
-        crate::output::remove_due(&self.handle, Millis::ZERO).await
+        crate::output::remove_expired(&self.handle, Millis::ZERO).await
     }
 
     /// Removes environments that were last used longer ago than `keep`; returns their number.
@@ -280,7 +282,7 @@ fn info(folder: &Path, state_dir: PathBuf) -> ServerInfo {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.inputs.send(Input::Stop));
+        drop(self.inputs.send(CoreMessage::Stop));
         if let Some(core) = self.core.take() {
             drop(core.join());
         }

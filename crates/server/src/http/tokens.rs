@@ -15,9 +15,9 @@ use gpool_wire::{
 use super::Api;
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, JsonBody, Segment};
-use crate::access::{Binding, CreateError, Subject, TokenRow};
 use crate::clock::now;
 use crate::fault::{internal, refusal_of};
+use gpool_identity::access::{Binding, CreateError, Subject, TokenRow};
 
 /// How long a token is valid if the request says nothing.
 const USUAL: Millis = Millis::from_hours(90 * 24);
@@ -26,7 +26,7 @@ const LONGEST: Millis = Millis::from_hours(366 * 24);
 /// Longest name of a token or network user, in characters.
 const NAME_MAX: usize = 80;
 
-pub(super) fn shown(row: TokenRow) -> Token {
+pub(super) fn wire_token(row: TokenRow) -> Token {
     Token {
         id: row.id,
         name: row.name,
@@ -62,7 +62,7 @@ pub(crate) async fn me(Asks(asker): Asks) -> Json<Document<Me>> {
 pub(crate) async fn list(State(api): State<Api>, Asks(asker): Asks) -> Json<List<Token>> {
     let mut rows = api.handle.shared.access.tokens(now());
     rows.retain(|row| is_own(&asker, row) || asker.caller.admin);
-    Json(List::new(rows.into_iter().map(shown).collect()))
+    Json(List::new(rows.into_iter().map(wire_token).collect()))
 }
 
 /// Creates a token. Only this answer contains its secret.
@@ -103,7 +103,7 @@ pub(crate) async fn create(
         })
     });
     let (row, secret) = made.await.map_err(internal)??;
-    let body = Json(Document::new(NewToken { token: shown(row), secret }));
+    let body = Json(Document::new(NewToken { token: wire_token(row), secret }));
     Ok((StatusCode::CREATED, [(axum::http::header::CACHE_CONTROL, "no-store")], body)
         .into_response())
 }
@@ -137,7 +137,7 @@ pub(crate) async fn revoke(
     }
     let revoked = tokio::task::spawn_blocking(move || shared.access.revoke(&id));
     revoked.await.map_err(internal)?.map_err(|error| not_stored(&error))?;
-    Ok(Json(Document::new(shown(row))))
+    Ok(Json(Document::new(wire_token(row))))
 }
 
 /// Lists the network users with a system user, and those that have signed in, by name.
@@ -254,12 +254,12 @@ fn system_user(name: &str, find: crate::handle::FindUser) -> Result<(u32, String
 
 fn expiry(
     asker: &Asker,
-    asked: &TokenCreate,
+    request: &TokenCreate,
     at: Timestamp,
 ) -> Result<Option<Timestamp>, ApiError> {
-    let span = match asked.expires.as_deref() {
+    let span = match request.expires.as_deref() {
         None => USUAL,
-        Some("never") if asker.caller.admin || asked.scope == Scope::Metrics => return Ok(None),
+        Some("never") if asker.caller.admin || request.scope == Scope::Metrics => return Ok(None),
         Some("never") => return Err(not_permitted("create tokens that never expire")),
         Some(text) => {
             let bad = |why| Refusal::Invalid { field: "expires".to_owned(), why };

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use futures_util::future::join_all;
-use gpool_history::{DeviceSeries, Dimension, Line, Point, Report, ReportRow, Span, Step};
+use gpool_history::{
+    ChartLine, DeviceSeries, Dimension, Point, ReportQuery, ReportRow, Span, Step,
+};
 use gpool_model::{DeviceUuid, Millis, NodeName, Refusal, Timestamp};
 use gpool_protocol::recent::DevicePoint;
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, GpuPoints, UsageParams, UsageRow};
@@ -66,19 +68,19 @@ pub(crate) async fn usage(
     Asks(asker): Asks,
     Params(params): Params<UsageParams>,
 ) -> Result<Json<List<UsageRow>>, ApiError> {
-    let ask = Ask::read(&params)?;
+    let ask = UsageQuery::read(&params)?;
     let handle = api.handle.clone();
     let read = move || {
         let only = ask.only();
         let rows = handle.shared.usage.report(&ask.report(&only))?;
         Ok(rows.into_iter().map(|it| row(&ask.by, it)).collect())
     };
-    let rows = api.handle.beside(asker.caller.owner.uid, read).await?;
+    let rows = api.handle.run_slow(asker.caller.owner.uid, read).await?;
     Ok(Json(List::new(rows)))
 }
 
 /// The parameters of a report of GPU time, read.
-pub(super) struct Ask {
+pub(super) struct UsageQuery {
     span: Span,
     step: Option<Step>,
     pub by: Vec<Dimension>,
@@ -86,7 +88,7 @@ pub(super) struct Ask {
     n_groups: usize,
 }
 
-impl Ask {
+impl UsageQuery {
     /// Reads the parameters.
     ///
     /// # Errors
@@ -103,15 +105,15 @@ impl Ask {
         })
     }
 
-    /// The filters, for [`Ask::report`].
+    /// The filters, for [`UsageQuery::report`].
     pub fn only(&self) -> Vec<(Dimension, &str)> {
         self.only.iter().map(|(property, name)| (*property, name.as_str())).collect()
     }
 
     /// The report.
-    pub fn report<'a>(&'a self, only: &'a [(Dimension, &'a str)]) -> Report<'a> {
+    pub fn report<'a>(&'a self, only: &'a [(Dimension, &'a str)]) -> ReportQuery<'a> {
         let Self { span, step, by, n_groups, .. } = self;
-        Report { span: *span, step: *step, by, only, n_groups: *n_groups }
+        ReportQuery { span: *span, step: *step, by, only, n_groups: *n_groups }
     }
 }
 
@@ -162,7 +164,7 @@ pub(crate) async fn gpu_history(
         drawn.sort_by(|one, other| (&one.node, one.index).cmp(&(&other.node, other.index)));
         Ok(GpuHistory { start: Time(grid.start), step_s: grid.step_s, gpus: drawn })
     };
-    Ok(Json(Document::new(api.handle.beside(uid, read).await?)))
+    Ok(Json(Document::new(api.handle.run_slow(uid, read).await?)))
 }
 
 /// The charts of devices on one grid.
@@ -192,7 +194,7 @@ impl Drawing<'_> {
             let gpus: Vec<&Gpu> = gpus.iter().filter(is_held).collect();
             let whole = tenure.whole(*time, self.grid.step);
             let lines = self.lines(&gpus, whole)?;
-            let on_grid = |line: Line| Tenure::on_grid(&self.grid, whole, &line.points);
+            let on_grid = |line: ChartLine| Tenure::on_grid(&self.grid, whole, &line.points);
             let lines = lines.into_iter().map(on_grid).collect::<Vec<_>>();
             let own = |samples: Vec<(Timestamp, DevicePoint)>| {
                 let mut own = within(samples, *time);
@@ -208,7 +210,7 @@ impl Drawing<'_> {
     }
 
     /// The stored lines of devices: for each device all series.
-    fn lines(&self, gpus: &[&Gpu], span: Span) -> Result<Vec<Line>, Refusal> {
+    fn lines(&self, gpus: &[&Gpu], span: Span) -> Result<Vec<ChartLine>, Refusal> {
         let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         let chart =
             self.handle.shared.usage.devices(&devices, self.series, span, self.grid.step)?;

@@ -62,7 +62,7 @@ pub(crate) async fn get(
         let projects: Vec<_> = projects.map(|it| without_gaps(it, &cluster)).collect();
         Ok(UsageHistory { start: Time(grid.start), step_s: grid.step_s, cluster, projects })
     };
-    Ok(Json(Document::new(api.handle.beside(asker.caller.owner.uid, read).await?)))
+    Ok(Json(Document::new(api.handle.run_slow(asker.caller.owner.uid, read).await?)))
 }
 
 /// A project without GPUs is not recorded: it has zero wherever the cluster has a value.

@@ -12,14 +12,14 @@ use gpool_wire::{List, Time};
 
 use super::asker::{Asker, Asks};
 use super::extract::{ApiError, Params};
-use super::found::Found;
+use super::found::FoundJob;
 use super::usage::{WEEK, before};
 use super::{Api, found, listing, simulate};
 use crate::clock::now;
 use crate::codec;
 use crate::fault::internal;
 use crate::handle::Age;
-use crate::usage::idle::{self, Ended};
+use crate::usage::idle::{self, JobOutcome};
 use crate::usage::wasted::{self, Wasted, largest};
 use crate::view::View;
 
@@ -69,7 +69,7 @@ pub(crate) async fn list(
         largest(&mut all, n_rows);
         Ok::<_, Refusal>(all)
     };
-    let wasted = api.handle.beside(uid, read).await?;
+    let wasted = api.handle.run_slow(uid, read).await?;
     let mut rows = Vec::with_capacity(wasted.len());
     for it in wasted {
         match found::find(&api, it.job).await {
@@ -102,23 +102,23 @@ pub(crate) async fn list(
 async fn idle_parts(
     api: &Api,
     uid: u32,
-    found: &Found,
+    found: &FoundJob,
     now: Timestamp,
 ) -> Result<Option<idle::IdleParts>, Refusal> {
     let (range, ended) = match &found.job.phase {
         Phase::Ended(end) => {
             let ended = match end.outcome {
-                Outcome::Succeeded | Outcome::Failed => Ended::ByItself,
-                Outcome::Cancelled | Outcome::TimedOut | Outcome::Lost => Ended::ByOthers,
+                Outcome::Succeeded | Outcome::Failed => JobOutcome::ByItself,
+                Outcome::Cancelled | Outcome::TimedOut | Outcome::Lost => JobOutcome::ByOthers,
             };
             (end.started_at.map(|at| (at, end.ended_at)), ended)
         }
-        _ => (found.job.started_at().map(|at| (at, now)), Ended::Runs),
+        _ => (found.job.started_at().map(|at| (at, now)), JobOutcome::Runs),
     };
     let Some(range) = range.filter(|_| found.job.array.is_none()) else { return Ok(None) };
     let (handle, id) = (api.handle.clone(), found.job.id.to_string());
     let read = move || handle.shared.usage.idle_of_job(&id, range, ended);
-    api.handle.beside(uid, read).await
+    api.handle.run_slow(uid, read).await
 }
 
 /// The ended jobs with the most idle GPU time.

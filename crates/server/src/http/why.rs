@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpool_control::forecast::{self, Estimate, Learnt, Part, Source, Tried, Whose};
+use gpool_control::forecast::{
+    self, Calibrator, Estimate, ForecastInput, LengthSource, Requester, Tried,
+};
 use gpool_control::project_tree;
 use gpool_model::node::Remap;
 use gpool_model::{Holder, JobId, NodeName, PauseCause, Phase, Reason, SlotPart, Timestamp};
@@ -14,7 +16,7 @@ use utoipa::IntoParams;
 
 use super::asker::Asks;
 use super::extract::{ApiError, Params, Segment, job_id};
-use super::found::{self, Found};
+use super::found::{self, FoundJob};
 use super::{Api, life, why_nodes};
 use crate::elements;
 use crate::handle::Age;
@@ -66,14 +68,14 @@ pub(crate) async fn get(
     let now = crate::clock::now();
     let caller = asker.caller.clone();
     let uid = asker.caller.owner.uid;
-    let learnt = api.handle.learnt();
+    let learnt = api.handle.calibrator();
     // Runs outside the core: a job can have very many jobs before it.
     let look = move |view: &View<'_>| {
         let mut explained = explained(view, id)?;
         let part = explained.part.take();
         let (id, project) = (explained.found.job.id, &explained.found.spec.project);
         let leads = project_tree::is_admin_of(view.world.projects(), &caller, project);
-        let whose = Whose { uid, admin: caller.admin, leads };
+        let whose = Requester { uid, admin: caller.admin, leads };
         Some((explained, part.map(|part| try_all(part, id, whose, alternatives, &learnt))))
     };
     let Some((explained, tried)) = api.handle.look(uid, Age::New, look).await? else {
@@ -107,10 +109,10 @@ pub(crate) async fn get(
     Ok(Json(Document::new(why)))
 }
 
-fn empty_of(found: &Found, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
+fn empty_of(found: &FoundJob, asker: &super::asker::Asker, now: Timestamp) -> gpool_wire::Job {
     let (spec, job, reasons) = (found.spec.clone(), found.job.clone(), found.reasons.clone());
     let (elements, nodes) = (found.elements.clone(), found.nodes.clone());
-    Found { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }
+    FoundJob { spec, job, reasons, elements, nodes, save_time_max: None, ..*found }
         .for_caller(asker, now)
 }
 
@@ -122,13 +124,13 @@ fn waits(phase: &Phase) -> bool {
 }
 
 struct Explained {
-    found: Found,
+    found: FoundJob,
     reasons: Vec<gpool_wire::Reason>,
     lost: Option<String>,
     nodes: Vec<gpool_wire::WhyNode>,
     place: Option<Place>,
     /// Excerpt of the state to simulate, for a waiting job.
-    part: Option<Part>,
+    part: Option<ForecastInput>,
 }
 
 fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
@@ -180,12 +182,12 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let nodes = if waits { why_nodes::of(view, &explainer, row) } else { Vec::new() };
     let place = place(view, &explainer, row);
     let snapshot = Snapshot { world: view.world, now: view.now };
-    let part = waits.then(|| Part::of(&snapshot, AHEAD_MAX, Some(array.job.id)));
+    let part = waits.then(|| ForecastInput::of(&snapshot, AHEAD_MAX, Some(array.job.id)));
     let elements = elements::together(view.world, row, view.now);
     let planned_at = view.planned_at(id);
-    let found = Found::waiting(row, (decisive, n_more_reasons));
+    let found = FoundJob::waiting(row, (decisive, n_more_reasons));
     let shared = found::shared_nodes(view, row);
-    let found = Found { planned_at, elements, nodes: shared, ..found };
+    let found = FoundJob { planned_at, elements, nodes: shared, ..found };
     // More GPUs would not help a job that its quota keeps waiting.
     let is_of_quota = reasons.iter().any(|it| it.blocking && it.code == "quota_project");
     let waits_for_gpus =
@@ -227,13 +229,19 @@ fn place(view: &View<'_>, explainer: &Explainer<'_>, row: &JobRow) -> Option<Pla
 }
 
 struct TriedAll {
-    part: Part,
+    part: ForecastInput,
     estimate: Estimate,
     alternatives: Vec<Tried>,
 }
 
 /// Runs the simulations.
-fn try_all(part: Part, id: JobId, whose: Whose, alternatives: bool, learnt: &Learnt) -> TriedAll {
+fn try_all(
+    part: ForecastInput,
+    id: JobId,
+    whose: Requester,
+    alternatives: bool,
+    learnt: &Calibrator,
+) -> TriedAll {
     let estimate = forecast::estimate(&part, id, STARTS_MAX, learnt);
     let alternatives = match alternatives {
         true => forecast::alternatives(&part, id, whose, &estimate, STARTS_MAX, learnt),
@@ -242,7 +250,7 @@ fn try_all(part: Part, id: JobId, whose: Whose, alternatives: bool, learnt: &Lea
     TriedAll { part, estimate, alternatives }
 }
 
-fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
+fn fill(why: &mut Why, found: &FoundJob, id: JobId, tried: TriedAll) {
     let TriedAll { part, estimate, alternatives } = tried;
     let as_of = part.now;
     why.eta = match estimate.eta {
@@ -272,7 +280,7 @@ fn fill(why: &mut Why, found: &Found, id: JobId, tried: TriedAll) {
 }
 
 /// Returns why a job has no forecast start.
-fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String {
+fn missing(found: &FoundJob, without_deadline: Option<gpool_model::Eta>) -> String {
     let id = found.job.id;
     match (&found.job.phase, found.spec.life.deadline, without_deadline) {
         _ if found.job.holder() == Some(Holder::Admin) => {
@@ -302,21 +310,21 @@ fn missing(found: &Found, without_deadline: Option<gpool_model::Eta>) -> String 
 }
 
 /// Returns the median alone, where no interval was computed.
-fn middle(tried: &Tried, part: &Part) -> Option<gpool_model::Eta> {
+fn middle(tried: &Tried, part: &ForecastInput) -> Option<gpool_model::Eta> {
     let at = tried.middle?;
     let basis = gpool_model::Basis::Mixed;
     let horizon = part.now.after(forecast::HORIZON);
     Some(gpool_model::Eta { p10: Some(at), p50: Some(at), p90: Some(at), basis, horizon })
 }
 
-fn frees(part: &Part, freed: &forecast::FreedBy) -> Option<Frees> {
+fn frees(part: &ForecastInput, freed: &forecast::FreedBy) -> Option<Frees> {
     let row = part.excerpt.jobs.get(&freed.job)?;
     let because = match part.lengths.get(&freed.job)?.source {
-        Source::Limit => "time limit".to_owned(),
-        Source::LikeRuns { n_runs: 1 } => "run time of the last such job".to_owned(),
-        Source::LikeRuns { n_runs } => format!("run time of the last {n_runs} such jobs"),
-        Source::Elapsed => "a guess: no time limit and no earlier run".to_owned(),
-        Source::Stopping => "it is stopping".to_owned(),
+        LengthSource::Limit => "time limit".to_owned(),
+        LengthSource::LikeRuns { n_runs: 1 } => "run time of the last such job".to_owned(),
+        LengthSource::LikeRuns { n_runs } => format!("run time of the last {n_runs} such jobs"),
+        LengthSource::Elapsed => "a guess: no time limit and no earlier run".to_owned(),
+        LengthSource::Stopping => "it is stopping".to_owned(),
     };
     let [p10, p90] = freed.ends.map(|end| end.map(Time));
     let (job, user) = (freed.job.to_string(), row.spec.owner.user.to_string());

@@ -1,6 +1,6 @@
 //! The devices of each node for a job that waits, with the jobs that hold them and until when.
 
-use gpool_control::forecast::{Length, Pace, Source};
+use gpool_control::forecast::{Length, LengthSource, Pace};
 use gpool_model::DeviceState;
 use gpool_model::plan::Fit;
 use gpool_sched::{Explainer, KeptBy};
@@ -70,12 +70,12 @@ fn reserved(kept_by: KeptBy<'_>) -> WhyReserved {
     }
 }
 
-fn source_word(source: Source) -> &'static str {
+fn source_word(source: LengthSource) -> &'static str {
     match source {
-        Source::Limit => "limit",
-        Source::LikeRuns { .. } => "predicted",
-        Source::Elapsed => "elapsed",
-        Source::Stopping => "stopping",
+        LengthSource::Limit => "limit",
+        LengthSource::LikeRuns { .. } => "predicted",
+        LengthSource::Elapsed => "elapsed",
+        LengthSource::Stopping => "stopping",
     }
 }
 

@@ -24,11 +24,11 @@ use self::state::Now;
 use self::tally::Tally;
 use self::trace::Tracer;
 use crate::clock::now;
-use crate::input::Input;
+use crate::input::CoreMessage;
 
 /// The present state of each job, and the changes that are not durable yet.
 pub(crate) struct Lives {
-    state: Mutex<State>,
+    state: Mutex<LivesState>,
     /// The counters.
     pub tally: Tally,
     /// The sender of traces, if they are wanted.
@@ -36,11 +36,11 @@ pub(crate) struct Lives {
 }
 
 #[derive(Default)]
-struct State {
+struct LivesState {
     jobs: BTreeMap<JobId, Life>,
     pools: BTreeMap<NodeName, PoolName>,
     // Invariant: revisions only grow from front to back.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<CommitChanges>,
 }
 
 struct Life {
@@ -48,14 +48,13 @@ struct Life {
     now: Now,
 }
 
-/// The changes of a commit.
-struct Waiting {
+struct CommitChanges {
     revision: Revision,
     handed_over: Instant,
-    changes: Vec<Change>,
+    changes: Vec<LifeChange>,
 }
 
-enum Change {
+enum LifeChange {
     Pool(NodeName, PoolName),
     Spec(Arc<JobSpec>),
     Job(JobId, Now),
@@ -87,7 +86,7 @@ impl Lives {
         Ok(Arc::new(Self { state: Mutex::default(), tally, tracer }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LivesState> {
         // A panic in between leaves at most one job out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,20 +101,21 @@ impl Lives {
         let jobs = world.jobs().values().map(|row| life(row)).collect();
         let pool = |row: &gpool_world::NodeRow| (row.node.name.clone(), row.node.pool.clone());
         let pools = world.nodes().iter().map(pool).collect();
-        *self.state() = State { jobs, pools, waiting: VecDeque::new() };
+        *self.state() = LivesState { jobs, pools, waiting: VecDeque::new() };
     }
 
     /// Notes the changes of a commit on its way to the store.
     pub fn handed_over(&self, commit: &Commit) {
         let changes = changes(commit);
-        let waiting = Waiting { revision: commit.revision, handed_over: Instant::now(), changes };
+        let waiting =
+            CommitChanges { revision: commit.revision, handed_over: Instant::now(), changes };
         self.state().waiting.push_back(waiting);
     }
 
     /// Returns the receiver of the store's results, which passes them on to the core.
     pub fn before(
         self: &Arc<Self>,
-        core: Sender<Input>,
+        core: Sender<CoreMessage>,
     ) -> Box<dyn Fn(Result<Revision, CommitError>) + Send> {
         let lives = Arc::clone(self);
         Box::new(move |result| {
@@ -123,24 +123,24 @@ impl Lives {
                 lives.durable(*revision);
             }
             // The core may be gone.
-            drop(core.send(Input::Committed(result)));
+            drop(core.send(CoreMessage::Committed(result)));
         })
     }
 
     fn durable(&self, revision: Revision) {
         let mut state = self.state();
         while let Some(waiting) = state.waiting.pop_front_if(|it| it.revision <= revision) {
-            self.tally.written(waiting.handed_over.elapsed());
+            self.tally.committed(waiting.handed_over.elapsed());
             for change in waiting.changes {
                 self.apply(&mut state, waiting.revision, change);
             }
         }
     }
 
-    fn apply(&self, state: &mut State, at: Revision, change: Change) {
+    fn apply(&self, state: &mut LivesState, at: Revision, change: LifeChange) {
         match change {
-            Change::Pool(node, pool) => drop(state.pools.insert(node, pool)),
-            Change::Spec(spec) => {
+            LifeChange::Pool(node, pool) => drop(state.pools.insert(node, pool)),
+            LifeChange::Spec(spec) => {
                 if let Some(life) = state.jobs.get_mut(&spec.id) {
                     life.spec = spec;
                 } else {
@@ -148,7 +148,7 @@ impl Lives {
                     state.jobs.insert(spec.id, Life { spec, now });
                 }
             }
-            Change::Job(id, to) => {
+            LifeChange::Job(id, to) => {
                 let array = JobId { element: None, ..id };
                 let before = state.jobs.get(&id).or_else(|| state.jobs.get(&array));
                 let Some(Life { spec, now: from }) = before else { return };
@@ -158,7 +158,7 @@ impl Lives {
                     state.jobs.insert(id, Life { spec, now: to });
                 }
             }
-            Change::Ended(id, spec, to) => {
+            LifeChange::Ended(id, spec, to) => {
                 let mut before = state.jobs.remove(&id).map(|it| it.now);
                 let running = before.as_ref().and_then(|from| from.running_before(&to));
                 if let Some(running) = running {
@@ -167,14 +167,14 @@ impl Lives {
                 }
                 self.passed(state, at, (id, &spec), before.as_ref(), &to);
             }
-            Change::Decided(kind) => self.tally.decided(kind),
-            Change::Evicted(why) => self.tally.evicted(why),
+            LifeChange::Decided(kind) => self.tally.decided(kind),
+            LifeChange::Evicted(why) => self.tally.evicted(why),
         }
     }
 
     fn passed(
         &self,
-        state: &State,
+        state: &LivesState,
         revision: Revision,
         (job, spec): (JobId, &JobSpec),
         from: Option<&Now>,
@@ -190,27 +190,27 @@ impl Lives {
 }
 
 /// The changes of a commit that concern jobs. An ended job is not among its changed ones.
-fn changes(commit: &Commit) -> Vec<Change> {
+fn changes(commit: &Commit) -> Vec<LifeChange> {
     let at = commit.journal.last().map_or_else(now, |entry| entry.time);
     let mut changes = Vec::new();
     // Specs first: a new job needs its own.
     let records = || commit.records.iter().filter_map(|change| change.value.as_ref());
     for record in records() {
         if let Record::Node(node) = record {
-            changes.push(Change::Pool(node.name.clone(), node.pool.clone()));
+            changes.push(LifeChange::Pool(node.name.clone(), node.pool.clone()));
         }
         if let Record::JobSpec(spec) = record {
-            changes.push(Change::Spec(Arc::clone(spec)));
+            changes.push(LifeChange::Spec(Arc::clone(spec)));
         }
     }
     for record in records() {
         if let Record::Job(job) = record {
-            changes.push(Change::Job(job.id, Now::of(job, at)));
+            changes.push(LifeChange::Job(job.id, Now::of(job, at)));
         }
     }
     for ended in &commit.ended {
         let now = Now::of(&ended.job, at);
-        changes.push(Change::Ended(ended.id(), Arc::clone(&ended.spec), now));
+        changes.push(LifeChange::Ended(ended.id(), Arc::clone(&ended.spec), now));
     }
     for entry in &commit.journal {
         if let Journaled::Planned { decisions, .. } = &entry.entry {
@@ -220,10 +220,12 @@ fn changes(commit: &Commit) -> Vec<Change> {
     changes
 }
 
-fn decided(decision: &Decision) -> Vec<Change> {
+fn decided(decision: &Decision) -> Vec<LifeChange> {
     match decision {
-        Decision::Start { .. } => vec![Change::Decided("start")],
-        Decision::Resume { .. } => vec![Change::Decided("resume")],
-        Decision::Evict { why, .. } => vec![Change::Decided("evict"), Change::Evicted(*why)],
+        Decision::Start { .. } => vec![LifeChange::Decided("start")],
+        Decision::Resume { .. } => vec![LifeChange::Decided("resume")],
+        Decision::Evict { why, .. } => {
+            vec![LifeChange::Decided("evict"), LifeChange::Evicted(*why)]
+        }
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct Now {
 pub(crate) struct Why {
     /// A word of a closed set.
     pub code: &'static str,
-    /// The job that it is for.
     pub other: Option<JobId>,
     /// A sentence.
     pub text: Option<String>,

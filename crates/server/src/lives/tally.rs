@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 
 use super::Passage;
 use super::settings::Detail;
-use crate::usage::minutes::Look;
+use crate::usage::minutes::UsageSnapshot;
 
 /// Labels of a metric.
 pub(crate) type Labels = Vec<(&'static str, String)>;
@@ -141,7 +141,7 @@ impl Tally {
     }
 
     /// Counts a commit, with the time until it was durable.
-    pub fn written(&self, took: Duration) {
+    pub fn committed(&self, took: Duration) {
         self.writes.observe(took.as_secs_f64());
     }
 
@@ -151,8 +151,8 @@ impl Tally {
     }
 
     /// Adds the GPU time of a look at the devices, and its cost at the present prices.
-    pub fn looked(&self, passed: Duration, look: &Look) {
-        let Look { devices, prices, .. } = look;
+    pub fn looked(&self, passed: Duration, look: &UsageSnapshot) {
+        let UsageSnapshot { devices, prices, .. } = look;
         for device in devices {
             for held in device.held.iter().filter(|held| held.job.is_some()) {
                 let part = f64::from(u32::try_from(held.milli).unwrap_or(1000)) / 1000.0;

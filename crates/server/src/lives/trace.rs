@@ -129,7 +129,7 @@ impl Sender {
 }
 
 fn agent() -> Agent {
-    crate::post::config(PATIENCE).into()
+    gpool_identity::outbound::config(PATIENCE).into()
 }
 
 /// Takes the spans that follow soon.

@@ -15,12 +15,12 @@ use gpool_model::notify::{Delivery, JobNews, Sent};
 use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use gpool_wire::{Message, MessageData, NodeUse};
 use ureq::Agent;
-use ureq::config::Config;
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
+use gpool_identity::outbound;
+
 use crate::clock::now;
-use crate::input::Input;
+use crate::input::CoreMessage;
 use crate::usage::{UsageHistory, nodes};
 
 #[cfg(feature = "fuzzing")]
@@ -50,7 +50,7 @@ pub(crate) struct Post {
     mail: Arc<MailSettings>,
     usage: Arc<UsageHistory>,
     n_under_way: Arc<AtomicUsize>,
-    inputs: mpsc::Sender<Input>,
+    inputs: mpsc::Sender<CoreMessage>,
 }
 
 /// Counts a message as under way for as long as it lives.
@@ -74,11 +74,15 @@ impl Post {
         keys: Arc<Keys>,
         settings: &NotifySettings,
         usage: Arc<UsageHistory>,
-        inputs: mpsc::Sender<Input>,
+        inputs: mpsc::Sender<CoreMessage>,
     ) -> Self {
         let agent = |allow| {
             let resolver = address::Guarded::new(allow);
-            Agent::with_parts(config(Self::PATIENCE), DefaultConnector::default(), resolver)
+            Agent::with_parts(
+                outbound::config(Self::PATIENCE),
+                DefaultConnector::default(),
+                resolver,
+            )
         };
         let agents = [agent(Some(settings.allow.clone())), agent(None)];
         let mail = Arc::new(settings.mail.clone());
@@ -92,7 +96,7 @@ impl Post {
         let answer = {
             let (inputs, id) = (self.inputs.clone(), Arc::clone(&id));
             // A core that has stopped sends it again when it is back.
-            move |sent| drop(inputs.send(Input::Delivered(id, sent)))
+            move |sent| drop(inputs.send(CoreMessage::Delivered(id, sent)))
         };
         if under_way.0.fetch_add(1, Ordering::Relaxed) >= Self::UNDER_WAY_MAX {
             return answer(failed("too many messages are being sent"));
@@ -119,27 +123,6 @@ impl Post {
             answer(failed(&format!("can't start a thread: {error}")));
         }
     }
-}
-
-/// The settings of an HTTP client with this time limit for a request.
-pub(crate) fn config(patience: Duration) -> Config {
-    let tls = TlsConfig::builder()
-        .root_certs(RootCerts::PlatformVerifier)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build();
-    Config::builder()
-        .tls_config(tls)
-        .timeout_global(Some(patience))
-        // A redirect could lead to an internal address; the user has to name the new one.
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .http_status_as_error(false)
-        .max_idle_connections(0)
-        .max_response_header_size(16 * 1024)
-        // A proxy variable in the server's environment is not meant for users' messages.
-        .proxy(None)
-        .user_agent(concat!("gpool/", env!("CARGO_PKG_VERSION")))
-        .build()
 }
 
 /// The use of the GPUs of an ended job on each node. A message without it is better than none.

@@ -4,13 +4,13 @@ use gpool_wire::{Became, Recovery};
 
 /// The account, with the owner of each job.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct RecoveryAccount {
     recovery: Recovery,
     /// In the order of the jobs.
     uids: Vec<u32>,
 }
 
-impl Account {
+impl RecoveryAccount {
     /// One of jobs of these users, in the order of the jobs.
     pub fn new(recovery: Recovery, uids: Vec<u32>) -> Self {
         Self { recovery, uids }
@@ -31,7 +31,7 @@ impl Account {
     }
 
     /// Returns the parts that a user may see. The cause of a job's end may name its files.
-    pub fn shown(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
+    pub fn visible_part(&self, unexpected: Vec<String>, may_see: impl Fn(u32) -> bool) -> Recovery {
         let mut recovery = Recovery { unexpected, ..self.recovery.clone() };
         for (job, uid) in recovery.jobs.iter_mut().zip(&self.uids) {
             job.cause_text = job.cause_text.take().filter(|_| may_see(*uid));

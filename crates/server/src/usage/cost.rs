@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_history::{Dimension, Minute, Report, ReportRow, Span, Step, Totals};
+use gpool_history::{Dimension, Minute, ReportQuery, ReportRow, Span, Step, Totals};
 use gpool_model::{Money, Policy, Prices, Refusal};
 
 use crate::usage::{UsageHistory, minute_of};
@@ -92,7 +92,7 @@ fn float(value: u64) -> f64 {
 pub fn report(
     store: &UsageHistory,
     policy: &Policy,
-    report: &Report<'_>,
+    report: &ReportQuery<'_>,
 ) -> Result<Vec<Priced>, Refusal> {
     let mut by = report.by.to_vec();
     by.extend(PRICED_BY.iter().filter(|it| !report.by.contains(it)));
@@ -101,14 +101,14 @@ pub fn report(
     };
     let mut sums = Sums::new();
     for (span, prices) in periods(policy, report.span) {
-        let part = Report { span, by: &by, n_groups: usize::MAX, ..report.clone() };
+        let part = ReportQuery { span, by: &by, n_groups: usize::MAX, ..report.clone() };
         for row in store.report(&part)? {
             let mut names = row.names.unwrap_or_default();
             let [model, pool, node] = PRICED_BY.map(|it| name(&names, it).unwrap_or_default());
             names.truncate(report.by.len());
             let price = prices.of(&node, &pool, &model);
             let start = report.step.map_or(report.span.from, |_| row.start);
-            let group = Group { names, is_outside: row.is_outside };
+            let group = CostGroup { names, is_outside: row.is_outside };
             let sum = sums.entry((start, group, prices.currency.clone())).or_default();
             sum.0 += row.totals;
             sum.1.add(Sum::new(row.totals, price, prices.energy));
@@ -136,18 +136,18 @@ fn periods(policy: &Policy, span: Span) -> Vec<(Span, &Prices)> {
 
 /// A group of a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
+struct CostGroup {
     names: Vec<String>,
     /// Whether it is the use of a user's processes that gpool did not start.
     is_outside: bool,
 }
 
 /// By start, group and currency.
-type Sums = BTreeMap<(Minute, Group, String), (Totals, Sum)>;
+type Sums = BTreeMap<(Minute, CostGroup, String), (Totals, Sum)>;
 
 /// The rows by time, then by cost of the group; groups beyond `n_groups` as one.
 fn ranked(sums: Sums, n_groups: usize) -> Vec<Priced> {
-    let mut groups = BTreeMap::<&Group, (f64, u64)>::new();
+    let mut groups = BTreeMap::<&CostGroup, (f64, u64)>::new();
     for ((_, group, _), (totals, sum)) in &sums {
         let (cost, ms) = groups.entry(group).or_default();
         *cost += sum.all();
@@ -157,9 +157,9 @@ fn ranked(sums: Sums, n_groups: usize) -> Vec<Priced> {
     order.sort_by(|(a, (cost_a, ms_a)), (b, (cost_b, ms_b))| {
         cost_b.total_cmp(cost_a).then(ms_b.cmp(ms_a)).then(a.cmp(b))
     });
-    let ranks: BTreeMap<Group, usize> =
+    let ranks: BTreeMap<CostGroup, usize> =
         order.into_iter().enumerate().map(|(rank, (group, _))| (group.clone(), rank)).collect();
-    let mut rows = BTreeMap::<(Minute, usize, String), (Option<Group>, Totals, Sum)>::new();
+    let mut rows = BTreeMap::<(Minute, usize, String), (Option<CostGroup>, Totals, Sum)>::new();
     for ((start, group, currency), (totals, sum)) in sums {
         let rank = ranks.get(&group).copied().unwrap_or(n_groups).min(n_groups);
         let group = (rank < n_groups).then_some(group);
@@ -171,7 +171,7 @@ fn ranked(sums: Sums, n_groups: usize) -> Vec<Priced> {
         row.1 += totals;
         row.2.add(sum);
     }
-    let row = |((start, _, currency), (group, totals, sum)): (_, (Option<Group>, _, _))| {
+    let row = |((start, _, currency), (group, totals, sum)): (_, (Option<CostGroup>, _, _))| {
         let is_outside = group.as_ref().is_some_and(|group| group.is_outside);
         let names = group.map(|group| group.names);
         Priced { row: ReportRow { start, names, is_outside, totals }, currency, sum }

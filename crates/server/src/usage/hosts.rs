@@ -13,11 +13,8 @@ const LOOKS: usize = 12;
 /// A running job with its tasks and their nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// The job.
     pub job: JobId,
-    /// Its attempt.
     pub attempt: Attempt,
-    /// Its tasks.
     pub tasks: Vec<(TaskId, NodeName)>,
 }
 
@@ -31,7 +28,7 @@ pub struct HostUse {
     /// Bytes read in a second.
     pub read: Option<f64>,
     /// Bytes written in a second.
-    pub written: Option<f64>,
+    pub write: Option<f64>,
 }
 
 /// The last reading of each job.
@@ -72,7 +69,7 @@ impl Readings {
             cpu: rate(before.cpu_s, now.cpu_s),
             memory: bytes(now.memory),
             read: rate(bytes(before.read_bytes), bytes(now.read_bytes)),
-            written: rate(bytes(before.written_bytes), bytes(now.written_bytes)),
+            write: rate(bytes(before.written_bytes), bytes(now.written_bytes)),
         })
     }
 }

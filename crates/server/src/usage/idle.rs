@@ -23,7 +23,7 @@ pub struct IdleParts {
 
 /// How a job ended, or that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum JobOutcome {
     /// It has not ended.
     Runs,
     /// Its program ended by itself.
@@ -34,7 +34,7 @@ pub enum Ended {
 
 /// Splits the idle time of a job by its utilization over time; `None` if it had none.
 #[must_use]
-pub fn parts(points: &[Option<Point>], ended: Ended) -> Option<IdleParts> {
+pub fn parts(points: &[Option<Point>], ended: JobOutcome) -> Option<IdleParts> {
     let known: Vec<Point> = points.iter().flatten().copied().collect();
     let works = |point: &Point| point.mean >= WORK;
     let first = known.iter().position(works);
@@ -48,10 +48,10 @@ pub fn parts(points: &[Option<Point>], ended: Ended) -> Option<IdleParts> {
             (Some(first), _) if ix < first => &mut sums.start,
             (_, Some(last)) if ix <= last => &mut sums.between,
             _ => match (ended, last) {
-                (Ended::ByItself, Some(_)) => &mut sums.tail,
-                (Ended::Runs, Some(_)) if idle_after < DEAD_MINUTES => &mut sums.between,
+                (JobOutcome::ByItself, Some(_)) => &mut sums.tail,
+                (JobOutcome::Runs, Some(_)) if idle_after < DEAD_MINUTES => &mut sums.between,
                 // It has not come to its work yet.
-                (Ended::Runs, None) if idle_after < DEAD_MINUTES => &mut sums.start,
+                (JobOutcome::Runs, None) if idle_after < DEAD_MINUTES => &mut sums.start,
                 _ => &mut sums.dead,
             },
         };

@@ -12,26 +12,23 @@ use super::hosts::HostUse;
 
 /// All devices, waiting and running jobs at one look.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Look {
-    /// The devices.
-    pub devices: Vec<Seen>,
+pub struct UsageSnapshot {
+    pub devices: Vec<DeviceReading>,
     /// The jobs that wait for capacity, by group.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<WaitingJobs>,
     /// The guaranteed thousandths of GPUs, by project. Projects that are guaranteed all or nothing
     /// are not among them.
     pub guaranteed: Vec<(String, u64)>,
     /// The jobs that were read or reported metrics.
-    pub jobs: Vec<JobSeen>,
+    pub jobs: Vec<JobReading>,
     /// The present prices.
     pub prices: Prices,
 }
 
 /// A job since the look before.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct JobSeen {
-    /// The job.
+pub struct JobReading {
     pub job: String,
-    /// Its use of hosts.
     pub host: HostUse,
     /// Its last metrics: name, rank of the task, value.
     pub metrics: Vec<(String, u32, f64)>,
@@ -39,10 +36,8 @@ pub struct JobSeen {
 
 /// Jobs that wait for capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// The project.
+pub struct WaitingJobs {
     pub project: String,
-    /// The user.
     pub user: String,
     /// The model that they request, as in requests; empty if it can be any of several.
     pub model: String,
@@ -56,29 +51,27 @@ pub struct Waiting {
 
 /// One device at one look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct DeviceReading {
     /// Its UUID.
     pub device: String,
     /// Its model, as in requests.
     pub model: String,
-    /// Its node.
     pub node: String,
     /// The pool of the node.
     pub pool: String,
     /// Its activity.
     pub sample: DeviceSample,
     /// The jobs that hold it, or else the users of other processes on it.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldPart>,
 }
 
 /// A part of a device and its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPart {
     /// The job; `None` for processes that gpool did not start.
     pub job: Option<String>,
     /// The project, or an empty string.
     pub project: String,
-    /// The user.
     pub user: String,
     /// The kind of the job, or `unmanaged`.
     pub kind: String,
@@ -101,7 +94,6 @@ pub struct Minutes {
 /// The values of a minute.
 #[derive(Debug)]
 pub struct Collected {
-    /// The minute.
     pub minute: Minute,
     devices: BTreeMap<String, [Mean; DeviceSeries::N]>,
     jobs: BTreeMap<String, [Mean; JobSeries::N]>,
@@ -149,7 +141,12 @@ impl Mean {
 impl Minutes {
     /// Adds a look, which stands for the time since the look before. Returns the minute before if
     /// this look begins another one.
-    pub fn add(&mut self, minute: Minute, passed_ms: u64, look: &Look) -> Option<Collected> {
+    pub fn add(
+        &mut self,
+        minute: Minute,
+        passed_ms: u64,
+        look: &UsageSnapshot,
+    ) -> Option<Collected> {
         let is_over = self.now.as_ref().is_some_and(|now| now.minute != minute);
         let over = if is_over { self.now.take() } else { None };
         self.now.get_or_insert_with(|| Collected::new(minute)).add(passed_ms, look);
@@ -164,7 +161,7 @@ impl Collected {
     }
 
     /// Adds GPUs to the sums of a project and of the cluster.
-    fn add_gpus(&mut self, look: &Look) {
+    fn add_gpus(&mut self, look: &UsageSnapshot) {
         self.n_looks += 1;
         let mut add = |project: &str, figures: Figures| {
             let sums = self.gpus.entry(project.to_owned()).or_default();
@@ -191,7 +188,7 @@ impl Collected {
         }
     }
 
-    fn add(&mut self, passed_ms: u64, look: &Look) {
+    fn add(&mut self, passed_ms: u64, look: &UsageSnapshot) {
         self.add_gpus(look);
         for waiting in &look.waiting {
             let time = self.uses.entry((waiting.group(), [false; 3])).or_default();
@@ -234,13 +231,13 @@ impl Collected {
         look.jobs.iter().for_each(|job| self.add_job(job));
     }
 
-    fn add_job(&mut self, seen: &JobSeen) {
+    fn add_job(&mut self, seen: &JobReading) {
         let means = self.jobs.entry(seen.job.clone()).or_default();
-        let HostUse { cpu, memory, read, written } = seen.host;
+        let HostUse { cpu, memory, read, write } = seen.host;
         means[JobSeries::Cpu as usize].add(cpu);
         means[JobSeries::HostMemory as usize].add(memory);
         means[JobSeries::IoRead as usize].add(read);
-        means[JobSeries::IoWritten as usize].add(written);
+        means[JobSeries::IoWrite as usize].add(write);
         if seen.metrics.is_empty() {
             return;
         }
@@ -292,7 +289,7 @@ impl Collected {
 }
 
 impl Time {
-    fn add(&mut self, passed_ms: u64, held: &Held, power_mw: u64) {
+    fn add(&mut self, passed_ms: u64, held: &HeldPart, power_mw: u64) {
         let allocated = passed_ms.saturating_mul(held.milli) / 1000;
         let part = |of: u64, permille: u64| of.saturating_mul(permille.min(1000)) / 1000;
         let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
@@ -326,7 +323,7 @@ impl Time {
     }
 }
 
-impl Waiting {
+impl WaitingJobs {
     fn group(&self) -> Group {
         let Self { project, user, model, kind, pool, milli: _ } = self;
         let none = String::new();
@@ -334,15 +331,15 @@ impl Waiting {
     }
 }
 
-fn group(device: &Seen, held: &Held) -> Group {
+fn group(device: &DeviceReading, held: &HeldPart) -> Group {
     let none = String::new();
     let job = held.job.as_ref().unwrap_or(&none);
-    let Seen { model, node, pool, .. } = device;
+    let DeviceReading { model, node, pool, .. } = device;
     [&held.project, &held.user, model, &held.kind, node, pool, job].map(String::clone)
 }
 
 /// The values in base units, in the order of the series.
-fn values(device: &Seen) -> [Option<f64>; DeviceSeries::N] {
+fn values(device: &DeviceReading) -> [Option<f64>; DeviceSeries::N] {
     let sample = &device.sample;
     let mut values = [None; DeviceSeries::N];
     let mut set = |series: DeviceSeries, value| values[series as usize] = value;

@@ -1,6 +1,6 @@
 //! The use of a job's GPUs on each of its nodes, from the recorded minutes.
 
-use gpool_history::{DeviceSeries, Line, Point, Step, Totals};
+use gpool_history::{ChartLine, DeviceSeries, Point, Step, Totals};
 use gpool_model::{DeviceUuid, Refusal, Timestamp};
 use gpool_wire::{DeviceUse, Job, NodeUse};
 
@@ -67,12 +67,12 @@ pub fn add_devices(
     Ok(())
 }
 
-fn points(line: &Line) -> impl Iterator<Item = &Point> {
+fn points(line: &ChartLine) -> impl Iterator<Item = &Point> {
     line.points.iter().flatten()
 }
 
 /// The mean over the measured minutes.
-pub(super) fn mean(line: &Line) -> Option<f64> {
+pub(super) fn mean(line: &ChartLine) -> Option<f64> {
     let n: f64 = points(line).map(|it| f64::from(it.n_minutes)).sum();
     let sum = points(line).map(|it| it.mean * f64::from(it.n_minutes)).sum::<f64>();
     (n > 0.0).then(|| sum / n)

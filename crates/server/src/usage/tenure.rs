@@ -16,7 +16,6 @@ const HOUR: u64 = 60;
 /// The devices that a job had alone, by start and end of that time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tenure {
-    /// The devices.
     pub held: BTreeMap<(Timestamp, Timestamp), Vec<DeviceUuid>>,
     /// Whether the minutes of that time are still stored.
     pub has_minutes: bool,

@@ -13,7 +13,6 @@ const RUNNING_MAX: usize = 500;
 /// A job with its GPU time and the part of it without running kernels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wasted {
-    /// The job.
     pub job: JobId,
     /// The GPU time that it held.
     pub time: GpuTime,

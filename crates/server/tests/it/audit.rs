@@ -9,7 +9,7 @@ use gpool_client::{AuditQuery, Client, JobsQuery};
 use gpool_model::Timestamp;
 use gpool_server::Limits;
 use gpool_server::http::testing::{
-    AUDIT_FOLDER, Audit, Broken, ENTRY_MAX, FILE_MAX, FILES_MAX, Kind, Wanted, verify,
+    AUDIT_FOLDER, Audit, AuditFilter, AuditKind, Broken, ENTRY_MAX, FILE_MAX, FILES_MAX, verify,
 };
 use gpool_wire::{AuditEntry, JobCreate, JobPatch, PolicyPatch, Scope, Time};
 use serde_json::json;
@@ -83,7 +83,7 @@ fn simulated_changes_are_not_in_it_and_users_see_their_own() {
     let window = json!({"name": "fan", "nobody": true, "nodes": ["lab1"], "for": "1h",
         "at_begin": "let_finish", "dry_run": true});
     olga.reserve(&serde_json::from_value(window).unwrap()).unwrap();
-    olga.mig(&gpool_wire::MigAsked::default()).unwrap();
+    olga.mig(&gpool_wire::MigRequest::default()).unwrap();
     assert_eq!(entries(&olga, None).len(), 1);
     assert_eq!(entries(&ana, None).len(), 1);
     assert_eq!(entries(&bo, None), []);
@@ -106,30 +106,30 @@ fn entry(object: &str) -> AuditEntry {
 fn the_log_is_bounded_and_jobs_do_not_push_out_other_changes() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path(), None).unwrap();
-    audit.add(Kind::Admin, entry("policies")).unwrap();
+    audit.add(AuditKind::Admin, entry("policies")).unwrap();
     let n_jobs = FILE_MAX / 7_000 * (FILES_MAX as u64 + 2);
     for n in 0..n_jobs {
-        audit.add(Kind::Jobs, entry(&format!("jobs/{n}"))).unwrap();
+        audit.add(AuditKind::Jobs, entry(&format!("jobs/{n}"))).unwrap();
     }
     let files = std::fs::read_dir(folder.path().join(AUDIT_FOLDER)).unwrap();
     let sizes: Vec<u64> = files.map(|file| file.unwrap().metadata().unwrap().len()).collect();
-    assert_eq!(sizes.len(), FILES_MAX + Kind::ALL.len() - 1);
+    assert_eq!(sizes.len(), FILES_MAX + AuditKind::ALL.len() - 1);
     assert_eq!(verify(folder.path()).unwrap().1, [], "the oldest files are gone");
     assert!(sizes.iter().all(|size| *size <= FILE_MAX), "{sizes:?}");
     let of = |object: &str| {
-        let wanted = Wanted { object: Some(object.to_owned()), ..Wanted::default() };
+        let wanted = AuditFilter { object: Some(object.to_owned()), ..AuditFilter::default() };
         audit.read(&wanted, 10).unwrap().len()
     };
     assert_eq!((of("policies"), of("jobs/0"), of(&format!("jobs/{}", n_jobs - 1))), (1, 0, 1));
     // From a number on, the oldest first, also across files.
     let after = |after: u64| {
-        let wanted = Wanted { after: Some(after), ..Wanted::default() };
+        let wanted = AuditFilter { after: Some(after), ..AuditFilter::default() };
         audit.read(&wanted, 3).unwrap().iter().map(|it| it.id).collect::<Vec<_>>()
     };
     assert_eq!(after(n_jobs - 2), [n_jobs - 1, n_jobs, n_jobs + 1]);
     let oldest = after(0);
     assert_eq!((oldest[0], oldest[2] - oldest[1]), (1, 1), "{oldest:?}");
-    let before = Wanted { before: Some(n_jobs - 3000), ..Wanted::default() };
+    let before = AuditFilter { before: Some(n_jobs - 3000), ..AuditFilter::default() };
     let ids: Vec<u64> = audit.read(&before, 2).unwrap().iter().map(|it| it.id).collect();
     assert_eq!(ids, [n_jobs - 3001, n_jobs - 3002]);
 }
@@ -139,7 +139,7 @@ fn entries_that_are_written_together_go_on_in_a_new_file() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path(), None).unwrap();
     let n_entries = FILE_MAX / 7_000 + 2;
-    let kind = |n| if n % 100 == 0 { Kind::Jobs } else { Kind::Admin };
+    let kind = |n| if n % 100 == 0 { AuditKind::Jobs } else { AuditKind::Admin };
     let all = (0..n_entries).map(|n| (kind(n), entry(&format!("nodes/{n}")))).collect();
     assert!(audit.add_all(all).iter().all(Result::is_ok));
     let path = |name: &str| folder.path().join(AUDIT_FOLDER).join(name);
@@ -147,7 +147,7 @@ fn entries_that_are_written_together_go_on_in_a_new_file() {
     assert_eq!(verify(folder.path()).unwrap(), (n_entries, vec![]));
     // Another program may take the open file away.
     std::fs::rename(path("jobs.jsonl"), path("taken")).unwrap();
-    audit.add(Kind::Jobs, entry("jobs/7")).unwrap();
+    audit.add(AuditKind::Jobs, entry("jobs/7")).unwrap();
     let text = std::fs::read_to_string(path("jobs.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 1);
     assert!(text.contains("jobs/7"), "{text}");
@@ -185,7 +185,7 @@ fn entries_go_to_the_systems_log_while_it_is_there() {
     let system = UnixDatagram::bind(&path).unwrap();
     system.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let audit = Audit::open(folder.path(), Some(&path)).unwrap();
-    audit.add(Kind::Admin, entry("policies")).unwrap();
+    audit.add(AuditKind::Admin, entry("policies")).unwrap();
     let mut message = vec![0; 16 << 10];
     let n_bytes = system.recv(&mut message).unwrap();
     let message = String::from_utf8(message[..n_bytes].to_vec()).unwrap();
@@ -194,8 +194,8 @@ fn entries_go_to_the_systems_log_while_it_is_there() {
     assert_eq!((sent.id, sent.objects), (1, vec!["policies".to_owned()]));
     // Without it, the file has the entry.
     drop(system);
-    audit.add(Kind::Admin, entry("nodes/a")).unwrap();
-    assert_eq!(audit.read(&Wanted::default(), 10).unwrap().len(), 2);
+    audit.add(AuditKind::Admin, entry("nodes/a")).unwrap();
+    assert_eq!(audit.read(&AuditFilter::default(), 10).unwrap().len(), 2);
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
     let audit = Audit::open(folder.path(), None).unwrap();
     let mut large = entry("users/ana");
     large.request = Some(json!({"notify": "y".repeat(1 << 20)}));
-    assert!(audit.add(Kind::Admin, large).unwrap() <= ENTRY_MAX as u64 + 100);
-    let kept = &audit.read(&Wanted::default(), 1).unwrap()[0];
+    assert!(audit.add(AuditKind::Admin, large).unwrap() <= ENTRY_MAX as u64 + 100);
+    let kept = &audit.read(&AuditFilter::default(), 1).unwrap()[0];
     assert_eq!(kept.request, Some(json!({"left_out_bytes": (1 << 20) + 13})));
     drop(audit);
     // The hashes go on after a restart.
     let audit = Audit::open(folder.path(), None).unwrap();
     for n in 0..4 {
-        audit.add(Kind::Admin, entry(&format!("nodes/{n}"))).unwrap();
+        audit.add(AuditKind::Admin, entry(&format!("nodes/{n}"))).unwrap();
     }
     assert_eq!(verify(folder.path()).unwrap(), (5, vec![]));
     let path = folder.path().join(AUDIT_FOLDER).join("admin.jsonl");
@@ -241,7 +241,7 @@ fn an_entry_has_a_size_and_a_changed_or_removed_line_shows() {
     assert_eq!(lines_by(&|lines| lines.iter_mut().for_each(without_hash)), [1, 2, 3, 4, 5]);
     // The numbers of all files together have no gap: a later entry of another kind shows it.
     assert_eq!(broken_by(&|_| {}).1, []);
-    audit.add(Kind::Jobs, entry("jobs/1")).unwrap();
+    audit.add(AuditKind::Jobs, entry("jobs/1")).unwrap();
     let missing = |from, to| vec![Broken::Missing { from, to }];
     assert_eq!(broken_by(&|lines| lines.truncate(3)).1, missing(4, 5));
     assert_eq!(broken_by(&|lines| lines.clear()).1, missing(1, 5));
@@ -327,15 +327,15 @@ fn each_kind_of_entry_has_space_from_the_beginning() {
 #[test]
 fn a_line_that_a_crash_cut_short_is_skipped_and_numbers_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    Audit::open(folder.path(), None).unwrap().add(Kind::Cluster, entry("policies")).unwrap();
+    Audit::open(folder.path(), None).unwrap().add(AuditKind::Cluster, entry("policies")).unwrap();
     let path = folder.path().join(AUDIT_FOLDER).join("cluster.jsonl");
     let mut text = std::fs::read_to_string(&path).unwrap();
     text.push_str("{\"id\": 2, \"at\"");
     std::fs::write(&path, text).unwrap();
     let audit = Audit::open(folder.path(), None).unwrap();
-    audit.add(Kind::Cluster, entry("nodes")).unwrap();
+    audit.add(AuditKind::Cluster, entry("nodes")).unwrap();
     let ids: Vec<u64> =
-        audit.read(&Wanted::default(), 10).unwrap().iter().map(|it| it.id).collect();
+        audit.read(&AuditFilter::default(), 10).unwrap().iter().map(|it| it.id).collect();
     assert_eq!(ids, [2, 1]);
 }
 

@@ -1,7 +1,7 @@
 //! The cost of recorded GPU time.
 
 use gpool_history::{
-    Batch, Dimension, History, Minute, Report, Settings, Span, Step, UNMANAGED, Use,
+    Batch, Dimension, History, Minute, ReportQuery, Settings, Span, Step, UNMANAGED, Use,
 };
 use gpool_model::{Policy, Timestamp};
 use gpool_server::usage::cost::{Priced, report};
@@ -77,7 +77,7 @@ fn each_gpu_has_its_price_and_groups_are_sorted_by_cost() {
     write(folder.path(), start(), &[&first, &[unmeasured]]);
     let store = UsageHistory::new(folder.path());
     let span = Span { from: start(), to: start().after(120) };
-    let by_job = Report { span, step: None, by: &[Dimension::Job], only: &[], n_groups: 9 };
+    let by_job = ReportQuery { span, step: None, by: &[Dimension::Job], only: &[], n_groups: 9 };
     let all = policy("currency=EUR,model.a100=1,model.h100=2,energy=0.5");
     let rows = report(&store, &all, &by_job).unwrap();
     let text = str::to_owned;
@@ -92,7 +92,7 @@ fn each_gpu_has_its_price_and_groups_are_sorted_by_cost() {
     assert_eq!(rows[3].sum.waited, 4e6);
 
     // Groups beyond the limit are one row.
-    let few = Report { n_groups: 1, ..by_job };
+    let few = ReportQuery { n_groups: 1, ..by_job };
     let rows = report(&store, &all, &few).unwrap();
     assert_eq!(
         shown(&rows),
@@ -112,19 +112,19 @@ fn a_change_of_prices_does_not_change_the_cost_of_earlier_time() {
     let change = u64::from(start().after(90).number()) * 60_000;
     second.note_prices(&first, Timestamp::new(change));
     let span = Span { from: start(), to: start().after(180) };
-    let hourly = Report { span, step: Some(Step::HOUR), by: &[], only: &[], n_groups: 9 };
-    let costs = |policy: &Policy, report_: &Report<'_>| -> Vec<i64> {
+    let hourly = ReportQuery { span, step: Some(Step::HOUR), by: &[], only: &[], n_groups: 9 };
+    let costs = |policy: &Policy, report_: &ReportQuery<'_>| -> Vec<i64> {
         let rows = report(&store, policy, report_).unwrap();
         shown(&rows).into_iter().map(|(_, cost, _, _)| cost).collect()
     };
     assert_eq!(costs(&first, &hourly), [100, 100, 100]);
     assert_eq!(costs(&second, &hourly), [100, 300, 300]);
-    assert_eq!(costs(&second, &Report { step: None, ..hourly.clone() }), [700]);
+    assert_eq!(costs(&second, &ReportQuery { step: None, ..hourly.clone() }), [700]);
 
     // Another currency is another row.
     let mut third = policy("currency=USD,gpu=4");
     third.note_prices(&second, Timestamp::new(change + 3_600_000));
-    let rows = report(&store, &third, &Report { step: None, ..hourly }).unwrap();
+    let rows = report(&store, &third, &ReportQuery { step: None, ..hourly }).unwrap();
     let currencies: Vec<&str> = rows.iter().map(|row| row.currency.as_str()).collect();
     assert_eq!((currencies, shown(&rows)[1].1), (vec!["EUR", "USD"], 400));
 }

@@ -1,7 +1,7 @@
 //! When a job did not use its GPUs.
 
 use gpool_history::Point;
-use gpool_server::usage::idle::{Ended, IdleParts, parts};
+use gpool_server::usage::idle::{IdleParts, JobOutcome, parts};
 
 /// Minutes with this utilization in percent; `None` was not recorded.
 fn minutes(percents: &[Option<u32>]) -> Vec<Option<Point>> {
@@ -23,22 +23,25 @@ fn idle_time_is_split_at_the_first_and_last_kernel() {
     // Idle: 2 minutes before, 0.5 + 1 + 0.5 between, 4 after.
     let run = [0, 0, 50, 0, 50, 0, 0, 0, 0].map(Some);
     let mut run = minutes(&run);
-    assert_eq!(hundredths(parts(&run, Ended::ByItself)), Some([25, 25, 50, 0]));
-    assert_eq!(hundredths(parts(&run, Ended::ByOthers)), Some([25, 25, 0, 50]));
-    assert_eq!(hundredths(parts(&run, Ended::Runs)), Some([25, 75, 0, 0]));
+    assert_eq!(hundredths(parts(&run, JobOutcome::ByItself)), Some([25, 25, 50, 0]));
+    assert_eq!(hundredths(parts(&run, JobOutcome::ByOthers)), Some([25, 25, 0, 50]));
+    assert_eq!(hundredths(parts(&run, JobOutcome::Runs)), Some([25, 75, 0, 0]));
     // Minutes that were not recorded count for nothing.
     run.insert(1, None);
-    assert_eq!(hundredths(parts(&run, Ended::ByItself)), Some([25, 25, 50, 0]));
+    assert_eq!(hundredths(parts(&run, JobOutcome::ByItself)), Some([25, 25, 50, 0]));
     // After half an hour, a running job is dead.
     run.extend(minutes(&[Some(0); 26]));
-    assert_eq!(hundredths(parts(&run, Ended::Runs)), Some([6, 6, 0, 88]));
+    assert_eq!(hundredths(parts(&run, JobOutcome::Runs)), Some([6, 6, 0, 88]));
 }
 
 #[test]
 fn a_job_without_a_kernel_is_dead_unless_it_has_just_begun() {
-    assert_eq!(hundredths(parts(&minutes(&[Some(0); 29]), Ended::Runs)), Some([100, 0, 0, 0]));
-    assert_eq!(hundredths(parts(&minutes(&[Some(0); 30]), Ended::Runs)), Some([0, 0, 0, 100]));
-    assert_eq!(hundredths(parts(&minutes(&[Some(0); 2]), Ended::ByItself)), Some([0, 0, 0, 100]));
-    assert_eq!(parts(&minutes(&[Some(100); 2]), Ended::ByItself), None, "it was never idle");
-    assert_eq!(parts(&minutes(&[None]), Ended::ByItself), None, "nothing is known");
+    assert_eq!(hundredths(parts(&minutes(&[Some(0); 29]), JobOutcome::Runs)), Some([100, 0, 0, 0]));
+    assert_eq!(hundredths(parts(&minutes(&[Some(0); 30]), JobOutcome::Runs)), Some([0, 0, 0, 100]));
+    assert_eq!(
+        hundredths(parts(&minutes(&[Some(0); 2]), JobOutcome::ByItself)),
+        Some([0, 0, 0, 100])
+    );
+    assert_eq!(parts(&minutes(&[Some(100); 2]), JobOutcome::ByItself), None, "it was never idle");
+    assert_eq!(parts(&minutes(&[None]), JobOutcome::ByItself), None, "nothing is known");
 }

@@ -10,7 +10,7 @@ use gpool_model::{
     RequestId, Standing, Term, Timestamp,
 };
 use gpool_server::{codec, inspect};
-use gpool_store::{Commit, ElementEntry, Options, RecordChange, Store};
+use gpool_store::{Commit, ElementEntry, RecordChange, Store, StoreOptions};
 
 fn held_job() -> NewJob {
     NewJob {
@@ -57,7 +57,7 @@ fn first_commit(jobs: Vec<NewJob>) -> Commit {
 fn records_that_agree_are_found_to_and_half_a_job_is_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).expect("a new store");
     let commit = first_commit(vec![held_job()]);
     let (fence, next) = (commit.fence, commit.revision.next());
     store.commit(&[commit]).expect("room");
@@ -77,7 +77,7 @@ fn records_for_several_threads_are_all_read() {
     for wrong in [None, Some("1"), Some("4000")] {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("state");
-        let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
+        let (mut store, _) = Store::open(&dir, &StoreOptions::default()).expect("a new store");
         let mut commit = first_commit(vec![held_job(); N_JOBS]);
         let is_wrong = |it: &&mut RecordChange| it.kind == "job" && Some(&*it.key) == wrong;
         if let Some(record) = commit.records.iter_mut().find(is_wrong) {
@@ -106,7 +106,7 @@ fn entry(job: u64, element: u32, state: &str) -> ElementEntry {
 fn elements_are_held_against_their_arrays() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).expect("a new store");
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).expect("a new store");
     let spec = ArraySpec { indexes: "0-9".parse().expect("indexes"), values: None };
     let commit = first_commit(vec![held_job().with(|it| it.array = Some(Box::new(spec)))]);
     let (fence, mut next) = (commit.fence, commit.revision.next());

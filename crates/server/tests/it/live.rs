@@ -24,7 +24,7 @@ fn it_answers_while_the_core_is_stuck_and_ends_with_the_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let api = folder.path().join("api.sock");
     let pulse = Arc::new(Pulse::default());
-    let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
+    let live = Live::listen_near(&api, of(Arc::clone(&pulse))).expect("it listens");
     let idle = asked(&api).expect("it answers");
     assert_eq!(idle, Liveness { pid: std::process::id(), core_ms: 0, store_ms: 0 });
     let at_least = |what: &dyn Fn(&Liveness) -> u64| {
@@ -41,12 +41,12 @@ fn it_answers_while_the_core_is_stuck_and_ends_with_the_server() {
     assert!(asked(&api).is_err());
     // One that was killed leaves its socket, which the next one replaces.
     drop(UnixListener::bind(folder.path().join("api.sock.live")).expect("a socket"));
-    let live = Live::beside(&api, of(Arc::clone(&pulse))).expect("it listens");
+    let live = Live::listen_near(&api, of(Arc::clone(&pulse))).expect("it listens");
     assert_eq!(asked(&api).expect("it answers"), idle);
     drop(live);
     // A file of the user's is left alone.
     let file = folder.path().join("api.sock.live");
     std::fs::write(&file, "mine").expect("a file");
-    assert!(Live::beside(&api, of(pulse)).is_err());
+    assert!(Live::listen_near(&api, of(pulse)).is_err());
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "mine");
 }

@@ -50,8 +50,8 @@ fn news(name: &str) -> JobNews {
 fn delivery(news: impl Into<News>) -> Delivery {
     let news = news.into();
     let (id, url) = (Delivery::id_of(&news, 0), Arc::from("mailto:ana@example.org"));
-    let due = Timestamp::new(2);
-    Delivery { id, url, by_admin: false, news, n_attempts: 0, why: None, due, given_up: false }
+    let due_at = Timestamp::new(2);
+    Delivery { id, url, by_admin: false, news, n_attempts: 0, why: None, due_at, given_up: false }
 }
 
 fn mail(delivery: &Delivery, gpu_use: Vec<NodeUse>) -> String {

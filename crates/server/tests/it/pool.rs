@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use gpool_server::http::testing::{Active, Places, Pool, Source, Waiting};
+use gpool_server::http::testing::{Active, PendingSignIns, Places, Pool, RequestSource};
 use tokio::time::timeout;
 
-fn source(ip: &str) -> Source {
-    Source::of(ip.parse::<IpAddr>().unwrap())
+fn source(ip: &str) -> RequestSource {
+    RequestSource::of(ip.parse::<IpAddr>().unwrap())
 }
 
 #[test]
@@ -27,15 +27,16 @@ fn addresses_that_one_site_can_choose_from_are_one_source() {
 #[tokio::test]
 async fn a_source_that_fills_its_places_leaves_room_for_others() {
     let pool = Pool::new(3, 2);
-    let mut taken = vec![pool.enter(Source::User(1)).await, pool.enter(Source::User(1)).await];
-    let third = pool.enter(Source::User(1));
+    let mut taken =
+        vec![pool.enter(RequestSource::User(1)).await, pool.enter(RequestSource::User(1)).await];
+    let third = pool.enter(RequestSource::User(1));
     tokio::pin!(third);
     assert!(timeout(Duration::from_millis(20), third.as_mut()).await.is_err(), "it has two");
-    let other = pool.enter(Source::User(2)).await;
+    let other = pool.enter(RequestSource::User(2)).await;
     taken.pop();
     // The place that became free is its own, and all three are taken again.
     let third = third.await;
-    let more = pool.enter(Source::User(3));
+    let more = pool.enter(RequestSource::User(3));
     tokio::pin!(more);
     assert!(timeout(Duration::from_millis(20), more.as_mut()).await.is_err());
     drop(other);
@@ -50,43 +51,44 @@ async fn beside_another_source_a_source_has_fewer_places_and_each_rests() {
     let active = Active::default();
     let [reads, changes] = [(); 2].map(|()| Pool::among(places, active.clone()));
     let is_full = async |pool: &Pool, uid| {
-        timeout(Duration::from_millis(20), pool.enter(Source::User(uid))).await.is_err()
+        timeout(Duration::from_millis(20), pool.enter(RequestSource::User(uid))).await.is_err()
     };
     let mut alone = Vec::new();
     for _ in 0..4 {
-        alone.push(reads.enter(Source::User(1)).await);
+        alone.push(reads.enter(RequestSource::User(1)).await);
     }
     assert!(is_full(&reads, 1).await, "it has all of its places");
     drop(alone);
     // The browsers of a user are no other source.
-    drop(changes.enter(Source::Browsers(1)).await);
-    let alone = [reads.enter(Source::User(1)).await, reads.enter(Source::User(1)).await];
+    drop(changes.enter(RequestSource::Browsers(1)).await);
+    let alone =
+        [reads.enter(RequestSource::User(1)).await, reads.enter(RequestSource::User(1)).await];
     drop(alone);
-    drop(changes.enter(Source::User(2)).await);
-    let beside = reads.enter(Source::User(1)).await;
-    drop(changes.enter(Source::User(3)).await);
+    drop(changes.enter(RequestSource::User(2)).await);
+    let beside = reads.enter(RequestSource::User(1)).await;
+    drop(changes.enter(RequestSource::User(3)).await);
     assert!(is_full(&reads, 1).await, "another one asked for a place of another pool");
     drop(beside);
-    drop(changes.enter(Source::User(4)).await);
+    drop(changes.enter(RequestSource::User(4)).await);
     assert!(is_full(&reads, 1).await, "the place rests");
     // After the rest it is free.
-    drop(reads.enter(Source::User(1)).await);
+    drop(reads.enter(RequestSource::User(1)).await);
 }
 
 #[test]
 fn a_source_with_many_sign_ins_forgets_its_own_and_not_those_of_others() {
-    let (now, mut waiting) = (Instant::now(), Waiting::default());
+    let (now, mut waiting) = (Instant::now(), PendingSignIns::default());
     let until = |n: u64| now + Duration::from_secs(600 + n);
     waiting.insert("first".to_owned(), (), source("10.0.0.1"), until(0), now);
     for n in 0..1000 {
         waiting.insert(format!("a{n}"), (), source("10.0.0.2"), until(n), now);
     }
-    let has = |waiting: &mut Waiting<()>, name: &str| waiting.get_mut(name, now).is_some();
+    let has = |waiting: &mut PendingSignIns<()>, name: &str| waiting.get_mut(name, now).is_some();
     assert!(has(&mut waiting, "first") && !has(&mut waiting, "a0") && has(&mut waiting, "a999"));
     // Many sources fill the table: those with most lose theirs first.
     for n in 0..2000_u32 {
         let ip = IpAddr::from([10, 1, (n / 250) as u8, (n % 250) as u8]);
-        waiting.insert(format!("b{n}"), (), Source::of(ip), until(2000), now);
+        waiting.insert(format!("b{n}"), (), RequestSource::of(ip), until(2000), now);
     }
     assert!(!has(&mut waiting, "a999"), "it is older");
     assert_eq!((0..2000).filter(|n| has(&mut waiting, &format!("b{n}"))).count(), 1000);

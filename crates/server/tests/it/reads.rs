@@ -1,12 +1,12 @@
 //! Runs slow reads beside the core and the HTTP threads: a few at once, users in turn, so that one
 //! user's reads delay another's by one short read at most. Callers divide long reads.
 
-use gpool_server::http::testing::{Reads, State, Work};
+use gpool_server::http::testing::{ReadQueueState, Reads, Work};
 
-fn state(waiting: &[(u32, usize)]) -> State {
+fn state(waiting: &[(u32, usize)]) -> ReadQueueState {
     let works = |n: usize| (0..n).map(|_| Box::new(|| ()) as Work).collect();
     let waiting = waiting.iter().map(|(uid, n)| (*uid, works(*n))).collect();
-    State::with(waiting)
+    ReadQueueState::with(waiting)
 }
 
 #[test]

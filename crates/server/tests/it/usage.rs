@@ -1,12 +1,14 @@
 //! GPU time from looks at devices.
 
-use gpool_history::{DeviceSeries, Dimension, History, Minute, Report, Settings, Span, Step};
+use gpool_history::{DeviceSeries, Dimension, History, Minute, ReportQuery, Settings, Span, Step};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
 use gpool_server::http::testing::without_gaps;
 use gpool_server::usage::course::{SERIES, member};
 use gpool_server::usage::grid::Grid;
-use gpool_server::usage::minutes::{Collected, Held, Look, Minutes, Seen, Waiting};
+use gpool_server::usage::minutes::{
+    Collected, DeviceReading, HeldPart, Minutes, UsageSnapshot, WaitingJobs,
+};
 use gpool_server::usage::tenure::{Tenure, within};
 use gpool_server::usage::{UsageHistory, nodes, this_minute};
 use gpool_wire::usage::UsagePoints;
@@ -15,14 +17,14 @@ use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 const START: u32 = 29_000_000;
 const SECOND: Millis = Millis::from_secs(1);
 
-fn device(name: &str, percent: Option<u32>, held: Vec<Held>) -> Seen {
+fn device(name: &str, percent: Option<u32>, held: Vec<HeldPart>) -> DeviceReading {
     let sample = DeviceSample { utilization_percent: percent, ..DeviceSample::default() };
     let (model, node, pool) = ("H100-80G".to_owned(), "lab1".to_owned(), "batch".to_owned());
-    Seen { device: name.to_owned(), model, node, pool, sample, held }
+    DeviceReading { device: name.to_owned(), model, node, pool, sample, held }
 }
 
-fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
-    Held {
+fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> HeldPart {
+    HeldPart {
         job: Some(job.to_owned()),
         project: "vision".to_owned(),
         user: user.to_owned(),
@@ -34,8 +36,8 @@ fn held(job: &str, user: &str, milli: u64, busy_percent: Option<u32>) -> Held {
     }
 }
 
-fn look(devices: impl Into<Vec<Seen>>) -> Look {
-    Look { devices: devices.into(), ..Look::default() }
+fn look(devices: impl Into<Vec<DeviceReading>>) -> UsageSnapshot {
+    UsageSnapshot { devices: devices.into(), ..UsageSnapshot::default() }
 }
 
 #[test]
@@ -46,7 +48,7 @@ fn energy_and_waiting_time_are_recorded_with_pool_and_job() {
     let mut half = device("b", None, vec![held("2.7", "bo", 500, None)]);
     half.sample.detail.power_mw = Some(100_000);
     let dark = device("c", None, vec![held("3", "cy", 1000, None)]);
-    let waiting = Waiting {
+    let waiting = WaitingJobs {
         project: "nlp".to_owned(),
         user: "di".to_owned(),
         model: "H100-80G".to_owned(),
@@ -54,7 +56,7 @@ fn energy_and_waiting_time_are_recorded_with_pool_and_job() {
         pool: String::new(),
         milli: 4000,
     };
-    let look = Look { waiting: vec![waiting], ..look([whole, half, dark]) };
+    let look = UsageSnapshot { waiting: vec![waiting], ..look([whole, half, dark]) };
     minutes.add(Minute::new(START), 10_000, &look);
     let over = minutes.add(Minute::new(START).after(1), 10_000, &look).expect("it is over");
     over.with_batch(|batch| {
@@ -79,7 +81,7 @@ fn guarantees_are_those_of_projects_only() {
     let mut minutes = Minutes::default();
     let guaranteed = vec![("nlp".to_owned(), 1500), ("vision".to_owned(), 2000)];
     let devices = [device("a", None, vec![held("1", "ana", 1000, None)])];
-    let look = Look { guaranteed, ..look(devices) };
+    let look = UsageSnapshot { guaranteed, ..look(devices) };
     let minute = Minute::new(START);
     minutes.add(minute, 30_000, &look);
     minutes.add(minute, 30_000, &look);
@@ -87,7 +89,7 @@ fn guarantees_are_those_of_projects_only() {
     over.with_batch(|batch| history.append(minute, minute, batch)).expect("it is written");
     let span = Span { from: minute, to: minute.after(1) };
     let of = |by: &[Dimension]| {
-        let report = Report { span, step: None, by, only: &[], n_groups: 9 };
+        let report = ReportQuery { span, step: None, by, only: &[], n_groups: 9 };
         let rows = store.report(&report).expect("it is there").into_iter();
         let row = |row: gpool_history::ReportRow| {
             let names = row.names.unwrap_or_default().join(" ");
@@ -149,7 +151,7 @@ fn the_gpus_of_the_cluster_and_of_projects_are_means_over_all_looks() {
         device("a", Some(50), vec![held("1", "ana", 1000, Some(50))]),
         device("b", None, vec![]),
     ]);
-    let waiting = Waiting {
+    let waiting = WaitingJobs {
         project: "nlp".to_owned(),
         user: "bo".to_owned(),
         model: String::new(),
@@ -157,8 +159,8 @@ fn the_gpus_of_the_cluster_and_of_projects_are_means_over_all_looks() {
         pool: String::new(),
         milli: 3000,
     };
-    let quiet = Look { waiting: vec![waiting], ..look([device("a", None, vec![])]) };
-    let quiet = Look { guaranteed: vec![("nlp".to_owned(), 500)], ..quiet };
+    let quiet = UsageSnapshot { waiting: vec![waiting], ..look([device("a", None, vec![])]) };
+    let quiet = UsageSnapshot { guaranteed: vec![("nlp".to_owned(), 500)], ..quiet };
     let minute = Minute::new(START);
     minutes.add(minute, 5000, &busy);
     minutes.add(minute, 5000, &quiet);
@@ -200,7 +202,7 @@ fn recorded_time_is_reported_by_its_names() {
     let minute = Minute::new(START);
     let span = Span { from: minute, to: minute.after(2) };
     let by = [Dimension::User];
-    let report = Report { span, step: None, by: &by, only: &[], n_groups: 10 };
+    let report = ReportQuery { span, step: None, by: &by, only: &[], n_groups: 10 };
     assert_eq!(usage.report(&report).expect("no file is no time").len(), 0);
 
     let mut minutes = Minutes::default();
@@ -233,7 +235,7 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     let path = folder.path().join("usage").join("history.db");
     let (mut history, _) = History::open(&path, Settings::default()).expect("a new store");
     let mut minutes = Minutes::default();
-    let on = |node: &str, name: &str, percent: u32, gib: u32, held: Held| {
+    let on = |node: &str, name: &str, percent: u32, gib: u32, held: HeldPart| {
         let mut it = device(name, Some(percent), vec![held]);
         it.node = node.to_owned();
         it.sample.memory_used = Some(Bytes::from_gib(gib));

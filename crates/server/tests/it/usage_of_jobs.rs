@@ -5,14 +5,14 @@ use gpool_model::{Attempt, JobId, NodeName, TaskId, Timestamp};
 use gpool_server::usage::UsageHistory;
 use gpool_server::usage::grid::Grid;
 use gpool_server::usage::hosts::{HostUse, Readings, Running};
-use gpool_server::usage::minutes::{JobSeen, Look, Minutes};
+use gpool_server::usage::minutes::{JobReading, Minutes, UsageSnapshot};
 use gpool_wire::live_usage::LiveUsage;
 
 const START: u32 = 29_000_000;
 
 #[test]
 fn a_minute_has_the_hosts_and_metrics_of_a_job() {
-    let seen = |cpu: f64, metrics: &[(&str, u32, f64)]| JobSeen {
+    let seen = |cpu: f64, metrics: &[(&str, u32, f64)]| JobReading {
         job: "7".to_owned(),
         host: HostUse { cpu: Some(cpu), ..HostUse::default() },
         metrics: metrics
@@ -21,8 +21,8 @@ fn a_minute_has_the_hosts_and_metrics_of_a_job() {
             .collect(),
     };
     let mut minutes = Minutes::default();
-    let mut add = |minute: u32, seen: JobSeen| {
-        let look = Look { jobs: vec![seen], ..Look::default() };
+    let mut add = |minute: u32, seen: JobReading| {
+        let look = UsageSnapshot { jobs: vec![seen], ..UsageSnapshot::default() };
         minutes.add(Minute::new(START + minute), 5000, &look)
     };
     add(0, seen(1.0, &[("loss", 0, 0.5), ("loss", 1, 9.0), ("speed", 1, 3.0)]));
@@ -39,11 +39,12 @@ fn a_minute_has_the_hosts_and_metrics_of_a_job() {
 #[test]
 fn a_job_keeps_at_most_32_metrics_of_a_minute() {
     let metrics = (0..1000).map(|ix| (format!("n{ix}"), 0, 1.0)).collect();
-    let seen = JobSeen { job: "7".to_owned(), metrics, ..JobSeen::default() };
-    let look = Look { jobs: vec![seen], ..Look::default() };
+    let seen = JobReading { job: "7".to_owned(), metrics, ..JobReading::default() };
+    let look = UsageSnapshot { jobs: vec![seen], ..UsageSnapshot::default() };
     let mut minutes = Minutes::default();
     minutes.add(Minute::new(START), 5000, &look);
-    let over = minutes.add(Minute::new(START + 1), 5000, &Look::default()).expect("it is over");
+    let over =
+        minutes.add(Minute::new(START + 1), 5000, &UsageSnapshot::default()).expect("it is over");
     over.with_batch(|batch| assert_eq!(batch.jobs[0].metrics.len(), 32));
 }
 
@@ -65,7 +66,7 @@ fn use_of_hosts_is_a_rate_between_two_readings() {
     let job = running(1, 1);
     assert_eq!(readings.read(&job, 100.0, used(10.0, 1000)), None, "the first says nothing");
     let host = readings.read(&job, 110.0, used(25.0, 1000)).expect("a rate");
-    let expected = HostUse { cpu: Some(1.5), memory: Some(5.0), read: Some(0.0), written: None };
+    let expected = HostUse { cpu: Some(1.5), memory: Some(5.0), read: Some(0.0), write: None };
     assert_eq!(host, expected);
     let less = readings.read(&job, 120.0, used(1.0, 2000)).expect("a rate");
     assert_eq!((less.cpu, less.read), (None, Some(100.0)), "a group that is gone is no rate");

@@ -12,7 +12,7 @@ use gpool_sys::{child, pidfd, proc};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::layout::Layout;
-use crate::record::Found;
+use crate::record::ClaimFile;
 
 /// Pause between two checks of processes that were killed and have not ended.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -108,9 +108,9 @@ impl Brood {
     /// the end. If the disk is full, the agent reports that processes may be left.
     fn note(&self, shepherd: u32) {
         let task = self.shepherds.get(&shepherd).copied().flatten();
-        let found = task.and_then(|task| Found::open(&self.layout, task).ok().flatten());
-        let record = |found: &Found| found.read().ok().flatten();
-        let has_no_end = |found: &Found| record(found).is_some_and(|it| it.ended.is_none());
+        let found = task.and_then(|task| ClaimFile::open(&self.layout, task).ok().flatten());
+        let record = |found: &ClaimFile| found.read().ok().flatten();
+        let has_no_end = |found: &ClaimFile| record(found).is_some_and(|it| it.ended.is_none());
         let by = child::ended(shepherd).map(|ended| match ended.status {
             Ok(code) => ExitStatus::Code(code),
             Err(signal) => ExitStatus::Signal(signal),

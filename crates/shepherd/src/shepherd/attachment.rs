@@ -21,13 +21,13 @@ pub(super) struct Attachment {
     output: Vec<u8>,
     /// Since when (on the boot clock) the output has been full with nothing sent.
     stuck_since: Option<u64>,
-    gone: bool,
+    is_disconnected: bool,
 }
 
 impl Attachment {
     pub(super) fn new(line: OwnedFd) -> Self {
         let (frames, output) = (Frames::default(), Vec::new());
-        Self { line, frames, output, stuck_since: None, gone: false }
+        Self { line, frames, output, stuck_since: None, is_disconnected: false }
     }
 
     pub(super) fn line(&self) -> &OwnedFd {
@@ -36,7 +36,7 @@ impl Attachment {
 
     /// Sends a frame, now or when there is room.
     pub(super) fn say(&mut self, frame: &Frame) {
-        if !self.gone {
+        if !self.is_disconnected {
             frame.write(&mut self.output);
             self.flush();
         }
@@ -44,7 +44,7 @@ impl Attachment {
 
     /// Sends as much as the socket takes.
     pub(super) fn flush(&mut self) {
-        while !self.output.is_empty() && !self.gone {
+        while !self.output.is_empty() && !self.is_disconnected {
             match send(&self.line, &self.output, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => {
                     drop(self.output.drain(..sent));
@@ -52,7 +52,7 @@ impl Attachment {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(_) => self.gone = true,
+                Err(_) => self.is_disconnected = true,
             }
         }
         if self.is_full() && self.stuck_since.is_none() {
@@ -63,10 +63,10 @@ impl Attachment {
     /// Returns the frames that have arrived.
     pub(super) fn hear(&mut self, buffer: &mut [u8]) -> Vec<Frame> {
         match recv(&self.line, &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.gone = true,
+            Ok((0, _)) => self.is_disconnected = true,
             Ok((length, _)) => self.frames.push(&buffer[..length]),
             Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(_) => self.gone = true,
+            Err(_) => self.is_disconnected = true,
         }
         let mut heard = Vec::new();
         loop {
@@ -74,7 +74,7 @@ impl Attachment {
                 Ok(Some(frame)) => heard.push(frame),
                 Ok(None) => return heard,
                 Err(_) => {
-                    self.gone = true;
+                    self.is_disconnected = true;
                     return heard;
                 }
             }
@@ -83,17 +83,17 @@ impl Attachment {
 
     /// Whether bytes wait to be sent.
     pub(super) fn has_output(&self) -> bool {
-        !self.output.is_empty() && !self.gone
+        !self.output.is_empty() && !self.is_disconnected
     }
 
     /// Whether the writing program has to wait.
     pub(super) fn is_full(&self) -> bool {
-        self.output.len() >= ROOM && !self.gone
+        self.output.len() >= ROOM && !self.is_disconnected
     }
 
     /// Whether the client has disconnected.
     pub(super) fn is_gone(&self) -> bool {
-        self.gone
+        self.is_disconnected
     }
 
     /// After how many milliseconds a client that reads nothing is disconnected.

@@ -11,7 +11,7 @@ use gpool_model::attach::ForwardTo;
 use gpool_sys::{child, listen, privilege, signal};
 
 /// The address to connect to.
-pub(super) enum Place {
+pub(super) enum ForwardAddress {
     V4(u16),
     V6(u16),
     Socket(String),
@@ -19,15 +19,15 @@ pub(super) enum Place {
 
 /// Finds the address. If the task does not listen on the port, returns the ports that it listens
 /// on. The permissions of a socket decide who can connect to it.
-pub(super) fn find(to: &ForwardTo) -> Result<Place, Vec<u16>> {
+pub(super) fn find(to: &ForwardTo) -> Result<ForwardAddress, Vec<u16>> {
     let port = match to {
-        ForwardTo::Socket(path) => return Ok(Place::Socket(path.clone())),
+        ForwardTo::Socket(path) => return Ok(ForwardAddress::Socket(path.clone())),
         ForwardTo::Port(port) => *port,
     };
     let mut open = listen::below(std::process::id());
     match open.iter().find(|it| it.port == port) {
-        Some(found) if found.is_v4 => Ok(Place::V4(port)),
-        Some(_) => Ok(Place::V6(port)),
+        Some(found) if found.is_v4 => Ok(ForwardAddress::V4(port)),
+        Some(_) => Ok(ForwardAddress::V6(port)),
         None => {
             open.sort_unstable_by_key(|it| it.port);
             let mut ports: Vec<u16> = open.iter().map(|it| it.port).collect();
@@ -38,7 +38,7 @@ pub(super) fn find(to: &ForwardTo) -> Result<Place, Vec<u16>> {
 }
 
 /// Connects, and copies bytes in both directions until both end. Runs in a separate process.
-pub(super) fn carry(place: &Place, line: &OwnedFd) -> Result<Infallible, String> {
+pub(super) fn carry(place: &ForwardAddress, line: &OwnedFd) -> Result<Infallible, String> {
     let failed = |error: std::io::Error| error.to_string();
     // This process belongs to the task's user, who can inspect it: close all the shepherd's
     // descriptors.
@@ -48,9 +48,9 @@ pub(super) fn carry(place: &Place, line: &OwnedFd) -> Result<Infallible, String>
     let line = rustix::io::dup(rustix::stdio::stdin()).map_err(|error| error.to_string())?;
     let line = UnixStream::from(line);
     match place {
-        Place::V4(port) => both(line, TcpStream::connect((Ipv4Addr::LOCALHOST, *port))),
-        Place::V6(port) => both(line, TcpStream::connect((Ipv6Addr::LOCALHOST, *port))),
-        Place::Socket(path) => both(line, UnixStream::connect(path)),
+        ForwardAddress::V4(port) => both(line, TcpStream::connect((Ipv4Addr::LOCALHOST, *port))),
+        ForwardAddress::V6(port) => both(line, TcpStream::connect((Ipv6Addr::LOCALHOST, *port))),
+        ForwardAddress::Socket(path) => both(line, UnixStream::connect(path)),
     }
     .map_err(failed)?;
     child::end(0)

@@ -1,7 +1,7 @@
 //! Pausing and resuming all processes of a task. A task with GPUs of a real driver needs a keeper
 //! process, which moves its GPU memory to host memory and back; others are only stopped.
 
-use gpool_checkpoint::{Aim, Deadlines, Held, Plan, Say};
+use gpool_checkpoint::{Aim, Deadlines, Plan, ResidentProcess, Say};
 use gpool_model::exit::Exit;
 use gpool_model::id::{DeviceUuid, Generation};
 use gpool_model::{SignalTo, SlotPart};
@@ -11,7 +11,7 @@ use super::yielding::Yielding;
 use super::{Shepherd, Why};
 use crate::message::FromShepherd;
 use crate::nursery::leftovers::kill_child;
-use crate::record::Line;
+use crate::record::ClaimLine;
 
 mod moving;
 
@@ -41,7 +41,7 @@ pub(super) struct Halt {
     /// The process that frees or restores the devices, if one is at work.
     pub keeper: Option<Keeper>,
     /// The processes with GPU memory that the keepers moved.
-    held: Vec<Held>,
+    held: Vec<ResidentProcess>,
     /// The devices on which they were, by slot.
     home: Vec<DeviceUuid>,
     /// Whether GPU memory of the task was ever restored: a process that is killed after that can
@@ -211,7 +211,7 @@ impl Shepherd {
     fn note_halt(&mut self, is_paused: bool) {
         let is_by_node = self.halt.by_node || self.halt.leaves || self.halt.comes;
         let is_for_server = self.halt.is_wanted || !is_by_node;
-        let halted = Line::Halted {
+        let halted = ClaimLine::Halted {
             generation: self.halt.generation,
             is_paused: is_paused && is_for_server,
             is_away: is_paused && !is_for_server,
@@ -236,7 +236,7 @@ impl Shepherd {
             self.link.say(&FromShepherd::Vacated);
         }
         if self.halt.is_paused && self.halt.leaves {
-            self.say_left();
+            self.say_detached();
         }
         if self.halt.is_paused && self.halt.is_wanted {
             self.link.say(&FromShepherd::Paused { generation: self.halt.generation });
@@ -294,8 +294,8 @@ impl Shepherd {
     /// Reads the messages of the keeper.
     pub(super) fn hear_keeper(&mut self) {
         let Some(keeper) = &mut self.halt.keeper else { return };
-        let News { said, is_over } = keeper.hear();
-        for say in said {
+        let News { messages, is_over } = keeper.hear();
+        for say in messages {
             self.on_keeper(say);
         }
         if is_over && let Some(keeper) = self.halt.keeper.take() {

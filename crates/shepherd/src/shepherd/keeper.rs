@@ -26,7 +26,7 @@ pub(super) struct Keeper {
 /// The messages read from a keeper.
 #[derive(Default)]
 pub(super) struct News {
-    pub said: Vec<Say>,
+    pub messages: Vec<Say>,
     /// Whether it has ended.
     pub is_over: bool,
 }
@@ -70,7 +70,7 @@ impl Keeper {
             }
             break;
         }
-        news.said = take_lines(&mut self.unread);
+        news.messages = take_lines(&mut self.unread);
         news
     }
 

@@ -24,7 +24,7 @@ use crate::environment::{Surroundings, environment};
 use crate::layout::claim_name;
 
 /// The child's ends of the program's output.
-struct Ends {
+struct ChildEnds {
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
@@ -50,7 +50,7 @@ impl Shepherd {
         self.owner = owner;
         self.order = Order::new(Target::new(self.layout.order(task), owner));
         let holds = self.holds();
-        let Ends { stdout, stderr, terminal } = self.open_ends(&spec, holds)?;
+        let ChildEnds { stdout, stderr, terminal } = self.open_ends(&spec, holds)?;
         let script = match script {
             None => None,
             Some(bytes) => {
@@ -101,7 +101,7 @@ impl Shepherd {
     }
 
     /// Opens the program's output: files, or a terminal if the job asks for one.
-    fn open_ends(&mut self, spec: &JobSpec, holds: bool) -> Result<Ends, String> {
+    fn open_ends(&mut self, spec: &JobSpec, holds: bool) -> Result<ChildEnds, String> {
         let (task, owner) = (self.task(), self.owner);
         let terminal = spec.pty.filter(|_| !holds);
         let terminal = terminal.map(|size| terminal::open(size, owner)).transpose()?;
@@ -112,7 +112,7 @@ impl Shepherd {
         }
         let (terminal, slave) = terminal.unzip();
         let is_piped = terminal.is_none();
-        self.beside.terminal = terminal;
+        self.client_streams.terminal = terminal;
         let stdout = match spec.stdout {
             None if is_piped => Some(self.pipe_to(0, self.layout.stdout(task), owner)?),
             _ => None,
@@ -121,7 +121,7 @@ impl Shepherd {
             None if is_piped => Some(self.pipe_to(1, self.layout.stderr(task), owner)?),
             _ => None,
         };
-        Ok(Ends { stdout, stderr, terminal: slave })
+        Ok(ChildEnds { stdout, stderr, terminal: slave })
     }
 
     /// The program's control group, with the job's limits. A task that can't be kept from other
@@ -140,7 +140,7 @@ impl Shepherd {
     }
 
     /// Forks a further process of the task.
-    pub(super) fn fork_beside(
+    pub(super) fn fork_in_tree(
         &self,
         fds: &Fds<'_>,
         run: impl Fn(&Setting<'_>) -> Infallible,
@@ -162,7 +162,7 @@ impl Shepherd {
             .map_err(|error| format!("can't create a pipe: {error}"))?;
         let handle = group.and_then(Group::handle);
         let mut setting = Setting {
-            told: &told,
+            status_pipe: &told,
             stdin: fds.stdin,
             stdout: fds.stdout,
             stderr: fds.stderr,

@@ -24,7 +24,7 @@ pub(super) struct Link {
     task: TaskId,
     /// The state directory, open: paths through its descriptor are always short.
     folder: OwnedFd,
-    state: State,
+    state: LinkState,
     /// When (on the boot clock) to try to connect again, if no event comes before.
     retry_at: u64,
     /// The last pause between two attempts.
@@ -32,7 +32,7 @@ pub(super) struct Link {
     input: Vec<u8>,
 }
 
-enum State {
+enum LinkState {
     Up(OwnedFd),
     /// No agent listens. The watch reports changes in the folder; there may be none, since the
     /// number of watches per user is limited.
@@ -41,12 +41,11 @@ enum State {
 
 /// The result of reading the connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum LinkEvent {
     /// Messages, perhaps none.
     Messages(Vec<ToShepherd>),
     /// It is up again: the shepherd must repeat its state.
     UpAgain,
-    /// It is down.
     Down,
 }
 
@@ -60,18 +59,18 @@ impl Link {
     ) -> rustix::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(layout.state(), flags, Mode::empty())?;
-        Ok(Self { task, folder, state: State::Up(socket), retry_at: 0, patience: 0, input })
+        Ok(Self { task, folder, state: LinkState::Up(socket), retry_at: 0, patience: 0, input })
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, LinkState::Up(_))
     }
 
     /// The descriptor to poll, if there is one.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
-            State::Up(socket) => Some(socket.as_fd()),
-            State::Down(watch) => watch.as_ref().map(AsFd::as_fd),
+            LinkState::Up(socket) => Some(socket.as_fd()),
+            LinkState::Down(watch) => watch.as_ref().map(AsFd::as_fd),
         }
     }
 
@@ -84,7 +83,7 @@ impl Link {
 
     /// Sends a message if the connection is up.
     pub(super) fn say(&mut self, message: &impl Serialize) {
-        let State::Up(socket) = &self.state else { return };
+        let LinkState::Up(socket) = &self.state else { return };
         let line = message_line(message);
         // A message has a few hundred bytes: an agent without room for it hangs, and gets the state
         // after it reconnects.
@@ -95,35 +94,35 @@ impl Link {
     }
 
     /// Reads the messages that have arrived.
-    pub(super) fn hear(&mut self, is_off: bool) -> Heard {
+    pub(super) fn hear(&mut self, is_off: bool) -> LinkEvent {
         let socket = match &self.state {
-            State::Up(socket) => socket,
-            State::Down(_) => return self.try_again(is_off),
+            LinkState::Up(socket) => socket,
+            LinkState::Down(_) => return self.try_again(is_off),
         };
         let mut buffer = [0_u8; 4096];
         match rustix::net::recv(socket, &mut buffer[..], rustix::net::RecvFlags::DONTWAIT) {
             Ok((0, _)) => {
                 self.go_down();
-                Heard::Down
+                LinkEvent::Down
             }
             Ok((length, _)) => {
                 self.input.extend_from_slice(&buffer[..length]);
-                Heard::Messages(take_lines(&mut self.input))
+                LinkEvent::Messages(take_lines(&mut self.input))
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-                Heard::Messages(take_lines(&mut self.input))
+                LinkEvent::Messages(take_lines(&mut self.input))
             }
             Err(_) => {
                 self.go_down();
-                Heard::Down
+                LinkEvent::Down
             }
         }
     }
 
     /// Tries to connect to an agent now, and says in the first message whether the task's memory
     /// `is_off` its devices.
-    pub(super) fn try_again(&mut self, is_off: bool) -> Heard {
-        if let State::Down(Some(watch)) = &self.state {
+    pub(super) fn try_again(&mut self, is_off: bool) -> LinkEvent {
+        if let LinkState::Down(Some(watch)) = &self.state {
             // The events are not used: the connection is tried in any case.
             let mut buffer = [0_u8; 1024];
             while rustix::io::read(watch, &mut buffer[..]).is_ok_and(|length| length > 0) {}
@@ -132,19 +131,19 @@ impl Link {
         self.retry_at = clock::boot_ms() + self.patience;
         match self.connect() {
             Ok(socket) => {
-                self.state = State::Up(socket);
+                self.state = LinkState::Up(socket);
                 self.input.clear();
                 let (task, is_off) = (self.task, Some(is_off));
                 self.say(&FromShepherd::Hello { task, is_off });
-                if self.is_up() { Heard::UpAgain } else { Heard::Down }
+                if self.is_up() { LinkEvent::UpAgain } else { LinkEvent::Down }
             }
-            Err(_) => Heard::Down,
+            Err(_) => LinkEvent::Down,
         }
     }
 
     fn go_down(&mut self) {
         // Watched first and tried after, so that an agent that starts in between is not missed.
-        self.state = State::Down(self.watch().ok());
+        self.state = LinkState::Down(self.watch().ok());
         (self.retry_at, self.patience) = (0, 0);
     }
 

@@ -29,7 +29,7 @@ pub struct Metrics {
     /// Whether the rest of the current line is skipped.
     skips: bool,
     /// The current second, and the number of lines in it.
-    counted: (u64, u32),
+    rate_window: (u64, u32),
     /// All names so far.
     names: BTreeSet<String>,
     /// The last values that the agent has not received.
@@ -40,7 +40,7 @@ pub struct Metrics {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct MetricsLine {
     gpool: Reported,
 }
 
@@ -85,15 +85,16 @@ impl Metrics {
 
     fn counts(&mut self, now: u64) -> bool {
         let second = now / 1000;
-        if self.counted.0 != second {
-            self.counted = (second, 0);
+        if self.rate_window.0 != second {
+            self.rate_window = (second, 0);
         }
-        self.counted.1 += 1;
-        self.counted.1 <= LINES_MAX
+        self.rate_window.1 += 1;
+        self.rate_window.1 <= LINES_MAX
     }
 
     fn parse(&mut self) {
-        let Ok(Line { gpool: Reported { mut metrics, step } }) = serde_json::from_slice(&self.line)
+        let Ok(MetricsLine { gpool: Reported { mut metrics, step } }) =
+            serde_json::from_slice(&self.line)
         else {
             return;
         };
@@ -113,7 +114,7 @@ impl Metrics {
     }
 
     /// When the next message is due; `None` if there is nothing new.
-    pub fn due(&self) -> Option<u64> {
+    pub fn next_message_at(&self) -> Option<u64> {
         let at = self.said_at.map_or(0, |at| at.saturating_add(PAUSE_MS));
         (!self.unsaid.is_empty()).then_some(at)
     }
@@ -127,13 +128,13 @@ impl Metrics {
 
 impl Shepherd {
     /// When to tell the agent new metrics: values wait while no agent listens.
-    pub(super) fn metrics_due(&self) -> Option<u64> {
-        self.metrics.due().filter(|_| self.link.is_up())
+    pub(super) fn next_metrics_at(&self) -> Option<u64> {
+        self.metrics.next_message_at().filter(|_| self.link.is_up())
     }
 
     /// Tells the agent new metrics if that is due, and otherwise sets the timer.
     pub(super) fn say_metrics(&mut self) {
-        let Some(due) = self.metrics_due() else { return };
+        let Some(due) = self.next_metrics_at() else { return };
         let now = clock::boot_ms();
         if due <= now {
             self.say_metrics_now(now);
@@ -145,7 +146,7 @@ impl Shepherd {
 
     /// Tells the agent the last metrics.
     pub(super) fn say_last_metrics(&mut self) {
-        if self.metrics_due().is_some() {
+        if self.next_metrics_at().is_some() {
             self.say_metrics_now(clock::boot_ms());
         }
     }

@@ -3,11 +3,11 @@
 //! that. One thread, no runtime; it is forked thousands of times.
 
 mod attachment;
-mod beside;
+mod client_streams;
+mod exec_session;
 pub(crate) mod files;
 mod forward;
 mod halt;
-mod joined;
 mod keeper;
 mod launch;
 mod link;
@@ -38,9 +38,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::layout::Layout;
 use crate::message::{FromShepherd, Launch, ToShepherd};
 use crate::record::{Claim, Claimant};
-use beside::Beside;
+use client_streams::ClientStreams;
 use launch::{not_started, unstarted};
-use link::{Heard, Link};
+use link::{Link, LinkEvent};
 use metrics::Metrics;
 use output::{Order, Stream};
 use start::{MISSING, Program, READY};
@@ -89,7 +89,7 @@ fn born(name: &str, boot_id: &str, nursery: u32, socket: OwnedFd) -> io::Result<
             let mut shepherd = Shepherd {
                 outputs: [None, None],
                 order: Order::default(),
-                beside: Beside::default(),
+                client_streams: ClientStreams::default(),
                 metrics: Metrics::default(),
                 cut: None,
                 program: None,
@@ -164,7 +164,7 @@ fn now() -> Timestamp {
 /// Why a task is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    Told,
+    StopOrder,
     /// It kept memory that was called back.
     CalledBack,
     TimeLimit,
@@ -186,7 +186,7 @@ struct Shepherd {
     /// How the two outputs interleave.
     order: Order,
     /// Streams that clients have opened.
-    beside: Beside,
+    client_streams: ClientStreams,
     /// The metrics that its program reports.
     metrics: Metrics,
     /// Why its output was last dropped.
@@ -263,7 +263,7 @@ impl Shepherd {
         fail::fail_point!("shepherd-end-noted");
         self.link.say(&FromShepherd::Ended { end: end.clone() });
         fail::fail_point!("shepherd-end-told");
-        self.beside.say_goodbye(&mut self.buffer);
+        self.client_streams.say_goodbye(&mut self.buffer);
         if let Some(tree) = &self.tree {
             tree.remove_group();
         }
@@ -273,7 +273,7 @@ impl Shepherd {
 
     fn wait_for_acknowledgement(&mut self, end: &TaskEnd, noted: bool) {
         loop {
-            if !self.link.is_up() && self.link.try_again(false) == Heard::UpAgain {
+            if !self.link.is_up() && self.link.try_again(false) == LinkEvent::UpAgain {
                 self.link.say(&FromShepherd::Ended { end: end.clone() });
             }
             if !self.link.is_up() {
@@ -285,7 +285,7 @@ impl Shepherd {
             }
             let Some(fd) = self.link.fd() else { return };
             let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None);
-            if let Heard::Messages(messages) = self.link.hear(false)
+            if let LinkEvent::Messages(messages) = self.link.hear(false)
                 && messages.contains(&ToShepherd::Acknowledge)
             {
                 return;
@@ -307,7 +307,7 @@ impl Shepherd {
     }
 
     fn end(&mut self) -> TaskEnd {
-        let told = matches!(self.ending, Some((Why::Told, _)));
+        let told = matches!(self.ending, Some((Why::StopOrder, _)));
         let oom = || self.tree.as_ref().is_some_and(Tree::met_memory_limit);
         let cause = match (&self.failed, self.ending, self.exit) {
             _ if self.started.is_none() && told => None,
@@ -349,8 +349,8 @@ impl Shepherd {
         for which in (0..self.outputs.len()).filter(|which| ready.outputs[*which]) {
             self.take_output(which);
         }
-        if ready.beside {
-            self.beside.step(&mut self.buffer);
+        if ready.client_streams {
+            self.client_streams.step(&mut self.buffer);
         }
         if ready.link {
             self.listen();
@@ -404,11 +404,11 @@ impl Shepherd {
 
     fn listen(&mut self) {
         match self.link.hear(self.halt.is_off()) {
-            Heard::Messages(messages) => {
+            LinkEvent::Messages(messages) => {
                 for message in messages {
                     match message {
                         ToShepherd::Stop { grace, signal } => {
-                            self.begin_end(Why::Told, grace, signal);
+                            self.begin_end(Why::StopOrder, grace, signal);
                         }
                         ToShepherd::Lease { until } => self.renew(until),
                         ToShepherd::Change { generation, terms } => self.change(generation, terms),
@@ -436,13 +436,13 @@ impl Shepherd {
                     }
                 }
             }
-            Heard::UpAgain => self.say_all(),
-            Heard::Down => self.try_link(),
+            LinkEvent::UpAgain => self.say_all(),
+            LinkEvent::Down => self.try_link(),
         }
     }
 
     fn try_link(&mut self) {
-        if self.link.try_again(self.halt.is_off()) == Heard::UpAgain {
+        if self.link.try_again(self.halt.is_off()) == LinkEvent::UpAgain {
             self.say_all();
         }
     }
@@ -462,18 +462,18 @@ impl Shepherd {
     fn on_signals(&mut self) -> bool {
         let taken = signal::take(&self.signals).unwrap_or_default();
         if taken.contains(&rustix::process::Signal::TERM.as_raw()) {
-            self.begin_end(Why::Told, self.launch.order.spec.grace, None);
+            self.begin_end(Why::StopOrder, self.launch.order.spec.grace, None);
         }
         let Some(tree) = &mut self.tree else { return true };
         loop {
             match tree.reap() {
                 Reaped::Main(exit) => self.exit = Some(exit),
                 Reaped::Other(pid, exit) => {
-                    self.beside.ended(pid, exit);
-                    self.beside.step(&mut self.buffer);
+                    self.client_streams.ended(pid, exit);
+                    self.client_streams.step(&mut self.buffer);
                 }
                 Reaped::Nobody => break,
-                Reaped::AllGone => {
+                Reaped::NoChildren => {
                     // The child's last message may have come after the pipe was read.
                     self.read_setup();
                     return true;

@@ -17,7 +17,7 @@ use gpool_model::unit::Bytes;
 use gpool_sys::clock;
 use rustix::io::Errno;
 
-use super::beside::Beside;
+use super::client_streams::ClientStreams;
 use super::files::make_output;
 use super::metrics::Metrics;
 use super::{Shepherd, Why};
@@ -30,17 +30,15 @@ const FLOOR_MAX: u64 = 128 << 20;
 /// Bytes after which the free space is looked at.
 const LOOK_EACH: u64 = 1 << 20;
 
-/// One stream.
 pub struct Stream {
     pipe: OwnedFd,
-    kept: Kept,
+    writer: OutputWriter,
 }
 
 /// The part of the stream that is kept on file.
-pub struct Kept {
+pub struct OutputWriter {
     /// Which of the task's two streams this is.
     which: usize,
-    /// The file.
     pub file: Target,
     /// Bytes that may still be kept.
     pub room: u64,
@@ -136,12 +134,12 @@ pub enum Progress {
 impl Stream {
     /// Makes a stream; reading from `pipe` must not block.
     pub fn new(which: usize, pipe: OwnedFd, file: Target, limit: Bytes) -> Self {
-        Self { pipe, kept: Kept::new(which, file, limit) }
+        Self { pipe, writer: OutputWriter::new(which, file, limit) }
     }
 
     /// Takes the reason why output is dropped, if there is a new one.
     pub fn take_cut(&mut self) -> Option<OutputCut> {
-        self.kept.cut.take()
+        self.writer.cut.take()
     }
 
     /// The descriptor to poll.
@@ -154,15 +152,15 @@ impl Stream {
     pub fn take(
         &mut self,
         buffer: &mut [u8],
-        seen: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]),
         order: &mut Order,
     ) -> Progress {
         for _ in 0..8 {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => return Progress::Over,
                 Ok(length) => {
-                    seen(&buffer[..length]);
-                    self.kept.write(&buffer[..length], order);
+                    sink(&buffer[..length]);
+                    self.writer.write(&buffer[..length], order);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Progress::Open,
@@ -174,22 +172,22 @@ impl Stream {
 
     /// Reads and passes on all remaining bytes. The remaining writers are dead or no part of the
     /// task: a stranger with a copy of the descriptor must not keep the task from ending.
-    pub fn finish(mut self, buffer: &mut [u8], seen: &mut dyn FnMut(&[u8]), order: &mut Order) {
+    pub fn finish(mut self, buffer: &mut [u8], sink: &mut dyn FnMut(&[u8]), order: &mut Order) {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(length) if length > 0 => {
-                    seen(&buffer[..length]);
-                    self.kept.write(&buffer[..length], order);
+                    sink(&buffer[..length]);
+                    self.writer.write(&buffer[..length], order);
                 }
                 Err(Errno::INTR) => {}
                 Ok(_) | Err(_) => break,
             }
         }
-        self.kept.close(order);
+        self.writer.close(order);
     }
 }
 
-impl Kept {
+impl OutputWriter {
     /// Nothing yet.
     pub fn new(which: usize, file: Target, limit: Bytes) -> Self {
         let (limit, why) = (limit.get(), String::new());
@@ -319,7 +317,7 @@ impl Shepherd {
     /// Passes on the output that is there.
     pub(super) fn take_output(&mut self, which: usize) {
         let Some(stream) = &mut self.outputs[which] else { return };
-        let mut show = seen(which, &mut self.beside, &mut self.metrics);
+        let mut show = output_sink(which, &mut self.client_streams, &mut self.metrics);
         let progress = stream.take(&mut self.buffer, &mut show, &mut self.order);
         drop(show);
         if let Some(cut) = stream.take_cut() {
@@ -344,19 +342,19 @@ impl Shepherd {
     /// Passes on the remaining output.
     pub(super) fn finish_output(&mut self, which: usize) {
         let Some(stream) = self.outputs[which].take() else { return };
-        let show = &mut seen(which, &mut self.beside, &mut self.metrics);
+        let show = &mut output_sink(which, &mut self.client_streams, &mut self.metrics);
         stream.finish(&mut self.buffer, show, &mut self.order);
     }
 }
 
 /// Sees the bytes of an output beside its file. Metrics come over standard output.
-fn seen<'a>(
+fn output_sink<'a>(
     which: usize,
-    beside: &'a mut Beside,
+    client_streams: &'a mut ClientStreams,
     metrics: &'a mut Metrics,
 ) -> impl FnMut(&[u8]) + 'a {
     move |bytes| {
-        beside.show(bytes);
+        client_streams.show(bytes);
         if which == 0 {
             metrics.read(bytes, clock::boot_ms());
         }

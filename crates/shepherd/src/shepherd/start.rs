@@ -61,7 +61,7 @@ struct UserFile {
 /// The inherited descriptors of a child, and its user and limits.
 pub(super) struct Setting<'a> {
     /// The pipe on which it reports errors.
-    pub told: &'a OwnedFd,
+    pub status_pipe: &'a OwnedFd,
     /// Its standard input, if that is a pipe.
     pub stdin: Option<&'a OwnedFd>,
     /// Its terminal, in place of all pipes and files.
@@ -159,7 +159,7 @@ impl Program {
     ///
     /// # Errors
     /// Fails with a message if a value holds a NUL.
-    pub(super) fn beside(&self, exec: &Exec) -> Result<Self, String> {
+    pub(super) fn for_exec(&self, exec: &Exec) -> Result<Self, String> {
         let c_string = |bytes: Vec<u8>| {
             CString::new(bytes).map_err(|_| "it contains a NUL character".to_owned())
         };
@@ -200,7 +200,7 @@ impl Program {
             Err(why) => why,
         };
         // The parent reads until the end; an error here can't be reported.
-        let _ = rustix::io::write(setting.told, why.as_bytes());
+        let _ = rustix::io::write(setting.status_pipe, why.as_bytes());
         child::end(127)
     }
 
@@ -209,7 +209,7 @@ impl Program {
     pub(super) fn hold(&self, setting: &Setting<'_>) -> Infallible {
         self.run_instead(setting, || {
             (1..=signal::HIGHEST).for_each(signal::ignore);
-            let _ = rustix::io::write(setting.told, &[READY]);
+            let _ = rustix::io::write(setting.status_pipe, &[READY]);
             privilege::close_from(0);
             loop {
                 std::thread::park();
@@ -227,7 +227,7 @@ impl Program {
             Ok(never) => match never {},
             Err(why) => why,
         };
-        let _ = rustix::io::write(setting.told, why.as_bytes());
+        let _ = rustix::io::write(setting.status_pipe, why.as_bytes());
         child::end(127)
     }
 
@@ -325,7 +325,7 @@ impl Program {
         };
         let path = CString::new(path.into_os_string().into_encoded_bytes())
             .map_err(|_| "the command contains a NUL character".to_owned())?;
-        let _ = rustix::io::write(setting.told, &[READY]);
+        let _ = rustix::io::write(setting.status_pipe, &[READY]);
         let error = child::execute(&path, &self.arguments, &self.environment);
         if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) {
             return Err(self.execute_by_shell(&path));

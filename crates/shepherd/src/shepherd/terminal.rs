@@ -19,7 +19,7 @@ const TYPED_MOST: usize = 64 * 1024;
 /// The master side.
 pub struct Terminal {
     master: OwnedFd,
-    shown: VecDeque<u8>,
+    scrollback: VecDeque<u8>,
     typed: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ fn make(size: WindowSize, owner: Option<(u32, u32)>) -> io::Result<(Terminal, Ow
         std::os::unix::fs::fchown(&slave, Some(uid), Some(gid))?;
     }
     rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)?;
-    let terminal = Terminal { master, shown: VecDeque::new(), typed: Vec::new() };
+    let terminal = Terminal { master, scrollback: VecDeque::new(), typed: Vec::new() };
     terminal.resize(size);
     Ok((terminal, slave))
 }
@@ -75,16 +75,16 @@ impl Terminal {
     /// Remembers the program's output.
     pub fn note(&mut self, bytes: &[u8]) {
         let last = &bytes[bytes.len().saturating_sub(REMEMBERED)..];
-        let too_many = (self.shown.len() + last.len()).saturating_sub(REMEMBERED);
-        self.shown.drain(..too_many);
-        self.shown.extend(last);
+        let too_many = (self.scrollback.len() + last.len()).saturating_sub(REMEMBERED);
+        self.scrollback.drain(..too_many);
+        self.scrollback.extend(last);
     }
 
     /// The remembered output. If older output is missing, it begins with a whole line.
-    pub fn shown(&self) -> Vec<u8> {
-        let is_all = self.shown.len() < REMEMBERED;
-        let line = self.shown.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.shown.iter().skip(if is_all { 0 } else { line }).copied().collect()
+    pub fn scrollback(&self) -> Vec<u8> {
+        let is_all = self.scrollback.len() < REMEMBERED;
+        let line = self.scrollback.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.scrollback.iter().skip(if is_all { 0 } else { line }).copied().collect()
     }
 
     /// Takes typed bytes.

@@ -201,8 +201,8 @@ impl Shepherd {
         let goes_on = self.ending.is_none();
         let over = self.allowed.over().map(|(at, _)| at).filter(|_| goes_on);
         let warning = self.allowed.warning().map(|(at, ..)| at).filter(|_| goes_on);
-        let answer = self.halt.yielding.as_ref().map(Yielding::due).filter(|_| goes_on);
-        let (metrics, fence) = (self.metrics_due(), self.allowed.fence_at);
+        let answer = self.halt.yielding.as_ref().map(Yielding::next_check_at).filter(|_| goes_on);
+        let (metrics, fence) = (self.next_metrics_at(), self.allowed.fence_at);
         let due = [sweep, kill, over, warning, answer, metrics, fence];
         let due = due.into_iter().flatten().min();
         let Some(due) = due else { return };

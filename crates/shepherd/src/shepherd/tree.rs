@@ -40,7 +40,7 @@ pub(super) enum Reaped {
     /// No child has ended, but there are some.
     Nobody,
     /// There is no process left.
-    AllGone,
+    NoChildren,
 }
 
 impl Tree {
@@ -69,7 +69,7 @@ impl Tree {
                 Err(rustix::io::Errno::INTR) => {}
                 // No children. Descendants become children before they end, so none of them are
                 // left either.
-                Err(_) => return Reaped::AllGone,
+                Err(_) => return Reaped::NoChildren,
             }
         }
     }
@@ -84,8 +84,8 @@ impl Tree {
             cpu_system: Millis::new(group.system_ms.unwrap_or(reaped.system_ms)),
             memory_peak: Bytes::new(reaped.memory_peak),
             memory_peak_together: group.memory_peak.map(Bytes::new),
-            read: group.read.map(Bytes::new),
-            written: group.written.map(Bytes::new),
+            read: group.read_bytes.map(Bytes::new),
+            written: group.written_bytes.map(Bytes::new),
             gpu: None,
         }
     }

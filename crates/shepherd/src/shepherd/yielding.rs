@@ -37,7 +37,7 @@ pub(super) struct Yielding {
 
 impl Yielding {
     /// When something is due, on the boot clock.
-    pub(super) fn due(&self) -> u64 {
+    pub(super) fn next_check_at(&self) -> u64 {
         clock::boot_ms().saturating_add(LOOK.get()).min(self.until)
     }
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 use gpool_model::agent::TaskOrder;
 use gpool_model::{Bytes, Timestamp};
 use gpool_shepherd::testing::{Cap, GpuMemory, Surroundings, environment, fill_in, output_file};
-use gpool_sys::user::Account;
+use gpool_sys::user::PasswdEntry;
 
 pub fn order(task: &str) -> TaskOrder {
     let task: TaskId = task.parse().expect("valid");
@@ -78,7 +78,7 @@ fn made_with(
 ) -> BTreeMap<String, String> {
     let inherited: Vec<_> =
         inherited.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    let account = Account {
+    let account = PasswdEntry {
         name: b"ana".to_vec(),
         uid: 1000,
         gid: 1000,

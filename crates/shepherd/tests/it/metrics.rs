@@ -90,11 +90,11 @@ fn only_some_lines_of_a_second_are_parsed() {
 #[test]
 fn the_agent_hears_of_metrics_once_a_second() {
     let mut metrics = Metrics::default();
-    assert_eq!(metrics.due(), None);
+    assert_eq!(metrics.next_message_at(), None);
     metrics.read(b"{\"gpool\":{\"metrics\":{\"a\":1}}}\n", 5_000);
-    assert_eq!(metrics.due(), Some(0), "the first at once");
+    assert_eq!(metrics.next_message_at(), Some(0), "the first at once");
     metrics.take(5_000);
-    assert_eq!(metrics.due(), None);
+    assert_eq!(metrics.next_message_at(), None);
     metrics.read(b"{\"gpool\":{\"metrics\":{\"a\":2}}}\n", 5_100);
-    assert_eq!(metrics.due(), Some(6_000));
+    assert_eq!(metrics.next_message_at(), Some(6_000));
 }

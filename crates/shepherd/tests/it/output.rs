@@ -11,7 +11,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 
 use gpool_model::Bytes;
-use gpool_shepherd::testing::{Kept, Order, Progress, Stream, Target};
+use gpool_shepherd::testing::{Order, OutputWriter, Progress, Stream, Target};
 
 fn kept(limit: u64, writes: &[&[u8]]) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ fn a_job_that_writes_nothing_gets_no_file() {
 fn output_lost_to_a_full_disk_is_noted_once_there_is_room() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut order = Order::default();
-    let mut kept = Kept::new(0, Target::open(full), Bytes::new(100));
+    let mut kept = OutputWriter::new(0, Target::open(full), Bytes::new(100));
     kept.write(b"hello", &mut order);
     kept.write(b"you", &mut order);
     assert_eq!((kept.lost, kept.room), (8, 100));
@@ -73,10 +73,10 @@ fn the_order_of_both_streams_is_kept_once_both_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let mut order = Order::new(Target::new(path("order"), None));
-    let mut streams: Vec<Kept> = ["stdout", "stderr"]
+    let mut streams: Vec<OutputWriter> = ["stdout", "stderr"]
         .into_iter()
         .enumerate()
-        .map(|(which, name)| Kept::new(which, Target::new(path(name), None), Bytes::new(6)))
+        .map(|(which, name)| OutputWriter::new(which, Target::new(path(name), None), Bytes::new(6)))
         .collect();
     streams[1].write(b"error", &mut order);
     streams[1].write(b"!", &mut order);

@@ -8,7 +8,7 @@ use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::{Bytes, MilliGpu, Slot, SlotPart, Timestamp};
 use gpool_shepherd::layout::Layout;
-use gpool_shepherd::testing::{Claim, Claimant, Found, Record};
+use gpool_shepherd::testing::{Claim, ClaimFile, ClaimRecord, Claimant};
 
 fn folder() -> (tempfile::TempDir, Layout, TaskId) {
     let dir = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ fn a_task_can_be_claimed_only_once() {
     let (_dir, layout, task) = folder();
     let claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
     assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
-    let found = Found::open(&layout, task).unwrap().unwrap();
+    let found = ClaimFile::open(&layout, task).unwrap().unwrap();
     assert!(found.is_held().unwrap());
     drop(claim);
     assert!(!found.is_held().unwrap());
@@ -55,7 +55,7 @@ fn a_task_that_is_over_is_not_claimed_again() {
     std::fs::rename(layout.claim(task), layout.record(task)).unwrap();
     assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
     assert_eq!(std::fs::read_dir(layout.tasks()).unwrap().count(), 0, "nothing is left");
-    assert!(Found::open(&layout, task).unwrap().is_some(), "the moved claim is found");
+    assert!(ClaimFile::open(&layout, task).unwrap().is_some(), "the moved claim is found");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_task_that_must_not_be_launched_is_claimed_with_its_end() {
     let (_dir, layout, task) = folder();
     assert!(Claim::take_ended(&layout, claimant(task), &end()).unwrap());
     assert!(Claim::take(&layout, claimant(task)).unwrap().is_none());
-    let found = Found::open(&layout, task).unwrap().unwrap();
+    let found = ClaimFile::open(&layout, task).unwrap().unwrap();
     assert!(!found.is_held().unwrap());
     assert_eq!(found.read().unwrap().and_then(|record| record.ended), Some(end()));
     assert!(!Claim::take_ended(&layout, claimant(task), &end()).unwrap());
@@ -72,7 +72,7 @@ fn a_task_that_must_not_be_launched_is_claimed_with_its_end() {
 #[test]
 fn a_claim_notes_that_all_processes_of_a_killed_claimant_ended() {
     let (_dir, layout, task) = folder();
-    let find = || Found::open(&layout, task).unwrap().unwrap();
+    let find = || ClaimFile::open(&layout, task).unwrap().unwrap();
     let is_swept = || find().read().unwrap().unwrap().is_swept;
     drop(Claim::take(&layout, claimant(task)).unwrap());
     assert!(!is_swept());
@@ -90,7 +90,7 @@ fn a_claim_is_read_up_to_the_first_broken_line() {
     let mut claim = Claim::take(&layout, claimant(task)).unwrap().unwrap();
     claim.started(9, Timestamp::new(4)).unwrap();
     claim.ended(&end()).unwrap();
-    let read = || Found::open(&layout, task).unwrap().unwrap().read().unwrap();
+    let read = || ClaimFile::open(&layout, task).unwrap().unwrap().read().unwrap();
     let record = read().unwrap();
     let claimed = Claimant { shepherd_started: record.claimant.shepherd_started, ..claimant(task) };
     assert_eq!(record.claimant, claimed);
@@ -122,7 +122,7 @@ fn a_claim_notes_the_devices_of_a_share_and_those_that_are_booked() {
     let mut claim =
         Claim::take(&layout, Claimant { slots, booked, ..claimant(task) }).unwrap().unwrap();
     let seats = || {
-        let record = Found::open(&layout, task).unwrap().unwrap().read().unwrap().unwrap();
+        let record = ClaimFile::open(&layout, task).unwrap().unwrap().read().unwrap().unwrap();
         let seats = record.claimant.seats();
         (seats.devices(), seats.booked)
     };
@@ -142,7 +142,7 @@ fn a_claim_notes_that_the_node_keeps_a_task_off_its_devices() {
     let read = |lines: &[&str]| {
         let lines = lines.iter().map(|line| gpool_shepherd::fuzzing::claim_line(line));
         let text = claimed.clone() + &lines.collect::<String>();
-        let record = Record::read(text.as_bytes()).unwrap();
+        let record = ClaimRecord::read(text.as_bytes()).unwrap();
         (record.generation(), record.is_paused(), record.is_off())
     };
     let left = r#"{"halted":{"generation":4,"is_paused":false,"is_away":true}}"#;

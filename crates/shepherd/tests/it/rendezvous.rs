@@ -11,10 +11,10 @@ use gpool_model::NodeName;
 use crate::environment::{member, order};
 use gpool_model::agent::TaskOrder;
 use gpool_model::{Attempt, Gang, JobId, Joins};
-use gpool_shepherd::rendezvous::{Place, variables};
+use gpool_shepherd::rendezvous::{TaskPosition, variables};
 
 fn told(order: &TaskOrder) -> BTreeMap<&'static str, String> {
-    let all = variables(order, &Place::of(order));
+    let all = variables(order, &TaskPosition::of(order));
     all.into_iter().map(|(name, value)| (name, String::from_utf8(value).unwrap())).collect()
 }
 

@@ -8,14 +8,14 @@ use gpool_shepherd::testing::{REMEMBERED, open};
 fn remembered_output_begins_with_a_whole_line() {
     let (mut terminal, _slave) = open(WindowSize::default(), None).unwrap();
     terminal.note(b"first\nsecond\n");
-    assert_eq!(terminal.shown(), b"first\nsecond\n");
+    assert_eq!(terminal.scrollback(), b"first\nsecond\n");
     for _ in 0..REMEMBERED {
         terminal.note(b"a line\n");
     }
-    assert!(terminal.shown().starts_with(b"a line\n"));
-    assert!(terminal.shown().len() <= REMEMBERED);
+    assert!(terminal.scrollback().starts_with(b"a line\n"));
+    assert!(terminal.scrollback().len() <= REMEMBERED);
     terminal.note(&vec![b'x'; 2 * REMEMBERED]);
-    assert_eq!(terminal.shown().len(), REMEMBERED);
+    assert_eq!(terminal.scrollback().len(), REMEMBERED);
 }
 
 #[test]

@@ -56,7 +56,6 @@ impl Location {
     }
 }
 
-/// An attribute of a pool.
 fn attribute(pool: u64, attribute: u32) -> Option<u64> {
     let call = function::<GetAttribute>(ix::cuMemPoolGetAttribute)?;
     let mut value = 0;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpool_ledger::{Answer, Asks, Ledger, Question, Wish};
+use gpool_ledger::{Answer, Ledger, Question, QuestionSocket, Wish};
 
 use crate::rig::{GIB, MIB, Machine, OK, OUT_OF_MEMORY, Program, counted, share, until};
 
@@ -12,7 +12,7 @@ fn ready(machine: &Machine) -> Option<Program> {
     Some(program)
 }
 
-fn question(asks: &Asks) -> Question {
+fn question(asks: &QuestionSocket) -> Question {
     let mut found = None;
     until("a question", || {
         found = asks.next().unwrap();

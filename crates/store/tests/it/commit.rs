@@ -107,7 +107,7 @@ fn an_older_term_is_refused() {
         commit
     };
     store.commit(&[of_term(7, 1)]).unwrap();
-    let fenced = CommitError::Fenced { stored: Term(7), offered: Term(6) };
+    let fenced = CommitError::Fenced { stored: Term(7), stale: Term(6) };
     assert_eq!(store.commit(&[of_term(6, 2)]), Err(fenced.clone()));
     assert_eq!(
         store.commit(&[of_term(8, 2), of_term(7, 3)]).unwrap_err().to_string(),

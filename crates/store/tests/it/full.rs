@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use gpool_model::Revision;
-use gpool_store::{BlobError, CommitError, Committer, OpenError, Options, Reader, Store, verify};
+use gpool_store::{
+    BlobError, CommitError, Committer, OpenError, Reader, Store, StoreOptions, verify,
+};
 
 use crate::support::{Mount, State, Truth, change, commit, ended, entry, results};
 
@@ -13,7 +15,7 @@ use crate::support::{Mount, State, Truth, change, commit, ended, entry, results}
 fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
     let Some(mount) = Mount::tmpfs("4m") else { return };
     let dir = mount.dir.join("state");
-    let (store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let (store, _) = Store::open(&dir, &StoreOptions::default()).unwrap();
     let blobs = store.blobs().unwrap();
     let reader = store.reader().unwrap();
     let (on_done, told) = results();
@@ -58,7 +60,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
     put().unwrap();
     committer.close();
     drop(reader);
-    let (_store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    let (_store, loaded) = Store::open(&dir, &StoreOptions::default()).unwrap();
     assert_eq!(loaded.revision, next);
     assert!(loaded.records.iter().any(|record| record.key == "after"));
     assert_eq!(Reader::open(&dir).unwrap().load().unwrap(), loaded);
@@ -68,7 +70,7 @@ fn a_full_disk_refuses_new_commits_and_keeps_the_old() {
 fn a_full_copy_on_write_file_system_does_not_end_the_process() {
     let Some(mount) = Mount::btrfs() else { return };
     let dir = mount.dir.join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).unwrap();
     let mut durable = Truth::default();
     for _ in 0..20 {
         store.commit(&[durable.next()]).unwrap();
@@ -89,7 +91,7 @@ fn a_full_copy_on_write_file_system_does_not_end_the_process() {
 fn small_commits_succeed_on_a_full_disk_and_ordinary_changes_are_refused() {
     let Some(mount) = Mount::tmpfs("32m") else { return };
     let dir = mount.dir.join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).unwrap();
     let mut durable = Truth::default();
     for _ in 0..20 {
         store.commit(&[durable.next()]).unwrap();
@@ -104,7 +106,7 @@ fn small_commits_succeed_on_a_full_disk_and_ordinary_changes_are_refused() {
     // The reserve outlives a restart on the full disk.
     drop(store);
     fill(&mount.dir.join("more"));
-    let (mut store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, loaded) = Store::open(&dir, &StoreOptions::default()).unwrap();
     assert_eq!(loaded.revision.0, durable.revision);
     assert_eq!(store.room().check(), Err(CommitError::StorageFull));
     for _ in 0..40 {
@@ -130,7 +132,7 @@ fn fill(path: &Path) {
 /// Ends jobs on a full disk, one by one, until the store refuses one: at most `n_jobs`.
 fn ends_on_a_full_disk(mount: &Mount, n_jobs: u64) -> u64 {
     let dir = mount.dir.join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).unwrap();
     let text = "x".repeat(700);
     let jobs = (1..=n_jobs).map(|job| change("job", &job.to_string(), Some(&text))).collect();
     store.commit(&[commit(1, jobs, vec![], vec![])]).unwrap();
@@ -173,7 +175,7 @@ fn many_jobs_can_end_one_by_one_on_a_full_disk() {
 fn a_store_opens_on_a_full_disk_whose_last_blocks_another_program_took() {
     let Some(mount) = Mount::tmpfs("128m") else { return };
     let dir = mount.dir.join("state");
-    let (mut store, _) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, _) = Store::open(&dir, &StoreOptions::default()).unwrap();
     let mut durable = Truth::default();
     for _ in 0..20 {
         store.commit(&[durable.next()]).unwrap();
@@ -183,7 +185,7 @@ fn a_store_opens_on_a_full_disk_whose_last_blocks_another_program_took() {
     // SQLite cuts this file when it opens the store, and needs the space again.
     fs::remove_file(dir.join("store.db-shm")).unwrap();
     fill(&mount.dir.join("ballast"));
-    let (mut store, loaded) = Store::open(&dir, &Options::default()).unwrap();
+    let (mut store, loaded) = Store::open(&dir, &StoreOptions::default()).unwrap();
     assert_eq!(loaded.revision.0, durable.revision);
     // The rest of the reserve is still there.
     fill(&mount.dir.join("ballast"));
@@ -227,9 +229,9 @@ fn no_store_is_made_where_there_is_no_room() {
     let Some(mount) = Mount::tmpfs("64k") else { return };
     fs::write(mount.dir.join("ballast"), vec![0; 48 << 10]).unwrap();
     let dir = mount.dir.join("state");
-    let Err(error) = Store::open(&dir, &Options::default()) else { panic!("opened") };
+    let Err(error) = Store::open(&dir, &StoreOptions::default()) else { panic!("opened") };
     assert!(matches!(error, OpenError::StorageFull { .. }), "{error}");
     fs::remove_file(mount.dir.join("ballast")).unwrap();
     mount.remount("size=1m");
-    Store::open(&dir, &Options::default()).unwrap();
+    Store::open(&dir, &StoreOptions::default()).unwrap();
 }

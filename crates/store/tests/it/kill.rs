@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-use gpool_store::{Committer, Options, Store, verify};
+use gpool_store::{Committer, Store, StoreOptions, verify};
 
 use crate::support::{State, Truth};
 
@@ -17,7 +17,7 @@ const CHILD: &str = "GPOOL_STORE_TEST_CHILD";
 #[test]
 fn child_commits_until_killed() {
     let Some(dir) = std::env::var_os(CHILD) else { return };
-    let (store, loaded) = Store::open(Path::new(&dir), &Options::default()).unwrap();
+    let (store, loaded) = Store::open(Path::new(&dir), &StoreOptions::default()).unwrap();
     let mut truth = Truth::after(loaded.revision.0);
     assert!(truth.is_loaded(&loaded));
     // Limits the length of the queue.

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use gpool_store::{OpenError, Options, Store};
+use gpool_store::{OpenError, Store, StoreOptions};
 use rusqlite::Connection;
 
 use crate::support::{Mount, State, Truth, commit, content, copy_store, entry};
@@ -36,7 +36,7 @@ fn a_second_server_learns_which_process_holds_the_folder() {
 #[test]
 fn without_create_nothing_is_made() {
     let state = State::new();
-    let options = Options { create: false, ..Options::default() };
+    let options = StoreOptions { create: false, ..StoreOptions::default() };
     assert!(matches!(Store::open(&state.dir, &options), Err(OpenError::NoStore { .. })));
     assert!(!state.dir.exists());
 }
@@ -75,10 +75,10 @@ fn a_folder_of_another_user_is_refused() {
 fn a_read_only_folder_is_refused() {
     let Some(mount) = Mount::tmpfs("4m") else { return };
     let dir = mount.dir.join("state");
-    drop(Store::open(&dir, &Options::default()).unwrap());
+    drop(Store::open(&dir, &StoreOptions::default()).unwrap());
     mount.remount("ro");
     for dir in [dir, mount.dir.join("new")] {
-        let Err(error) = Store::open(&dir, &Options::default()) else { panic!("opened") };
+        let Err(error) = Store::open(&dir, &StoreOptions::default()) else { panic!("opened") };
         assert!(matches!(error, OpenError::ReadOnly { .. }), "{error}");
     }
 }
@@ -189,7 +189,7 @@ fn a_database_that_took_another_way_than_its_mark_is_refused() {
     store.commit(&[truth.next(), truth.next(), truth.next()]).unwrap();
     drop(store);
     fs::set_permissions(&other, Permissions::from_mode(0o700)).unwrap();
-    let (mut store, loaded) = Store::open(&other, &Options::default()).unwrap();
+    let (mut store, loaded) = Store::open(&other, &StoreOptions::default()).unwrap();
     for n in 1..10 {
         let event = entry(loaded.seq.0 + n, "another");
         store.commit(&[commit(loaded.revision.0 + n, vec![], vec![event], vec![])]).unwrap();

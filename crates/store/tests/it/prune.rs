@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpool_model::Seq;
-use gpool_store::{Committer, Existing, Options, Reader, Store, backup, restore, verify};
+use gpool_store::{Committer, Existing, Reader, Store, StoreOptions, backup, restore, verify};
 use rusqlite::Connection;
 
 use crate::support::{Mount, State, Truth, results};
@@ -11,7 +11,7 @@ use crate::support::{Mount, State, Truth, results};
 const KEEP: u64 = 100;
 
 fn open(dir: &Path) -> Store {
-    Store::open(dir, &Options { journal_keep: KEEP, ..Options::default() }).unwrap().0
+    Store::open(dir, &StoreOptions { journal_keep: KEEP, ..StoreOptions::default() }).unwrap().0
 }
 
 /// A store after `n` commits, in groups as a server makes them, that keeps only the last entries.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gpool_store::{CommitError, Committer, OpenError, Options, Store};
+use gpool_store::{CommitError, Committer, OpenError, Store, StoreOptions};
 
 use crate::support::{State, copy_store, results};
 
@@ -76,6 +76,6 @@ fn a_store_without_its_mark_and_log_is_no_new_one() {
     for name in ["mark", "store.db-wal"] {
         fs::remove_file(killed.dir.join(name)).unwrap();
     }
-    let Err(error) = Store::open(&killed.dir, &Options::default()) else { panic!("opened") };
+    let Err(error) = Store::open(&killed.dir, &StoreOptions::default()) else { panic!("opened") };
     assert!(matches!(error, OpenError::Mark { .. }), "{error}");
 }

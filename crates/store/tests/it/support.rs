@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver};
 
 use gpool_model::{JobNumber, Revision, Seq, Term, Timestamp};
 use gpool_store::{
-    ArchiveEntry, ArchiveFilter, Commit, CommitError, JournalEntry, Loaded, Options, Reader,
-    RecordChange, Store,
+    ArchiveEntry, ArchiveFilter, Commit, CommitError, JournalEntry, Loaded, Reader, RecordChange,
+    Store, StoreOptions,
 };
 use tempfile::TempDir;
 
@@ -157,12 +157,12 @@ impl State {
     }
 
     pub fn open(&self) -> (Store, Loaded) {
-        Store::open(&self.dir, &Options::default()).unwrap()
+        Store::open(&self.dir, &StoreOptions::default()).unwrap()
     }
 
     /// Returns the error of opening the store.
     pub fn refusal(&self) -> String {
-        match Store::open(&self.dir, &Options::default()) {
+        match Store::open(&self.dir, &StoreOptions::default()) {
             Ok(_) => panic!("the store was opened"),
             Err(error) => error.to_string(),
         }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use gpool_store::{OpenError, Options, Reader, Store, verify};
+use gpool_store::{OpenError, Reader, Store, StoreOptions, verify};
 
 use crate::support::{State, Truth, copy_store};
 
@@ -20,7 +20,7 @@ struct Tally {
 
 /// Opens a damaged copy. Undetected wrong content fails the test.
 fn judge(dir: &Path, truth: &Truth, case: &str, tally: &mut Tally) {
-    let Ok((store, loaded)) = Store::open(dir, &Options::default()) else {
+    let Ok((store, loaded)) = Store::open(dir, &StoreOptions::default()) else {
         tally.refused += 1;
         return;
     };
@@ -100,7 +100,7 @@ fn a_lost_log_is_distinguished_from_other_damage_and_left_unchanged() {
     copy_store(&state.dir, &copy);
     let log = fs::read(copy.join("store.db-wal")).unwrap();
     fs::remove_file(copy.join("store.db-wal")).unwrap();
-    match Store::open(&copy, &Options::default()) {
+    match Store::open(&copy, &StoreOptions::default()) {
         Err(OpenError::LostCommits { found, committed, .. }) => {
             // The first commit is in the database itself, so that it never passes as new.
             assert_eq!((found.0, committed.0), (1, 10));
@@ -111,9 +111,12 @@ fn a_lost_log_is_distinguished_from_other_damage_and_left_unchanged() {
     // A log with a torn end is refused before the part in front of it is copied into the database,
     // so putting the end back helps.
     fs::write(copy.join("store.db-wal"), &log[..log.len() - 1000]).unwrap();
-    assert!(matches!(Store::open(&copy, &Options::default()), Err(OpenError::LostCommits { .. })));
+    assert!(matches!(
+        Store::open(&copy, &StoreOptions::default()),
+        Err(OpenError::LostCommits { .. })
+    ));
     assert_eq!(fs::read(copy.join("store.db-wal")).unwrap(), log[..log.len() - 1000]);
     fs::write(copy.join("store.db-wal"), &log).unwrap();
-    let (_store, loaded) = Store::open(&copy, &Options::default()).unwrap();
+    let (_store, loaded) = Store::open(&copy, &StoreOptions::default()).unwrap();
     assert!(truth.is_loaded(&loaded));
 }

@@ -27,7 +27,7 @@ fn after(sql: &str) -> (Option<String>, Vec<(FindingKind, String)>) {
     drop(connection);
     let report = verify(&state.dir).unwrap();
     let findings = report.findings.into_iter().map(|found| (found.kind, found.what)).collect();
-    let opened = Store::open(&state.dir, &gpool_store::Options::default());
+    let opened = Store::open(&state.dir, &gpool_store::StoreOptions::default());
     (opened.err().map(|error| error.to_string()), findings)
 }
 

@@ -1,6 +1,6 @@
 //! The features that work on this machine, for users to read: probed, not guessed.
 
-use gpool_sys::capability::{Capabilities, Held};
+use gpool_sys::capability::{Capabilities, LimitMechanism};
 use gpool_sys::cgroup::Site;
 
 #[test]
@@ -19,7 +19,10 @@ fn the_probe_leaves_no_group_behind_and_finds_pidfds() {
 #[test]
 fn a_machine_without_groups_has_warnings() {
     let found = Capabilities::with(&Site::default());
-    assert_eq!((found.kill, found.memory), (Held::ProcessTree, Held::ProcessLimit));
+    assert_eq!(
+        (found.kill, found.memory),
+        (LimitMechanism::ProcessTree, LimitMechanism::ProcessLimit)
+    );
     assert_eq!(found.warnings().len(), 4);
     assert!(found.devices.unwrap_err().contains("needs root"));
 }

@@ -77,8 +77,8 @@ fn usage_is_read_in_both_versions_and_absent_where_the_kernel_has_none() {
         system_ms: Some(2500),
         memory: Some(100),
         memory_peak: Some(300),
-        read: Some(15),
-        written: Some(20),
+        read_bytes: Some(15),
+        written_bytes: Some(20),
     };
     assert_eq!(group.usage(), expected);
     write("memory.usage_in_bytes", "40\n");

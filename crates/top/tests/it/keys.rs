@@ -3,15 +3,15 @@
 use gpool_model::JobVerb;
 use gpool_model::{Millis, Timestamp};
 use gpool_top::data::News;
-use gpool_top::input::Ask;
+use gpool_top::input::TopCommand;
 use gpool_wire::usage::{GpuHistory, GpuPoints};
 use gpool_wire::{Job, PlacedOn, Time};
 
 use crate::cluster::{jobs, now};
 use crate::screen::{FULL, Screen};
 
-fn act(verb: JobVerb, jobs: &[&str]) -> Vec<Ask> {
-    vec![Ask::Act { verb, jobs: jobs.iter().map(|&id| id.to_owned()).collect() }]
+fn act(verb: JobVerb, jobs: &[&str]) -> Vec<TopCommand> {
+    vec![TopCommand::Act { verb, jobs: jobs.iter().map(|&id| id.to_owned()).collect() }]
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_detail_pane_turns_and_scrolls() {
 fn leaving_works_from_each_mode() {
     for keys in ["q", "c<Ctrl-C>", "/a<Ctrl-C>", "o<Ctrl-C>", "?<Ctrl-C>", "?xq"] {
         let mut screen = Screen::of_cluster(80, 24, FULL);
-        assert_eq!(screen.types(keys), [Ask::Quit], "{keys}");
+        assert_eq!(screen.types(keys), [TopCommand::Quit], "{keys}");
     }
 }
 

@@ -1,15 +1,15 @@
 //! The view of one machine.
 
-use gpool_top::data::{Machine, News, Process};
-use gpool_top::input::Ask;
+use gpool_top::data::{MachineInfo, News, Process};
+use gpool_top::input::TopCommand;
 use insta::assert_snapshot;
 use serde_json::json;
 
 use crate::cluster::gpu;
 use crate::screen::{FULL, Screen};
 
-fn machine() -> Machine {
-    Machine {
+fn machine() -> MachineInfo {
+    MachineInfo {
         name: "lab1".to_owned(),
         driver: Some("NVIDIA 580.95.05".to_owned()),
         no_gpus: None,
@@ -54,7 +54,7 @@ fn a_machine_with_gpus_and_processes() {
 fn a_machine_without_gpus_says_so_and_shows_cpu_and_memory() {
     let mut screen = Screen::new(80, 24, FULL, true);
     let why = "can't load libnvidia-ml.so.1".to_owned();
-    let machine = Machine { driver: None, no_gpus: Some(why), ..machine() };
+    let machine = MachineInfo { driver: None, no_gpus: Some(why), ..machine() };
     screen.take(vec![News::Machine(Box::new(machine), Vec::new(), Vec::new())]);
     assert_snapshot!(screen.picture());
 }
@@ -62,7 +62,7 @@ fn a_machine_without_gpus_says_so_and_shows_cpu_and_memory() {
 #[test]
 fn a_signal_is_for_the_process_that_was_seen() {
     let mut screen = screen();
-    let ask = Ask::Signal { pid: 80, started: Some(99), signal: 15 };
+    let ask = TopCommand::Signal { pid: 80, started: Some(99), signal: 15 };
     assert_eq!(screen.types("og<Home>Ty"), [ask], "sorted by memory");
     assert_eq!(screen.types("Kn"), []);
 }

@@ -3,7 +3,7 @@
 use gpool_cli::render::clock::Clock;
 use gpool_model::Millis;
 use gpool_top::data::News;
-use gpool_top::input::{Ask, Key};
+use gpool_top::input::{Key, TopCommand};
 use gpool_top::{Setup, Top};
 use ratatui_core::backend::TestBackend;
 use ratatui_core::buffer::Buffer;
@@ -41,7 +41,7 @@ impl Screen {
     }
 
     /// Types letters and names of keys: `j`, `<Tab>`.
-    pub fn types(&mut self, keys: &str) -> Vec<Ask> {
+    pub fn types(&mut self, keys: &str) -> Vec<TopCommand> {
         let mut asks = Vec::new();
         let mut rest = keys;
         while let Some(letter) = rest.chars().next() {

@@ -41,7 +41,9 @@ impl<'a> Loans<'a> {
         let held = held_by(world, projects, row);
         let is_over = |kind: &ResourceKind| {
             levels.iter().all(|name| {
-                projects.kept(world, name, kind).is_some_and(|most| projects.all(name, kind) > most)
+                projects
+                    .effective_guarantee(world, name, kind)
+                    .is_some_and(|most| projects.all(name, kind) > most)
             })
         };
         held.iter().any(|(kind, _)| is_over(kind)) && !self.safe[name].contains(&row.job.id)
@@ -68,12 +70,14 @@ impl<'a> Loans<'a> {
         let mut rows: Vec<&JobRow> =
             project.evictable.iter().filter_map(|id| world.job(*id)).collect();
         rows.sort_by_key(|row| (Reverse(row.job.priority), row.spec.submitted_at, row.job.id));
-        let mut sum = projects.counted(&project.sum.for_good);
+        let mut sum = projects.by_quota_kind(&project.sum.for_good);
         let mut safe = BTreeSet::new();
         for row in rows {
             let held = held_by(world, projects, row);
             let fits = held.iter().all(|(kind, amount)| {
-                projects.kept(world, name, kind).is_none_or(|most| sum.get(kind) + amount <= most)
+                projects
+                    .effective_guarantee(world, name, kind)
+                    .is_none_or(|most| sum.get(kind) + amount <= most)
             });
             if fits {
                 add(&mut sum, &held);
@@ -90,7 +94,7 @@ fn held_by(world: &World, projects: &Projects, row: &JobRow) -> Resources {
     for allocation in row.job.phase.allocations() {
         add(&mut held, &booked(world, allocation));
     }
-    projects.counted(&held)
+    projects.by_quota_kind(&held)
 }
 
 /// Whether a job holds something that can be evicted.
@@ -111,7 +115,7 @@ pub(crate) struct Guarantees {
     pub of_installed: bool,
     levels: RefCell<BTreeMap<(Option<ProjectName>, ResourceKind), Level>>,
     /// The remainder of each part of the GPUs, for projects that set no quota for it.
-    left: RefCell<BTreeMap<ResourceKind, BTreeMap<ProjectName, u64>>>,
+    remainders: RefCell<BTreeMap<ResourceKind, BTreeMap<ProjectName, u64>>>,
 }
 
 /// The guarantees of one kind among the children of one project.
@@ -142,7 +146,12 @@ impl Guarantees {
 
     /// Returns a project's effective guarantee of a kind; `None` without a bound. Where siblings
     /// are guaranteed more than they share, each gets a proportional part.
-    pub fn kept(&self, world: &World, name: &ProjectName, kind: &ResourceKind) -> Option<u64> {
+    pub fn effective_guarantee(
+        &self,
+        world: &World,
+        name: &ProjectName,
+        kind: &ResourceKind,
+    ) -> Option<u64> {
         let project = world.projects().get(name)?;
         let level = self.level(world, project.parent.as_ref(), kind);
         let kept = match self.bounded(world, project, kind).finite() {
@@ -158,7 +167,7 @@ impl Guarantees {
         if let Some(level) = self.levels.borrow().get(&key) {
             return *level;
         }
-        let above = parent.and_then(|parent| self.kept(world, parent, kind));
+        let above = parent.and_then(|parent| self.effective_guarantee(world, parent, kind));
         let siblings = world.projects().values().filter(|it| it.parent.as_ref() == parent);
         let all: Vec<Option<u64>> =
             siblings.map(|it| self.bounded(world, it, kind).finite()).collect();
@@ -177,30 +186,37 @@ impl Guarantees {
     /// kind.
     fn bounded(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
         match world.promises(kind) {
-            true => self.written(world, project, kind).min(project.quota(kind).limit),
+            true => self.configured_guarantee(world, project, kind).min(project.quota(kind).limit),
             false => Amount::UNLIMITED,
         }
     }
 
     /// Returns the configured guarantee; a department without one is guaranteed the sum of its
     /// children.
-    fn written(&self, world: &World, project: &Project, kind: &ResourceKind) -> Amount {
+    fn configured_guarantee(
+        &self,
+        world: &World,
+        project: &Project,
+        kind: &ResourceKind,
+    ) -> Amount {
         if let Some(guaranteed) = project.quota(kind).guaranteed {
             return guaranteed;
         }
         if let Some(left) = self.left_for(world, project, kind) {
-            return Amount::counted(left);
+            return Amount::saturating_of(left);
         }
         let children = world.projects().values();
         let children = children.filter(|it| it.parent.as_ref() == Some(&project.name));
-        children.map(|it| self.written(world, it, kind)).fold(Amount::NOTHING, Amount::plus)
+        children
+            .map(|it| self.configured_guarantee(world, it, kind))
+            .fold(Amount::NOTHING, Amount::plus)
     }
 
     fn left_for(&self, world: &World, project: &Project, kind: &ResourceKind) -> Option<u64> {
         if !kind.is_part_of_gpus() {
             return None;
         }
-        let mut left = self.left.borrow_mut();
+        let mut left = self.remainders.borrow_mut();
         let left = left.entry(kind.clone()).or_insert_with(|| {
             let left = world.left_of_part(kind).into_iter();
             left.map(|(name, amount)| (name.clone(), amount)).collect()

@@ -23,10 +23,10 @@ pub(super) fn check(
     snapshot: &Snapshot<'_>,
     policy: &Policy,
     (projects, loans): (&Projects, &mut Loans<'_>),
-    taken: &TakenJob<'_>,
+    victim: &TakenJob<'_>,
     found: &mut Vec<Violation>,
 ) {
-    let TakenJob { row, why, exit, beneficiary } = *taken;
+    let TakenJob { row, why, exit, beneficiary } = *victim;
     let (world, job) = (snapshot.world, row.job.id);
     let taker = row_of(world, beneficiary).map(|it| &it.spec.project);
     let taker = taker.unwrap_or(&row.spec.project);
@@ -73,7 +73,7 @@ fn gives_way(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: JobI
         let by_priority = match policy.of_pool(row.spec.pool.as_ref()).order[..] {
             [OrderKey::Priority, ..] => true,
             [OrderKey::Attained, OrderKey::Priority, ..] => {
-                level_asked(policy, other, now) == job::level(policy, row, now)
+                pending_level(policy, other, now) == job::level(policy, row, now)
             }
             _ => false,
         };
@@ -89,7 +89,7 @@ fn are_of_one(policy: &Policy, row: &JobRow, other: &JobRow) -> bool {
 }
 
 /// The level of a pending job: the first one once it is escalated.
-fn level_asked(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
+fn pending_level(policy: &Policy, row: &JobRow, now: Timestamp) -> usize {
     match job::is_escalated(row, policy, now) {
         Some(true) => 0,
         _ => job::level(policy, row, now),
@@ -108,7 +108,7 @@ fn has_had_more(snapshot: &Snapshot<'_>, policy: &Policy, row: &JobRow, other: J
         let own_policy = policy.of_pool(row.spec.pool.as_ref());
         are_of_one(policy, row, other)
             && own_policy.order.contains(&OrderKey::Attained)
-            && level_asked(policy, other, now) < job::level(policy, row, now)
+            && pending_level(policy, other, now) < job::level(policy, row, now)
             && started_at.after(own_policy.min_run) <= now
     })
 }

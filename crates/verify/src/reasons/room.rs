@@ -47,7 +47,9 @@ impl Moment<'_> {
             }
             Reason::GpuModelMissing { asked: gpus, most } => {
                 let all = self.usable().map(|node| node.most_of_a_kind(gpus, |_| true));
-                *gpus == self.fit.gpus && *most < self.asked() && all.max() == Some(*most)
+                *gpus == self.fit.gpus
+                    && *most < self.n_devices_on_node()
+                    && all.max() == Some(*most)
             }
             Reason::GpuMemoryTooSmall { need, largest } => {
                 let devices = self.usable().flat_map(|node| &node.node.devices);
@@ -88,7 +90,7 @@ impl Moment<'_> {
     }
 
     /// How many devices the work asks of one node.
-    fn asked(&self) -> u32 {
+    fn n_devices_on_node(&self) -> u32 {
         u32::try_from(devices_on_node(self.fit)).unwrap_or(u32::MAX)
     }
 
@@ -113,7 +115,7 @@ impl Moment<'_> {
             let nodes = tally.nodes.values().filter(|node| self.may_use(node));
             nodes.map(|node| node.n_free(self.fit)).sum()
         };
-        need == self.asked()
+        need == self.n_devices_on_node()
             && of_instances == self.asks_instances()
             && free < need
             && between(free, total(self.after), total(self.before))
@@ -130,7 +132,7 @@ impl Moment<'_> {
         let most = |node: &NodeTally<'_>| {
             node.most_of_a_kind(&self.fit.gpus, |device| node.is_free(device))
         };
-        need == self.asked()
+        need == self.n_devices_on_node()
             && of_instances == self.asks_instances()
             && free < need
             && self.at(node, |before, after| between(free, most(after), most(before)))
@@ -184,7 +186,7 @@ impl Moment<'_> {
             });
             rooms.max().unwrap_or_default()
         };
-        need == self.asked()
+        need == self.n_devices_on_node()
             && free < need
             && between(largest, room(self.after), room(self.before))
             && self.at(node, |before, after| between(free, with_room(after), with_room(before)))
@@ -199,7 +201,7 @@ impl Moment<'_> {
             !node.may_share(sharer, job)
                 && need <= node.most_of_a_kind(gpus, |device| node.has_room(device, gpus))
         };
-        need == self.asked()
+        need == self.n_devices_on_node()
             && free < need
             && self.at(node, |before, after| {
                 between(free, with(after), with(before)) && (is_kept(before) || is_kept(after))
@@ -246,7 +248,7 @@ impl Moment<'_> {
         let nobody_answers = self.usable().next().is_none();
         let has_kind = self.before.nodes.get(node).is_some_and(|node| {
             let most = node.most_of_a_kind(&self.fit.gpus, |_| true);
-            !node.node.is_reachable() && self.is_here(node) && self.asked() <= most
+            !node.node.is_reachable() && self.is_here(node) && self.n_devices_on_node() <= most
         });
         nobody_answers || has_kind
     }
@@ -279,7 +281,7 @@ impl Moment<'_> {
             };
             drain.is_some_and(&is_so)
                 && self.may_use(node)
-                && self.asked() <= node.most_of_a_kind(&self.fit.gpus, |_| true)
+                && self.n_devices_on_node() <= node.most_of_a_kind(&self.fit.gpus, |_| true)
         };
         self.most_nodes(self.before, undrained, false) < self.fit.gang.nodes
             && self.before.nodes.get(node).is_some_and(is_drained)

@@ -22,9 +22,8 @@ const SOON_S: u64 = 7 * 86_400;
 /// Less idle GPU time than this is not worth a name, in hours.
 const IDLE_MIN: f64 = 0.01;
 
-/// An answer.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct GlanceAnswer {
     pub title: &'static str,
     /// The style of its mark: `free` if all is well.
     pub style: &'static str,
@@ -36,7 +35,7 @@ pub struct Answer {
     pub more: String,
 }
 
-impl Answer {
+impl GlanceAnswer {
     fn new(title: &'static str, style: &'static str, short: impl Into<String>) -> Self {
         Self { title, style, short: short.into(), ..Self::default() }
     }
@@ -54,8 +53,7 @@ impl Answer {
     }
 }
 
-/// All answers.
-pub fn answers(overview: &Overview<'_>, n_waiting: u64) -> Vec<Answer> {
+pub fn answers(overview: &Overview<'_>, n_waiting: u64) -> Vec<GlanceAnswer> {
     let Overview { gpus, waiting, now, .. } = *overview;
     vec![
         free(gpus),
@@ -88,7 +86,7 @@ fn named(mut all: Vec<String>) -> String {
     all.join("; ") + &more
 }
 
-fn free(gpus: &[Gpu]) -> Answer {
+fn free(gpus: &[Gpu]) -> GlanceAnswer {
     let mut places = BTreeMap::<(&str, &str), usize>::new();
     let is_free = |gpu: &&Gpu| gpu.state == DeviceState::Free && !is_reserved(gpu);
     for gpu in gpus.iter().filter(is_free) {
@@ -101,10 +99,10 @@ fn free(gpus: &[Gpu]) -> Answer {
     let places = places.into_iter().map(|((model, node), n)| format!("{n} {model} on {node}"));
     let style = if n > 0 { "free" } else { "soft" };
     let short = if n > 0 { count(n, "GPU") } else { "no GPU".to_owned() };
-    Answer::new("Free", style, short).and(named(places.collect()))
+    GlanceAnswer::new("Free", style, short).and(named(places.collect()))
 }
 
-fn own(own: &[Job], now: Time) -> Answer {
+fn own(own: &[Job], now: Time) -> GlanceAnswer {
     let title = "Your jobs";
     let is_waiting =
         |job: &&Job| matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
@@ -113,23 +111,23 @@ fn own(own: &[Job], now: Time) -> Answer {
     let starts = starts.filter_map(|job| Some((job.eta.as_ref()?.p50?, job)));
     let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
     if own.is_empty() {
-        return Answer::new(title, "soft", "none").about("/submit", "Submit a job");
+        return GlanceAnswer::new(title, "soft", "none").about("/submit", "Submit a job");
     }
     let short = format!("{} running, {n_waiting} waiting", own.len() - n_waiting);
-    let answer = Answer::new(title, "busy", short);
+    let answer = GlanceAnswer::new(title, "busy", short);
     match next {
         Some((at, job)) => answer.of_job(job).and(format!("starts {}", soon(at, now))),
         None => answer,
     }
 }
 
-fn next_start(waiting: &[Job], now: Time) -> Answer {
+fn next_start(waiting: &[Job], now: Time) -> GlanceAnswer {
     let starts = waiting.iter().filter_map(|job| Some((job.eta.as_ref()?.p50?, job)));
     let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
     let title = "Next start";
     let Some((at, job)) = next else {
         let is_empty = waiting.is_empty();
-        return Answer::new(
+        return GlanceAnswer::new(
             title,
             "soft",
             if is_empty { "nothing waits" } else { "not known yet" },
@@ -138,11 +136,11 @@ fn next_start(waiting: &[Job], now: Time) -> Answer {
     let noun = if job.gpus == "1" { "GPU" } else { "GPUs" };
     let surely = surely(job, at, now).map(|it| format!(". {it}")).unwrap_or_default();
     let more = format!("of {}, {} {noun}{surely}", job.user, job.gpus);
-    Answer::new(title, "wait", soon(at, now)).of_job(job).and(more)
+    GlanceAnswer::new(title, "wait", soon(at, now)).of_job(job).and(more)
 }
 
 /// Held jobs wait for a user, not for GPUs, and arrays at their own limit for their elements.
-fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> Answer {
+fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> GlanceAnswer {
     let title = "Longest wait";
     let is_at_limit = |job: &&Job| job.reasons.iter().any(|it| it.code == "group_parallel_limit");
     let waits = waiting.iter().filter(|job| job.held_by.is_none() && job.begin.is_none());
@@ -153,15 +151,15 @@ fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> Answer {
             0 => "no job waits".to_owned(),
             n => format!("{n} held, later or at their limit"),
         };
-        return Answer::new(title, "free", short);
+        return GlanceAnswer::new(title, "free", short);
     };
     let reason = job.reasons.iter().find(|it| it.blocking).or_else(|| job.reasons.first());
     let reason = reason.map(|it| format!(". {}", it.text)).unwrap_or_default();
     let waited = span(until(now, job.submitted_at));
-    Answer::new(title, "wait", waited).of_job(job).and(format!("of {}{reason}", job.user))
+    GlanceAnswer::new(title, "wait", waited).of_job(job).and(format!("of {}{reason}", job.user))
 }
 
-fn waste(gpus: &[Gpu], now: Time) -> Answer {
+fn waste(gpus: &[Gpu], now: Time) -> GlanceAnswer {
     let title = "Held idle";
     let idle = gpus.iter().filter(|gpu| gpu.state == DeviceState::HeldIdle);
     let n = idle.clone().count();
@@ -173,12 +171,12 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
         (0, _) => {
             let usual = span(JobKind::IDLE_AFTER.get() / 1000);
             let more = format!("Idle: not used for {usual}, or the job's --idle-after.");
-            Answer::new(title, "free", "no GPU").and(more)
+            GlanceAnswer::new(title, "free", "no GPU").and(more)
         }
-        (n, None) => Answer::new(title, "idle", count(n, "GPU")),
+        (n, None) => GlanceAnswer::new(title, "idle", count(n, "GPU")),
         (n, Some((idle, gpu))) => {
             let user = gpu.user.as_deref().map(|it| format!("of {it} ")).unwrap_or_default();
-            Answer::new(title, "idle", count(n, "GPU"))
+            GlanceAnswer::new(title, "idle", count(n, "GPU"))
                 .about(format!("/jobs/{}", idle.job), format!("job {}", idle.job))
                 .and(format!("{user}for {}", span(until(now, idle.since))))
         }
@@ -186,28 +184,28 @@ fn waste(gpus: &[Gpu], now: Time) -> Answer {
 }
 
 /// The user with most idle GPU time.
-fn most_idle(overview: &Overview<'_>) -> Answer {
+fn most_idle(overview: &Overview<'_>) -> GlanceAnswer {
     let title = "Most idle in 7 days";
     let idle = overview.users.iter().filter(|row| !row.is_rest && !row.is_outside);
     let idle = idle.filter_map(|row| Some((row.idle_gpu_hours()?, row)));
     let idle = idle.filter(|(hours, _)| *hours >= IDLE_MIN);
     let Some((hours, row)) = idle.max_by(|(one, _), (other, _)| one.total_cmp(other)) else {
-        return Answer::new(title, "free", "no user");
+        return GlanceAnswer::new(title, "free", "no user");
     };
     let part = percent(hours / row.measured_gpu_hours.max(hours));
     let more = format!("{} idle GPU-hours, {part} % of the GPU time of this user", figure(hours));
     let user = row.user.clone().unwrap_or_default();
-    Answer::new(title, "idle", user).about("/usage?by=user&sort=-idle", "Usage").and(more)
+    GlanceAnswer::new(title, "idle", user).about("/usage?by=user&sort=-idle", "Usage").and(more)
 }
 
-fn cost(overview: &Overview<'_>) -> Answer {
+fn cost(overview: &Overview<'_>) -> GlanceAnswer {
     let title = "Cost this month";
     let rows: Vec<&CostRow> = overview.cost.iter().collect();
     let priced = totals(&rows).into_iter().filter(|row| !row.cost.currency.is_empty());
     let priced: Vec<CostRow> = priced.collect();
     if priced.is_empty() {
         let short = if rows.is_empty() { "nothing yet" } else { "no prices" };
-        return Answer::new(title, "soft", short).about("/cost?range=month", "Cost");
+        return GlanceAnswer::new(title, "soft", short).about("/cost?range=month", "Cost");
     }
     let money = |row: &CostRow| format!("{:.2} {}", row.cost.cost, row.cost.currency);
     let sums: Vec<String> = priced.iter().map(money).collect();
@@ -227,12 +225,14 @@ fn cost(overview: &Overview<'_>) -> Answer {
         .collect();
     let style = if budgets.is_empty() { "soft" } else { "idle" };
     let more: Vec<String> = priced.iter().filter_map(idle).take(1).chain(budgets).collect();
-    Answer::new(title, style, sums.join(" + ")).about("/cost?range=month", "Cost").and(named(more))
+    GlanceAnswer::new(title, style, sums.join(" + "))
+        .about("/cost?range=month", "Cost")
+        .and(named(more))
 }
 
-fn failed(failed: &[Job], now: Time) -> Answer {
+fn failed(failed: &[Job], now: Time) -> GlanceAnswer {
     let title = "Failed in 24 h";
-    let Some(last) = failed.first() else { return Answer::new(title, "free", "no job") };
+    let Some(last) = failed.first() else { return GlanceAnswer::new(title, "free", "no job") };
     let when = last.ended_at.map(|at| ago(at, now)).unwrap_or_default();
     let why = last.cause_text.clone();
     let why = why.or_else(|| last.exit_code.map(|code| format!("exit {code}")));
@@ -241,14 +241,14 @@ fn failed(failed: &[Job], now: Time) -> Answer {
         n if n >= FAILED_MAX => format!("{n} jobs or more"),
         n => count(n, "job"),
     };
-    Answer::new(title, "out", n).of_job(last).and(format!("of {}, {when}{why}", last.user))
+    GlanceAnswer::new(title, "out", n).of_job(last).and(format!("of {}, {when}{why}", last.user))
 }
 
 /// Failed jobs that are counted.
 pub const FAILED_MAX: usize = 100;
 
 /// What does not work, or gets no new jobs.
-fn faults(overview: &Overview<'_>) -> Answer {
+fn faults(overview: &Overview<'_>) -> GlanceAnswer {
     let Overview { gpus, status, nodes, .. } = overview;
     let mut all = Vec::new();
     let away = status.nodes.saturating_sub(status.nodes_connected);
@@ -302,15 +302,17 @@ fn faults(overview: &Overview<'_>) -> Answer {
         _ => "out",
     };
     let short = if short.is_empty() { "no GPU, no node".to_owned() } else { short.join(", ") };
-    Answer::new("Broken or drained", style, short).and(named(all))
+    GlanceAnswer::new("Broken or drained", style, short).and(named(all))
 }
 
-fn reserved(overview: &Overview<'_>) -> Answer {
+fn reserved(overview: &Overview<'_>) -> GlanceAnswer {
     let title = "Reserved soon";
     let now = overview.now;
     let soon = overview.reservations.iter().filter(|it| until(it.from, now) < SOON_S);
     let soon: Vec<_> = soon.collect();
-    let Some(first) = soon.first() else { return Answer::new(title, "free", "nothing in 7 days") };
+    let Some(first) = soon.first() else {
+        return GlanceAnswer::new(title, "free", "nothing in 7 days");
+    };
     let texts = soon.iter().map(|it| {
         let n = it.gpus.len();
         let gpus = (n > 0).then(|| count(n, "GPU"));
@@ -329,6 +331,6 @@ fn reserved(overview: &Overview<'_>) -> Answer {
         0 => "now".to_owned(),
         seconds => format!("in {}", span(seconds)),
     };
-    let answer = Answer::new(title, "idle", short).about("/reservations", first.name.clone());
+    let answer = GlanceAnswer::new(title, "idle", short).about("/reservations", first.name.clone());
     answer.and(named(texts.collect()))
 }

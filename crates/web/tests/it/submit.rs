@@ -1,20 +1,20 @@
 //! The form that submits a job.
 
-use gpool_web::{Asked, Frame, Submit};
+use gpool_web::{Frame, Submit, SubmitForm};
 use gpool_wire::JobCreate;
 
 use crate::minute;
 
-fn page(asked: &Asked) -> String {
+fn page(form: &SubmitForm) -> String {
     let frame = Frame::default();
     let projects = [];
     let (forecast, refused) = (None, &[][..]);
-    Submit { frame, asked, projects: &projects, forecast, refused, now: minute(0) }.page()
+    Submit { frame, form, projects: &projects, forecast, refused, now: minute(0) }.page()
 }
 
 #[test]
 fn each_example_of_the_form_is_a_valid_request() {
-    let page = page(&Asked::default());
+    let page = page(&SubmitForm::default());
     let examples = |name: &str| {
         let field = page.split(&format!("name=\"{name}\"")).nth(1).unwrap();
         let text = field.split("placeholder=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -32,17 +32,17 @@ fn each_example_of_the_form_is_a_valid_request() {
         assert_eq!(job(&|job| job.time = Some(time.clone().into())), Ok(()), "{time}");
     }
     for variable in examples("variables") {
-        let asked = Asked { variables: variable, ..Asked::default() };
+        let asked = SubmitForm { variables: variable, ..SubmitForm::default() };
         assert_eq!(asked.environment().unwrap().len(), 1);
     }
 }
 
 #[test]
 fn variables_are_lines_and_a_wrong_one_is_named() {
-    let asked = Asked {
+    let asked = SubmitForm {
         command: "train".to_owned(),
         variables: "A=1\r\n\r\nB=x y=z\r\n".to_owned(),
-        ..Asked::default()
+        ..SubmitForm::default()
     };
     let job = asked.job();
     let expected = [("A", "1"), ("B", "x y=z")].map(|(name, value)| (name.into(), value.into()));
@@ -50,7 +50,7 @@ fn variables_are_lines_and_a_wrong_one_is_named() {
     let command = "gpool submit -e A=1 -e &#39;B=x y=z&#39; -- sh -c train";
     assert!(page(&asked).contains(command), "{}", page(&asked));
     for wrong in ["A", "=1", "A B=1"] {
-        let asked = Asked { variables: wrong.to_owned(), ..Asked::default() };
+        let asked = SubmitForm { variables: wrong.to_owned(), ..SubmitForm::default() };
         assert_eq!(asked.environment(), Err(wrong));
     }
 }

@@ -20,7 +20,7 @@ fn supposed() -> Supposed {
     }
 }
 
-fn page(made: Option<&Simulation>, refused: &[String]) -> String {
+fn page(simulation: Option<&Simulation>, refused: &[String]) -> String {
     let page = WhatIf {
         frame: Frame::default(),
         supposed: &supposed(),
@@ -30,7 +30,7 @@ fn page(made: Option<&Simulation>, refused: &[String]) -> String {
         projects: &["red".to_owned()],
         nodes: &[],
         preset: "fair",
-        made,
+        simulation,
         refused,
     };
     page.page()

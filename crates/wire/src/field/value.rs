@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::array::{Param, ParamTable};
-use crate::course::RetryAsked;
+use crate::course::RetryPolicy;
 use crate::create::{Origin, ScriptText};
 use crate::launch::{Activate, Setup, Window};
 use crate::time::Time;
@@ -19,7 +19,7 @@ pub enum Slot<'a> {
     /// Text.
     Text(&'a mut Option<String>),
     /// A number or text.
-    Amount(&'a mut Option<Written>),
+    Amount(&'a mut Option<Quantity>),
     /// A whole number.
     Count(&'a mut Option<u32>),
     /// An integer.
@@ -35,7 +35,7 @@ pub enum Slot<'a> {
     /// A timestamp.
     Moment(&'a mut Option<Time>),
     /// Retries.
-    Retry(&'a mut Option<RetryAsked>),
+    Retry(&'a mut Option<RetryPolicy>),
     /// A script.
     Script(&'a mut Option<ScriptText>),
     /// A value without a flag that no edit changes.
@@ -69,7 +69,7 @@ macro_rules! fixed {
 
 slots! {
     Option<String> => Text,
-    Option<Written> => Amount,
+    Option<Quantity> => Amount,
     Option<u32> => Count,
     Option<i32> => Number,
     Option<bool> => Choice,
@@ -77,7 +77,7 @@ slots! {
     Vec<String> => List,
     BTreeMap<String, String> => Variables,
     Option<Time> => Moment,
-    Option<RetryAsked> => Retry,
+    Option<RetryPolicy> => Retry,
     Option<ScriptText> => Script,
 }
 
@@ -96,7 +96,7 @@ impl Slot<'_> {
     pub fn read(self, mut values: Vec<String>) {
         match self {
             Self::Text(to) => *to = values.pop(),
-            Self::Amount(to) => *to = values.pop().map(Written::Text),
+            Self::Amount(to) => *to = values.pop().map(Quantity::Text),
             Self::Count(to) => *to = values.pop().and_then(|word| word.parse().ok()),
             Self::Number(to) => *to = values.pop().and_then(|word| word.parse().ok()),
             Self::Choice(to) => *to = values.pop().and_then(|word| word.parse().ok()),

@@ -3,7 +3,7 @@
 use gpool_model::Reason as R;
 use serde_json::json;
 
-use super::{About, Told, about};
+use super::{About, Explanation, about};
 use crate::hold;
 use crate::time::Time;
 
@@ -47,7 +47,7 @@ pub(crate) const SET_ASIDE: &str = concat!(
     "the case is in alerts/",
 );
 
-pub(super) fn told(reason: &R) -> Option<Told> {
+pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::HeldByUser { since } => (
             "It is held until its user releases it".to_owned(),

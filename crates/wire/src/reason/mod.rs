@@ -58,7 +58,7 @@ impl Reason {
     /// Converts a reason of the model and adds its text.
     #[must_use]
     pub fn new(reason: &gpool_model::Reason, blocking: bool) -> Self {
-        let (text, facts) = told(reason);
+        let (text, facts) = explain(reason);
         let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         Self { code: reason.code().to_owned(), blocking, text, facts }
     }
@@ -99,19 +99,19 @@ pub fn all() -> impl Iterator<Item = &'static About> {
 /// Returns a reason as a sentence about the job, without the final period.
 #[must_use]
 pub fn reason_text(reason: &gpool_model::Reason) -> String {
-    told(reason).0
+    explain(reason).0
 }
 
 /// Text of a reason, and its numbers and names.
-type Told = (String, Vec<(&'static str, Value)>);
+type Explanation = (String, Vec<(&'static str, Value)>);
 
 /// Asks each file in turn; the text of an unknown code is the code itself.
-fn told(reason: &gpool_model::Reason) -> Told {
-    let told = room::told(reason)
-        .or_else(|| node::told(reason))
-        .or_else(|| order::told(reason))
-        .or_else(|| quota::told(reason))
-        .or_else(|| held::told(reason));
+fn explain(reason: &gpool_model::Reason) -> Explanation {
+    let told = room::explain(reason)
+        .or_else(|| node::explain(reason))
+        .or_else(|| order::explain(reason))
+        .or_else(|| quota::explain(reason))
+        .or_else(|| held::explain(reason));
     told.unwrap_or_else(|| (reason.code().replace('_', " "), Vec::new()))
 }
 

@@ -4,8 +4,8 @@ use gpool_model::Reason as R;
 use gpool_model::{DeviceUuid, NodeName};
 use serde_json::{Value, json};
 
-use super::{About, Told, about, free_words, gpus, span_words};
-use crate::chosen::only_words;
+use super::{About, Explanation, about, free_words, gpus, span_words};
+use crate::node_filter::only_words;
 use crate::time::Time;
 
 pub(super) const ABOUT: &[About] = &[
@@ -71,7 +71,7 @@ pub(super) const ABOUT: &[About] = &[
     ),
 ];
 
-pub(super) fn told(reason: &R) -> Option<Told> {
+pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::UnmanagedProcess { node, index, device, pid, user, name } => {
             let text = format!(
@@ -140,7 +140,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
 }
 
 /// Reasons for nodes that the job's filter or a reservation excludes.
-fn told_of_choice(reason: &R) -> Option<Told> {
+fn told_of_choice(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::ReservedForOther { reservation, whom, node, n_devices, from, until } => {
             let what = match n_devices {

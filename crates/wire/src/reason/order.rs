@@ -4,7 +4,7 @@ use gpool_model::unit::GpuTime;
 use gpool_model::{DependencyKind, Reason as R};
 use serde_json::{Value, json};
 
-use super::{About, Told, about};
+use super::{About, Explanation, about};
 use crate::request_words as words;
 use crate::time::Time;
 
@@ -53,7 +53,7 @@ pub(super) const ABOUT: &[About] = &[
     ),
 ];
 
-pub(super) fn told(reason: &R) -> Option<Told> {
+pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::AheadInOrder { job, n_ahead } => {
             let text = match n_ahead {
@@ -103,7 +103,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
 }
 
 /// Reasons for ending victims, and for GPU time of other jobs.
-fn told_of_preemption(reason: &R) -> Option<Told> {
+fn told_of_preemption(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::PreemptionGrace { of, devices, job, n_jobs, until } => {
             let victims = words::releases((*job, *n_jobs), of.as_ref(), devices);

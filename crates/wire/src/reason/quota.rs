@@ -5,7 +5,7 @@ use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Reason as R, ResourceKind};
 use serde_json::{Value, json};
 
-use super::{About, Told, about, gpus};
+use super::{About, Explanation, about, gpus};
 use crate::kind::{amount_words, in_api_unit, kind_word};
 
 pub(super) const ABOUT: &[About] = &[
@@ -42,7 +42,7 @@ pub(super) const ABOUT: &[About] = &[
 const ONLY_RESERVED: &str = "Only reserved GPUs are used here";
 const ASK_TO_RESERVE: &str = "an admin can reserve more with gpool reserve create";
 
-pub(super) fn told(reason: &R) -> Option<Told> {
+pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::UserSlots { used, most, slots } => (
             format!(
@@ -82,7 +82,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
     })
 }
 
-fn of_project(reason: &R) -> Option<Told> {
+fn of_project(reason: &R) -> Option<Explanation> {
     let R::QuotaProject { project, kind, bound, held, asked, most } = reason else { return None };
     let facts = vec![
         ("project", json!(project)),

@@ -3,7 +3,9 @@
 use gpool_model::{Reason as R, ShareWith};
 use serde_json::json;
 
-use super::{About, Told, about, devices, free_words, request_words, share_part, share_words};
+use super::{
+    About, Explanation, about, devices, free_words, request_words, share_part, share_words,
+};
 use crate::kind::{amount_words, in_api_unit, kind_word};
 
 pub(super) const ABOUT: &[About] = &[
@@ -59,7 +61,7 @@ pub(super) const ABOUT: &[About] = &[
     ),
 ];
 
-pub(super) fn told(reason: &R) -> Option<Told> {
+pub(super) fn explain(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::GpusNotFree { need, free, of_instances } => (
             format!("It needs {need} {}, and {}", devices(*need, *of_instances), free_words(*free)),
@@ -123,7 +125,7 @@ pub(super) fn told(reason: &R) -> Option<Told> {
 }
 
 /// Reasons for fractions of a GPU, and host resources.
-fn told_of_parts(reason: &R) -> Option<Told> {
+fn told_of_parts(reason: &R) -> Option<Explanation> {
     Some(match reason {
         R::GpuShareNotFree { need, share, free, node, largest } => {
             let text = match need {

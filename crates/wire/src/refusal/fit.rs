@@ -86,7 +86,7 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
 
 fn too_few_nodes(
     problem: Problem,
-    asked: &GpuRequest,
+    requested: &GpuRequest,
     gang: Gang,
     able: u32,
     largest: Option<u32>,
@@ -96,9 +96,9 @@ fn too_few_nodes(
         let problem = problem.because(format!("at most {able} {could} run at once"));
         let problem = match able {
             0 => problem,
-            _ => problem.try_this(format!("--tasks {able} --gpus '{asked}'")),
+            _ => problem.try_this(format!("--tasks {able} --gpus '{requested}'")),
         };
-        return match largest.map(|largest| asked.of_count(largest)) {
+        return match largest.map(|largest| requested.of_count(largest)) {
             None => problem,
             Some(less) => problem.try_this(format!("--tasks {} --gpus '{less}'", gang.nodes)),
         };
@@ -107,13 +107,15 @@ fn too_few_nodes(
     let problem = problem.because(format!("{able} {could} run one part of it"));
     let problem = match (able, gang.tasks_per_node) {
         (0, _) => problem,
-        (_, 1) => problem.try_this(format!("--nodes {able} --gpus '{asked}'")),
-        (_, n) => problem.try_this(format!("--nodes {able} --tasks-per-node {n} --gpus '{asked}'")),
+        (_, 1) => problem.try_this(format!("--nodes {able} --gpus '{requested}'")),
+        (_, n) => {
+            problem.try_this(format!("--nodes {able} --tasks-per-node {n} --gpus '{requested}'"))
+        }
     };
     match largest {
         None => problem,
         Some(largest) => {
-            let less = asked.of_count(largest);
+            let less = requested.of_count(largest);
             problem.try_this(format!("--nodes {} --gpus '{less}'", gang.nodes))
         }
     }
@@ -207,15 +209,16 @@ fn no_such_model(asked: &GpuRequest) -> String {
 
 fn impossible_gpus(
     mut problem: Problem,
-    asked: &GpuRequest,
+    requested: &GpuRequest,
     largest: Option<&LargestFit>,
     nearest: Option<&GpuRequest>,
     models: &[(String, u32)],
 ) -> Problem {
     match largest {
         Some(largest) => {
-            problem = problem.because(largest_words(asked, largest));
-            let fits = GpuRequest { amount: asked.amount.of(largest.n_devices), ..asked.clone() };
+            problem = problem.because(largest_words(requested, largest));
+            let fits =
+                GpuRequest { amount: requested.amount.of(largest.n_devices), ..requested.clone() };
             if largest.n_devices > 0 {
                 problem = problem.try_this(format!("--gpus {}", quoted(&fits)));
             }
@@ -234,7 +237,7 @@ fn impossible_gpus(
     if largest.is_none()
         && let Some((model, most)) = models.first()
     {
-        let (model, n) = (model.to_ascii_lowercase(), asked.n_devices().min(*most));
+        let (model, n) = (model.to_ascii_lowercase(), requested.n_devices().min(*most));
         problem = problem.try_this(format!("--gpus {model}:{n}   (of this model)"));
     }
     problem.try_this("--allow-unsatisfiable   (queues it until such a node exists)")
@@ -279,7 +282,7 @@ fn impossible_resource(
             problem.try_this(format!("--cpus {}", MilliCpu::new(largest)))
         }
         ResourceKind::Memory if largest > 0 => {
-            problem.try_this(format!("--mem {}", written(largest)))
+            problem.try_this(format!("--mem {}", mem_flag(largest)))
         }
         _ => problem,
     };
@@ -287,7 +290,7 @@ fn impossible_resource(
 }
 
 /// Formats bytes for `--mem`, rounded down.
-fn written(bytes: u64) -> String {
+fn mem_flag(bytes: u64) -> String {
     match Bytes::new(bytes).div_floor(1 << 30).get() {
         0 => format!("{}M", Bytes::new(bytes).div_floor(1 << 20).get()),
         gib => format!("{gib}G"),

@@ -2,10 +2,10 @@
 
 use gpool_model::{Gang, Refusal};
 use gpool_wire::gang::gang;
-use gpool_wire::{JobCreate, Written};
+use gpool_wire::{JobCreate, Quantity};
 
 fn asked(nodes: Option<&str>, each: Option<u32>) -> Result<Gang, String> {
-    let nodes = nodes.map(Written::from);
+    let nodes = nodes.map(Quantity::from);
     let create = JobCreate { nodes, tasks_per_node: each, ..JobCreate::default() };
     gang(&create).map_err(|refusal| match refusal {
         Refusal::Invalid { field, why } => format!("{field}: {why}"),

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use gpool_model::{ProjectName, Refusal, ResourceKind};
 use gpool_wire::project_parts::Agreed;
-use gpool_wire::project_shown::member_words;
+use gpool_wire::project_view::member_words;
 use gpool_wire::{Project, ProjectFacts};
-use gpool_wire::{ProjectSettings, Written};
+use gpool_wire::{ProjectSettings, Quantity};
 
 fn why(settings: serde_json::Value) -> String {
     let settings = serde_json::from_value::<ProjectSettings>(settings);
@@ -35,13 +35,13 @@ fn amounts_are_read_as_users_write_them_and_nothing_is_no_bound() {
     assert!(gpu.limit.is_unlimited());
     assert_eq!(gpu.weight, gpool_model::Weight::NONE);
     let mem = project.quota(&ResourceKind::Memory);
-    assert_eq!((mem.guaranteed, mem.limit), (Amount::of(20 << 30), Amount::counted(1024)));
+    assert_eq!((mem.guaranteed, mem.limit), (Amount::of(20 << 30), Amount::saturating_of(1024)));
     assert_eq!(project.min_runtime.reclaim, Some(Millis::from_secs(60)));
     assert_eq!(project.min_runtime.preempt, Some(Millis::from_mins(5)));
-    assert_eq!(project.quota(&ResourceKind::Tasks).limit, Amount::counted(3));
+    assert_eq!(project.quota(&ResourceKind::Tasks).limit, Amount::saturating_of(3));
     assert_eq!(member_words(project.members.as_ref().unwrap()), ["ana", "@lab"]);
     let shown = Project::new(&project, &ProjectFacts::default());
-    assert_eq!(shown.gpus, Some(Written::Decimal(0.5)));
+    assert_eq!(shown.gpus, Some(Quantity::Decimal(0.5)));
     assert_eq!((shown.limit, shown.created_at), (None, None));
     assert_eq!((shown.jobs_limit, shown.min_runtime_own_s), (Some(3), Some(300.0)));
     let zero: ProjectSettings = serde_json::from_str(r#"{"limit": 0}"#).unwrap();
@@ -94,7 +94,7 @@ fn parts_are_read_shown_and_taken_away() {
     let patch = patch.patch().expect("it is valid");
     let project = patch.of_blank(ProjectName::new("red"), Timestamp::ZERO);
     let h100 = project.quota(&ResourceKind::GpuModel("h100".to_owned()));
-    assert_eq!((h100.guaranteed, h100.limit), (Amount::of(4000), Amount::counted(6000)));
+    assert_eq!((h100.guaranteed, h100.limit), (Amount::of(4000), Amount::saturating_of(6000)));
     let shown = Agreed::with(&project).settings().map(|(_, words)| words);
     assert_eq!(shown, ["a100-80g=0.5,h100=4", "h100=6", "big=unlimited", "small=0"]);
     let less = settings(json!({"gpus_of": {"h100": "none", "a100-80g": "none"},

@@ -4,7 +4,7 @@ use gpool_model::{ProjectPatch, QuotaPatch};
 
 use gpool_model::quota::Amount;
 use gpool_model::{ProjectName, ResourceKind};
-use gpool_wire::project_shown::changed;
+use gpool_wire::project_view::changed;
 
 #[test]
 fn a_difference_names_settings_as_they_are_written() {

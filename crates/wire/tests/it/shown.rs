@@ -8,7 +8,7 @@ use gpool_model::{
     JobId, JobRequest, JobSpec, Millis, NodeName, Outcome, Owner, Phase, Reason, Resources, Slot,
     SlotPart, TaskId, Timestamp, Version,
 };
-use gpool_wire::show::Shown;
+use gpool_wire::show::JobFacts;
 use gpool_wire::{Document, List};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn allocation() -> Allocation {
 }
 
 fn shown(phase: Phase, reasons: Vec<Reason>) -> Value {
-    let shown = Shown { reasons, ..Shown::default() };
+    let shown = JobFacts { reasons, ..JobFacts::default() };
     let job = gpool_wire::Job::new(&spec(), &job(phase), T0.after(Millis::from_secs(60)), &shown);
     let document = serde_json::to_value(Document::new(&job)).unwrap();
     let read: Document<gpool_wire::Job> = serde_json::from_value(document.clone()).unwrap();
@@ -160,7 +160,7 @@ fn nothing_inherited_is_ever_shown() {
 
 #[test]
 fn another_users_job_keeps_its_secrets() {
-    let shown = Shown { private: true, ..Shown::default() };
+    let shown = JobFacts { private: true, ..JobFacts::default() };
     let job = gpool_wire::Job::new(&spec(), &job(Phase::Pending { since: T0 }), T0, &shown);
     assert_eq!((job.name.as_str(), job.command.len()), ("(private)", 0));
     assert_eq!((job.directory, job.note, job.user.as_str()), (None, None, "ana"));

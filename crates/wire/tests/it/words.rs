@@ -9,8 +9,8 @@ use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::refusal::{LargestFit, Permitted};
 use gpool_model::{
-    Affected, Bytes, JobId, Millis, NodeFilter, NodeName, NodeRule, PoolName, ProjectName, Refusal,
-    ReservationName, ResourceKind, Timestamp, Whom,
+    Affected, Beneficiary, Bytes, JobId, Millis, NodeFilter, NodeName, NodeRule, PoolName,
+    ProjectName, Refusal, ReservationName, ResourceKind, Timestamp,
 };
 use gpool_wire::catalogue::{self, CATALOGUE};
 use gpool_wire::{Problem, json};
@@ -124,7 +124,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::ReservationExists { name: r1() },
         Refusal::ReservationClash {
             other: r1(),
-            whom: Whom::Nobody,
+            whom: Beneficiary::Nobody,
             node: lab7(),
             index: Some(3),
             from: Timestamp::ZERO,

@@ -11,13 +11,13 @@ use crate::world::parts::GpuClass;
 
 /// Requests to nodes, without host memory, each with the number of nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asks {
+pub(crate) struct RequestCounts {
     n_nodes: BTreeMap<Fit, u64>,
     /// Grows when a number of nodes doubles or halves.
     n_changes: u64,
 }
 
-impl Asks {
+impl RequestCounts {
     /// Counts a job that now holds something.
     pub fn add(&mut self, spec: &JobSpec) {
         let n_nodes = self.n_nodes.entry(fit(spec)).or_default();

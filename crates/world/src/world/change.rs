@@ -181,7 +181,7 @@ impl World {
     /// Replaces the recorded run times of one likeness.
     pub fn put_past_runs(&mut self, runs: PastRuns) {
         self.mark(RecordKey { kind: RecordKind::PastRuns, key: runs.like.key() });
-        self.past.put(runs);
+        self.past.insert(runs);
     }
 
     /// Replaces the spec of a job, for an array that of its elements too.

@@ -14,7 +14,6 @@ use crate::world::World;
 /// so the values are kept together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EvictableRank {
-    /// Its priority.
     pub priority: i32,
     /// Whether it makes another job larger.
     pub joins: bool,
@@ -37,13 +36,13 @@ impl EvictableRank {
             before: course.attained,
             resized: course.resized,
             forgiven: course.forgiven,
-            runs: started_at.map(|at| (row.job.gpus_given(), at)),
+            runs: started_at.map(|at| (row.job.allocated_gpus(), at)),
         }
     }
 
-    /// The GPU-time that counts in the queue order: the same as [`gpool_model::Job::counted`].
+    /// The GPU-time that counts in the queue order: the same as [`gpool_model::Job::net_gpu_time`].
     #[must_use]
-    pub fn counted(&self, now: Timestamp) -> GpuTime {
+    pub fn net_gpu_time(&self, now: Timestamp) -> GpuTime {
         let since =
             self.runs.map(|(gpus, at)| GpuTime::of(gpus, now.since(at)).corrected(self.resized));
         self.before.saturating_add(since.unwrap_or_default()).saturating_sub(self.forgiven)

@@ -18,16 +18,12 @@ use crate::world::World;
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     cluster: ClusterRecord,
-    /// The policy.
     pub policy: Policy,
-    /// The projects.
     pub projects: Arc<BTreeMap<ProjectName, Project>>,
     /// The run times of jobs like these.
     past: BTreeMap<String, PastRuns>,
     used: Vec<Used>,
-    /// The reservations.
     pub reservations: BTreeMap<ReservationName, Reservation>,
-    /// All nodes.
     pub nodes: Vec<Node>,
     /// The jobs of the excerpt, by id.
     pub jobs: BTreeMap<JobId, JobRow>,
@@ -83,7 +79,7 @@ impl Excerpt {
             world.put_project(project.clone());
         }
         for runs in self.past.values() {
-            world.past.put(runs.clone());
+            world.past.insert(runs.clone());
         }
         for used in &self.used {
             world.put_used(used);

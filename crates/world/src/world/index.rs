@@ -100,7 +100,7 @@ impl World {
     pub(crate) fn enqueue(&mut self, row: &JobRow) {
         let Some(since) = row.job.phase.waits_for_room_since() else { return };
         let waits_since = Timestamp::new(since.get().saturating_sub(row.job.waited.get()));
-        let had = row.job.counted(since);
+        let had = row.job.net_gpu_time(since);
         let waits_since = waits_since
             .after(self.policy_of(row).escalates_later_by(had, row.spec.gpus_together()));
         let shape = self.shape_of(row);
@@ -191,7 +191,6 @@ impl World {
         }
     }
 
-    /// Returns the shape of a job.
     #[must_use]
     pub fn shape_of(&self, row: &JobRow) -> Shape {
         let spec = &row.spec;
@@ -208,7 +207,7 @@ impl World {
             joins: spec.joins.is_some(),
             takes: Shape::takes(left_of(row), spec.grace),
             predicted: prediction.map(|prediction| Shape::rounded_length(prediction.p50)),
-            level: level_of(policy, row.job.counted(Timestamp::ZERO)),
+            level: level_of(policy, row.job.net_gpu_time(Timestamp::ZERO)),
             fit: fit_of(row),
         }
     }

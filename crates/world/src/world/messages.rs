@@ -23,7 +23,7 @@ impl World {
     /// Adds a message to the outbox, or replaces its state.
     pub fn put_delivery(&mut self, delivery: Delivery) {
         self.mark(Record::Delivery(Box::new(delivery.clone())).key());
-        self.outbox.put(delivery);
+        self.outbox.insert(delivery);
     }
 
     /// Removes a message from the outbox.

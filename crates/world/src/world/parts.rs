@@ -15,7 +15,6 @@ use crate::world::World;
 /// A pool and a model of GPUs that the pool has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuClass {
-    /// The pool.
     pub pool: PoolName,
     /// The driver's name for the model.
     pub model: String,
@@ -51,15 +50,15 @@ impl GpuClass {
 
 impl World {
     /// Kinds of resources that projects are guaranteed a number of, parts of the GPUs included.
-    pub fn promised(&self) -> impl Iterator<Item = &ResourceKind> {
-        self.holdings.promised.keys()
+    pub fn guaranteed_kinds(&self) -> impl Iterator<Item = &ResourceKind> {
+        self.holdings.n_guarantees.keys()
     }
 
     /// Whether any project is guaranteed a number of this kind. Otherwise every project may use the
     /// whole capacity of the kind, up to its limit.
     #[must_use]
     pub fn promises(&self, kind: &ResourceKind) -> bool {
-        *kind == ResourceKind::Gpu || self.holdings.promised.contains_key(kind)
+        *kind == ResourceKind::Gpu || self.holdings.n_guarantees.contains_key(kind)
     }
 
     /// The pools and models of all GPUs.
@@ -211,7 +210,7 @@ pub(crate) fn classes(node: &Node) -> impl Iterator<Item = GpuClass> + '_ {
 
 /// The kinds that a project is guaranteed a number of. For a part of the GPUs the guarantee must be
 /// more than nothing. For any other kind it must be finite, because no quota means unlimited.
-pub(crate) fn promised(project: &Project) -> impl Iterator<Item = &ResourceKind> {
+pub(crate) fn guaranteed_kinds(project: &Project) -> impl Iterator<Item = &ResourceKind> {
     let is_promised = |(kind, quota): &(&ResourceKind, Quota)| match kind.is_part_of_gpus() {
         true => quota.guaranteed.is_some_and(|it| it > Amount::NOTHING),
         false => quota.guaranteed.is_some_and(|it| !it.is_unlimited()),

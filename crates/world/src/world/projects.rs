@@ -12,12 +12,11 @@ use gpool_model::{
 use crate::row::{JobRow, ProjectIx};
 use crate::world::World;
 use crate::world::evictable::EvictableRank;
-use crate::world::parts::{GpuClass, classes, promised};
+use crate::world::parts::{GpuClass, classes, guaranteed_kinds};
 
 /// One project with what its jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectRow {
-    /// The project.
     pub name: ProjectName,
     /// How many jobs have not ended; an array counts once.
     pub n_jobs: u64,
@@ -55,7 +54,7 @@ pub(crate) struct Holdings {
     /// The number of GPUs of each pool and model.
     pub classes: BTreeMap<GpuClass, u64>,
     /// How many projects are guaranteed each kind.
-    pub promised: BTreeMap<ResourceKind, u64>,
+    pub n_guarantees: BTreeMap<ResourceKind, u64>,
     // Rows are never removed, so that indexes into them stay valid.
     rows: Vec<ProjectRow>,
     ix_by_name: BTreeMap<ProjectName, ProjectIx>,
@@ -81,15 +80,14 @@ impl World {
         self.mark(Record::Project(Box::new(project.clone())).key());
         self.project_ix(&project.name);
         let name = project.name.clone();
-        for kind in promised(&project) {
-            *self.holdings.promised.entry(kind.clone()).or_default() += 1;
+        for kind in guaranteed_kinds(&project) {
+            *self.holdings.n_guarantees.entry(kind.clone()).or_default() += 1;
         }
         let before = Arc::make_mut(&mut self.projects).insert(name.clone(), project);
         self.promise_no_more(before.as_ref());
         self.cap_anew(&name, before.as_ref());
     }
 
-    /// Removes a project.
     pub fn remove_project(&mut self, name: &ProjectName) -> Option<Project> {
         let project = Arc::make_mut(&mut self.projects).remove(name)?;
         self.mark(Record::Project(Box::new(project.clone())).key());
@@ -99,11 +97,11 @@ impl World {
     }
 
     fn promise_no_more(&mut self, project: Option<&Project>) {
-        for kind in project.into_iter().flat_map(promised) {
-            if let Some(n_projects) = self.holdings.promised.get_mut(kind) {
+        for kind in project.into_iter().flat_map(guaranteed_kinds) {
+            if let Some(n_projects) = self.holdings.n_guarantees.get_mut(kind) {
                 *n_projects -= 1;
                 if *n_projects == 0 {
-                    self.holdings.promised.remove(kind);
+                    self.holdings.n_guarantees.remove(kind);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpool_model::record::Record;
 use gpool_model::{
-    JobId, Node, NodeName, ProjectName, Reservation, ReservationName, Timestamp, Whom,
+    Beneficiary, JobId, Node, NodeName, ProjectName, Reservation, ReservationName, Timestamp,
 };
 
 use crate::ledger::NodeRow;
@@ -67,7 +67,7 @@ impl World {
     /// ([`gpool_model::Shape::reserved_as`]).
     #[must_use]
     pub fn reserved_as(&self, job: JobId) -> Option<JobId> {
-        let own = Whom::Job { id: job };
+        let own = Beneficiary::Job { id: job };
         self.reservations.values().any(|it| it.whom == own).then_some(job)
     }
 
@@ -97,7 +97,8 @@ impl World {
     /// Returns the user if the shape must name the user in this project
     /// ([`gpool_model::Shape::uid`]).
     pub(crate) fn told_apart(&self, uid: u32, project: &ProjectName) -> Option<u32> {
-        let is_for = |whom: &Whom| matches!(whom, Whom::User { uid: of, .. } if *of == uid);
+        let is_for =
+            |whom: &Beneficiary| matches!(whom, Beneficiary::User { uid: of, .. } if *of == uid);
         let is_told = self.policy.tells_users_apart()
             || self.limits_slots()
             || self.capping(project).next().is_some()
@@ -106,18 +107,18 @@ impl World {
     }
 
     /// Recomputes shapes: a shape depends on the reservations for the job and for its user.
-    fn index_again(&mut self, whom: &Whom) {
+    fn index_again(&mut self, whom: &Beneficiary) {
         let jobs: Vec<JobId> = match whom {
-            Whom::Job { id } => {
+            Beneficiary::Job { id } => {
                 // The elements of an array change with it.
                 let elements = self.elements(id.number).map(|row| row.job.id);
                 elements.filter(|_| id.element.is_none()).chain([*id]).collect()
             }
-            Whom::User { uid, .. } => {
+            Beneficiary::User { uid, .. } => {
                 let own = |job: &JobId| self.jobs[job].spec.owner.uid == *uid;
                 self.queue.jobs().filter(own).collect()
             }
-            Whom::Nobody | Whom::Project { .. } => return,
+            Beneficiary::Nobody | Beneficiary::Project { .. } => return,
         };
         let is_pending = |job: &JobId| self.place_of(*job).is_some();
         let pending: Vec<JobId> = jobs.into_iter().filter(is_pending).collect();

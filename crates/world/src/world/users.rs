@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpool_model::job::JobState;
-use gpool_model::policy::{Caps, Held};
+use gpool_model::policy::{Caps, UserHoldings};
 use gpool_model::{
     Allocation, Exit, JobId, JobSpec, MilliGpu, Millis, Node, Project, ProjectName, ResourceKind,
     Timestamp,
@@ -19,7 +19,6 @@ use crate::world::World;
 pub struct UserRow {
     /// The user's name.
     pub name: Arc<str>,
-    /// All jobs.
     pub n_jobs: u64,
     /// Jobs that wait, for any reason.
     pub n_waiting: u64,
@@ -30,9 +29,9 @@ pub struct UserRow {
     /// Task slots of jobs without GPUs among these.
     pub plain: u64,
     /// What the jobs hold that are not paused.
-    pub held: Held,
+    pub held: UserHoldings,
     /// The same by project, without projects where they hold nothing.
-    pub held_in: BTreeMap<ProjectName, Held>,
+    pub held_in: BTreeMap<ProjectName, UserHoldings>,
 }
 
 impl World {
@@ -82,7 +81,7 @@ impl World {
 
     /// Returns what a user's jobs hold.
     #[must_use]
-    pub fn held_by(&self, uid: u32) -> Held {
+    pub fn held_by(&self, uid: u32) -> UserHoldings {
         self.user(uid).map(|user| user.held).unwrap_or_default()
     }
 
@@ -140,13 +139,13 @@ impl World {
 
     /// Returns what a user's jobs hold in a project and all projects below it.
     #[must_use]
-    pub fn held_in(&self, uid: u32, project: &ProjectName) -> Held {
+    pub fn held_in(&self, uid: u32, project: &ProjectName) -> UserHoldings {
         let is_below = |name: &ProjectName| {
             name == project || self.upwards(name).any(|it| it.name == *project)
         };
         let own = self.user(uid).into_iter().flat_map(|user| &user.held_in);
         let below = own.filter(|(name, _)| is_below(name));
-        below.fold(Held::default(), |sum, (_, held)| Held {
+        below.fold(UserHoldings::default(), |sum, (_, held)| UserHoldings {
             jobs: sum.jobs + held.jobs,
             gpus: sum.gpus.saturating_add(held.gpus),
         })
@@ -208,7 +207,7 @@ impl World {
             waiting_in: BTreeMap::new(),
             slots: 0,
             plain: 0,
-            held: Held::default(),
+            held: UserHoldings::default(),
             held_in: BTreeMap::new(),
         });
         user.n_jobs += n;
@@ -284,7 +283,7 @@ fn plain(row: &JobRow) -> u64 {
 fn held(row: &JobRow) -> Option<MilliGpu> {
     let n_tasks = row.job.phase.allocations().len();
     let together = || match row.spec.gpus.is_of_instances() {
-        true => row.job.gpus_given(),
+        true => row.job.allocated_gpus(),
         false => row.spec.gpus.size().checked_mul(n_tasks as u64).unwrap_or(MilliGpu::MAX),
     };
     (n_tasks > 0 && !row.job.phase.is_parked()).then(together)

@@ -115,7 +115,7 @@ impl World {
     /// Takes the jobs with a moment that has come since the last call: each once, in the order of
     /// their IDs. The order must not depend on the number of calls: one that changes nothing is not
     /// in the journal, so a replay takes the moments of several calls at once.
-    pub fn take_due(&mut self, now: Timestamp) -> Vec<JobId> {
+    pub fn pop_due_jobs(&mut self, now: Timestamp) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((at, job)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, job));

@@ -21,9 +21,7 @@ pub struct Figure {
     pub name: &'static str,
     /// A description for people.
     pub what: String,
-    /// The value.
     pub value: f64,
-    /// The unit.
     pub unit: &'static str,
     /// The target; `None` if the figure only explains another.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -140,7 +140,7 @@ fn agree(fleet: &mut Fleet, options: &Options) -> Result<()> {
     let gpus = u64::from(options.nodes * DEVICES) * 1000;
     let each = gpus * 4 / 5 / u64::from(n_projects(options));
     // More on the smallest cluster, where less than one device is useless.
-    let each = Amount::counted(each.max(1000));
+    let each = Amount::saturating_of(each.max(1000));
     let declare = |name, patch| ProjectChange {
         name,
         how: ProjectChangeHow::Declare { patch: Box::new(patch) },

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// All answers.
 const ANSWERS: &str = include_str!("answers.txt");
 
 /// On which nodes the tasks of jobs run, by name of the job.

@@ -32,7 +32,6 @@ pub enum CaseError {
     /// A number is no number of the unit that it is in.
     #[error("{what}: {number} is not an amount")]
     Number {
-        /// Of what.
         what: String,
         /// The value in the file.
         number: String,
@@ -40,7 +39,6 @@ pub enum CaseError {
     /// A count is negative, or larger than any real one.
     #[error("{what}: {count} is not a count from 0 to {most}")]
     Count {
-        /// Of what.
         what: String,
         /// The value in the file.
         count: i64,
@@ -52,13 +50,11 @@ pub enum CaseError {
     Twice {
         /// Their kind.
         what: &'static str,
-        /// Their name.
         name: String,
     },
     /// A word is not known.
     #[error("{what}: {word:?} is unknown")]
     Word {
-        /// Of what.
         what: String,
         /// The value in the file.
         word: String,

@@ -7,7 +7,6 @@ pub struct Case {
     pub now: i64,
     /// The tree of projects.
     pub projects: Vec<Project>,
-    /// The nodes.
     pub nodes: Vec<Node>,
     /// Jobs that wait, run or leave.
     pub jobs: Vec<Job>,
@@ -29,7 +28,6 @@ pub struct Quota {
 /// A project, inner or leaf.
 #[derive(Debug, Clone)]
 pub struct Project {
-    /// Its name.
     pub name: String,
     /// The project that it belongs to.
     pub parent: Option<String>,
@@ -43,10 +41,8 @@ pub struct Project {
     pub memory: Quota,
 }
 
-/// A node.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Thousandths of its CPU cores.
     pub cpu: i64,
@@ -94,9 +90,7 @@ pub struct Instances {
 /// A job: tasks that make sense together.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its name.
     pub name: String,
-    /// Its project.
     pub project: String,
     /// Its priority in its project, higher first.
     pub priority: i64,
@@ -106,14 +100,12 @@ pub struct Job {
     pub created: i64,
     /// Its parts and how many tasks of each must run at once.
     pub gang: Group,
-    /// Its tasks.
     pub tasks: Vec<Task>,
 }
 
 /// A part of a job that runs whole or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Group {
-    /// Its name.
     pub name: String,
     /// Sets of tasks that are alike in rank.
     pub sets: Vec<TaskSet>,
@@ -133,15 +125,12 @@ pub struct TaskSet {
 /// A task: one process on one node.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Its name.
     pub name: String,
     /// The set that it belongs to.
     pub set: String,
-    /// Its state.
     pub state: TaskState,
     /// Where it is or is to be, for one that has a place.
     pub placement: Option<Placement>,
-    /// Its request.
     pub request: Request,
     /// Whether it may run only on some nodes.
     pub names_nodes: bool,
@@ -171,7 +160,6 @@ pub enum TaskState {
 /// Where a task is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// The node.
     pub node: String,
     /// The shared devices that it is on, by names that mean something on this node alone.
     pub shared: Vec<String>,
@@ -180,7 +168,6 @@ pub struct Placement {
 /// What a task asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// GPUs.
     pub gpu: GpuAsk,
     /// Thousandths of a CPU core.
     pub cpu: i64,
@@ -191,7 +178,6 @@ pub struct Request {
 /// Which GPUs a task asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum GpuAsk {
-    /// None.
     #[default]
     None,
     /// A number of whole devices.

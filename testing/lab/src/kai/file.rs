@@ -8,7 +8,6 @@ use serde_json::Number;
 /// A file of scenarios.
 #[derive(Debug, Clone, Deserialize)]
 pub struct File {
-    /// The scenarios.
     pub scenarios: Vec<Scenario>,
 }
 
@@ -20,13 +19,11 @@ pub struct Scenario {
     /// A description.
     #[serde(default)]
     pub name: String,
-    /// The nodes.
     #[serde(default)]
     pub nodes: Vec<Node>,
     /// The projects.
     #[serde(default)]
     pub queues: Vec<Queue>,
-    /// The jobs.
     #[serde(default)]
     pub jobs: Vec<Job>,
     /// Settings other than the defaults.
@@ -34,10 +31,8 @@ pub struct Scenario {
     pub config: Option<Config>,
 }
 
-/// A node.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Node {
-    /// Its name.
     pub name: String,
     /// Whole devices.
     #[serde(default)]
@@ -51,7 +46,6 @@ pub struct Node {
     /// Cores.
     #[serde(default = "node_cpus")]
     pub cpus: Number,
-    /// Memory.
     #[serde(default = "node_memory")]
     pub memory_bytes: Number,
     /// How many tasks it holds.
@@ -68,7 +62,6 @@ pub struct Node {
 /// A project.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Queue {
-    /// Its name.
     pub name: String,
     /// The project above it.
     #[serde(default)]
@@ -79,7 +72,6 @@ pub struct Queue {
     /// Guaranteed GPUs.
     #[serde(default)]
     pub deserved_gpus: Option<Number>,
-    /// Its limit.
     #[serde(default)]
     pub limit_gpus: Option<Number>,
     /// Its weight beyond the guarantees.
@@ -97,7 +89,6 @@ pub struct Queue {
     /// Its limit of cores.
     #[serde(default)]
     pub limit_cpus_milli: Option<Number>,
-    /// Its limit of memory.
     #[serde(default)]
     pub limit_memory_mb: Option<Number>,
     /// It has nothing of anything.
@@ -105,20 +96,16 @@ pub struct Queue {
     pub no_resources: bool,
 }
 
-/// A job.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Job {
-    /// Its name.
     pub name: String,
     /// Its project.
     pub queue: String,
-    /// Its priority.
     #[serde(default)]
     pub priority: i64,
     /// Whether it may be ended for others.
     #[serde(default)]
     pub preemptible: bool,
-    /// Its age.
     #[serde(default)]
     pub age_minutes: Option<Number>,
     /// GPUs of each task.
@@ -148,7 +135,6 @@ pub struct Job {
     /// A task of it that leaves does not come back.
     #[serde(default)]
     pub delete_when_releasing: bool,
-    /// Its tasks.
     #[serde(default)]
     pub tasks: Vec<Task>,
 }
@@ -156,7 +142,6 @@ pub struct Job {
 /// A part of a job.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Group {
-    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Sets of tasks.
@@ -170,19 +155,15 @@ pub struct Group {
 /// A set of tasks.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PodSet {
-    /// Its name.
     pub name: String,
     /// How many must run at once.
     #[serde(default)]
     pub min: i64,
 }
 
-/// A task.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Task {
-    /// Its name.
     pub name: String,
-    /// Its state.
     pub state: String,
     /// Where it is.
     #[serde(default)]
@@ -210,7 +191,6 @@ pub struct Task {
 /// The plugins that are on; all others are off.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Config {
-    /// The plugins.
     #[serde(default)]
     pub plugins: Option<Vec<Plugin>>,
 }
@@ -218,7 +198,6 @@ pub struct Config {
 /// Something that is on.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Plugin {
-    /// Its name.
     pub name: String,
     /// How.
     #[serde(default)]

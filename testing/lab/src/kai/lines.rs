@@ -58,7 +58,6 @@ impl fmt::Display for Missing {
 
 /// A case as text, and what its jobs may grow by.
 pub struct Written {
-    /// Its lines.
     pub lines: String,
     /// By how many tasks beyond those that must run, by name of the job.
     pub extras: BTreeMap<String, usize>,

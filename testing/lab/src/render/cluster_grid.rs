@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_cli::render::row::{Ink, Row};
+use gpool_cli::render::row::{Ink, StyledLine};
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::style::Style;
 use gpool_cli::render::words::{NOTHING, grouped};
@@ -51,17 +51,22 @@ impl Owners {
     /// The number of GPUs of each owner as lines, largest first, with the number of owners that do
     /// not fit.
     #[must_use]
-    pub fn legend(&self, nodes: &[Vec<Option<usize>>], columns: usize, lines: usize) -> Vec<Row> {
+    pub fn legend(
+        &self,
+        nodes: &[Vec<Option<usize>>],
+        columns: usize,
+        lines: usize,
+    ) -> Vec<StyledLine> {
         let mut n_of = vec![0_u64; self.all.len()];
         for owner in nodes.iter().flatten().flatten() {
             n_of[*owner] += 1;
         }
         let mut order: Vec<usize> = (0..self.all.len()).filter(|owner| n_of[*owner] > 0).collect();
         order.sort_by_key(|owner| (std::cmp::Reverse(n_of[*owner]), *owner));
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<StyledLine> = Vec::new();
         for (ix, number) in order.iter().enumerate() {
             let owner = &self.all[*number];
-            let mut item = Row::default();
+            let mut item = StyledLine::default();
             item.push(Ink::On(*number), &owner.letter.to_string());
             item.plain(&format!(" {} {}", owner.shown, grouped(n_of[*number])));
             let n_left = order.len() - ix - 1;
@@ -100,7 +105,7 @@ pub struct Grid<'a> {
 #[derive(Debug, Default)]
 pub struct Drawn {
     /// The lines.
-    pub rows: Vec<Row>,
+    pub rows: Vec<StyledLine>,
     /// Number of nodes per symbol; `None` if each GPU has its own.
     pub nodes_of_sign: Option<usize>,
 }
@@ -136,7 +141,7 @@ impl Grid<'_> {
         Drawn { rows, nodes_of_sign: Some(together) }
     }
 
-    fn of_gpus(&self, label: usize, per_line: usize, n_gpus: usize) -> Vec<Row> {
+    fn of_gpus(&self, label: usize, per_line: usize, n_gpus: usize) -> Vec<StyledLine> {
         let mut rows = Vec::new();
         for (ix, nodes) in self.nodes.chunks(per_line).enumerate() {
             let mut row = labelled(ix * per_line, label);
@@ -157,7 +162,7 @@ impl Grid<'_> {
         rows
     }
 
-    fn of_nodes(&self, label: usize, per_line: usize, together: usize) -> Vec<Row> {
+    fn of_nodes(&self, label: usize, per_line: usize, together: usize) -> Vec<StyledLine> {
         let mut rows = Vec::new();
         let signs: Vec<&[Vec<Option<usize>>]> = self.nodes.chunks(together).collect();
         for (ix, line) in signs.chunks(per_line).enumerate() {
@@ -174,7 +179,7 @@ impl Grid<'_> {
     }
 
     /// The utilization of nodes, in the color of the owner with most of their GPUs.
-    fn sign(&self, nodes: &[Vec<Option<usize>>], row: &mut Row) {
+    fn sign(&self, nodes: &[Vec<Option<usize>>], row: &mut StyledLine) {
         let n_gpus = nodes.iter().map(Vec::len).sum::<usize>();
         let mut n_of = BTreeMap::<usize, usize>::new();
         for owner in nodes.iter().flatten().flatten() {
@@ -208,8 +213,8 @@ const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█
 /// The same levels in ASCII.
 const DIGITS: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "#"];
 
-fn labelled(node: usize, label: usize) -> Row {
-    let mut row = Row::default();
+fn labelled(node: usize, label: usize) -> StyledLine {
+    let mut row = StyledLine::default();
     row.push(Ink::Style(Style::Dim), &format!("{node:>0$} ", label - 1));
     row
 }

@@ -16,7 +16,7 @@ use gpool_cli::render::yaml;
 use gpool_cli::session::Session;
 use gpool_trace::TraceError;
 use gpool_trace::openb::Cluster;
-use gpool_trace::packing::{Ask, Churned, Experiment, Filled, Mix};
+use gpool_trace::packing::{Churned, Experiment, Filled, Mix, TaskDemand};
 use gpool_trace::packing_policy::Policy;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -155,7 +155,7 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
 fn measure<'a>(
     args: &'a PackingArgs,
     session: &Session,
-    (cluster, tasks, mix): (&Cluster, &[Ask], &Mix),
+    (cluster, tasks, mix): (&Cluster, &[TaskDemand], &Mix),
     stop: &AtomicBool,
 ) -> Result<Vec<Of<'a>>> {
     let mut measured: Vec<Of<'_>> = Vec::new();

@@ -80,7 +80,7 @@ fn dump(path: &Path, session: &Session) -> Result {
         (recorded, made) => Some(case::Difference {
             what: "plan".to_owned(),
             recorded: recorded.as_ref().map(|_| "a finished plan".to_owned()),
-            made: made.as_ref().map(|_| "a finished plan".to_owned()),
+            replayed: made.as_ref().map(|_| "a finished plan".to_owned()),
         }),
     };
     let same = difference.is_none() && now == case.violations;
@@ -112,7 +112,7 @@ fn as_json(case: &Case, verdict: &Verdict) -> String {
     let difference = verdict
         .difference
         .as_ref()
-        .map(|it| json!({"what": it.what, "recorded": it.recorded, "made": it.made}));
+        .map(|it| json!({"what": it.what, "recorded": it.recorded, "made": it.replayed}));
     json::one(json!({
         "same": verdict.same,
         "revision": case.revision,
@@ -137,7 +137,9 @@ fn as_text(case: &Case, verdict: &Verdict) -> String {
             let n = case.plan.as_ref().map_or(0, |plan| plan.decisions.len());
             text.push_str(&format!("the plan is the same, byte for byte: {n} decisions\n"));
         }
-        Some(it) => text.push_str(&differs(&it.what, it.recorded.as_deref(), it.made.as_deref())),
+        Some(it) => {
+            text.push_str(&differs(&it.what, it.recorded.as_deref(), it.replayed.as_deref()))
+        }
     }
     let list = |lines: &[String]| {
         lines.iter().map(|line| format!("  {}\n", safe(line))).collect::<String>()
@@ -216,31 +218,31 @@ fn other(path: &Path, error: &ReplayError, session: &Session) -> Result {
     let debug = |it: &dyn std::fmt::Debug| format!("{it:?}");
     let (what, recorded, made) = match error {
         ReplayError::Differs(differs) => match &**differs {
-            Differs::Decision { seq, nth, journaled, made } => {
+            Differs::Decision { seq, nth, journaled, replayed } => {
                 let text = |side: &Option<Box<_>>| side.as_ref().map(one_line);
                 let what = format!("decision {} of entry {seq}", nth + 1);
-                (what, text(journaled), text(made))
+                (what, text(journaled), text(replayed))
             }
-            Differs::Planned { seq, journaled, made } => {
+            Differs::Planned { seq, journaled, replayed } => {
                 let what = format!("planned starts of entry {seq}");
-                (what, Some(one_line(journaled)), Some(one_line(made)))
+                (what, Some(one_line(journaled)), Some(one_line(replayed)))
             }
-            Differs::Entry { seq, journaled, made } => {
+            Differs::Entry { seq, journaled, replayed } => {
                 let entry = |side: &Option<Box<gpool_model::JournalEntry>>| {
                     side.as_ref().map(|it| one_line(&it.entry))
                 };
-                (format!("entry {seq}"), entry(journaled), entry(made))
+                (format!("entry {seq}"), entry(journaled), entry(replayed))
             }
-            Differs::Revision { journaled, made } => {
+            Differs::Revision { journaled, replayed } => {
                 let what = format!("the commit of revision {journaled}");
-                (what, Some(journaled.to_string()), made.as_ref().map(ToString::to_string))
+                (what, Some(journaled.to_string()), replayed.as_ref().map(ToString::to_string))
             }
             Differs::Records { why } => {
                 ("the records of a start".to_owned(), None, Some(debug(why)))
             }
         },
-        ReplayError::Records { key, recorded, made } => {
-            (format!("record {key}"), recorded.clone(), made.clone())
+        ReplayError::Records { key, recorded, replayed } => {
+            (format!("record {key}"), recorded.clone(), replayed.clone())
         }
         ReplayError::Unread(why) => return Err(Failure::new(errors::STORE_FAULT, why.clone())),
         ReplayError::Cut { .. } => {

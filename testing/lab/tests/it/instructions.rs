@@ -10,7 +10,7 @@ use std::process::Command;
 use gpool_cli::args::list::{Format, ListFlags};
 use gpool_cli::render::clock::Clock;
 use gpool_cli::render::jobs::JOBS;
-use gpool_cli::render::list::{Look, select};
+use gpool_cli::render::list::{Appearance, select};
 use gpool_cli::render::view::View;
 use gpool_lab::bench::synthetic::{Fleet, job};
 use gpool_model::{Event, Revision};
@@ -65,7 +65,7 @@ fn queue() {
     let text = serde_json::to_string(&jobs).unwrap();
     let (clock, marked) = (Clock::new(true), BTreeSet::new());
     let view = View { clock: &clock, now: things::now(), me: "ana" };
-    let look = Look {
+    let look = Appearance {
         view,
         width: None,
         colors: false,

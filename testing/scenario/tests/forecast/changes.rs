@@ -1,6 +1,6 @@
 //! Forecasts with little information, and after changes of their basis.
 
-use gpool_control::forecast::{self, Learnt, Moved};
+use gpool_control::forecast::{self, Calibrator, Moved};
 use gpool_model::{Policy, Timestamp};
 use gpool_scenario::Cluster;
 use insta::assert_snapshot;
@@ -68,14 +68,14 @@ fn a_forecast_does_not_change_with_later_policies() {
          job c 1 pending 5m limit 1h priority 5",
     );
     let before = part(&cluster);
-    let made = forecast::forecast(&before, 100, &Learnt::default());
+    let made = forecast::forecast(&before, 100, &Calibrator::default());
     let policy = Policy { user_caps: Default::default(), ..Policy::fifo() };
     cluster.world_mut().put_policy(policy);
     // The excerpt is unchanged and gives the same forecast.
-    assert_eq!(forecast::forecast(&before, 100, &Learnt::default()), made);
+    assert_eq!(forecast::forecast(&before, 100, &Calibrator::default()), made);
     let [b, c] = ["b", "c"].map(|name| id_of(cluster.snapshot().world, name));
     assert!(made.etas[&c].p50 < made.etas[&b].p50, "{made:?}");
-    let after = forecast::forecast(&part(&cluster), 100, &Learnt::default());
+    let after = forecast::forecast(&part(&cluster), 100, &Calibrator::default());
     assert!(after.etas[&b].p50 < after.etas[&c].p50, "{after:?}");
 }
 
@@ -98,15 +98,15 @@ fn a_reservation_may_name_a_removed_device() {
     let found = gpool_verify::verify_fully(&snapshot, snapshot.world.policy(), &plan);
     assert_eq!(found, []);
     let before = part(&cluster);
-    let made = forecast::forecast(&before, 100, &Learnt::default());
+    let made = forecast::forecast(&before, 100, &Calibrator::default());
     assert!(!made.is_broken);
     let [b, c] = ["b", "c"].map(|name| id_of(snapshot.world, name));
     assert!(made.etas[&b].p50.is_some(), "the other device is there: {made:?}");
     assert!(made.unknown.contains(&c), "no node has two any more: {made:?}");
     // The proposals name no missing device, and do not panic.
-    let base = forecast::estimate(&before, b, 100, &Learnt::default());
-    let whose = forecast::Whose { uid: 1000, admin: true, leads: false };
-    let all = forecast::alternatives(&before, b, whose, &base, 100, &Learnt::default());
+    let base = forecast::estimate(&before, b, 100, &Calibrator::default());
+    let whose = forecast::Requester { uid: 1000, admin: true, leads: false };
+    let all = forecast::alternatives(&before, b, whose, &base, 100, &Calibrator::default());
     assert!(all.iter().any(|tried| tried.what.code() == "ended" && tried.helps), "{all:?}");
     let in_vain = all.iter().find(|tried| tried.what.code() == "without_reservation");
     assert!(in_vain.is_some_and(|tried| !tried.helps), "{all:?}");

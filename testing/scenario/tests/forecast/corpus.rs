@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gpool_control::forecast::{self, Learnt, Pace, Part, Tried, Whose};
+use gpool_control::forecast::{self, Calibrator, ForecastInput, Pace, Requester, Tried};
 use gpool_model::{JobId, Millis, Timestamp};
 use gpool_scenario::{Cluster, Situation};
 use gpool_sched::Explainer;
@@ -40,7 +40,7 @@ fn played(
     play::starts(situation, lengths, until).get(&job).copied()
 }
 
-fn shown(tried: &Tried, part: &Part, job: JobId) -> String {
+fn shown(tried: &Tried, part: &ForecastInput, job: JobId) -> String {
     let sign = if tried.helps { '+' } else { '-' };
     let flags = gpool_wire::alternative::flags(&tried.what, job);
     let eta = tried.eta.map(|eta| format!(": {}", words(&eta, part.now))).unwrap_or_default();
@@ -52,10 +52,10 @@ fn checked(row: &Row) -> String {
     let cluster = cluster(row.scenario);
     let job = id_of(cluster.snapshot().world, "x");
     assert_eq!(codes(&cluster, job), row.codes, "{}", row.name);
-    let part = Part::of(&cluster.snapshot(), 200, Some(job));
-    let learnt = Learnt::default();
+    let part = ForecastInput::of(&cluster.snapshot(), 200, Some(job));
+    let learnt = Calibrator::default();
     let base = forecast::estimate(&part, job, N_STARTS, &learnt);
-    let whose = Whose { uid: 1000, admin: true, leads: false };
+    let whose = Requester { uid: 1000, admin: true, leads: false };
     let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &learnt);
     let situation = Situation::of(&cluster.snapshot());
     let lengths: BTreeMap<JobId, Millis> =
@@ -95,10 +95,10 @@ fn changes_that_the_user_can_not_make_are_not_proposed() {
          job x 2 pending uid 1002",
     );
     let job = id_of(cluster.snapshot().world, "x");
-    let part = Part::of(&cluster.snapshot(), 200, Some(job));
-    let base = forecast::estimate(&part, job, N_STARTS, &Learnt::default());
-    let whose = Whose { uid: 1002, admin: false, leads: false };
-    let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &Learnt::default());
+    let part = ForecastInput::of(&cluster.snapshot(), 200, Some(job));
+    let base = forecast::estimate(&part, job, N_STARTS, &Calibrator::default());
+    let whose = Requester { uid: 1002, admin: false, leads: false };
+    let all = forecast::alternatives(&part, job, whose, &base, N_STARTS, &Calibrator::default());
     assert!(all.iter().all(|tried| !matches!(tried.what.code(), "ended" | "priority")), "{all:?}");
     assert!(all.iter().any(|tried| tried.what.code() == "gpus"), "{all:?}");
 }

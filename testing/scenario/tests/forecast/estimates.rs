@@ -1,6 +1,6 @@
 //! Forecast intervals, by the information about earlier jobs.
 
-use gpool_control::forecast::{self, Learnt};
+use gpool_control::forecast::{self, Calibrator};
 use insta::assert_snapshot;
 
 use crate::rig::{cluster, etas, id_of, part, words};
@@ -109,7 +109,7 @@ fn freed_by(scenario: &str, name: &str) -> Vec<(String, u32)> {
     let cluster = cluster(scenario);
     let part = part(&cluster);
     let job = id_of(cluster.snapshot().world, name);
-    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Learnt::default());
+    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Calibrator::default());
     let name = |job| part.excerpt.jobs[&job].spec.name.to_string();
     estimate.freed_by.iter().map(|freed| (name(freed.job), freed.n_devices)).collect()
 }
@@ -146,7 +146,7 @@ fn a_missed_deadline_is_reported_with_the_start_without_it() {
     );
     let part = part(&cluster);
     let job = id_of(cluster.snapshot().world, "b");
-    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Learnt::default());
+    let estimate = forecast::estimate(&part, job, forecast::JOBS_MAX, &Calibrator::default());
     assert_eq!(estimate.eta, None);
     let without = estimate.without_deadline.map(|eta| words(&eta, part.now));
     assert_eq!(without.as_deref(), Some("1h00 2h00 4h00 by limit"));

@@ -1,6 +1,6 @@
 //! Calibration by the results of earlier forecasts.
 
-use gpool_control::forecast::Learnt;
+use gpool_control::forecast::Calibrator;
 use gpool_model::{Basis, Eta, JobId, Millis, Timestamp, Version};
 
 const NOW: Timestamp = Timestamp::new(1_700_000_000_000);
@@ -20,11 +20,11 @@ fn eta() -> Eta {
 }
 
 /// Forecasts `n` jobs and starts each of them 30 minutes later, but one in `late_each` much later.
-fn learn(learnt: &mut Learnt, n: u64, late_each: u64) {
+fn learn(learnt: &mut Calibrator, n: u64, late_each: u64) {
     for number in 1..=n {
         let job = JobId::single(number);
         let told = learnt.corrected(eta(), NOW);
-        learnt.tell((job, Version(1)), (&told, LEAD), NOW);
+        learnt.record_forecast((job, Version(1)), (&told, LEAD), NOW);
         let after = if number.is_multiple_of(late_each) { 10_000 } else { 30 };
         assert!(learnt.started(job, NOW.after(Millis::from_mins(after))));
     }
@@ -32,7 +32,7 @@ fn learn(learnt: &mut Learnt, n: u64, late_each: u64) {
 
 #[test]
 fn on_time_starts_shrink_the_p90_but_never_below_the_median() {
-    let mut learnt = Learnt::default();
+    let mut learnt = Calibrator::default();
     learn(&mut learnt, 1000, u64::MAX);
     let told = learnt.corrected(eta(), NOW);
     let [p50, p90] = [told.p50, told.p90].map(|at| at.unwrap().since(NOW));
@@ -46,7 +46,7 @@ fn on_time_starts_shrink_the_p90_but_never_below_the_median() {
 
 #[test]
 fn the_factor_rests_where_one_in_ten_is_late() {
-    let mut learnt = Learnt::default();
+    let mut learnt = Calibrator::default();
     learn(&mut learnt, 1000, 10);
     let before = learnt.buckets[2].factor;
     learn(&mut learnt, 100, 10);
@@ -60,12 +60,12 @@ fn the_factor_rests_where_one_in_ten_is_late() {
 
 #[test]
 fn the_middle_rests_where_half_are_later() {
-    let mut learnt = Learnt::default();
+    let mut learnt = Calibrator::default();
     // The forecast is 30 minutes, and jobs take 40 to 60.
-    let take = |learnt: &mut Learnt, n: u64| {
+    let take = |learnt: &mut Calibrator, n: u64| {
         for number in 1..=n {
             let told = learnt.corrected(eta(), NOW);
-            learnt.tell((JobId::single(number), Version(1)), (&told, LEAD), NOW);
+            learnt.record_forecast((JobId::single(number), Version(1)), (&told, LEAD), NOW);
             let after = 40 + (number * 7 % 21) as u32;
             learnt.started(JobId::single(number), NOW.after(Millis::from_mins(after)));
         }
@@ -84,22 +84,22 @@ fn the_middle_rests_where_half_are_later() {
 
 #[test]
 fn a_job_is_compared_with_its_first_forecast_since_the_last_edit() {
-    let mut learnt = Learnt::default();
+    let mut learnt = Calibrator::default();
     let job = JobId::single(7);
-    learnt.tell((job, Version(1)), (&eta(), LEAD), NOW);
+    learnt.record_forecast((job, Version(1)), (&eta(), LEAD), NOW);
     let later = NOW.after(Millis::from_mins(10));
-    learnt.tell((job, Version(1)), (&eta(), LEAD), later);
+    learnt.record_forecast((job, Version(1)), (&eta(), LEAD), later);
     assert_eq!(learnt.told[&job].at, NOW);
-    learnt.tell((job, Version(2)), (&eta(), LEAD), later);
+    learnt.record_forecast((job, Version(2)), (&eta(), LEAD), later);
     assert_eq!(learnt.told[&job].at, later);
-    learnt.keep_told(|_| false);
+    learnt.retain_forecasts(|_| false);
     assert!(!learnt.started(job, later), "it is forgotten when it no longer waits");
 }
 
 #[test]
 fn a_job_that_starts_at_once_has_no_forecast() {
-    let mut learnt = Learnt::default();
+    let mut learnt = Calibrator::default();
     let now = Eta { p10: Some(NOW), p50: Some(NOW), p90: Some(NOW), ..eta() };
-    learnt.tell((JobId::single(1), Version(1)), (&now, Millis::ZERO), NOW);
+    learnt.record_forecast((JobId::single(1), Version(1)), (&now, Millis::ZERO), NOW);
     assert!(learnt.told.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_control::forecast::{self, Learnt, Length, Part, Source};
+use gpool_control::forecast::{self, Calibrator, ForecastInput, Length, LengthSource};
 use gpool_model::{JobId, Millis};
 use gpool_scenario::{Case, Cluster, Situation, Step, cases, config};
 use proptest::prelude::*;
@@ -40,8 +40,8 @@ proptest! {
     #[test]
     fn moments_are_in_order_and_never_past(case in cases(40)) {
         let cluster = after(&case);
-        let part = Part::of(&cluster.snapshot(), 1000, None);
-        let made = forecast::forecast(&part, 1000, &Learnt::default());
+        let part = ForecastInput::of(&cluster.snapshot(), 1000, None);
+        let made = forecast::forecast(&part, 1000, &Calibrator::default());
         prop_assert!(!made.is_broken);
         for (id, eta) in &made.etas {
             let moments: Vec<_> = [eta.p10, eta.p50, eta.p90].into_iter().flatten().collect();
@@ -49,8 +49,8 @@ proptest! {
             prop_assert!(moments.iter().all(|at| *at >= part.now), "{id}: {eta:?}");
             prop_assert!(eta.p50.is_some() || eta.p90.is_none(), "{id}: {eta:?}");
         }
-        let again = Part::of(&cluster.snapshot(), 1000, None);
-        prop_assert_eq!(&forecast::forecast(&again, 1000, &Learnt::default()), &made);
+        let again = ForecastInput::of(&cluster.snapshot(), 1000, None);
+        prop_assert_eq!(&forecast::forecast(&again, 1000, &Calibrator::default()), &made);
     }
 
     /// With exact ends, every job starts at its predicted time, to the millisecond; a job that is
@@ -58,12 +58,12 @@ proptest! {
     #[test]
     fn exact_ends_make_exact_starts(case in cases(40).prop_map(never_taken_back)) {
         let cluster = after(&case);
-        let mut part = Part::of(&cluster.snapshot(), 1000, None);
+        let mut part = ForecastInput::of(&cluster.snapshot(), 1000, None);
         let exact: BTreeMap<JobId, Millis> =
             part.lengths.keys().map(|id| (*id, length(*id))).collect();
         part.lengths =
-            exact.iter().map(|(id, it)| (*id, Length::exactly(*it, Source::Limit))).collect();
-        let made = forecast::forecast(&part, 1000, &Learnt::default());
+            exact.iter().map(|(id, it)| (*id, Length::exactly(*it, LengthSource::Limit))).collect();
+        let made = forecast::forecast(&part, 1000, &Calibrator::default());
         let situation = Situation::of(&cluster.snapshot());
         let truth = play::starts(&situation, &exact, part.now.after(forecast::HORIZON));
         let told: BTreeMap<JobId, _> =

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpool_control::forecast::{self, Learnt, Part};
+use gpool_control::forecast::{self, Calibrator, ForecastInput};
 use gpool_model::{Eta, JobId, Timestamp};
 use gpool_scenario::{Cluster, Situation};
 use gpool_world::World;
@@ -15,15 +15,15 @@ pub fn cluster(scenario: &str) -> Cluster {
     cluster
 }
 
-pub fn part(cluster: &Cluster) -> Part {
-    Part::of(&cluster.snapshot(), forecast::JOBS_MAX, None)
+pub fn part(cluster: &Cluster) -> ForecastInput {
+    ForecastInput::of(&cluster.snapshot(), forecast::JOBS_MAX, None)
 }
 
 /// Returns when each waiting job will start, from now, one per line.
 pub fn etas(scenario: &str) -> String {
     let cluster = cluster(scenario);
     let part = part(&cluster);
-    let made = forecast::forecast(&part, forecast::JOBS_MAX, &Learnt::default());
+    let made = forecast::forecast(&part, forecast::JOBS_MAX, &Calibrator::default());
     assert!(!made.is_broken, "a plan was refused: {scenario}");
     let mut text = String::new();
     for row in part.excerpt.jobs.values().filter(|row| row.job.phase.allocations().is_empty()) {

@@ -30,7 +30,7 @@ fn shares(scenario: &str) -> String {
                 it.project.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string)
             };
             let terms = |it: &Loan| {
-                let asked = if it.when_asked { "" } else { " not when asked" };
+                let asked = if it.is_reclaimable { "" } else { " not when asked" };
                 let ends = it.ends.map(|end| {
                     format!(" {} after {}", end.basis.as_str(), end.at.since(snapshot.now))
                 });

@@ -8,7 +8,7 @@ use gpool_model::job::EndCause;
 use gpool_model::{Generation, LeaseTerms, Millis, TaskId};
 use gpool_node::converge::{Action, Converge, Input, Moves, Seats};
 use gpool_node::lease::Lease;
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -237,13 +237,13 @@ impl Sim {
                 self.tell(m, task, ShepherdOrder::Pause(generation, runs_on));
             }
             Action::Resume { task, generation, devices, booked } => {
-                self.note_presence(m, task, Presence::Resuming);
+                self.note_presence(m, task, MemoryPresence::Resuming);
                 self.tell(m, task, ShepherdOrder::Resume(generation, devices, booked));
             }
             Action::Stay { .. } => {}
             Action::Detach { task, .. } => {
-                if self.presence(m, task) == Presence::Here {
-                    self.note_presence(m, task, Presence::Leaving);
+                if self.presence(m, task) == MemoryPresence::Here {
+                    self.note_presence(m, task, MemoryPresence::Leaving);
                 }
                 self.tell(m, task, ShepherdOrder::Detach);
                 if self.bug == Some(Bug::DetachNotAwaited) {
@@ -251,8 +251,8 @@ impl Sim {
                 }
             }
             Action::Attach { task, devices } => {
-                if self.presence(m, task) != Presence::Away {
-                    self.note_presence(m, task, Presence::Returning);
+                if self.presence(m, task) != MemoryPresence::Away {
+                    self.note_presence(m, task, MemoryPresence::Returning);
                 }
                 self.tell(m, task, ShepherdOrder::Attach(devices));
             }

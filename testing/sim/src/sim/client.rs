@@ -282,7 +282,6 @@ impl Sim {
         }
     }
 
-    /// A request is answered.
     pub(crate) fn answered(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
         let Some(server) = self.server.as_mut() else { return };
         let Some(at) = server.pending.remove(&request) else {

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpool_model::reservation::Counted;
+use gpool_model::reservation::DeviceRequest;
 use gpool_model::{
-    Attempt, Command, Consent, DeviceRef, Displace, DrainTarget, GpuRequest, JobId, Millis,
-    NewReservation, NodeName, Phase, Reply, ReservationName, ReserveAsk, ReserveEnd, ReserveWhen,
-    Timestamp, Whom,
+    Attempt, Beneficiary, Command, Consent, DeviceRef, Displace, DrainTarget, GpuRequest, JobId,
+    Millis, NewReservation, NodeName, Phase, Reply, ReservationName, ReserveAsk, ReserveEnd,
+    ReserveWhen, Timestamp,
 };
 use gpool_world::{JobRow, World};
 
@@ -55,16 +55,16 @@ impl Sim {
             (0, None) => ReserveAsk::Nodes { nodes: BTreeSet::from([node]) },
             (n, device) => {
                 let gpus = GpuRequest::parse(&(n % 3 + 1).to_string()).ok()?;
-                ReserveAsk::Counted(Counted { gpus, spread: device.is_some() })
+                ReserveAsk::Counted(DeviceRequest { gpus, spread: device.is_some() })
             }
         };
         let user = what.count("user") % 8;
         let whom = match what.count("whom") % 4 {
-            0 => Whom::Nobody,
-            1 => Whom::Job { id: picked(&self.live_jobs(), what.count("user"))? },
+            0 => Beneficiary::Nobody,
+            1 => Beneficiary::Job { id: picked(&self.live_jobs(), what.count("user"))? },
             _ => {
                 let uid = 1000 + u32::try_from(user).ok()?;
-                Whom::User { uid, name: Arc::from(format!("u{uid}")) }
+                Beneficiary::User { uid, name: Arc::from(format!("u{uid}")) }
             }
         };
         let long = what.count("long");
@@ -93,7 +93,7 @@ impl Sim {
     pub(crate) fn note_kept(&mut self, command: &Command, reply: &Reply) {
         let (Command::Reserve { .. }, Reply::Reserved(outcome)) = (command, reply) else { return };
         let it = &outcome.reservation;
-        if it.window.until.is_none() && !matches!(it.whom, Whom::Job { .. }) {
+        if it.window.until.is_none() && !matches!(it.whom, Beneficiary::Job { .. }) {
             self.watch.reserved.insert(it.name.clone());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gpool_control::lease::{LeaseWatch, Standing};
+use gpool_control::lease::{LeaseWatch, Reachability};
 use gpool_model::agent::Order;
 use gpool_model::{
     AllocationState, Event, LeaseTerms, Millis, NodeName, Phase, Silence, TaskId, Timestamp,
@@ -70,10 +70,10 @@ impl Sim {
             let Some(standing) = watch.look(now, SILENT_AFTER, Some(terms)) else { continue };
             let since = Timestamp::new(clock.get().saturating_sub(watch.silence(now).get()));
             let silence = match standing {
-                Standing::Present => None,
-                Standing::Silent if bug == Some(Bug::SilenceUntold) => continue,
-                Standing::Silent => Some(Silence { since, is_lost: false }),
-                Standing::Lost => Some(Silence { since, is_lost: true }),
+                Reachability::Present => None,
+                Reachability::Silent if bug == Some(Bug::SilenceUntold) => continue,
+                Reachability::Silent => Some(Silence { since, is_lost: false }),
+                Reachability::Lost => Some(Silence { since, is_lost: true }),
             };
             if bug == Some(Bug::RenewedTooEarly) {
                 watch.readmit();
@@ -83,9 +83,9 @@ impl Sim {
         }
         for (standing, event) in events {
             match standing {
-                Standing::Present => {}
-                Standing::Silent => self.totals.silences += 1,
-                Standing::Lost => self.totals.losses += 1,
+                Reachability::Present => {}
+                Reachability::Silent => self.totals.silences += 1,
+                Reachability::Lost => self.totals.losses += 1,
             }
             self.tell_server(event);
         }

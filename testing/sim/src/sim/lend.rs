@@ -3,7 +3,7 @@
 
 use gpool_model::{Bytes, DeviceUuid, TaskId, Timestamp};
 use gpool_node::loans::{self, Act, Called, Decision, Rung, Tenant};
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 
 use crate::broken::Invariant;
 use crate::bug::Bug;
@@ -23,7 +23,7 @@ pub(crate) struct Seat {
     /// Its place among the devices of the task.
     place: usize,
     pub tenant: Tenant,
-    pub presence: Presence,
+    pub presence: MemoryPresence,
 }
 
 impl Sim {
@@ -150,7 +150,7 @@ impl Sim {
         let waits = machine.claims.values().filter(|claim| claim.is_running());
         let waits = waits.flat_map(|claim| &claim.memory).any(|memory| memory.wish.is_some());
         if let Some(agent) = machine.agent.as_mut() {
-            let is_away = agent.presence.values().any(|presence| *presence != Presence::Here);
+            let is_away = agent.presence.values().any(|presence| *presence != MemoryPresence::Here);
             let is_open = waits || is_away || !agent.calls.is_empty();
             agent.lend_at = (is_open && is_timed).then_some(now + TICK);
         }
@@ -265,13 +265,13 @@ impl Sim {
         wish.is_late |= decision.is_late;
         let (total, waited) = (wish.total, now.saturating_sub(wish.since));
         match decision.grant.wish {
-            Some(loans::Answer::Yes) => {
+            Some(loans::WishAnswer::Yes) => {
                 memory.wish = None;
                 memory.uses(total);
                 self.totals.loans += u64::from(total > seat.tenant.request);
                 true
             }
-            Some(loans::Answer::No) => {
+            Some(loans::WishAnswer::No) => {
                 memory.wish = None;
                 if total <= seat.tenant.request && waited < 2 * DEADLINE.get() {
                     let what = format!("{} is refused {total} after {waited} ms", seat.task);
@@ -279,7 +279,7 @@ impl Sim {
                 }
                 true
             }
-            Some(loans::Answer::Wait) | None => false,
+            Some(loans::WishAnswer::Wait) | None => false,
         }
     }
 
@@ -424,9 +424,9 @@ impl Machine {
                 called,
                 can_move: false,
                 can_pause: self.pauses
-                    && presence == Presence::Here
+                    && presence == MemoryPresence::Here
                     && !agent.staying.contains(&task),
-                is_leaving: presence != Presence::Here,
+                is_leaving: presence != MemoryPresence::Here,
                 departs: false,
             };
             Seat { task, place, tenant, presence }
@@ -475,7 +475,7 @@ fn untrue(machine: &Machine) -> Option<String> {
         let known = agent.loans.get(&(task, place)).copied();
         let is_unknown = !agent.ledgers.contains(&task);
         // The memory of a task that is about to be there, or away, counts otherwise.
-        let is_here = agent.presence.get(&task).is_none_or(|it| *it == Presence::Here);
+        let is_here = agent.presence.get(&task).is_none_or(|it| *it == MemoryPresence::Here);
         let is_wrong =
             is_unknown || (is_here && memory.is_seen && known.unwrap_or_default() != loan);
         is_wrong.then(|| format!("{task} borrows {loan}, and its agent has {known:?}"))

@@ -4,7 +4,7 @@
 use gpool_model::agent::TaskIs;
 use gpool_model::{Bytes, TaskId};
 use gpool_node::converge::{Input, Seats};
-use gpool_node::presence::Presence;
+use gpool_node::presence::MemoryPresence;
 use gpool_world::World;
 
 use crate::broken::Invariant;
@@ -104,7 +104,7 @@ impl Sim {
             // Only the devices that it left are certain to take it.
             ShepherdOrder::Attach(devices) if fails && claim.seats.devices() != devices => {
                 claim.has_failed = true;
-                self.note_presence(m, task, Presence::Paused);
+                self.note_presence(m, task, MemoryPresence::Paused);
                 Input::NotAttached { task, left: self.machines[m].claims[&task].seats.devices() }
             }
             ShepherdOrder::Attach(devices) => {
@@ -120,7 +120,7 @@ impl Sim {
                 claim.has_failed |= fails;
                 let presence = match fails {
                     true => self.presence(m, task).stayed(),
-                    false => Presence::Paused,
+                    false => MemoryPresence::Paused,
                 };
                 self.watch_place(m, task);
                 self.note_presence(m, task, presence);
@@ -266,7 +266,7 @@ fn forgotten(machine: &Machine) -> Option<String> {
     let agent = machine.agent.as_ref().filter(|agent| agent.has_adopted)?;
     let is_here = |task: &TaskId| {
         let presence = agent.presence.get(task).copied().unwrap_or_default();
-        presence == Presence::Here
+        presence == MemoryPresence::Here
     };
     let mut claims = machine.claims.iter().filter(|(_, claim)| claim.is_alive());
     let (task, _) = claims.find(|(task, claim)| {

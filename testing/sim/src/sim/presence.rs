@@ -8,7 +8,7 @@ use gpool_model::{
     TaskId,
 };
 use gpool_node::converge::{Halting, Input};
-use gpool_node::presence::{Presence, can_return};
+use gpool_node::presence::{MemoryPresence, can_return};
 use gpool_world::World;
 
 use crate::broken::Invariant;
@@ -21,13 +21,13 @@ use crate::sim::{Sim, picked};
 
 impl Sim {
     /// Where the agent takes the memory of a task to be.
-    pub(crate) fn presence(&self, m: usize, task: TaskId) -> Presence {
+    pub(crate) fn presence(&self, m: usize, task: TaskId) -> MemoryPresence {
         let agent = self.machines[m].agent.as_ref();
         agent.and_then(|agent| agent.presence.get(&task).copied()).unwrap_or_default()
     }
 
     /// The agent learns where the memory of a task is, if the task is connected to it.
-    pub(crate) fn note_presence(&mut self, m: usize, task: TaskId, next: Presence) {
+    pub(crate) fn note_presence(&mut self, m: usize, task: TaskId, next: MemoryPresence) {
         if !self.machines[m].lends || !self.is_connected(m, task) {
             return;
         }
@@ -45,7 +45,7 @@ impl Sim {
             return;
         };
         if machine.lends && claim.is_off() && claim.link != Some(agent.number) {
-            agent.presence.insert(task, Presence::Unsettled);
+            agent.presence.insert(task, MemoryPresence::Unsettled);
         }
     }
 
@@ -53,12 +53,16 @@ impl Sim {
     pub(crate) fn introduce(&mut self, m: usize, task: TaskId) {
         let is_off = self.machines[m].claims[&task].is_off();
         let (now, before) = (self.now, self.presence(m, task));
-        if before == Presence::Unsettled {
+        if before == MemoryPresence::Unsettled {
             self.machines[m].wait_anew(now);
         }
         match before {
-            Presence::Unsettled if !is_off => self.note_presence(m, task, Presence::Here),
-            Presence::Here if is_off => self.note_presence(m, task, Presence::Unsettled),
+            MemoryPresence::Unsettled if !is_off => {
+                self.note_presence(m, task, MemoryPresence::Here)
+            }
+            MemoryPresence::Here if is_off => {
+                self.note_presence(m, task, MemoryPresence::Unsettled)
+            }
             _ => self.lend(m),
         }
     }
@@ -66,7 +70,7 @@ impl Sim {
     /// An agent pauses a task that keeps a called loan.
     pub(crate) fn vacate(&mut self, m: usize, task: TaskId) {
         let is_awaited = self.bug != Some(Bug::LeavingNotAwaited);
-        let presence = if is_awaited { Presence::Leaving } else { Presence::Away };
+        let presence = if is_awaited { MemoryPresence::Leaving } else { MemoryPresence::Away };
         if let Some(agent) = self.machines[m].agent.as_mut() {
             agent.presence.insert(task, presence);
         }
@@ -76,11 +80,11 @@ impl Sim {
     /// An agent brings tasks back that it paused for their loans, once they have room.
     pub(crate) fn bring_back(&mut self, m: usize) {
         let Some(agent) = self.machines[m].agent.as_ref() else { return };
-        let away = agent.presence.iter().filter(|(_, it)| **it == Presence::Away);
+        let away = agent.presence.iter().filter(|(_, it)| **it == MemoryPresence::Away);
         let away: Vec<TaskId> = away.map(|(task, _)| *task).collect();
         for task in away {
             if self.machines[m].has_room_for(task, self.bug) {
-                self.note_presence(m, task, Presence::Returning);
+                self.note_presence(m, task, MemoryPresence::Returning);
                 self.tell(m, task, ShepherdOrder::Return);
             }
         }
@@ -92,10 +96,10 @@ impl Sim {
         let is_off = claim.paused_at.is_some() || claim.is_detached;
         let (by_node, is_paused) = (claim.by_node, claim.is_paused() || claim.is_detached);
         if is_off && by_node && self.bug != Some(Bug::AwayForgotten) {
-            self.note_presence(m, task, Presence::Away);
+            self.note_presence(m, task, MemoryPresence::Away);
         }
         if is_off && is_paused {
-            self.note_presence(m, task, Presence::Paused);
+            self.note_presence(m, task, MemoryPresence::Paused);
         }
         self.say_waits(m, task);
     }
@@ -156,7 +160,7 @@ impl Sim {
             claim.halted = Some((generation, was_paused));
             self.totals.pauses_away += 1;
             if self.bug == Some(Bug::AbsentTakenForPresent) {
-                self.note_presence(m, task, Presence::Here);
+                self.note_presence(m, task, MemoryPresence::Here);
             }
             return self.answer(m, task, Input::Halted { task, generation, halting: not_paused });
         }
@@ -168,7 +172,7 @@ impl Sim {
         let claim = &self.machines[m].claims[&task];
         if fails && claim.paused_at.is_none() {
             self.totals.pauses_refused += 1;
-            self.note_presence(m, task, Presence::Here);
+            self.note_presence(m, task, MemoryPresence::Here);
             let is_hidden = self.bug == Some(Bug::PauseFailureHidden);
             let halting = if is_hidden { Halting::Paused } else { not_paused };
             return self.answer(m, task, Input::Halted { task, generation, halting });
@@ -177,7 +181,7 @@ impl Sim {
         claim.halted = Some((generation, true));
         self.totals.pauses += 1;
         self.stop_use(m, task);
-        self.note_presence(m, task, Presence::Paused);
+        self.note_presence(m, task, MemoryPresence::Paused);
         self.answer(m, task, Input::Halted { task, generation, halting: Halting::Paused });
     }
 
@@ -199,7 +203,7 @@ impl Sim {
         let now = self.now;
         let claim = self.machines[m].claims.get_mut(&task).expect("its shepherd reads");
         if claim.by_node {
-            return self.note_presence(m, task, Presence::Away);
+            return self.note_presence(m, task, MemoryPresence::Away);
         }
         let order = claim.order.as_ref();
         let may = order.is_some_and(|order| order.spec.life.exits.contains(&Exit::Pause));
@@ -217,7 +221,7 @@ impl Sim {
         claim.by_node = true;
         self.totals.vacated += 1;
         self.stop_use(m, task);
-        self.note_presence(m, task, Presence::Away);
+        self.note_presence(m, task, MemoryPresence::Away);
     }
 
     /// A task goes on if neither server nor node want it to be paused.
@@ -228,10 +232,10 @@ impl Sim {
             return self.restore(m, task);
         }
         if by_node {
-            self.note_presence(m, task, Presence::Away);
+            self.note_presence(m, task, MemoryPresence::Away);
         }
         if is_paused {
-            self.note_presence(m, task, Presence::Paused);
+            self.note_presence(m, task, MemoryPresence::Paused);
         }
     }
 
@@ -257,8 +261,13 @@ impl Sim {
         let claim = &self.machines[m].claims[&task];
         let waits = claim.comes_back() && !claim.is_restoring;
         let presence = self.presence(m, task);
-        if waits && matches!(presence, Presence::Here | Presence::Paused | Presence::Unsettled) {
-            self.note_presence(m, task, Presence::Resuming);
+        if waits
+            && matches!(
+                presence,
+                MemoryPresence::Here | MemoryPresence::Paused | MemoryPresence::Unsettled
+            )
+        {
+            self.note_presence(m, task, MemoryPresence::Resuming);
         }
     }
 
@@ -298,7 +307,7 @@ impl Sim {
         self.machines[m].wait_anew(now);
         self.watch_limit(m, task);
         self.watch_place(m, task);
-        self.note_presence(m, task, Presence::Here);
+        self.note_presence(m, task, MemoryPresence::Here);
         if is_attached {
             self.answer(m, task, Input::Attached { task });
         }
@@ -317,7 +326,7 @@ impl Sim {
         claim.seats.booked.clone_from(&devices);
         claim.rebooked.clear();
         self.totals.moves_failed += 1;
-        self.note_presence(m, task, Presence::Paused);
+        self.note_presence(m, task, MemoryPresence::Paused);
         self.say_not_moved(m, task, generation);
     }
 
@@ -436,7 +445,7 @@ impl Machine {
     /// Whether its agent has not heard what becomes of a task that is off its devices.
     fn is_unsettled(&self, task: TaskId) -> bool {
         let presence = self.agent.as_ref().and_then(|agent| agent.presence.get(&task));
-        presence == Some(&Presence::Unsettled)
+        presence == Some(&MemoryPresence::Unsettled)
     }
 
     /// A task ends. If its memory was on its way to a device or away from it, that is over.

@@ -107,7 +107,7 @@ impl Sim {
                 filter.rules.insert(NodeRule::parse(model).expect("a model is a label"));
             }
         }
-        filter.kept()
+        filter.unless_default()
     }
 
     /// Returns the project to charge for a job: one that takes jobs.
@@ -218,7 +218,7 @@ fn patch(what: &Happening) -> ProjectPatch {
     let halves = |name| match count(name) {
         0 => None,
         1 => Some(Amount::UNLIMITED),
-        n => Some(Amount::counted((n - 2) * 500)),
+        n => Some(Amount::saturating_of((n - 2) * 500)),
     };
     let thousandths = |n: u64| u32::try_from(n * 1000).expect("below 1000 times 1000");
     let weight =
@@ -230,7 +230,7 @@ fn patch(what: &Happening) -> ProjectPatch {
     };
     let mut quotas = vec![(ResourceKind::Gpu, gpus)];
     if let Some(cores) = count("cpus").checked_sub(1) {
-        let guaranteed = Some(Some(Amount::counted(cores * 1000)));
+        let guaranteed = Some(Some(Amount::saturating_of(cores * 1000)));
         quotas.push((ResourceKind::Cpu, QuotaPatch { guaranteed, ..QuotaPatch::default() }));
     }
     if let Some(part) = count("part").checked_sub(1) {

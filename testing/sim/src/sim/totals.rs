@@ -53,7 +53,6 @@ pub struct Totals {
     pub shepherds_killed: u64,
     /// Machines that went down.
     pub reboots: u64,
-    /// Commits that failed.
     pub commits_failed: u64,
     /// Attempts that were taken back for others.
     pub evictions: u64,

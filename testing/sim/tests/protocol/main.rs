@@ -133,7 +133,6 @@ impl Protocol {
 enum Action {
     /// An event that must happen sooner or later.
     Work(Happening),
-    /// A fault.
     Fault(Happening),
 }
 

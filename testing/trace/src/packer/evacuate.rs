@@ -1,6 +1,6 @@
 //! Places a task that fits nowhere: a few small tasks of one node move to other nodes.
 
-use gpool_sched::fragmentation::Ask;
+use gpool_sched::fragmentation::TaskDemand;
 
 use super::{Move, NodeNo, Packer};
 
@@ -10,7 +10,12 @@ const TRIED: usize = 64;
 impl Packer {
     /// Places a task where it fits, or where it fits once at most `n_most` tasks have moved; `None`
     /// if these fit nowhere else. Only tasks of one device or of a part of one move.
-    pub fn place_or_move(&mut self, task: u64, ask: &Ask, n_most: usize) -> Option<Vec<Move>> {
+    pub fn place_or_move(
+        &mut self,
+        task: u64,
+        ask: &TaskDemand,
+        n_most: usize,
+    ) -> Option<Vec<Move>> {
         if self.place(task, ask).is_some() {
             return Some(Vec::new());
         }
@@ -25,7 +30,7 @@ impl Packer {
     /// nowhere else.
     fn make_room(
         &mut self,
-        (task, ask): (u64, &Ask),
+        (task, ask): (u64, &TaskDemand),
         node: NodeNo,
         leave: &[u64],
     ) -> Option<Vec<Move>> {
@@ -58,7 +63,7 @@ impl Packer {
     }
 
     /// The nodes that the fewest tasks, and then the smallest, would have to leave come first.
-    fn cheapest(&self, ask: &Ask, n_most: usize) -> Vec<(NodeNo, Vec<u64>)> {
+    fn cheapest(&self, ask: &TaskDemand, n_most: usize) -> Vec<(NodeNo, Vec<u64>)> {
         let of = |node: NodeNo| {
             let leave = self.leave(node, ask, n_most)?;
             let size: u64 =
@@ -73,7 +78,7 @@ impl Packer {
 
     /// The tasks that would have to leave a node, from the devices that the fewest and smallest
     /// tasks would have to leave.
-    fn leave(&self, node: NodeNo, ask: &Ask, n_most: usize) -> Option<Vec<u64>> {
+    fn leave(&self, node: NodeNo, ask: &TaskDemand, n_most: usize) -> Option<Vec<u64>> {
         let left = self.left(node);
         let n_gpus = ask.n_gpus as usize;
         if ask.models >> left.model & 1 == 0 || left.free.len() < n_gpus {
@@ -104,7 +109,7 @@ impl Packer {
         &self,
         node: NodeNo,
         device: usize,
-        ask: &Ask,
+        ask: &TaskDemand,
     ) -> Option<(usize, u64, Vec<u64>)> {
         let here = &self.nodes[node];
         let mut missing = u64::from(ask.part.saturating_sub(here.free[device]));

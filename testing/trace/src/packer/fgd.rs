@@ -1,14 +1,14 @@
 //! The fragment of a node: its idle devices that the next task can't use.
 
-use gpool_sched::fragmentation::{Ask, Left, Mix, WHOLE};
+use gpool_sched::fragmentation::{FreePart, Mix, TaskDemand, WHOLE};
 
 /// Returns the expected thousandths of devices that the next task of the mix can't use, times a
 /// million: all idle devices if it does not fit or needs no device, else the free parts that are
 /// too small for it.
 #[must_use]
-pub fn fragment(left: &Left, mix: &Mix) -> u64 {
+pub fn fragment(left: &FreePart, mix: &Mix) -> u64 {
     let gpus = left.gpus();
-    let of = |ask: &Ask| match ask.n_gpus > 0 && left.fits_but_memory(ask) {
+    let of = |ask: &TaskDemand| match ask.n_gpus > 0 && left.fits_but_memory(ask) {
         false => gpus,
         true => {
             let least = ask.part.min(WHOLE);

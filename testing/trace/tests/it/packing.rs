@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use gpool_sched::fragmentation::{Ask, Left, Mix, RolloutRule, WHOLE};
+use gpool_sched::fragmentation::{FreePart, Mix, RolloutRule, TaskDemand, WHOLE};
 use gpool_trace::openb::Cluster;
 use gpool_trace::packer::{Packer, Rule};
 use gpool_trace::packing::Experiment;
@@ -24,23 +24,23 @@ const RULES: [Rule; 4] = [
     }),
 ];
 
-fn ask(cpus: u64, n_gpus: u32, part: u32) -> Ask {
-    Ask { cpus, memory: 1, n_gpus, part, models: u64::MAX }
+fn ask(cpus: u64, n_gpus: u32, part: u32) -> TaskDemand {
+    TaskDemand { cpus, memory: 1, n_gpus, part, models: u64::MAX }
 }
 
-fn nodes(n: usize, n_gpus: usize) -> Vec<Left> {
-    vec![Left { model: 0, cpus: 64_000, memory: 1_000, free: vec![WHOLE; n_gpus] }; n]
+fn nodes(n: usize, n_gpus: usize) -> Vec<FreePart> {
+    vec![FreePart { model: 0, cpus: 64_000, memory: 1_000, free: vec![WHOLE; n_gpus] }; n]
 }
 
-fn tasks() -> Vec<Ask> {
+fn tasks() -> Vec<TaskDemand> {
     let some = [ask(4_000, 1, WHOLE), ask(2_000, 1, 500), ask(1_000, 1, 300), ask(8_000, 0, 0)];
-    let mut tasks: Vec<Ask> = some.iter().copied().cycle().take(76).collect();
+    let mut tasks: Vec<TaskDemand> = some.iter().copied().cycle().take(76).collect();
     tasks.extend([ask(32_000, 8, WHOLE); 4]);
     tasks
 }
 
 /// Checks for every node that its free capacity is what its tasks do not use.
-fn check(packer: &Packer, tasks: &[u64], nodes: &[Left]) {
+fn check(packer: &Packer, tasks: &[u64], nodes: &[FreePart]) {
     let mut taken: Vec<Vec<u32>> = nodes.iter().map(|node| vec![0; node.free.len()]).collect();
     let mut cpus = vec![0; nodes.len()];
     for task in tasks {
@@ -53,7 +53,7 @@ fn check(packer: &Packer, tasks: &[u64], nodes: &[Left]) {
     }
     assert!(taken.iter().flatten().all(|taken| *taken <= WHOLE), "{taken:?}");
     assert!(cpus.iter().zip(nodes).all(|(taken, node)| *taken <= node.cpus), "{cpus:?}");
-    let all: u64 = nodes.iter().map(Left::gpus).sum();
+    let all: u64 = nodes.iter().map(FreePart::gpus).sum();
     let taken: u64 = taken.iter().flatten().map(|taken| u64::from(*taken)).sum();
     assert_eq!(packer.idle(), all - taken);
 }
@@ -101,7 +101,7 @@ fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
     let models = vec!["A".into(), "B".into()];
     let cluster = Cluster { nodes: all, models, names: Vec::new() };
     let (fair, mix) = (preset("fair"), Mix::of(&[ask(1_000, 1, 250)], &[2_000, 2_000]));
-    let filled = |tasks: &[Ask], at: f64| {
+    let filled = |tasks: &[TaskDemand], at: f64| {
         let it = Experiment { cluster: &cluster, tasks, mix: &mix, by: &fair, seed: 1 };
         it.fill(&[at]).unwrap()[0].allocated
     };
@@ -110,8 +110,8 @@ fn the_scheduler_itself_fills_a_cluster_to_its_last_part() {
     // Two shares of 600 do not fit one device, and the cores of each node suffice for three tasks.
     assert_eq!(filled(&[ask(1_000, 1, 600)], 1.3), 0.6);
     assert_eq!(filled(&[ask(20_000, 1, 250)], 1.3), 0.375);
-    assert_eq!(filled(&[Ask { models: 0b10, ..ask(1_000, 2, WHOLE) }], 1.3), 0.5);
-    assert_eq!(filled(&[Ask { models: 0, ..ask(1_000, 1, WHOLE) }], 1.3), 0.0);
+    assert_eq!(filled(&[TaskDemand { models: 0b10, ..ask(1_000, 2, WHOLE) }], 1.3), 0.5);
+    assert_eq!(filled(&[TaskDemand { models: 0, ..ask(1_000, 1, WHOLE) }], 1.3), 0.0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn with_more_gpus(machine: &mut Machine) -> [String; 2] {
     uuids
 }
 
-fn moved(machine: &Machine, held: &[Held], to: &str) -> Plan {
+fn moved(machine: &Machine, held: &[ResidentProcess], to: &str) -> Plan {
     let moves = [(GPU.to_owned(), to.to_owned())].into();
     Plan { devices: vec![to.to_owned()], moves, ..machine.plan(Aim::Resume, held) }
 }

@@ -1,6 +1,6 @@
 //! The flags of `gbatch`, `grun` and `# GFLOW` lines.
 
-use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use crate::foreign::flag::Takes::{Nothing, Value};
 use crate::foreign::flag::{Flag, Spoken, row};
 

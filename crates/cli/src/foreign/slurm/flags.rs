@@ -1,7 +1,7 @@
 //! The flags of `sbatch`, `srun`, `salloc` and `#SBATCH` lines. [`super::translate`] translates
 //! them.
 
-use crate::foreign::flag::Standing::{Approximated, Covered, Ignored, Instead};
+use crate::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use crate::foreign::flag::Takes::{Maybe, Nothing, Value};
 use crate::foreign::flag::{Flag, Spoken, row};
 

@@ -5,7 +5,7 @@
 use super::flags::JOB;
 use super::{chosen, values};
 use crate::failure::Result;
-use crate::foreign::flag::Standing::Covered;
+use crate::foreign::flag::FlagSupport::Covered;
 use crate::foreign::flag::Takes::Value;
 use crate::foreign::flag::{Flag, Given, invalid, row};
 use crate::foreign::translated::Translated;
@@ -56,7 +56,7 @@ fn count_of<'g>(given: &'g [Given], long: &str) -> Result<Option<(&'g Given, u64
 
 /// The parts of nodes that a job gets, and its processes.
 #[derive(Clone, Copy)]
-struct Shape {
+struct JobLayout {
     /// Number of parts.
     n_parts: u64,
     /// Whether several parts may be on one node.
@@ -67,7 +67,7 @@ struct Shape {
     copies: u64,
 }
 
-impl Shape {
+impl JobLayout {
     /// Most processes in one part.
     fn each(self) -> u64 {
         self.processes.div_ceil(self.n_parts.max(1))
@@ -142,7 +142,7 @@ fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
 }
 
 /// The layout of the processes, as `--nodes`, `--tasks` and `--launcher`.
-fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<Shape> {
+fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<JobLayout> {
     let nodes = match last(given, "nodes") {
         Some(flag) => Some((flag, n_nodes(flag)?)),
         // A job gets every node that it names.
@@ -154,16 +154,16 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
     let (per_node, total) = (count_of(given, "ntasks-per-node")?, count_of(given, "ntasks")?);
     let shape = match (nodes, per_node, total) {
         (None, None, Some((_, n))) if n > 1 && is_anywhere(gpus, n) => {
-            Shape { n_parts: n, anywhere: true, processes: n, copies: 1 }
+            JobLayout { n_parts: n, anywhere: true, processes: n, copies: 1 }
         }
         (None, None, total) => {
             let processes = total.map_or(1, |(_, n)| n);
-            Shape { n_parts: 1, anywhere: false, processes, copies: 1 }
+            JobLayout { n_parts: 1, anywhere: false, processes, copies: 1 }
         }
         (None, Some((_, each)), total) => {
             let processes = total.map_or(each, |(_, n)| n);
             let n_parts = processes.div_ceil(each);
-            Shape { n_parts, anywhere: false, processes, copies: 1 }
+            JobLayout { n_parts, anywhere: false, processes, copies: 1 }
         }
         (Some((flag, n)), per_node, total) => {
             let most = per_node.map(|(_, each)| each.saturating_mul(n));
@@ -176,7 +176,7 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
                 let what = "each node needs at least one process";
                 all.remarks.push(format!("{} {n}: {processes} nodes, {what}", flag.flag.written()));
             }
-            Shape { n_parts: n.min(processes), anywhere: false, processes, copies: 1 }
+            JobLayout { n_parts: n.min(processes), anywhere: false, processes, copies: 1 }
         }
     };
     let (shape, copied) = match copies(given) {
@@ -186,7 +186,7 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
             // Parts on one node each may share a node, as in Slurm.
             let anywhere = shape.anywhere || shape.n_parts == 1;
             let (n_parts, processes) = (shape.n_parts * copies, shape.processes * copies);
-            (Shape { n_parts, anywhere, processes, copies }, Some(flag))
+            (JobLayout { n_parts, anywhere, processes, copies }, Some(flag))
         }
     };
     let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
@@ -260,7 +260,7 @@ fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Ask
 }
 
 /// The number of GPUs of each part, if any.
-fn gpus(asked: Option<Asked<'_>>, shape: Shape, all: &mut Translated) -> Result<Option<u64>> {
+fn gpus(asked: Option<Asked<'_>>, shape: JobLayout, all: &mut Translated) -> Result<Option<u64>> {
     let Some(Asked { text, n, flag }) = asked else { return Ok(None) };
     let of_process = flag.flag.long == "gpus-per-task";
     let n = match flag.flag.long {

@@ -10,7 +10,6 @@ use crate::foreign::translated::Translated;
 
 /// How the variable writes the value of the flag.
 enum Form {
-    /// As it is.
     Same,
     /// A number of GPUs without their model.
     Gpus,

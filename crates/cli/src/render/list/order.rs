@@ -59,7 +59,6 @@ impl<T: Serialize> Field<'_, T> {
         Ok(known.find(is_key).map_or(Field::Column(column), Field::Key))
     }
 
-    /// The value of a row.
     pub fn of(&self, row: &Row<T>) -> Value {
         match self {
             Self::Key(key) => row.json[*key].clone(),

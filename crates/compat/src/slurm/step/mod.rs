@@ -26,14 +26,14 @@ use gpool_cli::session::Session;
 use gpool_wire::catalogue;
 
 use crate::shim::gpool;
-use options::Options;
+use options::StepOptions;
 use output::Outputs;
 use plan::{Host, Plan};
 use programs::Programs;
 use record::Started;
-use start::Place;
+use start::SrunLocation;
 use turns::Turn;
-use watch::{Happening, Step};
+use watch::{Happening, RunningStep};
 use wire::{Start, StartProcess};
 
 /// The variable with the job for the command of `salloc`.
@@ -45,8 +45,8 @@ pub const STEPS: &str = "GPOOL_STEPS";
 pub const PART: &str = "SRUN_PART";
 
 /// The job in which `srun` starts processes.
-pub struct Job {
-    place: Place,
+pub struct StepJob {
+    place: SrunLocation,
     hosts: Vec<Host>,
     /// The folder with the locks of its steps.
     folder: Option<PathBuf>,
@@ -58,7 +58,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-impl Job {
+impl StepJob {
     /// The job of this process, or the allocation of the surrounding `salloc`.
     #[must_use]
     pub fn here() -> Option<Self> {
@@ -78,7 +78,7 @@ impl Job {
                 vec![Host { rank: rank.unwrap_or(0), node, usual: 1 }]
             }
         };
-        Some(Self { place: Place { job, rank }, hosts, folder, other: None })
+        Some(Self { place: SrunLocation { job, rank }, hosts, folder, other: None })
     }
 
     /// A running job by its id.
@@ -88,7 +88,7 @@ impl Job {
     pub fn of(id: &str, session: &Session) -> Result<Self> {
         let id = id.replace('_', ".");
         let job = session.client()?.job(&id)?;
-        let place = Place { job: job.id.clone(), rank: None };
+        let place = SrunLocation { job: job.id.clone(), rank: None };
         let tasks = job.gang.iter().flat_map(|gang| &gang.tasks);
         let mut hosts: Vec<Host> =
             tasks.map(|task| Host { rank: task.rank, node: task.node.clone(), usual: 1 }).collect();
@@ -100,7 +100,6 @@ impl Job {
         Ok(Self { place, hosts, folder: None, other })
     }
 
-    /// The id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.place.job
@@ -127,8 +126,8 @@ fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
 ///
 /// # Errors
 /// The step does not fit into the job, or its processes can't be started.
-pub fn run(job: &Job, said: &Said, session: &Session) -> Result {
-    let mut options = Options::read(said)?;
+pub fn run(job: &StepJob, said: &Said, session: &Session) -> Result {
+    let mut options = StepOptions::read(said)?;
     let part = variable(PART).and_then(|text| {
         let (part, n_parts) = text.split_once('/')?;
         Some((part.parse().ok()?, n_parts.parse().ok()?))
@@ -183,9 +182,9 @@ fn programs(said: &Said) -> Result<Programs> {
 }
 
 fn start_all(
-    job: &Job,
+    job: &StepJob,
     plan: &Plan,
-    options: &Options,
+    options: &StepOptions,
     programs: &Programs,
     started: Started,
     session: &Session,
@@ -234,7 +233,7 @@ fn start_all(
             wire::send_three(stream, three.each_ref().map(|fd| fd.as_fd())).map_err(lost)?;
         }
     }
-    let mut step = Step::new(plan, session, options.limits, streams, &tell);
+    let mut step = RunningStep::new(plan, session, options.limits, streams, &tell);
     let (code, usage) = step.stay(&happenings)?;
     outputs.finish();
     drop(given);
@@ -252,7 +251,7 @@ fn start_all(
 fn of_process(
     plan: &Plan,
     rank: usize,
-    options: &Options,
+    options: &StepOptions,
     gpus: Option<&[String]>,
 ) -> Vec<(String, String)> {
     let process = &plan.processes[rank];

@@ -11,19 +11,17 @@ use gpool_cli::foreign::slurm::values;
 use super::gpus::Wanted as Gpus;
 use super::output::Wanted as Output;
 use super::plan::Asked;
-use super::watch::Limits;
+use super::watch::EndConditions;
 
-/// The options of a step.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StepOptions {
     /// The layout of its processes.
     pub asked: Asked,
     /// The files of standard input, output and error.
     pub output: Output,
-    /// The GPUs.
     pub gpus: Gpus,
     /// When the step ends early.
-    pub limits: Limits,
+    pub limits: EndConditions,
     /// Whether it may share resources with other steps.
     pub overlap: bool,
     /// Whether it runs on its own terminal.
@@ -36,7 +34,7 @@ pub struct Options {
     export: Option<Vec<String>>,
 }
 
-impl Options {
+impl StepOptions {
     /// Reads the flags.
     ///
     /// # Errors
@@ -69,7 +67,7 @@ impl Options {
                 appends: appends(last("open-mode"))?,
             },
             gpus: gpus(said)?,
-            limits: Limits { kill_on_bad_exit: kills(said), wait: wait(last("wait"))? },
+            limits: EndConditions { kill_on_bad_exit: kills(said), wait: wait(last("wait"))? },
             overlap: said.has("overlap"),
             pty: said.has("pty"),
             cpus: last("cpus-per-task").map(values::count).transpose()?,

@@ -10,7 +10,6 @@ use gpool_cli::failure::{Failure, Result};
 pub struct Host {
     /// Its rank in the job.
     pub rank: u32,
-    /// Its node.
     pub node: String,
     /// Its default number of processes.
     pub usual: u32,
@@ -33,9 +32,8 @@ pub struct Asked {
     pub skip: u32,
 }
 
-/// One process of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub struct StepProcess {
     /// The index of its host in the plan.
     pub host: usize,
     /// Its number on its node.
@@ -47,8 +45,7 @@ pub struct Process {
 pub struct Plan {
     /// The hosts in use.
     pub hosts: Vec<Host>,
-    /// The processes.
-    pub processes: Vec<Process>,
+    pub processes: Vec<StepProcess>,
 }
 
 impl Plan {
@@ -105,13 +102,13 @@ pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
     let mut hosts: Vec<Host> = selected.into_iter().take(n_hosts).collect();
     hosts.sort_by_key(|host| host.rank);
     let parts = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
-    let mut processes: Vec<Process> = Vec::new();
+    let mut processes: Vec<StepProcess> = Vec::new();
     for (at, host) in hosts.iter().enumerate() {
         let more = u32::try_from(at).is_ok_and(|at| at < n % parts);
         for _ in 0..n / parts + u32::from(more) {
             let before = processes.iter().filter(|other| hosts[other.host].node == host.node);
             let local = u32::try_from(before.count()).unwrap_or(u32::MAX);
-            processes.push(Process { host: at, local });
+            processes.push(StepProcess { host: at, local });
         }
     }
     Ok(Plan { hosts, processes })

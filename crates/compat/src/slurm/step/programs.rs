@@ -12,12 +12,12 @@ pub enum Programs {
     /// One command for all.
     One(Vec<String>),
     /// The lines of a file.
-    Lines(Vec<Line>),
+    Lines(Vec<ProgramLine>),
 }
 
 /// A line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct ProgramLine {
     /// First and last rank of each part; empty for the ranks that no other line has.
     ranks: Vec<(usize, usize)>,
     /// The program and its arguments.
@@ -51,7 +51,7 @@ impl Programs {
                 return Err(bad("the program is missing".to_owned()));
             }
             words.extend(more.iter().map(|word| vec![(word.clone(), false)]));
-            lines.push(Line { ranks, words });
+            lines.push(ProgramLine { ranks, words });
         }
         Ok(Self::Lines(lines))
     }
@@ -65,7 +65,7 @@ impl Programs {
             Self::One(words) => return Ok(words.clone()),
             Self::Lines(lines) => lines,
         };
-        let offset_in = |line: &Line| {
+        let offset_in = |line: &ProgramLine| {
             let mut before = 0;
             for (first, last) in &line.ranks {
                 if (*first..=*last).contains(&rank) {

@@ -13,7 +13,6 @@ use gpool_model::{Bytes, Millis, Timestamp};
 use super::plan::Plan;
 use super::variable;
 
-/// A step that has started.
 pub struct Started(StepEnd);
 
 impl Started {

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 600;
 
 /// The place of `srun`.
-pub struct Place {
+pub struct SrunLocation {
     /// The job id.
     pub job: String,
     /// The rank of the task in which `srun` runs, if any.
@@ -37,9 +37,9 @@ pub struct Place {
 
 /// Streams to the started hosts; `None` once they are no longer needed.
 #[derive(Clone)]
-pub struct Lines(Arc<Mutex<Option<Vec<Arc<UnixStream>>>>>);
+pub struct HostStreams(Arc<Mutex<Option<Vec<Arc<UnixStream>>>>>);
 
-impl Lines {
+impl HostStreams {
     fn all(&self) -> MutexGuard<'_, Option<Vec<Arc<UnixStream>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,14 +57,14 @@ impl Lines {
 /// # Errors
 /// No server answers, or no process can be started.
 pub fn start(
-    place: &Place,
+    place: &SrunLocation,
     hosts: &[Host],
     session: &Session,
     tell: &Sender<Happening>,
-) -> Result<Lines> {
+) -> Result<HostStreams> {
     let name = listen(tell.clone())?;
     let program = program()?;
-    let lines = Lines(Arc::new(Mutex::new(Some(Vec::new()))));
+    let lines = HostStreams(Arc::new(Mutex::new(Some(Vec::new()))));
     let (own, others): (Vec<&Host>, Vec<&Host>) =
         hosts.iter().partition(|host| Some(host.rank) == place.rank);
     for host in own {
@@ -149,7 +149,7 @@ fn start_there(
     client: &Client,
     job: &str,
     exec: &ExecInJob,
-    lines: &Lines,
+    lines: &HostStreams,
 ) -> std::result::Result<(), String> {
     let mut n_looks = LOOKS_MAX;
     loop {

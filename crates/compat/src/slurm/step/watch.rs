@@ -47,7 +47,7 @@ pub enum Happening {
 
 /// The conditions that end a step early.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct EndConditions {
     /// Whether the first failing process ends the others.
     pub kill_on_bad_exit: bool,
     /// Time for the others after the first process has ended.
@@ -118,10 +118,10 @@ pub fn gather(
 }
 
 /// A step with running processes.
-pub struct Step<'s> {
+pub struct RunningStep<'s> {
     plan: &'s Plan,
     session: &'s Session,
-    limits: Limits,
+    limits: EndConditions,
     hosts: Vec<Arc<UnixStream>>,
     /// The exit code of each ended process.
     codes: Vec<Option<i32>>,
@@ -133,12 +133,12 @@ pub struct Step<'s> {
     end_at: Option<Instant>,
 }
 
-impl<'s> Step<'s> {
+impl<'s> RunningStep<'s> {
     /// A step on hosts that have started its processes.
     pub fn new(
         plan: &'s Plan,
         session: &'s Session,
-        limits: Limits,
+        limits: EndConditions,
         hosts: Vec<UnixStream>,
         tell: &Sender<Happening>,
     ) -> Self {

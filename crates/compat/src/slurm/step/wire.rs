@@ -34,7 +34,6 @@ pub struct Start {
     pub directory: String,
     /// The environment of `srun` in base64, in the format of `/proc/PID/environ`.
     pub environment: String,
-    /// The processes.
     pub processes: Vec<StartProcess>,
 }
 

@@ -63,7 +63,7 @@ fn uses(node: &WhyNode, why: &Why, view: &View<'_>) -> String {
     }
     let rest = groups.split_off(groups.len().min(USES_MAX));
     let mut texts: Vec<String> = groups.iter().map(|(what, of)| what.text(of)).collect();
-    for kind in [Kind::Own, Kind::Others, Kind::Outside, Kind::State] {
+    for kind in [UseKind::Own, UseKind::Others, UseKind::Outside, UseKind::State] {
         let of_kind = rest.iter().filter(|(what, _)| what.kind() == kind);
         let mut of: Vec<u32> = of_kind.flat_map(|(_, of)| of.clone()).collect();
         of.sort_unstable();
@@ -78,14 +78,14 @@ fn uses(node: &WhyNode, why: &Why, view: &View<'_>) -> String {
 #[derive(PartialEq)]
 enum Use {
     /// A user of them, and until when.
-    By { kind: Kind, user: String, until: String },
+    By { kind: UseKind, user: String, until: String },
     /// Their state, for one and for several.
     State { one: String, several: String },
 }
 
 /// Uses of one kind, for a sum of those that are not named.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum UseKind {
     /// Jobs of the reader.
     Own,
     /// Jobs of other users.
@@ -96,7 +96,7 @@ enum Kind {
     State,
 }
 
-impl Kind {
+impl UseKind {
     fn text(self, of: &[u32]) -> String {
         let be = if of.len() == 1 { "is" } else { "are" };
         let gpus = gpus(of);
@@ -110,10 +110,10 @@ impl Kind {
 }
 
 impl Use {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> UseKind {
         match self {
             Self::By { kind, .. } => *kind,
-            Self::State { .. } => Kind::State,
+            Self::State { .. } => UseKind::State,
         }
     }
 
@@ -145,7 +145,7 @@ fn use_of(device: &WhyDevice, reason: Option<&Reason>, view: &View<'_>) -> Optio
                 None => format!("job {job}"),
             };
             let is_own = device.user.as_deref() == Some(view.me);
-            let kind = if is_own { Kind::Own } else { Kind::Others };
+            let kind = if is_own { UseKind::Own } else { UseKind::Others };
             Some(Use::By { kind, user, until: until(device, view) })
         }
         (DeviceState::Unmanaged, ..) => {
@@ -157,7 +157,7 @@ fn use_of(device: &WhyDevice, reason: Option<&Reason>, view: &View<'_>) -> Optio
             let name = text("name").map(|name| format!("{name}, ")).unwrap_or_default();
             let details = fact("pid").map(|pid| format!(" ({name}pid {pid})"));
             let user = format!("{process} outside gpool{}", details.unwrap_or_default());
-            Some(Use::By { kind: Kind::Outside, user, until: String::new() })
+            Some(Use::By { kind: UseKind::Outside, user, until: String::new() })
         }
         (DeviceState::Free, _, Some(reserved)) => Some(reserved_words(reserved, view)),
         (DeviceState::Free, _, None) => None,

@@ -9,7 +9,7 @@ use gpool_client::Client;
 use gpool_wire::{Notification, Status};
 
 use super::{Probe, less, ok};
-use crate::systemd::Scope;
+use crate::systemd::ServiceScope;
 use crate::verbs::version::VERSION;
 
 /// Most addresses in one line.
@@ -63,10 +63,10 @@ fn failing(all: &[Notification]) -> BTreeMap<&str, (u64, &str)> {
 pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
     let what = "service";
     let scopes = match server_user {
-        Some("root") => vec![Scope::System],
-        Some(user) if user == me => vec![Scope::User],
+        Some("root") => vec![ServiceScope::System],
+        Some(user) if user == me => vec![ServiceScope::User],
         Some(_) => return None,
-        None => vec![Scope::System, Scope::User],
+        None => vec![ServiceScope::System, ServiceScope::User],
     };
     let found = scopes.into_iter().find_map(|scope| {
         let path = scope.path().filter(|path| path.exists())?;
@@ -118,10 +118,10 @@ fn version_of(program: &str) -> Option<String> {
 }
 
 /// The one-word answer of systemctl about the unit; `None` if systemd does not run.
-fn asked(scope: Scope, question: &str) -> Option<String> {
+fn asked(scope: ServiceScope, question: &str) -> Option<String> {
     let (program, before) = scope.systemctl().split_first()?;
     let mut command = Command::new(program);
-    let ran = command.args(before).args([question, Scope::UNIT]).stdin(Stdio::null());
+    let ran = command.args(before).args([question, ServiceScope::UNIT]).stdin(Stdio::null());
     let ran = ran.stderr(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&ran.stdout);
     said.lines().next().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty())

@@ -5,21 +5,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use gpool_cli::render::clock;
-use gpool_device::{Monitor, NodeDevices, Observation, Opened, Wanted};
+use gpool_device::{Monitor, NodeDevices, Observation, Opened, PollRequest};
 use gpool_model::device::Device;
 use gpool_model::id::{NodeName, PoolName};
 use gpool_model::{Millis, Node, Resources};
 use gpool_sys::{pidfd, proc};
 use gpool_top::data::{self, News, Process};
-use gpool_top::input::Ask;
+use gpool_top::input::TopCommand;
 use gpool_top::kinds::ratio;
 use gpool_wire::Gpu;
-use gpool_wire::gpu::{Held, Kept};
+use gpool_wire::gpu::{Occupancy, Restrictions};
 
 use super::screen::Wish;
 
-/// This machine.
-pub struct Machine {
+pub struct LocalMachine {
     /// The monitor of its GPUs, or why there is none.
     gpus: Result<Monitor, String>,
     driver: Option<String>,
@@ -33,15 +32,13 @@ pub struct Machine {
 
 /// The data of one reading.
 pub struct Reading {
-    /// The machine.
-    pub machine: data::Machine,
-    /// Its GPUs.
+    pub machine: data::MachineInfo,
     pub gpus: Vec<Gpu>,
     /// The processes on them.
     pub processes: Vec<Process>,
 }
 
-impl Machine {
+impl LocalMachine {
     /// Opens the driver and lists the GPUs.
     pub fn open() -> Self {
         // Only simulated devices have a control file.
@@ -84,7 +81,7 @@ impl Machine {
             let due = Instant::now() + every;
             loop {
                 match asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Ok(Wish::Ask(Ask::Signal { pid, started, signal })) => {
+                    Ok(Wish::Ask(TopCommand::Signal { pid, started, signal })) => {
                         let said = News::Said(send(pid, started, signal));
                         is_there = tell.send(said).is_ok();
                         break;
@@ -103,7 +100,7 @@ impl Machine {
     /// Reads everything.
     pub fn read(&mut self) -> Reading {
         let now = clock::now();
-        let wanted = self.devices.iter().map(|it| (it.uuid.clone(), Wanted::ALL)).collect();
+        let wanted = self.devices.iter().map(|it| (it.uuid.clone(), PollRequest::ALL)).collect();
         let looks = match &mut self.gpus {
             Ok(monitor) => monitor.look(&wanted, now.0, Monitor::LOOK_TIMEOUT),
             Err(_) => BTreeMap::new(),
@@ -120,8 +117,8 @@ impl Machine {
                 unmanaged: look.processes.clone().unwrap_or_default(),
                 ..device.clone()
             };
-            let kept = Kept { allowed: true, drain: None, reservations: Vec::new() };
-            gpus.push(Gpu::new(&node, &device, kept, look.sample.clone(), &Held::default()));
+            let kept = Restrictions { allowed: true, drain: None, reservations: Vec::new() };
+            gpus.push(Gpu::new(&node, &device, kept, look.sample.clone(), &Occupancy::default()));
         }
         for process in &processes {
             if let (Some(spent), Some(started)) = (ticks(process.pid), process.started) {
@@ -159,7 +156,7 @@ impl Machine {
         look.processes.iter().flatten().map(one).collect()
     }
 
-    fn without_gpus(&mut self) -> data::Machine {
+    fn without_gpus(&mut self) -> data::MachineInfo {
         let times = cpu_times();
         let cpu = self.cores.zip(times).map(|((all, idle), (now, idle_now))| {
             let (all, idle) = (now.saturating_sub(all), idle_now.saturating_sub(idle));
@@ -167,7 +164,7 @@ impl Machine {
         });
         self.cores = times;
         let (memory_total, memory_free) = memory();
-        data::Machine {
+        data::MachineInfo {
             name: name(),
             driver: self.driver.clone(),
             no_gpus: self.gpus.as_ref().err().cloned(),

@@ -17,7 +17,7 @@ use gpool_top::kinds::{MACHINE_GPUS, PROCESSES, percent};
 use serde::Serialize;
 use serde_json::json;
 
-use super::machine::{Machine, Reading};
+use super::machine::{LocalMachine, Reading};
 use crate::verbs::gpus::job_left;
 
 /// Rows of a table; the line below it tells how many there are.
@@ -52,7 +52,7 @@ pub fn cluster(client: &Client, session: &Session) -> Result {
 ///
 /// # Errors
 /// The output can't be written.
-pub fn machine(machine: &mut Machine, session: &Session) -> Result {
+pub fn machine(machine: &mut LocalMachine, session: &Session) -> Result {
     machine.read();
     std::thread::sleep(SAMPLE);
     let Reading { machine, gpus, processes } = machine.read();

@@ -13,7 +13,7 @@ use gpool_cli::terminal::full::FullScreen;
 use gpool_cli::watch::leave;
 use gpool_model::job::JobState;
 use gpool_top::data::News;
-use gpool_top::input::{Ask, Key};
+use gpool_top::input::{Key, TopCommand};
 use gpool_top::{Setup, Top, lines};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum Wish {
     /// A request of the user.
-    Ask(Ask),
+    Ask(TopCommand),
     /// The data of another job.
     Look(Option<Looked>),
     /// Jobs have changed.
@@ -37,7 +37,6 @@ pub enum Wish {
 pub struct Looked {
     /// The job's ID.
     pub id: String,
-    /// The job's state.
     pub state: JobState,
 }
 
@@ -79,7 +78,7 @@ pub fn show(setup: Setup, screen: &Screen, ask: &Sender<Wish>, told: &Receiver<N
                 shown = None;
                 match key(&event).and_then(|key| top.key(key)) {
                     None => {}
-                    Some(Ask::Quit) => return leave(full, true),
+                    Some(TopCommand::Quit) => return leave(full, true),
                     Some(wish) => {
                         let _ = ask.send(Wish::Ask(wish));
                     }

@@ -14,7 +14,7 @@ use gpool_model::job::JobState;
 use gpool_model::{JobVerb, Millis, Timestamp};
 use gpool_top::data::News;
 use gpool_top::history::MOST;
-use gpool_top::input::Ask;
+use gpool_top::input::TopCommand;
 use gpool_wire::usage::GpuHistoryParams;
 use gpool_wire::{Job, Time};
 
@@ -204,14 +204,14 @@ impl Feed {
         Some(String::from_utf8_lossy(&bytes[from..]).into_owned())
     }
 
-    fn act(&mut self, ask: Ask) -> Result<(), Left> {
+    fn act(&mut self, ask: TopCommand) -> Result<(), Left> {
         self.jobs_read = None;
         match ask {
-            Ask::Act { verb, jobs } => {
+            TopCommand::Act { verb, jobs } => {
                 let said = self.apply(verb, &jobs);
                 self.say(News::Said(said))
             }
-            Ask::Refresh | Ask::Quit | Ask::Signal { .. } => Ok(()),
+            TopCommand::Refresh | TopCommand::Quit | TopCommand::Signal { .. } => Ok(()),
         }
     }
 

@@ -13,7 +13,7 @@ use gpool_client::{Client, Error};
 use gpool_model::SignalTo;
 use gpool_model::job::JobState;
 use gpool_model::{JobVerb, LimitChange, Millis};
-use gpool_wire::{JobCreate, Problem, Status, Written, catalogue};
+use gpool_wire::{JobCreate, Problem, Quantity, Status, catalogue};
 use rustix::process::{Gid, Uid};
 
 use super::history::{Asked, Extended, Want};
@@ -205,7 +205,7 @@ impl User {
 
     fn limited(&mut self) {
         let n_gpus = self.zero_or_one();
-        let (time, grace) = (Some(Written::Decimal(0.3)), Some(Written::from(1)));
+        let (time, grace) = (Some(Quantity::Decimal(0.3)), Some(Quantity::from(1)));
         let job = JobCreate { time, grace, ..self.job(FOR_EVER, n_gpus) };
         self.submit(&job, Want::TimedOut, n_gpus, false);
     }
@@ -260,7 +260,7 @@ impl User {
         let code = self.code();
         let go = self.locks.join(format!("go-{}-{}", self.index, self.n_asked + 1));
         let line = format!("until [ -e {} ]; do sleep 0.02; done; (exit {code})", go.display());
-        let time = Some(Written::from(BEFORE_S));
+        let time = Some(Quantity::from(BEFORE_S));
         let job = JobCreate { time, ..self.job(&line, 0) };
         let id = self.submit(&job, Want::Exit(vec![code]), 0, false);
         let state = || self.ask(|client| client.job(&id)).unwrap().state;

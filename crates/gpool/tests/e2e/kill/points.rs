@@ -59,7 +59,6 @@ pub struct Point {
     fate: Fate,
 }
 
-/// All points.
 pub const POINTS: &[Point] = &[
     server("store-create-begin", By::FirstStart),
     server("store-create-made", By::FirstStart),

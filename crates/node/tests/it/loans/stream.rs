@@ -1,7 +1,7 @@
 //! The memory of a device over time: every guarantee is met in its time.
 
 use gpool_model::unit::{Bytes, Timestamp};
-use gpool_node::loans::{Act, Answer, Called, Decision, Rung, Tenant, Wish, decide};
+use gpool_node::loans::{Act, Called, Decision, Rung, Tenant, Wish, WishAnswer, decide};
 use proptest::prelude::*;
 
 use super::{DEADLINE, fitting, total};
@@ -129,10 +129,10 @@ impl Machine {
             let tenant = &mut self.tenants[task];
             tenant.called = decision.called;
             match (decision.grant.wish, tenant.wish) {
-                (Some(Answer::Yes), Some(wish)) => {
+                (Some(WishAnswer::Yes), Some(wish)) => {
                     (tenant.used, tenant.wish) = (wish.total.max(tenant.used), None);
                 }
-                (Some(Answer::No), _) => tenant.wish = None,
+                (Some(WishAnswer::No), _) => tenant.wish = None,
                 _ => {}
             }
             match (decision.act, self.manners[task]) {
@@ -180,7 +180,7 @@ proptest! {
                 let is_guaranteed = |wish: &Wish| wish.total <= tenant.request;
                 let Some(wish) = tenant.wish.filter(is_guaranteed) else { continue };
                 let waited = second * 1000 - wish.since.get();
-                let waits = decision.grant.wish == Some(Answer::Wait);
+                let waits = decision.grant.wish == Some(WishAnswer::Wait);
                 // No wish waits beyond the deadline unnoticed.
                 prop_assert!(!waits || waited < DEADLINE.get() || decision.is_late);
                 if decision.is_late {
@@ -188,7 +188,8 @@ proptest! {
                     // A restart begins the calls anew; nothing else makes a guarantee late.
                     prop_assert!(machine.started > wish.since.get() / 1000, "{tenant:?}");
                 }
-                prop_assert!(waits || decision.grant.wish == Some(Answer::Yes) || waited >= 60_000);
+                let is_granted = decision.grant.wish == Some(WishAnswer::Yes);
+                prop_assert!(waits || is_granted || waited >= 60_000);
             }
         }
     }

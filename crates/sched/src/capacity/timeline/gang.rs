@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpool_model::Timestamp;
 
-use super::{Ended, Passed, Place, Search, Timeline};
+use super::{NodeDepartures, Passed, StartCandidate, StartSearch, Timeline};
 use crate::capacity::departures::Departure;
 use crate::capacity::holds::Holds;
 use crate::capacity::task_spread::{most_times, share_out};
@@ -21,7 +21,7 @@ struct Nodes {
     held: BTreeMap<usize, Vec<Departure>>,
 }
 
-impl Search<'_, '_> {
+impl StartSearch<'_, '_> {
     /// The most units that a node may get, whatever is free there.
     fn most(&self, node_pos: usize) -> u32 {
         self.capacity.most_on(self.demand.fit(), node_pos).min(self.demand.n_units())
@@ -36,11 +36,14 @@ impl Search<'_, '_> {
 impl<'a> Timeline<'a> {
     /// Returns the earliest start of a job on as many nodes as it needs, on devices of one model of
     /// its request.
-    pub(super) fn earliest_gang(&mut self, search: Search<'a, '_>) -> Option<Vec<Place>> {
-        let mut best: Option<Vec<Place>> = None;
+    pub(super) fn earliest_gang(
+        &mut self,
+        search: StartSearch<'a, '_>,
+    ) -> Option<Vec<StartCandidate>> {
+        let mut best: Option<Vec<StartCandidate>> = None;
         for model in search.demand.models() {
             let before = best.as_ref().map(|places| places[0].at);
-            let search = Search { demand: search.demand.of_model(model), ..search };
+            let search = StartSearch { demand: search.demand.of_model(model), ..search };
             best = self.gang_before(search, before).or(best);
         }
         best
@@ -49,9 +52,9 @@ impl<'a> Timeline<'a> {
     /// The same on one model, if it is earlier than a time.
     fn gang_before(
         &mut self,
-        search: Search<'a, '_>,
+        search: StartSearch<'a, '_>,
         before: Option<Timestamp>,
-    ) -> Option<Vec<Place>> {
+    ) -> Option<Vec<StartCandidate>> {
         let mut nodes = self.nodes_at_first(search);
         let mut passed = Passed::new(self, search.capacity.nodes.len());
         // By time: the number of releases that led to it. Holds recur without end, so a chain of
@@ -80,13 +83,13 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn nodes_at_first(&self, search: Search<'a, '_>) -> Nodes {
-        let Search { capacity, holds, demand } = search;
+    fn nodes_at_first(&self, search: StartSearch<'a, '_>) -> Nodes {
+        let StartSearch { capacity, holds, demand } = search;
         let mut nodes = Nodes::default();
         let held = search.held_nodes();
         nodes.held = held.map(|node_pos| (node_pos, self.on_node(capacity, node_pos))).collect();
         for node_pos in capacity.with_free(demand.n_free_least()).filter(|ix| !holds.has(*ix)) {
-            nodes.open(search, node_pos, self.snapshot.now, &Ended::default());
+            nodes.open(search, node_pos, self.snapshot.now, &NodeDepartures::default());
         }
         nodes.at_first.clone_from(&nodes.open);
         nodes
@@ -95,11 +98,11 @@ impl<'a> Timeline<'a> {
     /// The places on as many nodes as are needed, the lowest names first, if they have room.
     fn places_at(
         &self,
-        search: Search<'a, '_>,
+        search: StartSearch<'a, '_>,
         nodes: &Nodes,
         passed: &Passed,
         at: Timestamp,
-    ) -> Option<Vec<Place>> {
+    ) -> Option<Vec<StartCandidate>> {
         let n_units = search.demand.n_units();
         let on_held = |node_pos: usize, times: u32| {
             let departures = nodes.held.get(&node_pos)?;
@@ -151,7 +154,13 @@ impl Nodes {
     }
 
     /// Counts the units that fit on a node without holds once `ended` have left.
-    fn open(&mut self, search: Search<'_, '_>, node_pos: usize, at: Timestamp, ended: &Ended) {
+    fn open(
+        &mut self,
+        search: StartSearch<'_, '_>,
+        node_pos: usize,
+        at: Timestamp,
+        ended: &NodeDepartures,
+    ) {
         let most = search.most(node_pos);
         let known = self.open.get(&node_pos).copied().unwrap_or(0);
         if known == most {
@@ -168,11 +177,11 @@ impl Nodes {
     /// The place on a node without holds once `ended` have left.
     fn place(
         &self,
-        search: Search<'_, '_>,
+        search: StartSearch<'_, '_>,
         node_pos: usize,
         at: Timestamp,
-        ended: &Ended,
-    ) -> Option<Place> {
+        ended: &NodeDepartures,
+    ) -> Option<StartCandidate> {
         let is_later = self.at_first.get(&node_pos).is_none_or(|n| *n < search.demand.times);
         search.place(node_pos, at, &Vec::new, &ended.freed, &ended.departures, is_later)
     }

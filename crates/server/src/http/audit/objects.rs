@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) const OBJECTS_MAX: usize = 1000;
 
 /// A change: its route, the values in its path, and both bodies.
-pub(super) struct Change<'a> {
+pub(super) struct AuditedChange<'a> {
     /// The route's path, such as `/api/v1/jobs/{id}/cancel`.
     pub pattern: &'a str,
     /// The object that the path names.
@@ -19,7 +19,7 @@ pub(super) struct Change<'a> {
     pub answer: &'a Value,
 }
 
-impl Change<'_> {
+impl AuditedChange<'_> {
     /// Returns the changed objects; the collection if neither path nor bodies name them.
     pub fn objects(&self) -> Vec<String> {
         let mut named = self.in_bodies();

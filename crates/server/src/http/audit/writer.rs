@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gpool_wire::AuditEntry;
 use tokio::sync::oneshot;
 
-use crate::audit::{Audit, Kind};
+use gpool_identity::audit::{Audit, AuditKind};
 
 /// The entries of one log that wait to be written.
 pub(crate) struct Writer {
     audit: Arc<Audit>,
-    queue: Mutex<Queue>,
+    queue: Mutex<AuditQueue>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct AuditQueue {
     /// In the order of their numbers.
     waiting: Vec<QueuedEntry>,
     /// Whether a thread writes until none waits.
@@ -24,7 +24,7 @@ struct Queue {
 }
 
 struct QueuedEntry {
-    kind: Kind,
+    kind: AuditKind,
     entry: AuditEntry,
     /// Gets the length of the written entry.
     reply: oneshot::Sender<u64>,
@@ -35,13 +35,13 @@ impl Writer {
         Arc::new(Self { audit, queue: Mutex::default() })
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, AuditQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes an entry; returns its length, or 0 if it could not be written: the change is made and
     /// stored, so the caller gets its answer.
-    pub async fn write(self: &Arc<Self>, kind: Kind, entry: AuditEntry) -> u64 {
+    pub async fn write(self: &Arc<Self>, kind: AuditKind, entry: AuditEntry) -> u64 {
         let (reply, written) = oneshot::channel();
         let was_active = {
             let mut queue = self.queue();

@@ -21,17 +21,17 @@ struct Common {
     /// Name among the document's components.
     name: &'static str,
     what: &'static str,
-    is_of: fn(Request) -> bool,
+    is_of: fn(RouteRequest) -> bool,
 }
 
 /// A route, and whether its requests have a body.
 #[derive(Clone, Copy)]
-struct Request {
+struct RouteRequest {
     route: &'static Route,
     has_body: bool,
 }
 
-impl Request {
+impl RouteRequest {
     /// Whether the request acts, or simulates an action.
     fn acts(self) -> bool {
         self.route.method != "GET" && self.route.path != "/api/v1/shutdown"
@@ -96,7 +96,7 @@ const COMMON: &[Common] = &[
         status: 409,
         name: "Conflict",
         what: "The state of what the request names, or an earlier request, does not allow this.",
-        is_of: Request::acts,
+        is_of: RouteRequest::acts,
     },
     Common {
         status: 413,
@@ -114,7 +114,7 @@ const COMMON: &[Common] = &[
         status: 422,
         name: "Impossible",
         what: "No node could ever run the job, or no quota could ever allow it.",
-        is_of: Request::admits,
+        is_of: RouteRequest::admits,
     },
     Common {
         status: 429,
@@ -138,13 +138,13 @@ const COMMON: &[Common] = &[
         status: 503,
         name: "Unavailable",
         what: "The server is starting or stopping.",
-        is_of: Request::asks_the_core,
+        is_of: RouteRequest::asks_the_core,
     },
     Common {
         status: 507,
         name: "StorageFull",
         what: "The disk of the server's state folder is full. Nothing was changed.",
-        is_of: Request::changes,
+        is_of: RouteRequest::changes,
     },
 ];
 
@@ -236,7 +236,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
 fn complete_operation(operation: &mut Operation, route: &'static Route) {
     // Otherwise the names of modules.
     operation.tags = None;
-    let request = Request { route, has_body: operation.request_body.is_some() };
+    let request = RouteRequest { route, has_body: operation.request_body.is_some() };
     for common in COMMON.iter().filter(|common| (common.is_of)(request)) {
         let responses = &mut operation.responses.responses;
         let of_all = || RefOr::Ref(Ref::from_response_name(common.name));

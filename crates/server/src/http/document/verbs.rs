@@ -17,14 +17,14 @@ const CHANGED: &str = "List_JobChanged";
 /// Adds the answer's schema, and the schemas that it refers to.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is a schema")]
-struct Answer {
+struct VerbAnswer {
     changed: List<JobChanged>,
 }
 
 /// Adds the operations of every verb, with the schemas of their bodies.
 pub(super) fn add(document: &mut OpenApi) {
     let mut schemas = vec![(JobChanged::name().into_owned(), JobChanged::schema())];
-    Answer::schemas(&mut schemas);
+    VerbAnswer::schemas(&mut schemas);
     for row in VERBS {
         let name = row.verb.name();
         let mut of_body = Vec::new();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gpool_wire::{Gpu, Node};
 
-use super::{Labels, Page, flag, float};
+use super::{Labels, MetricsPage, flag, float};
 
 /// One mebibyte.
 const MIB: f64 = 1_048_576.0;
@@ -43,7 +43,7 @@ fn labels(gpu: &Gpu, drivers: &BTreeMap<&str, &str>) -> Labels {
     labels
 }
 
-impl Page {
+impl MetricsPage {
     pub(super) fn dcgm(&mut self, gpus: &[Gpu], nodes: &[Node]) {
         let driver = |node: &'_ Node| node.devices_from.strip_prefix("nvml ").map(str::to_owned);
         let drivers: Vec<_> =

@@ -2,9 +2,9 @@
 
 use gpool_wire::Gpu;
 
-use super::{Page, flag, float, labels};
+use super::{MetricsPage, flag, float, labels};
 
-impl Page {
+impl MetricsPage {
     pub(super) fn gpu_errors(&mut self, gpus: &[Gpu]) {
         let mut by = |name: &str, help: &str, label: &'static str, each: Each| {
             let rows = gpus.iter().flat_map(|gpu| {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use gpool_wire::Calibration;
 
-use super::{Labels, Page, float};
+use super::{Labels, MetricsPage, float};
 use crate::http::Api;
 
-impl Page {
+impl MetricsPage {
     pub(super) fn forecasts(&mut self, api: &Api) {
         let shared = &api.handle.shared;
         let state = shared.forecaster.state();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gpool_wire::Node;
 
-use super::{Page, float};
-use crate::usage::minutes::{Held, Seen};
+use super::{MetricsPage, float};
+use crate::usage::minutes::{DeviceReading, HeldPart};
 
 /// The GPUs of a job that were measured.
 #[derive(Default)]
@@ -15,11 +15,11 @@ struct Measured {
     memory: Option<u64>,
 }
 
-impl Page {
-    pub(super) fn running(&mut self, seen: &[Seen], nodes: &[Node]) {
+impl MetricsPage {
+    pub(super) fn running(&mut self, seen: &[DeviceReading], nodes: &[Node]) {
         let pools = nodes.iter().map(|node| (node.name.as_str(), node.pool.as_str()));
         let pools: BTreeMap<&str, &str> = pools.collect();
-        let mut jobs = BTreeMap::<&str, (BTreeMap<&str, &Held>, Measured)>::new();
+        let mut jobs = BTreeMap::<&str, (BTreeMap<&str, &HeldPart>, Measured)>::new();
         for device in seen {
             for held in &device.held {
                 let Some(job) = &held.job else { continue };
@@ -34,7 +34,7 @@ impl Page {
             }
         }
         let info = jobs.iter().flat_map(|(job, (on, _))| {
-            let row = |(node, held): (&&str, &&Held)| {
+            let row = |(node, held): (&&str, &&HeldPart)| {
                 let pool = pools.get(node).copied().unwrap_or_default();
                 let labels = [
                     ("job_id", *job),

@@ -7,7 +7,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap};
 use gpool_model::{JobId, JobVerb};
-use gpool_web::{Asked, Confirm, Submit};
+use gpool_web::{Confirm, Submit, SubmitForm};
 use gpool_wire::array::Retried;
 use gpool_wire::{Document, Forecast, Job, List, Problem, Project, Selection, catalogue};
 use http_body_util::{BodyExt, Limited};
@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 use super::answer::{html, message, no_page, see};
 use super::contents::now;
 use super::query::Query;
-use super::{Page, Pages, Place, Visit};
+use super::{Page, Pages, RequestOrigin, Visit};
 
 /// Most bytes of a form.
 const FORM_MAX: usize = 256 << 10;
@@ -28,7 +28,7 @@ impl Pages {
     pub(super) async fn post<B>(
         &self,
         path: &str,
-        place: Place<'_>,
+        place: RequestOrigin<'_>,
         headers: &HeaderMap,
         body: B,
     ) -> Page
@@ -109,12 +109,12 @@ impl Pages {
 
     /// The empty form.
     pub(super) async fn form(&self, visit: &Visit<'_>) -> Page {
-        self.filled(visit, StatusCode::OK, &Asked::default(), None, &[]).await
+        self.filled(visit, StatusCode::OK, &SubmitForm::default(), None, &[]).await
     }
 
     async fn submit(&self, visit: &Visit<'_>) -> Page {
         let field = |name: &str| visit.query.get(name).to_owned();
-        let asked = Asked {
+        let asked = SubmitForm {
             command: field("command"),
             gpus: field("gpus"),
             time: field("time"),
@@ -157,7 +157,7 @@ impl Pages {
         &self,
         visit: &Visit<'_>,
         status: StatusCode,
-        asked: &Asked,
+        form: &SubmitForm,
         forecast: Option<&Forecast>,
         refused: &[String],
     ) -> Page {
@@ -165,7 +165,7 @@ impl Pages {
         let leaves = projects.items.iter().filter(|it| it.children.is_empty());
         let projects: Vec<String> = leaves.map(|project| project.name.clone()).collect();
         let (frame, projects) = (visit.frame("/submit"), &projects[..]);
-        let page = Submit { frame, asked, projects, forecast, refused, now: now() };
+        let page = Submit { frame, form, projects, forecast, refused, now: now() };
         Ok(html(status, page.page()))
     }
 }

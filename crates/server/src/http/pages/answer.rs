@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
-use gpool_web::{CSP, Frame, Message, asset};
+use gpool_web::{CSP, Frame, MessagePage, asset};
 
 pub(super) fn html(status: StatusCode, page: String) -> Response<Body> {
     let mut response = Response::new(Body::from(page));
@@ -29,7 +29,7 @@ pub(super) fn message(
     text: &str,
     command: &str,
 ) -> Response<Body> {
-    let page = Message { title, text, command, ..Message::default() };
+    let page = MessagePage { title, text, command, ..MessagePage::default() };
     with_headers(html(status, page.page()), false)
 }
 
@@ -40,7 +40,7 @@ pub(super) fn no_page() -> Response<Body> {
 /// The same with the navigation of a signed-in user.
 pub(super) fn no_page_in(frame: Frame<'_>) -> Response<Body> {
     let (title, text) = ("There is no such page", "The address is wrong, or the page was removed.");
-    let page = Message { frame, title, text, ..Message::default() };
+    let page = MessagePage { frame, title, text, ..MessagePage::default() };
     with_headers(html(StatusCode::NOT_FOUND, page.page()), false)
 }
 

@@ -46,12 +46,12 @@ type Key = (Option<u32>, String);
 /// A deserialized answer. Viewers that see the same share it.
 type Answer = Arc<dyn Any + Send + Sync>;
 /// When it is out of date, and the answer as soon as it is there.
-type Asked = (Instant, Arc<OnceCell<Answer>>);
+type CachedAnswer = (Instant, Arc<OnceCell<Answer>>);
 
 /// The last answers of the API, for viewers that see the same. The first one asks, and the others
 /// wait for that answer: a change makes all of them ask at once.
 #[derive(Default)]
-pub(super) struct Answers(Mutex<HashMap<Key, Asked>>);
+pub(super) struct Answers(Mutex<HashMap<Key, CachedAnswer>>);
 
 impl Answers {
     fn of(&self, key: Key, shared: Duration) -> Arc<OnceCell<Answer>> {

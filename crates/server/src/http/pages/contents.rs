@@ -21,7 +21,7 @@ use gpool_wire::{
 use serde_json::Value;
 
 use super::answer::html;
-use super::query::{Query, written};
+use super::query::{Query, query_string};
 use super::{Page, Pages, Visit};
 use crate::http::contract::OPENAPI;
 
@@ -45,7 +45,7 @@ impl Pages {
         let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
         let running = self.some(visit, RUNNING).await?;
         let waiting = self.some(visit, WAITING).await?;
-        let own = written(&[("user", &*asks.0.caller.owner.user), ("limit", OWN)]);
+        let own = query_string(&[("user", &*asks.0.caller.owner.user), ("limit", OWN)]);
         let own: Arc<List<Job>> = self.ask(asks, &format!("/api/v1/jobs?{own}")).await?;
         let failed: Arc<List<Job>> = self.ask_slow(asks, &failed(now())).await?;
         let week = hour(before(now(), 24 * 7));
@@ -91,7 +91,7 @@ impl Pages {
         visit: &Visit<'_>,
         state: &str,
     ) -> Result<Arc<List<Job>>, Box<gpool_wire::Problem>> {
-        let query = written(&[("state", state), ("limit", SOME)]);
+        let query = query_string(&[("state", state), ("limit", SOME)]);
         self.ask(&visit.asks, &format!("/api/v1/jobs?{query}")).await
     }
 
@@ -145,17 +145,17 @@ impl Pages {
             ("name", &filters.name),
         ];
         let own = asked.len();
-        let address = match written(&asked) {
+        let address = match query_string(&asked) {
             own if own.is_empty() => "/queue".to_owned(),
             own => format!("/queue?{own}"),
         };
         asked.extend([("limit", limit), ("cursor", query.get("cursor"))]);
-        let path = format!("/api/v1/jobs?{}", written(&asked));
+        let path = format!("/api/v1/jobs?{}", query_string(&asked));
         let jobs: Arc<List<Job>> = self.ask(&visit.asks, &path).await?;
         asked.truncate(own);
         let next = jobs.next_cursor.as_ref().map(|cursor| {
             asked.extend([("sort", filters.sort.as_str()), ("cursor", cursor)]);
-            written(&asked)
+            query_string(&asked)
         });
         let is_first = query.get("cursor").is_empty();
         let plan = match is_first && filters.state == STATES[0].0 {
@@ -198,7 +198,7 @@ impl Pages {
         let by = query.choice("by", &PROPERTIES, PROPERTIES[0])?;
         let order = query.order(&usage_orders(by))?;
         let since = minute(before(now(), hours)).to_string();
-        let asked = written(&[("by", by), ("since", &since), ("only", only), ("limit", JOBS)]);
+        let asked = query_string(&[("by", by), ("since", &since), ("only", only), ("limit", JOBS)]);
         let usage: Arc<List<UsageRow>> =
             self.ask_slow(&visit.asks, &format!("/api/v1/usage?{asked}")).await?;
         let course = match by == PROPERTIES[0] && only.is_empty() {
@@ -225,7 +225,7 @@ impl Pages {
             }
         };
         let from = since.to_string();
-        let asked = written(&[("by", by), ("since", &from), ("only", only), ("limit", JOBS)]);
+        let asked = query_string(&[("by", by), ("since", &from), ("only", only), ("limit", JOBS)]);
         let rows: Arc<List<CostRow>> =
             self.ask_slow(&visit.asks, &format!("/api/v1/cost?{asked}")).await?;
         let budgets: Arc<List<BudgetRow>> = self.ask(&visit.asks, "/api/v1/budgets").await?;
@@ -316,7 +316,7 @@ fn range(
 fn failed(now: Time) -> String {
     let since = minute(before(now, 24)).to_string();
     let states = ("state", "failed,timed_out,lost");
-    let query = written(&[states, ("ended_since", &since), ("limit", JOBS)]);
+    let query = query_string(&[states, ("ended_since", &since), ("limit", JOBS)]);
     format!("/api/v1/jobs?{query}")
 }
 

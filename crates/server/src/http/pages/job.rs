@@ -14,7 +14,7 @@ use gpool_wire::{Document, Gpu, Job, JobEvent, List, Problem, Report, Time, Why,
 
 use super::answer::html;
 use super::contents::now;
-use super::query::written;
+use super::query::query_string;
 use super::{Page, Pages, Visit};
 
 /// Lines of output on the page of a job, and their bytes.
@@ -98,7 +98,7 @@ impl Pages {
         };
         let series = params.series.unwrap_or_default();
         let asked = [("job", &*job.id), ("series", &*series), ("points", &*n_points.to_string())];
-        self.ask(&visit.asks, &format!("/api/v1/gpus/history?{}", written(&asked))).await
+        self.ask(&visit.asks, &format!("/api/v1/gpus/history?{}", query_string(&asked))).await
     }
 
     /// The use of a job's devices as a file.
@@ -123,7 +123,8 @@ impl Pages {
         // The API refuses an invalid index.
         let from = Some(visit.query.get("from")).filter(|it| !it.is_empty()).unwrap_or("0");
         let limit = ELEMENTS.to_string();
-        let target = format!("{path}/elements?{}", written(&[("from", from), ("limit", &limit)]));
+        let target =
+            format!("{path}/elements?{}", query_string(&[("from", from), ("limit", &limit)]));
         let list: Arc<List<Job>> = self.ask(&visit.asks, &target).await?;
         let last = list.items.last().and_then(|job| job.element.as_ref());
         let is_full = list.items.len() >= ELEMENTS as usize;

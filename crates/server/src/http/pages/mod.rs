@@ -29,7 +29,7 @@ use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::{Json, Router};
-use gpool_web::{Frame, Message};
+use gpool_web::{Frame, MessagePage};
 use gpool_wire::{Document, Login, Problem, catalogue};
 use tokio::sync::watch;
 
@@ -42,8 +42,8 @@ use super::entrance::Entrance;
 use super::extract::ApiError;
 use crate::feed::Feed;
 use crate::listeners::Which;
-use crate::pool::{Pool, Source};
-use crate::web::{At, SessionKey, SignedIn, Web};
+use gpool_identity::pool::{Pool, RequestSource};
+use gpool_identity::web::{At, SessionKey, SignedIn, Web};
 
 /// The most questions at once about the users of connections.
 const LOOKUPS_MAX: usize = 2;
@@ -108,7 +108,7 @@ struct Visit<'r> {
 
 /// Where a request came in.
 #[derive(Debug, Clone, Copy)]
-struct Place<'h> {
+struct RequestOrigin<'h> {
     /// The label below `localhost` in the host.
     label: &'h str,
     /// The address of the browser.
@@ -117,7 +117,7 @@ struct Place<'h> {
     uid: Option<u32>,
 }
 
-impl<'h> Place<'h> {
+impl<'h> RequestOrigin<'h> {
     /// Where sessions are looked for.
     fn at(self) -> At<'h> {
         (self.label, self.uid)
@@ -212,10 +212,10 @@ impl Pages {
             return message(StatusCode::MISDIRECTED_REQUEST, "Another host name", text, "");
         };
         let path = head.uri.path().to_owned();
-        let source = uid.map_or(Source::of(from), Source::Browsers);
+        let source = uid.map_or(RequestSource::of(from), RequestSource::Browsers);
         // Until the answer begins.
         let _place = self.open.classes.enter_page(&path, source).await;
-        let place = Place { label, from, uid };
+        let place = RequestOrigin { label, from, uid };
         let page = match head.method {
             Method::GET if path == "/login/provider" => {
                 self.begin_at_provider(place, &head.headers).await
@@ -252,7 +252,12 @@ impl Pages {
     }
 
     /// The page of a path that needs no user; `None` for other paths.
-    async fn public(&self, uri: &Uri, place: Place<'_>, headers: &HeaderMap) -> Option<Page> {
+    async fn public(
+        &self,
+        uri: &Uri,
+        place: RequestOrigin<'_>,
+        headers: &HeaderMap,
+    ) -> Option<Page> {
         let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
         Some(match parts[..] {
             ["wall"] => self.wall().await,
@@ -318,6 +323,6 @@ fn refused(frame: Frame<'_>, problem: &Problem) -> Response<Body> {
         _ => "Not possible",
     };
     let lines: Vec<String> = problem.why.iter().chain(&problem.tries).cloned().collect();
-    let page = Message { frame, title, text: &problem.detail, lines: &lines, command: "" };
+    let page = MessagePage { frame, title, text: &problem.detail, lines: &lines, command: "" };
     answer::html(status, page.page())
 }

@@ -17,11 +17,11 @@ use gpool_wire::{Problem, catalogue};
 use super::answer::{no_page, see};
 use super::query::Query;
 use super::sign_in::with_cookies;
-use super::{Page, Pages, Place, cookie};
+use super::{Page, Pages, RequestOrigin, cookie};
 use crate::fault::internal;
-use crate::pool::Source;
-use crate::sign_in::{Browser, SignIns};
-use crate::web::SignedIn;
+use gpool_identity::pool::RequestSource;
+use gpool_identity::sign_in::{Browser, SignIns};
+use gpool_identity::web::SignedIn;
 
 /// The cookie of a sign-in that has begun, on a loopback address and over the network.
 const ATTEMPTS: [&str; 2] = ["gpool-attempt", "__Host-gpool-attempt"];
@@ -33,7 +33,7 @@ const AGAIN: &str = "again";
 
 impl Pages {
     /// The browser of a request: only it may end the sign-in that it began.
-    fn browser(&self, place: Place<'_>) -> Result<Browser, Box<Problem>> {
+    fn browser(&self, place: RequestOrigin<'_>) -> Result<Browser, Box<Problem>> {
         if self.is_remote {
             let browser = Browser::remote(place.from);
             self.entrance.may_sign_in(browser.source())?;
@@ -61,11 +61,15 @@ impl Pages {
     }
 
     /// Sends the browser to the provider.
-    pub(super) async fn begin_at_provider(&self, place: Place<'_>, headers: &HeaderMap) -> Page {
+    pub(super) async fn begin_at_provider(
+        &self,
+        place: RequestOrigin<'_>,
+        headers: &HeaderMap,
+    ) -> Page {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let (Some(sign_ins), Some(host)) = (self.sign_ins(), host) else { return Ok(no_page()) };
         let browser = self.browser(place)?;
-        if let Source::User(uid) = browser.source()
+        if let RequestSource::User(uid) = browser.source()
             && !self.web.sessions.is_label_of(place.label, uid)
         {
             // A page of another user can send this browser to a name that this user knows.
@@ -89,7 +93,7 @@ impl Pages {
     /// Begins a session when the provider has sent the browser back.
     pub(super) async fn end_at_provider(
         &self,
-        place: Place<'_>,
+        place: RequestOrigin<'_>,
         headers: &HeaderMap,
         text: &str,
     ) -> Page {

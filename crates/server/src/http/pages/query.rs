@@ -63,7 +63,7 @@ impl Query {
     pub(super) fn address(&self, path: &str) -> String {
         let pairs = self.0.iter().filter(|(name, _)| name != "sort");
         let pairs: Vec<_> = pairs.map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        match written(&pairs) {
+        match query_string(&pairs) {
             query if query.is_empty() => path.to_owned(),
             query => format!("{path}?{query}"),
         }
@@ -77,7 +77,7 @@ impl Query {
 }
 
 /// A query from names with values; those without a value are left out.
-pub(super) fn written(pairs: &[(&str, &str)]) -> String {
+pub(super) fn query_string(pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
     query.finish()

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::super::connections::Seat;
 use super::Pages;
-use crate::pool::Source;
-use crate::web::{Loopback, connected};
+use gpool_identity::pool::RequestSource;
+use gpool_identity::web::{Loopback, connected};
 
 /// Most connections of all browsers together.
 const CONNECTIONS_MAX: usize = 512;
@@ -67,12 +67,12 @@ impl Pages {
 
     async fn connection(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         // One user of the machine must not take the places of all others.
-        let place = self.lookups.enter(Source::of(from.ip())).await;
+        let place = self.lookups.enter(RequestSource::of(from.ip())).await;
         let Ok(at) = stream.local_addr() else { return };
         let find = move || connected::user(from, at);
         let uid = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(place);
-        let source = uid.map_or(Source::of(from.ip()), Source::Browsers);
+        let source = uid.map_or(RequestSource::of(from.ip()), RequestSource::Browsers);
         let Some(_seat) = Seat::take(&self.open, source) else { return refuse(stream).await };
         let mut end = self.end.clone();
         let service = service_fn(move |request: Request<Incoming>| {

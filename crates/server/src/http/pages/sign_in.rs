@@ -14,9 +14,9 @@ use super::super::asker::{Asks, Peer};
 use super::super::way::{Origin, Way};
 use super::answer::{html, message, see};
 use super::query::Query;
-use super::{Page, Pages, Place, Visit, cookie};
-use crate::sign_in::SignIns;
-use crate::web::{NotRedeemed, SessionKey, SignedIn};
+use super::{Page, Pages, RequestOrigin, Visit, cookie};
+use gpool_identity::sign_in::SignIns;
+use gpool_identity::web::{NotRedeemed, SessionKey, SignedIn};
 
 /// The cookie on a loopback address, and over the network: with this prefix a browser takes it only
 /// over TLS, and no other host can set it.
@@ -79,7 +79,7 @@ impl Pages {
     /// have read the code.
     pub(super) fn sign_in(
         &self,
-        place: Place<'_>,
+        place: RequestOrigin<'_>,
         code: &str,
         headers: &HeaderMap,
     ) -> Response<Body> {
@@ -104,7 +104,7 @@ impl Pages {
     }
 
     /// Begins the session of a token. The caller has checked that the form is the server's own.
-    pub(super) async fn sign_in_by_token(&self, place: Place<'_>, form: &Query) -> Page {
+    pub(super) async fn sign_in_by_token(&self, place: RequestOrigin<'_>, form: &Query) -> Page {
         let asks = match self.entrance.by_secret(form.get("token").trim(), place.from).await {
             Ok(asks) => asks,
             Err(problem) => {
@@ -123,7 +123,7 @@ impl Pages {
     }
 
     /// Ends the session of a request.
-    pub(super) fn sign_out(&self, place: Place<'_>, headers: &HeaderMap) -> Response<Body> {
+    pub(super) fn sign_out(&self, place: RequestOrigin<'_>, headers: &HeaderMap) -> Response<Body> {
         if let Some(secret) = cookie(headers, self.cookie_name()) {
             self.web.sessions.end(place.label, secret);
         }
@@ -134,7 +134,7 @@ impl Pages {
     /// have lost rights.
     pub(super) async fn visit<'r>(
         &self,
-        place: Place<'_>,
+        place: RequestOrigin<'_>,
         headers: &'r HeaderMap,
     ) -> Option<Visit<'r>> {
         let secret = cookie(headers, self.cookie_name())?;

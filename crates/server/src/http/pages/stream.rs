@@ -15,8 +15,8 @@ use super::super::connections::Seat;
 use super::super::entrance::RightsCheck;
 use super::{Page, Pages, Visit};
 use crate::feed::{After, Feed};
-use crate::pool::Source;
-use crate::web::{SessionKey, Web};
+use gpool_identity::pool::RequestSource;
+use gpool_identity::web::{SessionKey, Web};
 
 /// How often the session of a stream is checked for its end by time.
 const RECHECK: Duration = Duration::from_secs(5);
@@ -31,13 +31,13 @@ const BATCH: usize = 1024;
 /// loopback address streams count as connections of their user; over the network its address has
 /// a limit.
 pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
-    let by = Source::User(visit.asks.0.caller.owner.uid);
+    let by = RequestSource::User(visit.asks.0.caller.owner.uid);
     let seat = Seat::take(&pages.open, by);
     if seat.is_none() && !pages.is_remote {
         return Err(Box::new(pages.open.too_many()));
     }
     let job = visit.query.get("job").to_owned();
-    let watch = Watch {
+    let watch = PageStream {
         feed: pages.feed.clone(),
         changes: pages.feed.changes(),
         end: pages.end.clone(),
@@ -58,7 +58,7 @@ pub(super) fn stream(pages: &Pages, visit: &Visit<'_>) -> Page {
     Ok(Sse::new(messages).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
-struct Watch {
+struct PageStream {
     feed: Arc<Feed>,
     changes: watch::Receiver<u64>,
     end: watch::Receiver<bool>,
@@ -78,7 +78,7 @@ struct Watch {
     job: String,
 }
 
-impl Watch {
+impl PageStream {
     /// Whether the session is open, and its user has the same rights.
     async fn is_valid(&mut self) -> bool {
         let is_open = self.web.sessions.is_open(&self.session, Instant::now());

@@ -59,7 +59,7 @@ impl Pages {
             projects: &projects,
             nodes: &nodes,
             preset: &policy.body.preset,
-            made: made.as_ref().map(|made| &made.body),
+            simulation: made.as_ref().map(|made| &made.body),
             refused: &refused,
         };
         Ok(html(status, page.page()))

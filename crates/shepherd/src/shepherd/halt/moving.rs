@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpool_checkpoint::Held;
+use gpool_checkpoint::ResidentProcess;
 use gpool_model::id::DeviceUuid;
 
 use super::super::Shepherd;
@@ -13,7 +13,7 @@ impl Shepherd {
     /// claim shows it.
     pub(in crate::shepherd) fn leave_devices(&mut self) {
         if self.launch.pausing.is_none() {
-            self.note_left();
+            self.note_detached();
             return self.link.say(&FromShepherd::Detached { is_done: true, why: None });
         }
         if !self.can_vacate() {
@@ -25,14 +25,14 @@ impl Shepherd {
     }
 
     /// Reports that the task has left its devices.
-    pub(super) fn say_left(&mut self) {
+    pub(super) fn say_detached(&mut self) {
         if !self.halt.is_detached {
-            self.note_left();
+            self.note_detached();
         }
         self.link.say(&FromShepherd::Detached { is_done: true, why: None });
     }
 
-    fn note_left(&mut self) {
+    fn note_detached(&mut self) {
         let _ = self.claim.detached();
         self.halt.is_detached = true;
         fail::fail_point!("shepherd-detached");
@@ -77,14 +77,14 @@ impl Shepherd {
     }
 
     /// Stays paused on its own devices, after a resume on others that was undone.
-    pub(super) fn not_moved(&mut self, why: String, held: Vec<Held>) {
+    pub(super) fn not_moved(&mut self, why: String, held: Vec<ResidentProcess>) {
         self.halt.held = held;
         self.halt.is_free = true;
         let devices = self.halt.home.clone();
         if std::mem::take(&mut self.halt.comes) {
             self.move_to(&devices, &[]);
             self.halt.leaves = true;
-            self.note_left();
+            self.note_detached();
             let why = Some(why);
             self.link.say(&FromShepherd::NotAttached { left: devices, why });
             if self.halt.is_wanted {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpool_model::{JobSpec, NodeFilter};
 
 use super::super::Values::{Checked, Many};
-use super::super::{Field, Flag, Group, heading, written};
+use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
 use crate::node::cores;
 use crate::time::seconds;
@@ -18,7 +18,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "gpus",
                 "GPUS",
-                Checked(written::gpus),
+                Checked(validate::gpus),
                 "GPUs of each task, e.g. 2, a100:2, 'a100|h100:2', 40G..:2, 0.5 or 0.25:0.8",
             )
             .under(heading::RESOURCES)
@@ -37,7 +37,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "gpu-share",
                 "PART",
-                Checked(written::gpu_share),
+                Checked(validate::gpu_share),
                 "Fraction of each GPU, shared with other jobs, e.g. 0.5, or 0.25:0.8 for a \
                  limit above the guaranteed request",
             )
@@ -53,7 +53,7 @@ pub(super) static PLACE: &[Field] = &[
             ..Flag::value(
                 "gpu-memory",
                 "SIZE",
-                Checked(written::gpu_memory),
+                Checked(validate::gpu_memory),
                 "Memory of each GPU, shared with other jobs, e.g. 20G, or 20G:40G for a limit \
                  above the guaranteed request",
             )
@@ -67,7 +67,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "kind",
                 "KIND",
-                Checked(written::kind),
+                Checked(validate::kind),
                 "Kind of the job: train (default), notebook (default for jobs with a terminal), \
                  serve or data",
             )
@@ -86,7 +86,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "idle-after",
                 "TIME",
-                Checked(written::idle_after),
+                Checked(validate::idle_after),
                 "Time without use of its GPUs after which the policy for idle jobs applies, e.g. \
                  30m (default for notebooks) or off",
             )
@@ -107,7 +107,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "enforce",
                 "LEVEL",
-                Checked(written::enforce),
+                Checked(validate::enforce),
                 "Least enforcement of the GPUs or their fractions: booked (default), monitored, \
                  capped or isolated",
             )
@@ -124,7 +124,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "share-with",
                 "JOBS",
-                Checked(written::share_with),
+                Checked(validate::share_with),
                 "Jobs that may share its GPUs: user (of the same user), project or anyone \
                  (default: share_with of the pool)",
             )
@@ -145,7 +145,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "nodes",
                 "N[-MOST]",
-                Checked(written::nodes),
+                Checked(validate::nodes),
                 "Number of nodes (default: 1), e.g. 2, or 2-4 to grow while nodes are free; GPUs, \
                  cores and memory apply to each task",
             )
@@ -165,7 +165,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "tasks-per-node",
                 "N",
-                Checked(written::tasks_per_node),
+                Checked(validate::tasks_per_node),
                 "Number of tasks on each node (default: 1)",
             )
             .under(heading::NODES),
@@ -179,7 +179,7 @@ pub(super) static PLACE: &[Field] = &[
             ..Flag::value(
                 "tasks",
                 "N[-MOST]",
-                Checked(written::tasks),
+                Checked(validate::tasks),
                 "Number of tasks, on as few nodes as possible, e.g. 8, or 4-8 to grow while GPUs \
                  are free; GPUs, cores and memory apply to each task",
             )
@@ -208,7 +208,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "launcher",
                 "N",
-                Checked(written::tasks_per_node),
+                Checked(validate::tasks_per_node),
                 "Number of processes that srun starts by default; only the first task runs \
              the command",
             )
@@ -218,7 +218,7 @@ pub(super) static PLACE: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("cpus", "CORES", Checked(written::cpus), "CPU cores, e.g. 4 or 0.5")
+            Flag::value("cpus", "CORES", Checked(validate::cpus), "CPU cores, e.g. 4 or 0.5")
                 .under(heading::RESOURCES)
                 .short('c')
                 .hyphen(),
@@ -234,7 +234,7 @@ pub(super) static PLACE: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("mem", "SIZE", Checked(written::memory), "Memory, e.g. 20G (GiB) or 512M")
+            Flag::value("mem", "SIZE", Checked(validate::memory), "Memory, e.g. 20G (GiB) or 512M")
                 .under(heading::RESOURCES)
                 .short('m')
                 .hyphen(),
@@ -253,7 +253,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "pool",
                 "POOL",
-                Checked(written::filled),
+                Checked(validate::filled),
                 "Pool of nodes to run in (default: any)",
             )
             .under(heading::NODES),
@@ -270,7 +270,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "node",
                 "NODES",
-                Many(written::node_list),
+                Many(validate::node_list),
                 "Nodes to use (default: all), e.g. lab1,lab2 or node[1-4,7]",
             )
             .under(heading::NODES),
@@ -287,7 +287,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "not-node",
                 "NODES",
-                Many(written::node_list),
+                Many(validate::node_list),
                 "Nodes to avoid, e.g. lab1,lab2 or node[1-4,7]",
             )
             .under(heading::NODES),
@@ -301,7 +301,7 @@ pub(super) static PLACE: &[Field] = &[
             Flag::value(
                 "where",
                 "RULE",
-                Many(written::node_rule),
+                Many(validate::node_rule),
                 "Rule for node labels or GPU models, e.g. rack=3, rack!=3, ssd or \
              'rack=3|rack=4'",
             )

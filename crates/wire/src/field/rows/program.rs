@@ -1,7 +1,7 @@
 //! Fields for the program and name of the job, and for array elements.
 
 use super::super::Values::{Checked, Many, OneOf};
-use super::super::{Field, Flag, Group, heading, written};
+use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
 use crate::create::Origin;
 use crate::{check, compat, launch, notify};
@@ -28,7 +28,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "name",
                 "NAME",
-                Checked(written::name),
+                Checked(validate::name),
                 "Name of the job (default: name of the program)",
             )
             .short('J'),
@@ -45,7 +45,7 @@ pub(super) static PROGRAM: &[Field] = &[
     },
     Field {
         flag: Some(
-            Flag::value("project", "PROJECT", Checked(written::filled), "Project to charge")
+            Flag::value("project", "PROJECT", Checked(validate::filled), "Project to charge")
                 .short('p'),
         ),
         apply: |job, request| {
@@ -73,7 +73,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "stdin",
                 "FILE",
-                Checked(written::filled),
+                Checked(validate::filled),
                 "File to read as standard input",
             )
             .under(heading::STREAMS),
@@ -92,7 +92,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "stdout",
                 "FILE",
-                Checked(written::filled),
+                Checked(validate::filled),
                 "File for standard output (default: stored by gpool)",
             )
             .under(heading::STREAMS),
@@ -111,7 +111,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "stderr",
                 "FILE",
-                Checked(written::filled),
+                Checked(validate::filled),
                 "File for standard error (default: stored by gpool)",
             )
             .under(heading::STREAMS),
@@ -170,7 +170,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "array",
                 "INDEXES",
-                Checked(written::array),
+                Checked(validate::array),
                 "Indexes of the elements, e.g. 0-99, 1,3,7-9 or 0-99:2%8 (8 at once)",
             )
             .under(heading::ARRAY)
@@ -185,7 +185,7 @@ pub(super) static PROGRAM: &[Field] = &[
             ..Flag::value(
                 "max-parallel",
                 "N",
-                Checked(written::max_parallel),
+                Checked(validate::max_parallel),
                 "Maximum number of elements that run at once (default: all), e.g. 8",
             )
             .under(heading::ARRAY)
@@ -204,7 +204,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "max-fails",
                 "N",
-                Checked(written::count),
+                Checked(validate::count),
                 "Maximum number of failed elements before the rest is cancelled, e.g. 3",
             )
             .under(heading::ARRAY),
@@ -225,7 +225,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Flag::value(
                 "notify",
                 "EVENTS@URL",
-                Many(written::notify),
+                Many(validate::notify),
                 "Events to send to a web or mail address, e.g. done,fail@https://host/path or \
              fail@mailto:ana@example.org",
             )
@@ -239,14 +239,14 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |_, job, shown| shown.notify = job.notify.iter().map(notify::shown).collect(),
+        show: |_, job, shown| shown.notify = job.notify.iter().map(notify::rule_text).collect(),
         ..field!("notify", notify)
     },
     Field {
         flag: Some(Flag::value(
             "note",
             "TEXT",
-            Checked(written::note),
+            Checked(validate::note),
             "Note to show with the job",
         )),
         apply: |job, request| {
@@ -267,7 +267,7 @@ pub(super) static PROGRAM: &[Field] = &[
             ..Flag::value(
                 "compat",
                 "WHICH",
-                Many(written::compat),
+                Many(validate::compat),
                 "Other scheduler to set environment variables of: slurm, gflow or valohai",
             )
             .under(heading::PROGRAM)

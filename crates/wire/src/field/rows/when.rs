@@ -1,7 +1,7 @@
 //! Fields for the start, time limit, end and preemption of the job.
 
 use super::super::Values::{Checked, Many, OneOf};
-use super::super::{Field, Flag, heading, written};
+use super::super::{Field, Flag, heading, validate};
 use super::field;
 use crate::exits::{self, Exits};
 use crate::time::{Time, seconds};
@@ -14,7 +14,7 @@ pub(super) static WHEN: &[Field] = &[
             Flag::value(
                 "time",
                 "TIME",
-                Checked(written::time_limit),
+                Checked(validate::time_limit),
                 "Time limit (default: none), e.g. 1h30m, 01:30:00 or 90 (minutes)",
             )
             .under(heading::TIME)
@@ -34,7 +34,7 @@ pub(super) static WHEN: &[Field] = &[
             Flag::value(
                 "grace",
                 "TIME",
-                Checked(written::span_written),
+                Checked(validate::time_span),
                 "Time between SIGTERM and SIGKILL (default: 30s), e.g. 2m",
             )
             .under(heading::PREEMPTION)
@@ -54,7 +54,7 @@ pub(super) static WHEN: &[Field] = &[
             request.after = check::dependencies("after", &job.after)?.into();
             Ok(())
         },
-        show: |spec, _, shown| shown.after = course::dependencies_shown(&spec.after),
+        show: |spec, _, shown| shown.after = course::dependency_words(&spec.after),
         ..field!("after", after)
     },
     Field {
@@ -63,7 +63,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         show: |spec, _, shown| {
-            shown.after_one = course::dependencies_shown(&spec.life.after_one);
+            shown.after_one = course::dependency_words(&spec.life.after_one);
         },
         ..field!("after_one", after_one)
     },
@@ -111,7 +111,7 @@ pub(super) static WHEN: &[Field] = &[
             Flag::value(
                 "signal-before",
                 "[B:|S:][SIGNAL@]TIME",
-                Checked(written::warning),
+                Checked(validate::warning),
                 "Signal before the time limit, e.g. 90s (USR1), TERM@5m, B:TERM@5m (only the \
                  command) or S:TERM@5m (all other processes)",
             )
@@ -130,13 +130,13 @@ pub(super) static WHEN: &[Field] = &[
     },
     Field {
         apply: |job, request| {
-            let retry = job.retry.as_ref().map(course::RetryAsked::check).transpose()?;
+            let retry = job.retry.as_ref().map(course::RetryPolicy::check).transpose()?;
             request.life.retry = retry.filter(|it| it.most > 0).map(Box::new);
             Ok(())
         },
         clears: true,
         show: |spec, _, shown| {
-            shown.retry = spec.life.retry.as_deref().map(course::RetryAsked::from);
+            shown.retry = spec.life.retry.as_deref().map(course::RetryPolicy::from);
         },
         ..field!("retry", retry)
     },
@@ -198,7 +198,7 @@ pub(super) static WHEN: &[Field] = &[
             ..Flag::value(
                 "exits",
                 "EXITS",
-                Many(written::exit),
+                Many(validate::exit),
                 "Allowed ways to preempt the job; the least disruptive one is used: pause, \
                  checkpoint, requeue, kill",
             )
@@ -222,7 +222,7 @@ pub(super) static WHEN: &[Field] = &[
             ..Flag::value(
                 "checkpointable",
                 "SIGNAL[@TIME]",
-                Checked(written::checkpoint),
+                Checked(validate::checkpoint),
                 "Signal to save the state before preemption (default: TERM), e.g. USR1 or \
                  USR1@2m",
             )
@@ -240,7 +240,7 @@ pub(super) static WHEN: &[Field] = &[
             ..Flag::value(
                 "yields",
                 "SIGNAL[@TIME]",
-                Checked(written::yields),
+                Checked(validate::yields),
                 "Let the job free its GPUs itself when they are needed, on this signal or without \
                  one (file), e.g. USR1@60s; see gpool yield",
             )
@@ -272,7 +272,7 @@ pub(super) static WHEN: &[Field] = &[
             ..Flag::value(
                 "priority",
                 "N",
-                Checked(written::priority),
+                Checked(validate::priority),
                 "Priority, -1000 to 1000; higher goes first (default: 0)",
             )
             .under(heading::TIME)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::job::JobState;
-use gpool_wire::{JobCreate, Written};
+use gpool_wire::{JobCreate, Quantity};
 
 use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
@@ -42,7 +42,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let line = format!("while [ ! -e {go} ]; do sleep 0.05; done; exit 5");
     let runs = rig.submit(&JobCreate {
         gpus: Some("1".to_owned()),
-        time: Some(Written::Text("30m".to_owned())),
+        time: Some(Quantity::Text("30m".to_owned())),
         ..shell(&line)
     })?;
     let waits = rig.submit(&JobCreate { gpus: Some("1".to_owned()), ..shell("exit 6") })?;
@@ -106,7 +106,7 @@ fn set(rig: &Rig, how: &str) -> Result<()> {
 fn limited(rig: &Rig, number: u32) -> JobCreate {
     let at = rig.path(&format!("uptime.{number}")).display().to_string();
     let line = format!("while :; do cut -d' ' -f1 /proc/uptime >> {at}; sleep 0.02; done");
-    JobCreate { time: Some(Written::Whole(3)), ..shell(&line) }
+    JobCreate { time: Some(Quantity::Whole(3)), ..shell(&line) }
 }
 
 /// The run time of the job.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::job::JobState;
-use gpool_sys::capability::{Capabilities, Held};
-use gpool_wire::{JobCreate, Written};
+use gpool_sys::capability::{Capabilities, LimitMechanism};
+use gpool_wire::{JobCreate, Quantity};
 
 use super::rig::{Rig, Stop, shell};
 use super::{Options, Outcome};
@@ -14,7 +14,8 @@ use crate::bench::figure::{Figure, Ranked};
 
 /// Runs jobs that use more memory than they requested.
 pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
-    if !matches!(Capabilities::probe().memory, Held::CgroupV1 | Held::CgroupV2) {
+    if !matches!(Capabilities::probe().memory, LimitMechanism::CgroupV1 | LimitMechanism::CgroupV2)
+    {
         return Ok(Outcome::skipped("no usable memory cgroup; gpool doctor shows more"));
     }
     let n_jobs = options.amount(20, 4);
@@ -25,7 +26,8 @@ pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
     let (mut n_said, mut n_ended) = (0, 0);
     for _ in 0..n_jobs {
         let greedy = shell("head -c 400m /dev/zero | tail");
-        let id = rig.submit(&JobCreate { mem: Some(Written::Text("64M".to_owned())), ..greedy })?;
+        let id =
+            rig.submit(&JobCreate { mem: Some(Quantity::Text("64M".to_owned())), ..greedy })?;
         let job = rig.ended(&id)?;
         n_ended += u32::from(job.state == JobState::Failed);
         n_said += u32::from(job.cause.as_deref() == Some("oom"));
@@ -84,7 +86,7 @@ pub fn processes(options: &Options, stop: &Stop) -> Result<Outcome> {
     let (mut over, mut n_left, mut n_most) = (Vec::new(), 0, 0);
     for _ in 0..n_rounds {
         for (_, line) in ESCAPES {
-            let grace = Some(Written::Decimal(GRACE_S));
+            let grace = Some(Quantity::Decimal(GRACE_S));
             let id = rig.submit(&JobCreate { grace, ..shell(line) })?;
             // Until it has created all its processes: two equal counts.
             let mut last = 0;

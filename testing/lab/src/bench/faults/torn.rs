@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use gpool_cli::failure::{Failure, Result};
-use gpool_store::{Options as StoreOptions, Record, Store};
+use gpool_store::{Record, Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::rig::{Rig, Stop, shell};

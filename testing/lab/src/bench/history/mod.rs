@@ -92,7 +92,6 @@ fn cpu_s() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// A failure of a store.
 fn of_store(error: impl std::fmt::Display) -> Failure {
     failed(format!("the history can't be measured: {error}"))
 }

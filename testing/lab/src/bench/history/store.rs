@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gpool_cli::failure::Result;
 use gpool_history::{
-    Batch, DeviceSeries, Dimension, History, Minute, Report, Sample, Settings, Span, Step,
+    Batch, DeviceSeries, Dimension, History, Minute, ReportQuery, Sample, Settings, Span, Step,
 };
 use rusqlite::Connection;
 
@@ -71,7 +71,7 @@ fn reads(history: &History, fleet: &Fleet, hours: u32) -> Result<Vec<Figure>> {
         median_ms(|| reader.devices(&some, series, span, step).map(drop).map_err(of_store))
     };
     let report = |by: &[Dimension]| {
-        let report = Report { span, step: Some(Step::HOUR), by, only: &[], n_groups: 100 };
+        let report = ReportQuery { span, step: Some(Step::HOUR), by, only: &[], n_groups: 100 };
         median_ms(|| reader.report(&report).map(drop).map_err(of_store))
     };
     let util = [DeviceSeries::Utilization];

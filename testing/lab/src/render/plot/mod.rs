@@ -25,7 +25,6 @@ const RIGHT: f64 = 16.0;
 #[derive(Debug, Clone, Template)]
 #[template(path = "plot.svg")]
 pub struct Plot {
-    /// The title.
     pub title: String,
     /// A description for readers that can't see it.
     pub summary: String,
@@ -182,7 +181,6 @@ impl Plot {
         self.push(&format!("area {class}"), path);
     }
 
-    /// A dot at each point.
     pub fn dots(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (x, y) in points {

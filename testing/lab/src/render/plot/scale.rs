@@ -29,9 +29,7 @@ impl Scale {
 /// A scale with its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// The label.
     pub label: String,
-    /// The scale.
     pub scale: Scale,
     /// The values of the ticks with their texts.
     pub ticks: Vec<(f64, String)>,

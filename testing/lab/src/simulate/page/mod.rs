@@ -24,7 +24,6 @@ use crate::render::plot::Plot;
 /// The usual size of a plot; two fit side by side.
 const USUAL: (f64, f64) = (480.0, 290.0);
 
-/// The page.
 #[derive(Template)]
 #[template(path = "simulation.html")]
 struct Page {
@@ -47,7 +46,6 @@ pub struct Grid {
     pub caption: String,
     /// The column heads.
     pub head: Vec<String>,
-    /// The rows.
     pub rows: Vec<Vec<String>>,
     /// The meaning of the columns.
     pub note: String,

@@ -49,7 +49,6 @@ impl Owners {
         Self { names, all, hours, n_all }
     }
 
-    /// The class of an owner.
     pub fn class_of(&self, owner: &Arc<str>) -> usize {
         self.names.iter().position(|name| name == owner).unwrap_or(OTHERS)
     }

@@ -21,7 +21,6 @@ const ROW: f64 = 46.0;
 /// The results of one seed, as fractions of all GPUs or of all requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seed {
-    /// The seed.
     pub seed: u64,
     /// The compared value; smaller is better.
     pub loss: f64,

@@ -32,7 +32,6 @@ pub struct Queue<'a> {
     pub left_out: Option<String>,
     /// Number of jobs.
     pub n_jobs: u64,
-    /// The cluster.
     pub cluster: &'a Layout,
     /// What the scheduler knew about the jobs.
     pub terms: Terms,

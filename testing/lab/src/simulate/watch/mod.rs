@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 use gpool_cli::terminal::full::FullScreen;
-use gpool_cli::terminal::keys::{Key, keys};
+use gpool_cli::terminal::keys::{ViewKey, keys};
 use gpool_model::{MilliGpu, Millis, Timestamp};
 use gpool_trace::Layout;
 use gpool_trace::scene::Scene;
@@ -175,10 +175,10 @@ impl<'s> Watch<'s> {
             let at = self.began.elapsed();
             self.draws_at = at;
             match key {
-                Key::End => return self.leave(),
-                Key::Pause => self.pace.pause(until, at),
-                Key::Faster => self.pace.faster(until, at),
-                Key::Slower => self.pace.slower(until, at),
+                ViewKey::End => return self.leave(),
+                ViewKey::Pause => self.pace.pause(until, at),
+                ViewKey::Faster => self.pace.faster(until, at),
+                ViewKey::Slower => self.pace.slower(until, at),
             }
         }
     }

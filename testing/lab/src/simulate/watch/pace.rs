@@ -98,7 +98,6 @@ impl Pace {
         Self { speed, is_paused: false, from: (Duration::ZERO, Timestamp::ZERO) }
     }
 
-    /// The speed.
     #[must_use]
     pub fn speed(&self) -> Speed {
         self.speed

@@ -15,7 +15,6 @@ use crate::simulate::progress::Line;
 
 /// The display.
 pub enum Shown<'s> {
-    /// One line.
     Line(Line<'s>),
     /// The whole terminal.
     Full(Box<Watch<'s>>),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpool_cli::render::bar::bar;
-use gpool_cli::render::row::{Ink, Row};
+use gpool_cli::render::row::{Ink, StyledLine};
 use gpool_cli::render::safe::safe;
 use gpool_cli::render::style::Style;
 use gpool_cli::render::words::grouped;
@@ -47,7 +47,7 @@ const BAR: usize = 60;
 impl View<'_> {
     /// The lines of the picture, at most `lines`, cut to `columns`.
     #[must_use]
-    pub fn rows(&self, columns: usize, lines: usize) -> Vec<Row> {
+    pub fn rows(&self, columns: usize, lines: usize) -> Vec<StyledLine> {
         let is_plenty = lines >= LINES_OF_PLENTY;
         let mut head =
             vec![self.title(), self.gpus(columns), self.jobs(columns), self.waits(columns)];
@@ -59,8 +59,8 @@ impl View<'_> {
         let legend = self.grid.owners.legend(self.grid.nodes, columns, legend_lines);
         let mut foot = vec![self.foot()];
         if is_plenty {
-            head.push(Row::default());
-            foot = vec![Row::default(), self.foot(), self.keys()];
+            head.push(StyledLine::default());
+            foot = vec![StyledLine::default(), self.foot(), self.keys()];
         }
         let taken = head.len() + legend_lines + foot.len();
         let drawn = self.grid.draw(columns, lines.saturating_sub(taken));
@@ -81,20 +81,20 @@ impl View<'_> {
         rows
     }
 
-    fn title(&self) -> Row {
-        let mut row = Row::default();
+    fn title(&self) -> StyledLine {
+        let mut row = StyledLine::default();
         row.push(Ink::Style(Style::Head), &safe(self.policy));
         row.plain(&format!("  {}", self.when));
         row
     }
 
-    fn gpus(&self, columns: usize) -> Row {
+    fn gpus(&self, columns: usize) -> StyledLine {
         let n_all = self.grid.nodes.iter().map(Vec::len).sum::<usize>() as u64;
         let n_used = self.grid.nodes.iter().flatten().flatten().count() as u64;
         let figures = format!(" {} of {} GPUs", grouped(n_used), grouped(n_all));
         // The text after the bar needs this width.
         let room = columns.saturating_sub(figures.len() + 24).min(BAR);
-        let mut row = Row::default();
+        let mut row = StyledLine::default();
         if room >= 5 {
             let bar = bar(n_used, n_all, room);
             let filled = bar.trim_end();
@@ -107,7 +107,7 @@ impl View<'_> {
     }
 
     /// The numbers of running and waiting jobs, with the largest waiting jobs as far as they fit.
-    fn jobs(&self, columns: usize) -> Row {
+    fn jobs(&self, columns: usize) -> StyledLine {
         let n_waiting: u64 = self.waiting.values().sum();
         let mut text =
             format!("{} jobs running, {} pending", grouped(self.n_running), grouped(n_waiting));
@@ -125,13 +125,13 @@ impl View<'_> {
         if between == ", " {
             text.push_str(if n_left > 0 { ", … GPUs" } else { " GPUs" });
         }
-        let mut row = Row::default();
+        let mut row = StyledLine::default();
         row.plain(&text);
         row
     }
 
-    fn waits(&self, columns: usize) -> Row {
-        let mut row = Row::default();
+    fn waits(&self, columns: usize) -> StyledLine {
+        let mut row = StyledLine::default();
         let (waited, n) = self.waited;
         let mean = span(waited.get() as f64 / n.max(1) as f64);
         row.plain(&format!("average wait {mean} of {} ended jobs", grouped(n)));
@@ -145,8 +145,8 @@ impl View<'_> {
         row
     }
 
-    fn foot(&self) -> Row {
-        let mut row = Row::default();
+    fn foot(&self) -> StyledLine {
+        let mut row = StyledLine::default();
         row.plain(self.progress);
         row.dim(&format!("  {}", self.speed));
         if self.is_paused {
@@ -156,8 +156,8 @@ impl View<'_> {
         row
     }
 
-    fn keys(&self) -> Row {
-        let mut row = Row::default();
+    fn keys(&self) -> StyledLine {
+        let mut row = StyledLine::default();
         row.dim("q ends, space pauses, + and - change the speed");
         row
     }

@@ -17,23 +17,25 @@ use super::terminal::{Terminal, write_some};
 const INPUT_MOST: usize = 64 * 1024;
 
 /// The shepherd's ends of the program's input and output.
-pub(super) enum Ends {
-    /// A terminal.
+pub(super) enum ShepherdEnds {
     Terminal(Terminal),
     /// Pipes: input, output and errors.
-    Pipes { input: Option<OwnedFd>, outputs: [Option<OwnedFd>; 2] },
+    Pipes {
+        input: Option<OwnedFd>,
+        outputs: [Option<OwnedFd>; 2],
+    },
 }
 
 /// The program and its client.
-pub(super) struct Joined {
+pub(super) struct ExecSession {
     pid: u32,
     attachment: Attachment,
-    ends: Ends,
+    ends: ShepherdEnds,
     /// Input that the program has not read yet.
     input: Vec<u8>,
     input_ended: bool,
     /// The child's messages between fork and exec, as far as they are read.
-    told: Option<(OwnedFd, Vec<u8>)>,
+    setup: Option<(OwnedFd, Vec<u8>)>,
     exit: Option<ExitStatus>,
     /// Whether the program closed its terminal, so that there is no more output.
     is_shut: bool,
@@ -41,15 +43,15 @@ pub(super) struct Joined {
     over: bool,
 }
 
-impl Joined {
-    pub(super) fn new(pid: u32, line: OwnedFd, ends: Ends, told: OwnedFd) -> Self {
+impl ExecSession {
+    pub(super) fn new(pid: u32, line: OwnedFd, ends: ShepherdEnds, status_pipe: OwnedFd) -> Self {
         Self {
             pid,
             attachment: Attachment::new(line),
             ends,
             input: Vec::new(),
             input_ended: false,
-            told: Some((told, Vec::new())),
+            setup: Some((status_pipe, Vec::new())),
             exit: None,
             is_shut: false,
             over: false,
@@ -57,9 +59,9 @@ impl Joined {
     }
 
     /// The descriptors to poll.
-    pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+    pub(super) fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
-        if let Some((told, _)) = &self.told {
+        if let Some((told, _)) = &self.setup {
             wanted.push((told.as_fd(), PollFlags::IN));
         }
         let mut line = PollFlags::empty();
@@ -74,7 +76,7 @@ impl Joined {
         }
         let has_room = !self.attachment.is_full();
         match &self.ends {
-            Ends::Terminal(terminal) => {
+            ShepherdEnds::Terminal(terminal) => {
                 let mut flags = PollFlags::empty();
                 if has_room && !self.is_shut {
                     flags |= PollFlags::IN;
@@ -86,7 +88,7 @@ impl Joined {
                     wanted.push((terminal.master().as_fd(), flags));
                 }
             }
-            Ends::Pipes { input, outputs } => {
+            ShepherdEnds::Pipes { input, outputs } => {
                 if let Some(input) = input.as_ref().filter(|_| !self.input.is_empty()) {
                     wanted.push((input.as_fd(), PollFlags::OUT));
                 }
@@ -115,7 +117,7 @@ impl Joined {
 
     /// Does all work that needs no waiting.
     pub(super) fn step(&mut self, buffer: &mut [u8]) {
-        self.read_told(buffer);
+        self.read_setup(buffer);
         self.attachment.flush();
         if self.input.len() < INPUT_MOST {
             for frame in self.attachment.hear(buffer) {
@@ -124,7 +126,7 @@ impl Joined {
         }
         self.hand_on();
         let is_drained = self.read_outputs(buffer);
-        if let (Some(exit), None, true, false) = (self.exit, &self.told, is_drained, self.over) {
+        if let (Some(exit), None, true, false) = (self.exit, &self.setup, is_drained, self.over) {
             self.attachment.say(&Frame::Exit(exit.shell_code()));
             self.over = true;
         }
@@ -138,10 +140,10 @@ impl Joined {
 
     fn take(&mut self, frame: Frame) {
         match (frame, &mut self.ends) {
-            (Frame::Input(bytes), Ends::Terminal(terminal)) => terminal.write(&bytes),
-            (Frame::Input(bytes), Ends::Pipes { .. }) => self.input.extend(bytes),
-            (Frame::InputEnd, Ends::Pipes { .. }) => self.input_ended = true,
-            (Frame::Resize(size), Ends::Terminal(terminal)) => terminal.resize(size),
+            (Frame::Input(bytes), ShepherdEnds::Terminal(terminal)) => terminal.write(&bytes),
+            (Frame::Input(bytes), ShepherdEnds::Pipes { .. }) => self.input.extend(bytes),
+            (Frame::InputEnd, ShepherdEnds::Pipes { .. }) => self.input_ended = true,
+            (Frame::Resize(size), ShepherdEnds::Terminal(terminal)) => terminal.resize(size),
             (Frame::Signal(number), _) => self.signal(number),
             _ => {}
         }
@@ -159,8 +161,8 @@ impl Joined {
     /// Writes input to the program.
     fn hand_on(&mut self) {
         match &mut self.ends {
-            Ends::Terminal(terminal) => terminal.hand_on(),
-            Ends::Pipes { input, .. } => {
+            ShepherdEnds::Terminal(terminal) => terminal.hand_on(),
+            ShepherdEnds::Pipes { input, .. } => {
                 if let Some(pipe) = input {
                     let is_read = write_some(pipe, &mut self.input);
                     if !is_read || (self.input_ended && self.input.is_empty()) {
@@ -177,19 +179,19 @@ impl Joined {
     fn read_outputs(&mut self, buffer: &mut [u8]) -> bool {
         let attachment = &mut self.attachment;
         match &mut self.ends {
-            Ends::Terminal(terminal) => {
+            ShepherdEnds::Terminal(terminal) => {
                 let read = read_out(terminal.master(), attachment, Frame::Output, buffer);
-                self.is_shut |= read == Read::Closed;
-                read != Read::Full
+                self.is_shut |= read == ReadOutcome::Closed;
+                read != ReadOutcome::Full
             }
-            Ends::Pipes { outputs, .. } => {
+            ShepherdEnds::Pipes { outputs, .. } => {
                 let mut is_drained = true;
                 for (output, frame) in outputs.iter_mut().zip([Frame::Output, Frame::Errors]) {
                     let Some(pipe) = output else { continue };
                     match read_out(pipe, attachment, frame, buffer) {
-                        Read::All => {}
-                        Read::Full => is_drained = false,
-                        Read::Closed => *output = None,
+                        ReadOutcome::All => {}
+                        ReadOutcome::Full => is_drained = false,
+                        ReadOutcome::Closed => *output = None,
                     }
                 }
                 is_drained
@@ -198,8 +200,8 @@ impl Joined {
     }
 
     /// Reads the child's messages between fork and exec.
-    fn read_told(&mut self, buffer: &mut [u8]) {
-        let Some((fd, said)) = &mut self.told else { return };
+    fn read_setup(&mut self, buffer: &mut [u8]) {
+        let Some((fd, said)) = &mut self.setup else { return };
         loop {
             match rustix::io::read(&*fd, &mut *buffer) {
                 Ok(0) => break,
@@ -211,7 +213,7 @@ impl Joined {
         }
         let is_ready = said.first() == Some(&READY);
         let why = String::from_utf8_lossy(&said[usize::from(is_ready)..]).into_owned();
-        self.told = None;
+        self.setup = None;
         if !why.is_empty() {
             self.attachment.say(&Frame::NotStarted(why));
         }
@@ -219,7 +221,7 @@ impl Joined {
 }
 
 #[derive(PartialEq, Eq)]
-enum Read {
+enum ReadOutcome {
     /// Everything that there is now.
     All,
     /// There may be more, but the attachment is full.
@@ -233,18 +235,18 @@ fn read_out(
     attachment: &mut Attachment,
     frame: fn(Vec<u8>) -> Frame,
     buffer: &mut [u8],
-) -> Read {
+) -> ReadOutcome {
     loop {
         if attachment.is_full() {
-            return Read::Full;
+            return ReadOutcome::Full;
         }
         match rustix::io::read(from, &mut *buffer) {
-            Ok(0) => return Read::Closed,
+            Ok(0) => return ReadOutcome::Closed,
             Ok(length) => attachment.say(&frame(buffer[..length].to_vec())),
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Read::All,
+            Err(Errno::AGAIN) => return ReadOutcome::All,
             // Reading a terminal fails once the program has closed it.
-            Err(_) => return Read::Closed,
+            Err(_) => return ReadOutcome::Closed,
         }
     }
 }

@@ -10,7 +10,7 @@ use gpool_model::{ProjectName, ResourceKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::amount::Written;
+use crate::amount::Quantity;
 use crate::project_amount::in_thousandths;
 use crate::project_parts::{Agreed, Parts};
 use crate::time::Time;
@@ -26,35 +26,35 @@ pub struct Project {
     pub children: Vec<String>,
     /// Guaranteed GPUs: a number, `"unlimited"`, or `null` if not set. Not set means 0 for a
     /// project that takes jobs, and the sum of its children for a department.
-    pub gpus: Option<Written>,
+    pub gpus: Option<Quantity>,
     /// Maximum GPUs. `null` for no limit.
-    pub limit: Option<Written>,
+    pub limit: Option<Quantity>,
     /// Guaranteed GPUs by model: `{"h100": 4}`.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub gpus_of: Parts,
     /// Maximum GPUs by model.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub limit_of: Parts,
     /// Guaranteed GPUs by pool.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub gpus_in: Parts,
     /// Maximum GPUs by pool.
     #[serde(default, skip_serializing_if = "Parts::is_empty")]
-    #[schema(value_type = BTreeMap<String, Written>)]
+    #[schema(value_type = BTreeMap<String, Quantity>)]
     pub limit_in: Parts,
     /// Weight: share of the GPUs without a guarantee, relative to other projects.
     pub weight: f64,
     /// Guaranteed CPU cores. `null` for all.
-    pub cpus: Option<Written>,
+    pub cpus: Option<Quantity>,
     /// Maximum CPU cores.
-    pub cpus_limit: Option<Written>,
+    pub cpus_limit: Option<Quantity>,
     /// Guaranteed memory in bytes. `null` for all.
-    pub mem: Option<Written>,
+    pub mem: Option<Quantity>,
     /// Maximum memory in bytes.
-    pub mem_limit: Option<Written>,
+    pub mem_limit: Option<Quantity>,
     /// Maximum number of running jobs, counting each task. `null` for no limit.
     pub jobs_limit: Option<u64>,
     /// Priority among sibling projects. Higher goes first.
@@ -120,8 +120,8 @@ impl Project {
         let seconds = |length: Option<Millis>| length.map(crate::time::seconds);
         let milli = |amount| in_thousandths(amount);
         let bytes = |amount: Amount| match amount.finite() {
-            Some(bytes) => Written::Whole(bytes),
-            None => Written::from("unlimited"),
+            Some(bytes) => Quantity::Whole(bytes),
+            None => Quantity::from("unlimited"),
         };
         let limit = |amount: Amount| (!amount.is_unlimited()).then_some(amount);
         let made = it.created_at;
@@ -216,7 +216,7 @@ impl From<&gpool_model::ProjectsOutcome> for ProjectsAnswer {
         Self {
             changes: outcome.differences.iter().map(changed).collect(),
             warnings: outcome.warnings.iter().map(crate::project_words::warning).collect(),
-            seen: outcome.seen.iter().map(|(name, it)| (name.to_string(), it.0)).collect(),
+            seen: outcome.base_versions.iter().map(|(name, it)| (name.to_string(), it.0)).collect(),
             done: outcome.done,
         }
     }

@@ -11,9 +11,8 @@ use gpool_model::unit::Bytes;
 
 /// The facts, for both threads.
 #[derive(Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<Facts>>);
+pub(crate) struct SharedFacts(Arc<Mutex<Facts>>);
 
-/// The facts.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// The last driver figures of each device.
@@ -73,7 +72,6 @@ impl Facts {
 /// The driver's figures for one device.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures {
-    /// All its memory.
     pub memory: Bytes,
     /// The memory that the driver keeps for itself: the least that was ever taken without any
     /// process. `None` before that was seen.
@@ -112,14 +110,14 @@ impl Figures {
     }
 }
 
-impl Seen {
-    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+impl SharedFacts {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Facts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What tasks with fractions use of each device.
     pub(crate) fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
-        let facts = self.facts();
+        let facts = self.lock();
         let mut all = facts.lending.clone();
         for (device, figures) in &facts.devices {
             let known = figures.tasks.iter();
@@ -134,22 +132,22 @@ impl Seen {
 
     /// Whether the GPU calls of a task go through a gate.
     pub(crate) fn is_gated(&self, task: TaskId) -> bool {
-        self.facts().gated.contains(&task)
+        self.lock().gated.contains(&task)
     }
 
     /// Takes the tasks that were resumed since the last call.
     pub(crate) fn take_resumed(&self) -> BTreeSet<TaskId> {
-        std::mem::take(&mut self.facts().resumed)
+        std::mem::take(&mut self.lock().resumed)
     }
 
     /// The tasks with released devices that need them again, by task.
     pub(crate) fn returning(&self) -> Vec<TaskId> {
-        self.facts().returning.iter().copied().collect()
+        self.lock().returning.iter().copied().collect()
     }
 
     /// The tasks that should run and are still paused, by task.
     pub(crate) fn stalled(&self) -> Vec<StalledTask> {
-        let facts = self.facts();
+        let facts = self.lock();
         let stalled = facts.stalled.iter();
         stalled.map(|(task, why)| StalledTask { task: *task, why: why.clone() }).collect()
     }

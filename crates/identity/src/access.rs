@@ -87,7 +87,6 @@ pub struct TokenRow {
 /// What an identity provider said of a network user at the sign-in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provided {
-    /// Groups.
     pub groups: Vec<String>,
     /// Whether the user has the rights of an admin.
     pub is_admin: bool,
@@ -144,16 +143,14 @@ impl TokenRow {
 
 /// The stored facts that the rights of a token depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// The token.
+pub struct TokenFacts {
     pub token: TokenRow,
     /// The system user that a rule names for its network user.
     pub rule: Option<String>,
 }
 
-/// The file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct AccessFile {
     #[serde(default)]
     tokens: Vec<TokenRow>,
     /// System users by the names of their network users.
@@ -164,7 +161,7 @@ struct Kept {
     bindings: Vec<Binding>,
 }
 
-impl Kept {
+impl AccessFile {
     /// Adds a token; returns it with its ID and its secret.
     fn add(
         &mut self,
@@ -224,22 +221,22 @@ pub enum CreateError {
 pub struct Access {
     path: PathBuf,
     /// The file has the same content. Readers never wait for the disk.
-    state: Mutex<Arc<State>>,
+    state: Mutex<Arc<TokenTable>>,
     /// Held by the one change that writes the file.
     writing: Mutex<()>,
     revocations: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
-    kept: Kept,
+struct TokenTable {
+    file: AccessFile,
     by_hash: HashMap<String, usize>,
 }
 
-impl From<Kept> for State {
-    fn from(kept: Kept) -> Self {
-        let rows = kept.tokens.iter().enumerate();
-        Self { by_hash: rows.map(|(ix, row)| (row.hash.clone(), ix)).collect(), kept }
+impl From<AccessFile> for TokenTable {
+    fn from(file: AccessFile) -> Self {
+        let rows = file.tokens.iter().enumerate();
+        Self { by_hash: rows.map(|(ix, row)| (row.hash.clone(), ix)).collect(), file }
     }
 }
 
@@ -251,10 +248,10 @@ impl Access {
     pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(FILE);
         let shown = path.display();
-        let kept: Kept = match std::fs::read(&path) {
+        let kept: AccessFile = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .with_context(|| format!("{shown} is damaged: remove it, and create new tokens"))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Kept::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => AccessFile::default(),
             Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
         };
         reserve(&path);
@@ -268,27 +265,27 @@ impl Access {
         self.revocations.subscribe()
     }
 
-    fn state(&self) -> Arc<State> {
+    fn state(&self) -> Arc<TokenTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes the content: writes it, then takes it over. Waits for other changes and the disk.
     fn change<T, E: From<std::io::Error>>(
         &self,
-        change: impl FnOnce(&mut Kept) -> Result<T, E>,
+        change: impl FnOnce(&mut AccessFile) -> Result<T, E>,
     ) -> Result<T, E> {
         let _writing: MutexGuard<'_, ()> =
             self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.state();
-        let mut kept = before.kept.clone();
+        let mut kept = before.file.clone();
         let done = change(&mut kept)?;
-        if kept != before.kept {
+        if kept != before.file {
             self.store(kept)?;
         }
         Ok(done)
     }
 
-    fn store(&self, kept: Kept) -> std::io::Result<()> {
+    fn store(&self, kept: AccessFile) -> std::io::Result<()> {
         // A revoked token must not come back after a power failure.
         replace(&self.path, &serde_json::to_vec(&kept)?)?;
         let state = Arc::new(kept.into());
@@ -331,7 +328,7 @@ impl Access {
     pub fn find(&self, secret: &str, now: Timestamp) -> Option<TokenRow> {
         let state = self.state();
         // The lookup is by hash, so its time tells nothing about secrets.
-        let row = &state.kept.tokens[*state.by_hash.get(&hash(secret))?];
+        let row = &state.file.tokens[*state.by_hash.get(&hash(secret))?];
         row.is_valid(now).then(|| row.clone())
     }
 
@@ -339,26 +336,26 @@ impl Access {
     #[must_use]
     pub fn by_id(&self, id: &str, now: Timestamp) -> Option<TokenRow> {
         let state = self.state();
-        let mut rows = state.kept.tokens.iter();
+        let mut rows = state.file.tokens.iter();
         rows.find(|row| row.id == id && row.is_valid(now)).cloned()
     }
 
     /// Returns a valid token with the system user that a rule names for it.
     #[must_use]
-    pub fn standing(&self, id: &str, now: Timestamp) -> Option<Standing> {
+    pub fn standing(&self, id: &str, now: Timestamp) -> Option<TokenFacts> {
         let token = self.by_id(id, now)?;
         let rule = match &token.subject {
             Subject::Network(name) => self.user_of(name),
             Subject::System { .. } => None,
         };
-        Some(Standing { token, rule })
+        Some(TokenFacts { token, rule })
     }
 
     /// All valid tokens, the oldest first.
     #[must_use]
     pub fn tokens(&self, now: Timestamp) -> Vec<TokenRow> {
         let state = self.state();
-        state.kept.tokens.iter().filter(|row| row.is_valid(now)).cloned().collect()
+        state.file.tokens.iter().filter(|row| row.is_valid(now)).cloned().collect()
     }
 
     /// Removes a token; it is refused from now on.
@@ -376,26 +373,26 @@ impl Access {
     #[must_use]
     pub fn bound(&self, issuer: &str, subject: &str) -> Option<String> {
         let state = self.state();
-        let found = state.kept.bindings.iter().find(|it| it.is_of(issuer, subject));
+        let found = state.file.bindings.iter().find(|it| it.is_of(issuer, subject));
         found.map(|it| it.name.clone())
     }
 
     /// The users of identity providers that have signed in, the first one first.
     #[must_use]
     pub fn bindings(&self) -> Vec<Binding> {
-        self.state().kept.bindings.clone()
+        self.state().file.bindings.clone()
     }
 
     /// The rules: network users with their system users.
     #[must_use]
     pub fn users(&self) -> BTreeMap<String, String> {
-        self.state().kept.users.clone()
+        self.state().file.users.clone()
     }
 
     /// The system user of a network user.
     #[must_use]
     pub fn user_of(&self, network_user: &str) -> Option<String> {
-        self.state().kept.users.get(network_user).cloned()
+        self.state().file.users.get(network_user).cloned()
     }
 
     /// Sets or removes the system user of a network user.
@@ -437,7 +434,7 @@ fn hash(secret: &str) -> String {
 }
 
 /// Random bytes for secrets.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
+pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // The kernel's generator fails only before it has been seeded, early in the boot.
     SystemRandom::new().fill(&mut bytes).expect("the kernel has random numbers");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::array::{ArraySpec, ArrayValues, Axis, Row};
+use gpool_model::array::{ArraySpec, ArrayValues, Axis, ElementValues};
 use gpool_model::{Indexes, Refusal, placeholder};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 64 << 20;
 
 /// The checked array of a request, and its values, which are stored separately.
 #[derive(Debug, Default)]
-pub(crate) struct ArrayAsked {
+pub(crate) struct CheckedArray {
     pub array: Option<Box<ArraySpec>>,
     pub values: Option<ArrayValues>,
     pub max_parallel: Option<u32>,
@@ -27,7 +27,7 @@ pub(crate) struct ArrayAsked {
 
 impl JobCreate {
     /// Checks the array of the request. Its fields are empty if the job is no array.
-    pub(crate) fn checked_array(&self) -> Result<ArrayAsked, Refusal> {
+    pub(crate) fn checked_array(&self) -> Result<CheckedArray, Refusal> {
         let values = self.checked_values()?;
         let written = self.array.as_deref().map(read_array).transpose();
         let written = written.map_err(|error| invalid("array", error.to_string()))?;
@@ -57,10 +57,10 @@ impl JobCreate {
         self.check_placeholders(values.as_ref().map(|(values, _)| values))?;
         let values = values.map(|(values, _)| values);
         let array = Some(Box::new(ArraySpec { indexes, values: None }));
-        Ok(ArrayAsked { array, values, max_parallel })
+        Ok(CheckedArray { array, values, max_parallel })
     }
 
-    fn no_array(&self) -> Result<ArrayAsked, Refusal> {
+    fn no_array(&self) -> Result<CheckedArray, Refusal> {
         let of_arrays = [
             ("max_parallel", self.max_parallel.is_some()),
             ("max_fails", self.max_fails.is_some()),
@@ -69,7 +69,7 @@ impl JobCreate {
             Some((field, _)) => {
                 Err(invalid(field, "it is only for arrays; add the indexes: array 0-99".to_owned()))
             }
-            None => Ok(ArrayAsked::default()),
+            None => Ok(CheckedArray::default()),
         }
     }
 
@@ -160,7 +160,7 @@ fn of_table(table: &ParamTable) -> Result<ArrayValues, Refusal> {
         }
     }
     check_size("table", table.rows.iter().flatten())?;
-    let rows = table.rows.iter().map(|row| Row { item: None, values: row.clone() });
+    let rows = table.rows.iter().map(|row| ElementValues { item: None, values: row.clone() });
     Ok(ArrayValues::Rows { names: table.names.clone(), rows: rows.collect() })
 }
 
@@ -179,11 +179,11 @@ fn of_items(items: &[Value]) -> Result<ArrayValues, Refusal> {
         && items.iter().all(|item| keys(item).as_ref() == Some(&first))
         && check_names("items", first.iter().map(String::as_str)).is_ok();
     let names = if are_params { first } else { Vec::new() };
-    let row = |item: &Value| Row {
+    let row = |item: &Value| ElementValues {
         values: names.iter().filter_map(|name| item.get(name)).map(text).collect(),
         item: Some(text(item)),
     };
-    let rows: Vec<Row> = items.iter().map(row).collect();
+    let rows: Vec<ElementValues> = items.iter().map(row).collect();
     check_size("items", rows.iter().filter_map(|row| row.item.as_ref()))?;
     Ok(ArrayValues::Rows { names, rows })
 }

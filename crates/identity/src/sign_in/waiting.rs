@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::pool::Source;
+use crate::pool::RequestSource;
 
 /// The most of all sources. Above it, the oldest of the source with most is forgotten, of equals
 /// the oldest.
@@ -14,29 +14,36 @@ const MOST_OF_ONE: usize = 16;
 
 /// Sign-ins by a name that only their browser or program knows.
 #[derive(Debug)]
-pub struct Waiting<T> {
-    by_name: HashMap<String, Entry<T>>,
+pub struct PendingSignIns<T> {
+    by_name: HashMap<String, PendingSignIn<T>>,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct PendingSignIn<T> {
     value: T,
     until: Instant,
-    source: Source,
+    source: RequestSource,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for PendingSignIns<T> {
     fn default() -> Self {
         Self { by_name: HashMap::new() }
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> PendingSignIns<T> {
     /// Adds one from a source, until a time.
-    pub fn insert(&mut self, name: String, value: T, source: Source, until: Instant, now: Instant) {
+    pub fn insert(
+        &mut self,
+        name: String,
+        value: T,
+        source: RequestSource,
+        until: Instant,
+        now: Instant,
+    ) {
         self.by_name.retain(|_, it| it.until > now);
         // The number of each source, and when its oldest is over.
-        let mut by_source: HashMap<Source, (usize, Instant)> = HashMap::new();
+        let mut by_source: HashMap<RequestSource, (usize, Instant)> = HashMap::new();
         for entry in self.by_name.values() {
             let (number, oldest) = by_source.entry(entry.source).or_insert((0, entry.until));
             (*number, *oldest) = (*number + 1, entry.until.min(*oldest));
@@ -52,7 +59,7 @@ impl<T> Waiting<T> {
         let of_crowded = self.by_name.iter().filter(|(_, it)| Some(it.source) == crowded);
         let oldest = of_crowded.min_by_key(|(_, it)| it.until).map(|(name, _)| name.clone());
         oldest.iter().for_each(|name| drop(self.by_name.remove(name)));
-        self.by_name.insert(name, Entry { value, until, source });
+        self.by_name.insert(name, PendingSignIn { value, until, source });
     }
 
     /// One that is not over.

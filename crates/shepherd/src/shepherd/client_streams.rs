@@ -16,8 +16,8 @@ use rustix::time::Timespec;
 
 use super::Shepherd;
 use super::attachment::Attachment;
+use super::exec_session::{ExecSession, ShepherdEnds};
 use super::forward;
-use super::joined::{Ends, Joined};
 use super::standard_streams::Fds;
 use super::terminal::{self, Terminal};
 
@@ -28,16 +28,16 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// All streams of one task.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct ClientStreams {
     /// The task's own terminal, if it has one.
     pub terminal: Option<Terminal>,
     attachments: Vec<Attachment>,
-    joined: Vec<Joined>,
+    exec_sessions: Vec<ExecSession>,
     /// Processes that forward connections.
     carriers: BTreeSet<u32>,
 }
 
-impl Beside {
+impl ClientStreams {
     /// Sends the terminal's output to the attached clients.
     pub(super) fn show(&mut self, bytes: &[u8]) {
         let Some(terminal) = &mut self.terminal else { return };
@@ -55,7 +55,7 @@ impl Beside {
     }
 
     /// The descriptors to poll.
-    pub(super) fn wanted(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+    pub(super) fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
         if let Some(terminal) = self.terminal.as_ref().filter(|it| it.has_typed()) {
             wanted.push((terminal.master().as_fd(), PollFlags::OUT));
@@ -73,7 +73,7 @@ impl Beside {
                 wanted.push((attachment.line().as_fd(), flags));
             }
         }
-        wanted.extend(self.joined.iter().flat_map(Joined::wanted));
+        wanted.extend(self.exec_sessions.iter().flat_map(ExecSession::poll_fds));
         wanted
     }
 
@@ -101,14 +101,14 @@ impl Beside {
             terminal.hand_on();
         }
         self.attachments.retain(|it| !it.is_gone() && it.patience() != Some(0));
-        self.joined.iter_mut().for_each(|joined| joined.step(buffer));
-        self.joined.retain(|joined| !joined.is_over());
+        self.exec_sessions.iter_mut().for_each(|joined| joined.step(buffer));
+        self.exec_sessions.retain(|joined| !joined.is_over());
     }
 
     /// Notes the end of a process that is not the task's own.
     pub(super) fn ended(&mut self, pid: u32, exit: ExitStatus) {
         if !self.carriers.remove(&pid) {
-            let _ = self.joined.iter_mut().any(|joined| joined.ended(pid, exit));
+            let _ = self.exec_sessions.iter_mut().any(|joined| joined.ended(pid, exit));
         }
     }
 
@@ -119,7 +119,7 @@ impl Beside {
             self.step(buffer);
             self.attachments.retain(Attachment::has_output);
             let left = until.saturating_sub(clock::boot_ms());
-            let wanted = self.wanted();
+            let wanted = self.poll_fds();
             if wanted.is_empty() || left == 0 {
                 break;
             }
@@ -132,11 +132,11 @@ impl Beside {
             let _ = poll(&mut polled, Some(&timeout));
         }
         self.attachments.clear();
-        self.joined.clear();
+        self.exec_sessions.clear();
     }
 
     fn n_open(&self) -> u32 {
-        let n_open = self.attachments.len() + self.joined.len() + self.carriers.len();
+        let n_open = self.attachments.len() + self.exec_sessions.len() + self.carriers.len();
         u32::try_from(n_open).unwrap_or(u32::MAX)
     }
 }
@@ -147,7 +147,7 @@ impl Shepherd {
         if self.started.is_none() || self.exit.is_some() {
             return self.refuse(line, NotOpened::NotRunning);
         }
-        if self.beside.n_open() >= MOST {
+        if self.client_streams.n_open() >= MOST {
             return self.refuse(line, NotOpened::TooMany { most: MOST });
         }
         match opening {
@@ -155,7 +155,9 @@ impl Shepherd {
             Opening::Exec(exec) => match self.join(&exec) {
                 Ok((pid, ends, told)) => {
                     if let Some(socket) = self.link.open(line, None) {
-                        self.beside.joined.push(Joined::new(pid, socket, ends, told));
+                        self.client_streams
+                            .exec_sessions
+                            .push(ExecSession::new(pid, socket, ends, told));
                     }
                 }
                 Err(why) => self.refuse(line, NotOpened::Failed { why }),
@@ -170,25 +172,25 @@ impl Shepherd {
     }
 
     fn attach(&mut self, line: u64, window: Option<WindowSize>) {
-        let Some(terminal) = &self.beside.terminal else {
+        let Some(terminal) = &self.client_streams.terminal else {
             return self.refuse(line, NotOpened::NoTerminal);
         };
         let Some(socket) = self.link.open(line, None) else { return };
         let mut attachment = Attachment::new(socket);
-        attachment.say(&Frame::Output(terminal.shown()));
+        attachment.say(&Frame::Output(terminal.scrollback()));
         terminal.redraw(window);
-        self.beside.attachments.push(attachment);
+        self.client_streams.attachments.push(attachment);
     }
 
     /// Starts a further program.
-    fn join(&mut self, exec: &Exec) -> Result<(u32, Ends, OwnedFd), String> {
-        let program = self.program.as_ref().ok_or("its program is unknown")?.beside(exec)?;
+    fn join(&mut self, exec: &Exec) -> Result<(u32, ShepherdEnds, OwnedFd), String> {
+        let program = self.program.as_ref().ok_or("its program is unknown")?.for_exec(exec)?;
         let failed = |error| format!("can't make a pipe: {error}");
         if let Some(size) = exec.pty {
             let (terminal, slave) = terminal::open(size, self.owner)?;
             let fds = Fds { terminal: Some(&slave), ..Fds::default() };
-            let (pid, told) = self.fork_beside(&fds, |setting| program.run(setting))?;
-            return Ok((pid, Ends::Terminal(terminal), told));
+            let (pid, told) = self.fork_in_tree(&fds, |setting| program.run(setting))?;
+            return Ok((pid, ShepherdEnds::Terminal(terminal), told));
         }
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed);
         let ((its_input, input), (output, its_output), (errors, its_errors)) =
@@ -205,9 +207,9 @@ impl Shepherd {
             stderr: Some(&its_errors),
             terminal: None,
         };
-        let (pid, told) = self.fork_beside(&fds, |setting| program.run(setting))?;
+        let (pid, told) = self.fork_in_tree(&fds, |setting| program.run(setting))?;
         let outputs = [Some(output), Some(errors)];
-        Ok((pid, Ends::Pipes { input: Some(input), outputs }, told))
+        Ok((pid, ShepherdEnds::Pipes { input: Some(input), outputs }, told))
     }
 
     /// Starts a process that connects and forwards.
@@ -218,12 +220,12 @@ impl Shepherd {
         };
         let Some(socket) = self.link.open(line, None) else { return };
         let Some(program) = &self.program else { return };
-        let carried = self.fork_beside(&Fds::default(), |setting| {
+        let carried = self.fork_in_tree(&Fds::default(), |setting| {
             program.run_instead(setting, || forward::carry(&place, &socket))
         });
         // If it failed, the stream is closed, as for a connection that can't be made.
         if let Ok((pid, _)) = carried {
-            self.beside.carriers.insert(pid);
+            self.client_streams.carriers.insert(pid);
         }
     }
 }

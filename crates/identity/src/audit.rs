@@ -20,7 +20,7 @@ use gpool_model::escape::repeated;
 use gpool_store::{allocate, is_no_space};
 use gpool_wire::{AuditEntry, Time};
 
-pub use self::read::Page;
+pub use self::read::AuditSearch;
 pub use self::verify::{Broken, verify};
 
 /// The folder in the state folder.
@@ -42,7 +42,7 @@ const PRIORITY: u8 = 10 * 8 + 6;
 
 /// What an entry is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AuditKind {
     /// Changes with the rights of an administrator.
     Admin,
     /// Requests that were refused for lack of rights.
@@ -56,7 +56,7 @@ pub enum Kind {
     AdminJobs,
 }
 
-impl Kind {
+impl AuditKind {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Admin, Self::Denials, Self::Cluster, Self::Jobs, Self::AdminJobs];
@@ -79,7 +79,7 @@ impl Kind {
 
 /// Which entries to read.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct AuditFilter {
     /// Only those of this user.
     pub user: Option<String>,
     /// Only those of this object: its address in the API, or the name that users see.
@@ -94,7 +94,7 @@ pub struct Wanted {
     pub after: Option<u64>,
 }
 
-impl Wanted {
+impl AuditFilter {
     fn has(&self, entry: &AuditEntry) -> bool {
         let is_user = |user: &String| {
             entry.user == *user || entry.network_user.as_ref().is_some_and(|it| it == user)
@@ -137,13 +137,13 @@ fn is_of(object: &str, wanted: &str) -> bool {
 
 /// The last entries.
 #[derive(Debug, Default)]
-struct Last {
+struct LogTail {
     /// The number of the last one of all.
     id: u64,
-    /// The hash of the last one of each kind, by the order of [`Kind::ALL`].
-    chains: [String; Kind::ALL.len()],
+    /// The hash of the last one of each kind, by the order of [`AuditKind::ALL`].
+    chains: [String; AuditKind::ALL.len()],
     /// The newest file of each kind, once an entry was written.
-    files: [Option<Arc<File>>; Kind::ALL.len()],
+    files: [Option<Arc<File>>; AuditKind::ALL.len()],
     /// Whether the disk had no space for a file to grow.
     is_full: bool,
 }
@@ -152,7 +152,7 @@ struct Last {
 pub struct Audit {
     folder: PathBuf,
     /// One writer at a time.
-    last: Mutex<Last>,
+    last: Mutex<LogTail>,
     /// The system's log, if entries go there too: a socket to send from, and the one of the log.
     syslog: Option<(UnixDatagram, PathBuf)>,
 }
@@ -171,8 +171,8 @@ impl Audit {
             .mode(0o700)
             .create(&folder)
             .with_context(|| format!("can't create {shown}"))?;
-        let mut last = Last::default();
-        for (kind, chain) in Kind::ALL.iter().zip(&mut last.chains) {
+        let mut last = LogTail::default();
+        for (kind, chain) in AuditKind::ALL.iter().zip(&mut last.chains) {
             for path in files(&folder, *kind).iter().rev() {
                 let entry = mend(path).with_context(|| format!("can't read {}", path.display()))?;
                 if let Some(entry) = entry {
@@ -194,7 +194,7 @@ impl Audit {
         Ok(Self { folder, last: Mutex::new(last), syslog })
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
+    fn last(&self) -> MutexGuard<'_, LogTail> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,22 +203,22 @@ impl Audit {
     ///
     /// # Errors
     /// It can't be written.
-    pub fn add(&self, kind: Kind, entry: AuditEntry) -> io::Result<u64> {
+    pub fn add(&self, kind: AuditKind, entry: AuditEntry) -> io::Result<u64> {
         self.add_all(vec![(kind, entry)]).pop().unwrap_or(Ok(0))
     }
 
     /// Adds entries, and waits for the disk once; returns the result of each.
-    pub fn add_all(&self, entries: Vec<(Kind, AuditEntry)>) -> Vec<io::Result<u64>> {
-        let kinds: Vec<Kind> = entries.iter().map(|(kind, _)| *kind).collect();
+    pub fn add_all(&self, entries: Vec<(AuditKind, AuditEntry)>) -> Vec<io::Result<u64>> {
+        let kinds: Vec<AuditKind> = entries.iter().map(|(kind, _)| *kind).collect();
         let mut last = self.last();
         let mut written: Vec<io::Result<u64>> =
             entries.into_iter().map(|(kind, entry)| self.write(&mut last, kind, entry)).collect();
-        let files = Kind::ALL.map(|kind| {
+        let files = AuditKind::ALL.map(|kind| {
             let is_new = kind.is_durable() && kinds.contains(&kind);
             last.files[kind as usize].clone().filter(|_| is_new)
         });
         drop(last);
-        for (kind, file) in Kind::ALL.into_iter().zip(files) {
+        for (kind, file) in AuditKind::ALL.into_iter().zip(files) {
             let Some(Err(error)) = file.map(|file| file.sync_data()) else { continue };
             for (_, written) in kinds.iter().zip(&mut written).filter(|(of, _)| **of == kind) {
                 *written = Err(io::Error::new(error.kind(), error.to_string()));
@@ -227,7 +227,7 @@ impl Audit {
         written
     }
 
-    fn write(&self, last: &mut Last, kind: Kind, mut entry: AuditEntry) -> io::Result<u64> {
+    fn write(&self, last: &mut LogTail, kind: AuditKind, mut entry: AuditEntry) -> io::Result<u64> {
         entry.id = last.id + 1;
         let (mut line, chain) = chained(&last.chains[kind as usize], within_size(entry)?);
         line.push(b'\n');
@@ -257,7 +257,7 @@ impl Audit {
 
     /// Returns the file for the next entry, and its length. It is opened again if it was renamed or
     /// removed.
-    fn open_file(&self, last: &mut Last, kind: Kind) -> io::Result<(Arc<File>, u64)> {
+    fn open_file(&self, last: &mut LogTail, kind: AuditKind) -> io::Result<(Arc<File>, u64)> {
         let path = numbered(&self.folder, kind, 0);
         let file = &mut last.files[kind as usize];
         if let Some(file) = file {
@@ -291,7 +291,7 @@ impl Audit {
 
     /// Renames `jobs.jsonl` to `jobs.1.jsonl`, that to `jobs.2.jsonl` and so on; `false` if the
     /// disk has no space for a new file, and the last one goes on.
-    fn begin_file(&self, kind: Kind) -> io::Result<bool> {
+    fn begin_file(&self, kind: AuditKind) -> io::Result<bool> {
         let path = |n: usize| numbered(&self.folder, kind, n);
         let next = self.folder.join(format!("{}.next", kind.name()));
         match append(&next).and_then(|file| allocate(&file, AHEAD)) {
@@ -363,7 +363,7 @@ fn append(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(path)
 }
 
-fn numbered(folder: &Path, kind: Kind, n: usize) -> PathBuf {
+fn numbered(folder: &Path, kind: AuditKind, n: usize) -> PathBuf {
     match n {
         0 => folder.join(format!("{}.jsonl", kind.name())),
         n => folder.join(format!("{}.{n}.jsonl", kind.name())),
@@ -371,7 +371,7 @@ fn numbered(folder: &Path, kind: Kind, n: usize) -> PathBuf {
 }
 
 /// The files of a kind, the newest first.
-fn files(folder: &Path, kind: Kind) -> Vec<PathBuf> {
+fn files(folder: &Path, kind: AuditKind) -> Vec<PathBuf> {
     let all = (0..FILES_MAX).map(|n| numbered(folder, kind, n));
     all.filter(|path| path.exists()).collect()
 }

@@ -7,32 +7,32 @@ use std::path::Path;
 
 use gpool_wire::AuditEntry;
 
-use super::{Audit, Kind, Wanted, files};
+use super::{Audit, AuditFilter, AuditKind, files};
 
 /// Bytes that are read at once.
 const PIECE: u64 = 64 << 10;
 
 /// A search that stops after each file, so that others get their turn.
-pub struct Page {
-    filter: Wanted,
+pub struct AuditSearch {
+    filter: AuditFilter,
     limit: usize,
     /// Kinds that were not read to their end: the next file of each, counted from the newest.
-    next_files: Vec<(Kind, usize)>,
+    next_files: Vec<(AuditKind, usize)>,
     found: Vec<AuditEntry>,
     /// Entries found of the kind that is read.
     n_of_kind: usize,
 }
 
-impl Page {
-    /// Searches for a number of entries at most. With [`Wanted::after`] they are those that follow
+impl AuditSearch {
+    /// Searches for a number of entries at most: with [`AuditFilter::after`] the next ones after
     /// that number, otherwise the newest.
     #[must_use]
-    pub fn new(filter: Wanted, limit: usize) -> Self {
-        let next_files = Kind::ALL.iter().rev().map(|kind| (*kind, 0)).collect();
+    pub fn new(filter: AuditFilter, limit: usize) -> Self {
+        let next_files = AuditKind::ALL.iter().rev().map(|kind| (*kind, 0)).collect();
         Self { filter, limit, next_files, found: Vec::new(), n_of_kind: 0 }
     }
 
-    /// The entries: the newest first, or with [`Wanted::after`] the oldest first.
+    /// The entries: the newest first, or with [`AuditFilter::after`] the oldest first.
     #[must_use]
     pub fn entries(mut self) -> Vec<AuditEntry> {
         self.found.sort_by_key(|entry| std::cmp::Reverse(entry.id));
@@ -50,8 +50,8 @@ impl Audit {
     /// # Errors
     /// A file can't be read.
     #[cfg(feature = "fuzzing")]
-    pub fn read(&self, filter: &Wanted, limit: usize) -> io::Result<Vec<AuditEntry>> {
-        let mut page = Page::new(filter.clone(), limit);
+    pub fn read(&self, filter: &AuditFilter, limit: usize) -> io::Result<Vec<AuditEntry>> {
+        let mut page = AuditSearch::new(filter.clone(), limit);
         while self.read_file(&mut page)? {}
         Ok(page.entries())
     }
@@ -60,7 +60,7 @@ impl Audit {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn read_file(&self, page: &mut Page) -> io::Result<bool> {
+    pub fn read_file(&self, page: &mut AuditSearch) -> io::Result<bool> {
         let Some((kind, n)) = page.next_files.pop() else { return Ok(false) };
         let Some(path) = files(&self.folder, kind).into_iter().nth(n) else {
             page.n_of_kind = 0;
@@ -68,7 +68,7 @@ impl Audit {
         };
         // Of those that follow a number, the oldest may be far from the end.
         let most = if page.filter.after.is_some() { usize::MAX } else { page.limit };
-        let Page { filter, found, n_of_kind, .. } = page;
+        let AuditSearch { filter, found, n_of_kind, .. } = page;
         let is_over = backwards(&path, filter.user.as_deref(), |entry| {
             if filter.is_past(&entry) {
                 return true;

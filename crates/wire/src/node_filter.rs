@@ -67,7 +67,7 @@ impl JobCreate {
             rules: rules(&self.rules)?,
             exclusive: self.exclusive,
         };
-        Ok(filter.kept())
+        Ok(filter.unless_default())
     }
 }
 

@@ -2,7 +2,7 @@
 //! rules and revocation are the same as for other tokens.
 
 mod name;
-pub(crate) mod waiting;
+pub mod waiting;
 
 use std::io::Read as _;
 use std::net::IpAddr;
@@ -14,18 +14,19 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gpool_model::Millis;
 use gpool_model::escape::repeated;
 use gpool_oidc::{
-    Answer, Attempt, Callback, DeviceCode, Identity, Poll, Provider, Request, Secrets, Settings,
+    Attempt, Callback, DeviceCode, Identity, Poll, Provider, ProviderRequest, ProviderResponse,
+    Secrets, Settings,
 };
 use gpool_wire::{AuditEntry, Scope, Time};
 use ureq::Agent;
 
 use self::name::BadName;
-use self::waiting::Waiting;
+use self::waiting::PendingSignIns;
 use crate::access::{Access, Binding, CreateError, Provided, Subject, TokenRow, random};
-use crate::audit::{Audit, Kind};
-use crate::clock::now;
+use crate::audit::{Audit, AuditKind};
+use crate::now;
 use crate::pool::Rates;
-use crate::pool::{Pool, Source};
+use crate::pool::{Pool, RequestSource};
 
 /// How long a sign-in is valid. Then the provider is asked again, so a user that it has removed
 /// loses access within this time.
@@ -112,7 +113,7 @@ pub enum DeviceState {
 /// The browser that signs in. No other one may end its sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Browser {
-    source: Source,
+    source: RequestSource,
     /// The label of its host below `localhost`; empty over the network.
     label: String,
 }
@@ -121,25 +122,25 @@ impl Browser {
     /// A browser of a user of this machine, at a host below `localhost`.
     #[must_use]
     pub fn local(label: &str, uid: u32) -> Self {
-        Self { source: Source::User(uid), label: label.to_owned() }
+        Self { source: RequestSource::User(uid), label: label.to_owned() }
     }
 
     /// A browser over the network. Its address may change meanwhile.
     #[must_use]
     pub fn remote(from: IpAddr) -> Self {
-        Self { source: Source::of(from), label: String::new() }
+        Self { source: RequestSource::of(from), label: String::new() }
     }
 
     /// By what its sign-ins are limited.
     #[must_use]
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> RequestSource {
         self.source
     }
 
     fn may_end(&self, began: &Self) -> bool {
         match began.source {
-            Source::User(_) | Source::Browsers(_) => self == began,
-            Source::Block(_) => matches!(self.source, Source::Block(_)),
+            RequestSource::User(_) | RequestSource::Browsers(_) => self == began,
+            RequestSource::Block(_) => matches!(self.source, RequestSource::Block(_)),
         }
     }
 }
@@ -153,15 +154,15 @@ pub struct SignIns {
     /// Places for those that wait for the provider.
     asking: Pool,
     /// Failed ones that are logged.
-    logged: Rates<Source>,
+    logged: Rates<RequestSource>,
     /// Entries of sign-ins with the name of another user, by a hash of the user at the provider.
     refusals: Rates<[u8; 32]>,
     provider: Mutex<Option<(Provider, Instant)>>,
-    attempts: Mutex<Waiting<(Attempt, Browser)>>,
-    devices: Mutex<Waiting<Device>>,
+    attempts: Mutex<PendingSignIns<(Attempt, Browser)>>,
+    devices: Mutex<PendingSignIns<DeviceFlow>>,
 }
 
-struct Device {
+struct DeviceFlow {
     code: DeviceCode,
     /// No question to the provider before this time.
     next: Instant,
@@ -177,7 +178,7 @@ impl SignIns {
         let logged = Rates::every(LOGGED, LOGGED * 10);
         let refusals = Rates::every(LOGGED, LOGGED * 10);
         // It follows no redirects: codes and secrets go only to addresses that the provider names.
-        let agent = crate::post::config(PATIENCE).into();
+        let agent = crate::outbound::config(PATIENCE).into();
         Self { config, access, audit, agent, asking, logged, refusals, provider, attempts, devices }
     }
 
@@ -191,7 +192,7 @@ impl SignIns {
     /// Runs work that waits for the provider or the disk, when it is the turn of its source.
     pub async fn in_turn<T: Send + 'static>(
         self: &Arc<Self>,
-        source: Source,
+        source: RequestSource,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, tokio::task::JoinError> {
         let place = self.asking.enter(source).await;
@@ -205,7 +206,7 @@ impl SignIns {
     }
 
     /// Logs a failed sign-in, unless its source has many.
-    pub fn log(&self, error: &SignInError, source: Source, now: Instant) {
+    pub fn log(&self, error: &SignInError, source: RequestSource, now: Instant) {
         if self.logged.take(source, now) {
             tracing::warn!(target: "audit", %error, ?source, "a sign-in failed");
         }
@@ -216,7 +217,7 @@ impl SignIns {
     pub fn label(&self, state: &str, now: Instant) -> Option<String> {
         let mut attempts = locked(&self.attempts);
         let (_, browser) = attempts.get_mut(state, now)?;
-        matches!(browser.source, Source::User(_)).then(|| browser.label.clone())
+        matches!(browser.source, RequestSource::User(_)).then(|| browser.label.clone())
     }
 
     /// Begins a sign-in with a browser; returns the address to open, and the state, which ties the
@@ -264,7 +265,7 @@ impl SignIns {
         drop(attempts);
         let Some((attempt, _)) = attempt else { return Err(SignInError::Over) };
         let mut provider = self.provider(at)?;
-        let fetch = |request: &Request| fetch(&self.agent, request);
+        let fetch = |request: &ProviderRequest| fetch(&self.agent, request);
         let identity = provider.finish(&attempt, callback, &fetch, now().get() / 1000);
         self.store_keys(provider);
         let identity = identity?;
@@ -277,14 +278,14 @@ impl SignIns {
     /// The provider does not answer, or has no such sign-in.
     pub fn start_device(
         &self,
-        source: Source,
+        source: RequestSource,
         now: Instant,
     ) -> Result<(String, DeviceCode), SignInError> {
         let code = self.provider(now)?.start_device(&|request| fetch(&self.agent, request))?;
         let until = now + Duration::from_secs(code.expires_in.min(1800));
         let interval = Duration::from_secs(code.interval.clamp(1, 60));
         let handle = BASE64_URL_SAFE_NO_PAD.encode(random::<24>());
-        let device = Device { code: code.clone(), next: now + interval, interval };
+        let device = DeviceFlow { code: code.clone(), next: now + interval, interval };
         locked(&self.devices).insert(handle.clone(), device, source, until, now);
         Ok((handle, code))
     }
@@ -303,7 +304,7 @@ impl SignIns {
             device.next = at + device.interval;
             device.code.clone()
         };
-        let fetch = |request: &Request| fetch(&self.agent, request);
+        let fetch = |request: &ProviderRequest| fetch(&self.agent, request);
         let mut provider = self.provider(at)?;
         let polled = provider.poll_device(&code, &fetch, now().get() / 1000);
         self.store_keys(provider);
@@ -337,7 +338,7 @@ impl SignIns {
             return Ok(provider.clone());
         }
         // A provider that hangs delays only sign-ins that need its description.
-        let fetch = |request: &Request| fetch(&self.agent, request);
+        let fetch = |request: &ProviderRequest| fetch(&self.agent, request);
         let provider = Provider::discover(self.config.settings.clone(), &fetch)?;
         *locked(&self.provider) = Some((provider.clone(), now + DESCRIBED));
         Ok(provider)
@@ -409,13 +410,13 @@ impl SignIns {
         if !self.refusals.take(*of.as_bytes(), Instant::now()) {
             return;
         }
-        if let Err(error) = self.audit.add(Kind::Denials, entry) {
+        if let Err(error) = self.audit.add(AuditKind::Denials, entry) {
             tracing::error!(%error, "can't write the audit log");
         }
     }
 
     fn write(&self, entry: AuditEntry) {
-        if let Err(error) = self.audit.add(Kind::Cluster, entry) {
+        if let Err(error) = self.audit.add(AuditKind::Cluster, entry) {
             tracing::error!(%error, "can't write the audit log");
         }
     }
@@ -439,7 +440,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn fetch(agent: &Agent, request: &Request) -> Result<Answer, String> {
+fn fetch(agent: &Agent, request: &ProviderRequest) -> Result<ProviderResponse, String> {
     let authorization = request.authorization.as_deref();
     let sent = match &request.form {
         Some(form) => {
@@ -461,5 +462,5 @@ fn fetch(agent: &Agent, request: &Request) -> Result<Answer, String> {
     let mut body = Vec::new();
     let mut reader = answer.into_body().into_reader().take(ANSWER_MAX);
     reader.read_to_end(&mut body).map_err(|error| error.to_string())?;
-    Ok(Answer { status, body })
+    Ok(ProviderResponse { status, body })
 }

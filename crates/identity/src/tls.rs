@@ -56,12 +56,12 @@ pub struct BadCertificate(String);
 
 /// The certificates of a listener.
 pub struct Tls {
-    source: Source,
+    source: CertificateSource,
     /// Certificates in use, by the address of this machine; a site's files serve all addresses.
     in_use: Mutex<HashMap<Option<IpAddr>, InUse>>,
 }
 
-enum Source {
+enum CertificateSource {
     Own { authority: Box<Authority>, names: Vec<String> },
     Site(SiteFiles),
 }
@@ -88,14 +88,14 @@ impl Tls {
     /// A file can't be read, written or understood.
     pub fn open(config: &NetworkConfig, state_dir: &Path) -> anyhow::Result<Self> {
         let source = match &config.site {
-            Some(files) => Source::Site(files.clone()),
+            Some(files) => CertificateSource::Site(files.clone()),
             None => {
                 let mut names = vec!["localhost".to_owned()];
                 let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
                 names.extend(Some(host).filter(|host| !host.is_empty()));
                 names.extend(config.names.iter().cloned());
                 let authority = Box::new(Authority::open(state_dir)?);
-                Source::Own { authority, names }
+                CertificateSource::Own { authority, names }
             }
         };
         let tls = Self { source, in_use: Mutex::default() };
@@ -107,8 +107,8 @@ impl Tls {
     /// The own authority, if certificates are from it.
     pub fn authority(&self) -> Option<&Authority> {
         match &self.source {
-            Source::Own { authority, .. } => Some(authority),
-            Source::Site(_) => None,
+            CertificateSource::Own { authority, .. } => Some(authority),
+            CertificateSource::Site(_) => None,
         }
     }
 
@@ -118,8 +118,10 @@ impl Tls {
     /// There is none yet, and it can't be made or read.
     pub fn served(&self, at: IpAddr) -> anyhow::Result<Served> {
         match &self.source {
-            Source::Own { authority, names } => self.own(authority, names, at.to_canonical()),
-            Source::Site(files) => self.site(files),
+            CertificateSource::Own { authority, names } => {
+                self.own(authority, names, at.to_canonical())
+            }
+            CertificateSource::Site(files) => self.site(files),
         }
     }
 

@@ -5,7 +5,7 @@ pub const WHOLE: u32 = 1000;
 
 /// What a task needs of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ask {
+pub struct TaskDemand {
     /// Thousandths of CPU cores.
     pub cpus: u64,
     /// Bytes of host memory.
@@ -18,7 +18,7 @@ pub struct Ask {
     pub models: u64,
 }
 
-impl Ask {
+impl TaskDemand {
     /// Returns the thousandths of all its devices together.
     #[must_use]
     pub fn gpus(&self) -> u64 {
@@ -34,7 +34,7 @@ impl Ask {
 
 /// The free part of a node. Which device has how much makes no difference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Left {
+pub struct FreePart {
     /// Number of the model of its devices, below 64.
     pub model: u32,
     /// Thousandths of CPU cores.
@@ -48,7 +48,7 @@ pub struct Left {
 /// Free CPU cores are rounded down to multiples of this, in thousandths.
 const CPUS_STEP: u64 = 500;
 
-impl Left {
+impl FreePart {
     /// Rounds CPU cores down and leaves out host memory, so that similar nodes compare as equal.
     #[must_use]
     pub fn rounded(&self) -> Self {
@@ -66,14 +66,14 @@ impl Left {
     /// Whether a task fits.
     #[must_use]
     #[inline]
-    pub fn fits(&self, ask: &Ask) -> bool {
+    pub fn fits(&self, ask: &TaskDemand) -> bool {
         self.memory >= ask.memory && self.fits_but_memory(ask)
     }
 
     /// Whether a task fits, whatever host memory it needs.
     #[must_use]
     #[inline]
-    pub fn fits_but_memory(&self, ask: &Ask) -> bool {
+    pub fn fits_but_memory(&self, ask: &TaskDemand) -> bool {
         let n_gpus = ask.n_gpus as usize;
         self.cpus >= ask.cpus
             && (n_gpus == 0 || ask.models >> self.model & 1 == 1)
@@ -84,7 +84,7 @@ impl Left {
     /// Returns the positions of the first device that a task may take. A share may take any device
     /// with room, the fullest first, one of several equally full ones. Whole devices leave no
     /// choice.
-    pub fn choices(&self, ask: &Ask) -> impl Iterator<Item = usize> + use<'_> {
+    pub fn choices(&self, ask: &TaskDemand) -> impl Iterator<Item = usize> + use<'_> {
         let is_share = ask.is_share();
         let part = ask.part;
         let first = self.free.len() - ask.n_gpus as usize;
@@ -97,7 +97,7 @@ impl Left {
 
     /// Returns the free part once a task has its devices, from that position on.
     #[must_use]
-    pub fn after(&self, ask: &Ask, at: usize) -> Self {
+    pub fn after(&self, ask: &TaskDemand, at: usize) -> Self {
         let mut after = self.clone();
         after.take(ask, at);
         after.memory = self.memory.saturating_sub(ask.memory);
@@ -105,7 +105,7 @@ impl Left {
     }
 
     /// Takes CPU cores and devices in place.
-    pub(crate) fn take(&mut self, ask: &Ask, at: usize) {
+    pub(crate) fn take(&mut self, ask: &TaskDemand, at: usize) {
         self.cpus -= ask.cpus;
         let taken = &mut self.free[at..at + ask.n_gpus as usize];
         taken.iter_mut().for_each(|free| *free -= ask.part);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use gpool_device::{LOAD_VARIABLE, Observation, SimLoad, Stated, Use, Wanted};
+use gpool_device::{LOAD_VARIABLE, Observation, PollRequest, SimLoad, Stated, Use};
 use gpool_model::device::{Device, Guest};
 use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::{Bytes, Millis};
@@ -12,11 +12,11 @@ use gpool_node::converge::Seats;
 use gpool_sys::proc;
 
 /// The devices of the running tasks, by the process IDs of their shepherds.
-pub(crate) type Owners = Arc<Mutex<BTreeMap<u32, Given>>>;
+pub(crate) type Owners = Arc<Mutex<BTreeMap<u32, Assignment>>>;
 
 /// The devices that a task was given.
 #[derive(Clone)]
-pub(crate) struct Given {
+pub(crate) struct Assignment {
     pub task: TaskId,
     pub seats: Seats,
     /// How long it does not use them before it counts as idle; `None` if it never does.
@@ -25,7 +25,7 @@ pub(crate) struct Given {
     pub is_stuck: bool,
 }
 
-impl Given {
+impl Assignment {
     /// The memory of a device that the task may use: `None` if it was not given the device,
     /// `Some(None)` if it has it alone.
     pub fn limit_on(&self, device: &DeviceUuid) -> Option<Option<Bytes>> {
@@ -46,7 +46,7 @@ impl Given {
 }
 
 /// The running tasks on each simulated device. Stopped processes use none.
-pub(crate) fn loads(owners: &BTreeMap<u32, Given>) -> BTreeMap<DeviceUuid, Vec<SimLoad>> {
+pub(crate) fn loads(owners: &BTreeMap<u32, Assignment>) -> BTreeMap<DeviceUuid, Vec<SimLoad>> {
     let mut loads = BTreeMap::<DeviceUuid, Vec<SimLoad>>::new();
     for (shepherd, given) in owners {
         let program = proc::children_now(*shepherd).into_iter().next();
@@ -76,19 +76,19 @@ pub(crate) fn limits_of(slots: &[Slot]) -> Vec<(DeviceUuid, Bytes)> {
 
 /// The tasks that may use a device, each with what its processes use of it.
 pub(crate) fn uses(
-    owners: &BTreeMap<u32, Given>,
+    owners: &BTreeMap<u32, Assignment>,
     device: &DeviceUuid,
-    seen: &Observation,
+    observation: &Observation,
     owner: &dyn Fn(u32) -> Option<TaskId>,
 ) -> Vec<Use> {
     let given = owners.values().filter_map(|it| Some((it.task, it.limit_on(device)?)));
-    let processes = seen.processes.as_deref().unwrap_or_default();
+    let processes = observation.processes.as_deref().unwrap_or_default();
     let memory = |task| {
         let own = processes.iter().filter(|process| owner(process.pid) == Some(task));
         own.filter_map(|process| process.memory).reduce(Bytes::saturating_add)
     };
     let compute = |task| {
-        let all = seen.activity.as_ref()?.iter();
+        let all = observation.activity.as_ref()?.iter();
         let own = all.filter(|(pid, _)| owner(**pid) == Some(task));
         Some(own.map(|(_, it)| it.compute_percent).reduce(u32::saturating_add)?.min(100))
     };
@@ -98,7 +98,11 @@ pub(crate) fn uses(
 }
 
 /// Notes the guests of each device. Where the node can't move tasks, none can leave.
-pub(crate) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>, can_move: bool) {
+pub(crate) fn set_guests(
+    devices: &mut [Device],
+    owners: &BTreeMap<u32, Assignment>,
+    can_move: bool,
+) {
     for device in devices {
         let guests = owners.values().filter_map(|given| given.guest_on(&device.uuid));
         let guests = guests.map(|it| Guest { is_stuck: it.is_stuck || !can_move, ..it });
@@ -108,26 +112,26 @@ pub(crate) fn set_guests(devices: &mut [Device], owners: &BTreeMap<u32, Given>, 
 
 /// The question for the processes on the devices of a task.
 pub(crate) fn processes_of(
-    owners: &BTreeMap<u32, Given>,
+    owners: &BTreeMap<u32, Assignment>,
     task: TaskId,
-) -> BTreeMap<DeviceUuid, Wanted> {
+) -> BTreeMap<DeviceUuid, PollRequest> {
     let given = owners.values().filter(|given| given.task == task);
     let devices = given.flat_map(|given| given.seats.devices());
-    devices.map(|device| (device, Wanted::PROCESSES)).collect()
+    devices.map(|device| (device, PollRequest::PROCESSES)).collect()
 }
 
 /// A process of a task that is on one of its devices, for people. A device that does not list its
 /// processes counts as used.
 pub(crate) fn user_among(
-    owners: &BTreeMap<u32, Given>,
+    owners: &BTreeMap<u32, Assignment>,
     task: TaskId,
-    seen: &BTreeMap<DeviceUuid, Observation>,
+    observations: &BTreeMap<DeviceUuid, Observation>,
 ) -> Option<String> {
     let is_own = |pid: u32| {
         let shepherd = proc::nearest_ancestor(pid, &|pid| owners.contains_key(&pid));
         shepherd.and_then(|shepherd| owners.get(&shepherd)).is_some_and(|it| it.task == task)
     };
-    seen.iter().find_map(|(device, observation)| {
+    observations.iter().find_map(|(device, observation)| {
         let Some(processes) = &observation.processes else {
             return Some(format!("the driver does not list the processes on GPU {device}"));
         };

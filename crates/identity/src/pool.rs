@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// By what requests and connections are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
+pub enum RequestSource {
     /// A user of this machine.
     User(u32),
     /// The browsers of a user of this machine. Their event streams count for the user.
@@ -22,7 +22,7 @@ pub enum Source {
     Block(IpAddr),
 }
 
-impl Source {
+impl RequestSource {
     /// The block of an address.
     #[must_use]
     pub fn of(ip: IpAddr) -> Self {
@@ -142,7 +142,7 @@ pub struct Places {
 }
 
 /// A source, and when it asked.
-type LastRequest = (Source, Instant);
+type LastRequest = (RequestSource, Instant);
 
 /// The last sources that asked for a place, in the pools that share it.
 #[derive(Clone, Default)]
@@ -154,9 +154,9 @@ pub struct Active {
 
 impl Active {
     /// Notes a request. Returns true if this is the only active source.
-    fn note(&self, source: Source, now: Instant) -> bool {
+    fn note(&self, source: RequestSource, now: Instant) -> bool {
         let source = match source {
-            Source::Browsers(uid) => Source::User(uid),
+            RequestSource::Browsers(uid) => RequestSource::User(uid),
             source => source,
         };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +175,7 @@ pub struct Pool {
     all: Arc<Semaphore>,
     places: Places,
     active: Active,
-    sources: Arc<Mutex<HashMap<Source, Own>>>,
+    sources: Arc<Mutex<HashMap<RequestSource, Own>>>,
 }
 
 /// The places of one source.
@@ -186,7 +186,7 @@ struct Own {
 }
 
 /// A taken place, free again when it is dropped and has rested.
-pub struct Place {
+pub struct PoolSlot {
     rest: Duration,
     permits: Option<Permits>,
 }
@@ -197,7 +197,7 @@ struct Permits {
     _all: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         let (permits, rest) = (self.permits.take(), self.rest);
         // Without a runtime the server has ended.
@@ -229,7 +229,7 @@ impl Pool {
 
     /// Takes a place, the first come first. A source never has more than its number in this queue,
     /// so another one waits for few of them at most.
-    pub async fn enter(&self, source: Source) -> Place {
+    pub async fn enter(&self, source: RequestSource) -> PoolSlot {
         self.active.note(source, Instant::now());
         let own = self.own(source);
         // None of them is ever closed.
@@ -241,10 +241,10 @@ impl Pool {
         let all = self.all.clone().acquire_owned().await.expect("open");
         let rest = if beside_others.is_some() { self.places.rest } else { Duration::ZERO };
         let permits = Permits { _own: permit, _beside_others: beside_others, _all: all };
-        Place { rest, permits: Some(permits) }
+        PoolSlot { rest, permits: Some(permits) }
     }
 
-    fn own(&self, source: Source) -> Own {
+    fn own(&self, source: RequestSource) -> Own {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() > SOURCES {
             sources.retain(|_, own| Arc::strong_count(&own.all) > 1);

@@ -131,7 +131,6 @@ impl Sessions {
         label.get(..16).is_some_and(|number| self.label_with(number.to_owned(), uid) == label)
     }
 
-    /// A link for a user.
     pub fn invite(&self, user: SignedIn, now: Instant) -> Link {
         let (label, code) = (self.secret(), self.secret());
         let grant = Grant { user, browser: None, until: now + LINK };

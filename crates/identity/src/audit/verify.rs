@@ -8,7 +8,7 @@ use std::path::Path;
 
 use gpool_wire::AuditEntry;
 
-use super::{FILES_MAX, FOLDER, Kind, chain_after, files};
+use super::{AuditKind, FILES_MAX, FOLDER, chain_after, files};
 
 /// A fault of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn verify(state_dir: &Path) -> io::Result<(u64, Vec<Broken>)> {
     let (mut ids, mut broken) = (BTreeSet::new(), Vec::new());
     // Entries before it may be in files that were removed for their age.
     let mut oldest = 1;
-    for kind in Kind::ALL {
+    for kind in AuditKind::ALL {
         let files = files(&state_dir.join(FOLDER), kind);
         let has_all = files.len() < FILES_MAX;
         // If older files were removed, the first hash is taken as it is.

@@ -6,28 +6,28 @@ use gpool_model::{Compat, GpuRequest, NodeRule, Refusal, Share, ShareWith, hostl
 use crate::problem::Problem;
 use crate::{array, check, course, exits, gang, notify};
 
-type Kept = Result<String, String>;
+type CheckedText = Result<String, String>;
 
 /// Checks a GPU request.
-pub(super) fn gpus(text: &str) -> Kept {
-    kept(text, GpuRequest::parse(text))
+pub(super) fn gpus(text: &str) -> CheckedText {
+    checked_text(text, GpuRequest::parse(text))
 }
 
 /// Checks a list of nodes.
 ///
 /// # Errors
 /// Returns an error if the text is no list of names.
-pub fn node_list(text: &str) -> Kept {
-    kept(text, hostlist::nodes(text))
+pub fn node_list(text: &str) -> CheckedText {
+    checked_text(text, hostlist::nodes(text))
 }
 
 /// Checks a rule for node labels.
-pub(super) fn node_rule(text: &str) -> Kept {
-    kept(text, NodeRule::parse(text))
+pub(super) fn node_rule(text: &str) -> CheckedText {
+    checked_text(text, NodeRule::parse(text))
 }
 
 /// Checks a fraction of each GPU.
-pub(super) fn gpu_share(text: &str) -> Kept {
+pub(super) fn gpu_share(text: &str) -> CheckedText {
     match Share::parse(text).map_err(|error| error.to_string())? {
         Share::Part { .. } => Ok(text.to_owned()),
         Share::Memory { .. } => {
@@ -37,7 +37,7 @@ pub(super) fn gpu_share(text: &str) -> Kept {
 }
 
 /// Checks the memory of each GPU.
-pub(super) fn gpu_memory(text: &str) -> Kept {
+pub(super) fn gpu_memory(text: &str) -> CheckedText {
     match Share::parse(text) {
         Ok(Share::Memory { .. }) => Ok(text.to_owned()),
         Err(error) if text.contains(':') => Err(error.to_string()),
@@ -49,37 +49,37 @@ pub(super) fn gpu_memory(text: &str) -> Kept {
 }
 
 /// Checks a level of enforcement.
-pub(super) fn enforce(text: &str) -> Kept {
-    kept(text, text.parse::<Enforcement>())
+pub(super) fn enforce(text: &str) -> CheckedText {
+    checked_text(text, text.parse::<Enforcement>())
 }
 
 /// Checks the jobs to share GPUs with.
-pub(super) fn share_with(text: &str) -> Kept {
-    kept(text, text.parse::<ShareWith>())
+pub(super) fn share_with(text: &str) -> CheckedText {
+    checked_text(text, text.parse::<ShareWith>())
 }
 
 /// Checks the kind of a job.
-pub(super) fn kind(text: &str) -> Kept {
+pub(super) fn kind(text: &str) -> CheckedText {
     check::kind(text).map(|kind| kind.to_string()).map_err(why)
 }
 
 /// Checks the time after which a job counts as idle.
-pub(super) fn idle_after(text: &str) -> Kept {
+pub(super) fn idle_after(text: &str) -> CheckedText {
     check::idle_after(&text.into()).map(|_| text.to_owned()).map_err(why)
 }
 
 /// Checks a number of nodes.
-pub(super) fn nodes(text: &str) -> Kept {
+pub(super) fn nodes(text: &str) -> CheckedText {
     let none = "a job needs at least one node: --nodes 1";
     range(text, gang::n_nodes(&text.into()), none)
 }
 
 /// Checks a number of tasks.
-pub(super) fn tasks(text: &str) -> Kept {
+pub(super) fn tasks(text: &str) -> CheckedText {
     range(text, gang::n_tasks(&text.into()), "a job needs at least one task: --tasks 1")
 }
 
-fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
+fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> CheckedText {
     match read {
         Ok((0, _)) => Err(none.to_owned()),
         Ok(_) => Ok(text.to_owned()),
@@ -88,7 +88,7 @@ fn range(text: &str, read: Result<(u32, u32), Refusal>, none: &str) -> Kept {
 }
 
 /// Checks a number of tasks per node.
-pub(super) fn tasks_per_node(text: &str) -> Kept {
+pub(super) fn tasks_per_node(text: &str) -> CheckedText {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is not a number of tasks; write, for example, 1")),
@@ -96,19 +96,19 @@ pub(super) fn tasks_per_node(text: &str) -> Kept {
 }
 
 /// Checks a number of CPU cores.
-pub(super) fn cpus(text: &str) -> Kept {
+pub(super) fn cpus(text: &str) -> CheckedText {
     let cpus = parse::cpus(text).map_err(|error| error.to_string())?;
     not_zero(text, cpus.is_zero(), "leave --cpus out to request none")
 }
 
 /// Checks an amount of memory.
-pub(super) fn memory(text: &str) -> Kept {
+pub(super) fn memory(text: &str) -> CheckedText {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
     not_zero(text, bytes.is_zero(), "leave --mem out to request none")
 }
 
 /// Checks a time limit.
-pub(super) fn time_limit(text: &str) -> Kept {
+pub(super) fn time_limit(text: &str) -> CheckedText {
     let span = parse::span(text).map_err(|error| error.to_string())?;
     not_zero(text, span.is_zero(), "leave --time out for no limit")
 }
@@ -117,32 +117,32 @@ pub(super) fn time_limit(text: &str) -> Kept {
 ///
 /// # Errors
 /// Returns an error if the text is no time span.
-pub fn span_written(text: &str) -> Kept {
-    kept(text, parse::span(text))
+pub fn time_span(text: &str) -> CheckedText {
+    checked_text(text, parse::span(text))
 }
 
 /// Checks a warning signal and its time before the end.
-pub(super) fn warning(text: &str) -> Kept {
+pub(super) fn warning(text: &str) -> CheckedText {
     course::warning(text).map(|_| text.to_owned()).map_err(why)
 }
 
 /// Checks the name of an exit (`pause`, `requeue`) and normalizes it.
-pub(super) fn exit(text: &str) -> Kept {
+pub(super) fn exit(text: &str) -> CheckedText {
     exits::exit(text).map(|exit| exit.to_string()).map_err(why)
 }
 
 /// Checks the signal that makes a job save its state.
-pub(super) fn checkpoint(text: &str) -> Kept {
+pub(super) fn checkpoint(text: &str) -> CheckedText {
     exits::checkpoint(text).map(|_| text.to_owned()).map_err(why)
 }
 
 /// Checks how a job frees its GPUs itself.
-pub(super) fn yields(text: &str) -> Kept {
+pub(super) fn yields(text: &str) -> CheckedText {
     exits::yields(text).map(|_| text.to_owned()).map_err(why)
 }
 
 /// Checks a priority.
-pub(super) fn priority(text: &str) -> Kept {
+pub(super) fn priority(text: &str) -> CheckedText {
     let number = text.parse::<i32>().ok();
     match number.filter(|number| check::checked_priority(*number).is_ok()) {
         Some(_) => Ok(text.to_owned()),
@@ -153,12 +153,12 @@ pub(super) fn priority(text: &str) -> Kept {
 }
 
 /// Checks the indexes of an array.
-pub(super) fn array(text: &str) -> Kept {
-    kept(text, array::read_array(text))
+pub(super) fn array(text: &str) -> CheckedText {
+    checked_text(text, array::read_array(text))
 }
 
 /// Checks the maximum number of array elements that run at once.
-pub(super) fn max_parallel(text: &str) -> Kept {
+pub(super) fn max_parallel(text: &str) -> CheckedText {
     match text.parse::<u32>() {
         Ok(1..) => Ok(text.to_owned()),
         _ => Err(format!("{text:?} is not a number of at least 1; write, for example, 8")),
@@ -166,12 +166,12 @@ pub(super) fn max_parallel(text: &str) -> Kept {
 }
 
 /// Checks a whole number.
-pub(super) fn count(text: &str) -> Kept {
-    kept(text, text.parse::<u32>())
+pub(super) fn count(text: &str) -> CheckedText {
+    checked_text(text, text.parse::<u32>())
 }
 
 /// Checks the name of a scheduler for `--compat`, and normalizes it.
-pub(super) fn compat(text: &str) -> Kept {
+pub(super) fn compat(text: &str) -> CheckedText {
     match Compat::named(text) {
         Some(compat) => Ok(compat.as_str().to_owned()),
         None => Err(format!("{text:?} is not slurm, gflow or valohai")),
@@ -179,7 +179,7 @@ pub(super) fn compat(text: &str) -> Kept {
 }
 
 /// Checks the name of a job.
-pub(super) fn name(text: &str) -> Kept {
+pub(super) fn name(text: &str) -> CheckedText {
     check::checked_name(text).map_err(why)
 }
 
@@ -187,7 +187,7 @@ pub(super) fn name(text: &str) -> Kept {
 ///
 /// # Errors
 /// Returns an error if the note is too long or not printable.
-pub fn note(text: &str) -> Kept {
+pub fn note(text: &str) -> CheckedText {
     check::checked_note(text).map(Option::unwrap_or_default).map_err(why)
 }
 
@@ -195,7 +195,7 @@ pub fn note(text: &str) -> Kept {
 ///
 /// # Errors
 /// Returns an error if the text is no rule.
-pub fn notify(text: &str) -> Kept {
+pub fn notify(text: &str) -> CheckedText {
     notify::rules(&[text.to_owned()]).map_err(why)?;
     Ok(text.to_owned())
 }
@@ -204,7 +204,7 @@ pub fn notify(text: &str) -> Kept {
 ///
 /// # Errors
 /// Returns an error if the text is empty.
-pub fn filled(text: &str) -> Kept {
+pub fn filled(text: &str) -> CheckedText {
     if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
@@ -216,11 +216,11 @@ fn why(refusal: Refusal) -> String {
     }
 }
 
-fn kept<T, E: ToString>(text: &str, read: Result<T, E>) -> Kept {
+fn checked_text<T, E: ToString>(text: &str, read: Result<T, E>) -> CheckedText {
     read.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn not_zero(text: &str, is_zero: bool, instead: &str) -> Kept {
+fn not_zero(text: &str, is_zero: bool, instead: &str) -> CheckedText {
     if is_zero {
         Err(format!("{text:?} must be more than 0; {instead}"))
     } else {

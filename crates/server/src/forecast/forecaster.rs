@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpool_control::forecast;
-use gpool_control::forecast::{Bucket, Forecast, Learnt, Part};
+use gpool_control::forecast::{Bucket, Calibrator, Forecast, ForecastInput};
 use gpool_model::effect::Change;
 use gpool_model::job::JobState;
 use gpool_model::{JobId, Notice, Phase, Timestamp};
@@ -20,18 +20,18 @@ const FILE: &str = "forecast.json";
 /// The last forecast, and the learnt calibration.
 pub(crate) struct Forecaster {
     path: PathBuf,
-    kept: Mutex<Kept>,
+    cache: Mutex<ForecastCache>,
     /// Woken by each command.
     pub commanded: Notify,
 }
 
 #[derive(Default)]
-struct Kept {
+struct ForecastCache {
     last: Arc<Forecast>,
     version: u64,
     took: Duration,
     n_failed: u64,
-    learnt: Arc<Learnt>,
+    calibrator: Arc<Calibrator>,
     is_saved: bool,
 }
 
@@ -40,9 +40,10 @@ impl Forecaster {
     pub fn new(state_dir: &Path) -> Self {
         let path = state_dir.join(FILE);
         let learnt = std::fs::read(&path).ok().and_then(|bytes| read(&bytes));
-        let learnt = Arc::new(learnt.unwrap_or_default());
-        let kept = Mutex::new(Kept { learnt, is_saved: true, ..Kept::default() });
-        Self { path, kept, commanded: Notify::new() }
+        let calibrator = Arc::new(learnt.unwrap_or_default());
+        let cache =
+            Mutex::new(ForecastCache { calibrator, is_saved: true, ..ForecastCache::default() });
+        Self { path, cache, commanded: Notify::new() }
     }
 
     /// Makes a new forecast due. Some commands publish nothing and change starts nevertheless: an
@@ -51,24 +52,23 @@ impl Forecaster {
         self.commanded.notify_one();
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn cache(&self) -> MutexGuard<'_, ForecastCache> {
         // Each change of it is whole, whatever a panic elsewhere.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The calibration so far.
-    pub fn learnt(&self) -> Arc<Learnt> {
-        Arc::clone(&self.kept().learnt)
+    pub fn calibrator(&self) -> Arc<Calibrator> {
+        Arc::clone(&self.cache().calibrator)
     }
 
-    /// The last forecast.
     pub fn last(&self) -> Arc<Forecast> {
-        Arc::clone(&self.kept().last)
+        Arc::clone(&self.cache().last)
     }
 
     /// Returns the forecast's state for a response.
     pub fn state(&self) -> ForecastState {
-        let kept = self.kept();
+        let kept = self.cache();
         let is_made = kept.version > 0;
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         ForecastState {
@@ -79,18 +79,18 @@ impl Forecaster {
             n_beyond: kept.last.n_beyond,
             took_s: kept.took.as_secs_f64(),
             n_failed: kept.n_failed,
-            n_told: count(kept.learnt.told.len()),
-            calibration: calibration(&kept.learnt.buckets),
+            n_told: count(kept.calibrator.told.len()),
+            calibration: calibration(&kept.calibrator.buckets),
         }
     }
 
     pub fn started(&self, notice: &Notice) {
         if let Change::JobState { job, state: JobState::Starting, .. } = notice.change {
-            let mut kept = self.kept();
+            let mut kept = self.cache();
             // The forecast of an array names its first start.
             for id in [job, JobId { element: None, ..job }] {
-                if kept.learnt.told.contains_key(&id) {
-                    Arc::make_mut(&mut kept.learnt).started(id, notice.time);
+                if kept.calibrator.told.contains_key(&id) {
+                    Arc::make_mut(&mut kept.calibrator).started(id, notice.time);
                     kept.is_saved = false;
                 }
             }
@@ -98,9 +98,9 @@ impl Forecaster {
     }
 
     /// Takes over a new forecast.
-    pub fn made(&self, part: &Part, forecast: Forecast, took: Duration) {
-        let mut kept = self.kept();
-        let learnt = Arc::make_mut(&mut kept.learnt);
+    pub fn accept(&self, part: &ForecastInput, forecast: Forecast, took: Duration) {
+        let mut kept = self.cache();
+        let learnt = Arc::make_mut(&mut kept.calibrator);
         let before = learnt.told.len();
         let waits = |id: JobId| {
             part.excerpt.jobs.get(&id).map_or(part.n_beyond > 0, |row| {
@@ -108,10 +108,10 @@ impl Forecaster {
                     || row.job.phase.waits_for_room_since().is_some()
             })
         };
-        learnt.keep_told(waits);
+        learnt.retain_forecasts(waits);
         for (id, eta) in &forecast.etas {
             if let (Some(row), Some(lead)) = (part.excerpt.jobs.get(id), forecast.leads.get(id)) {
-                learnt.tell((*id, row.job.version), (eta, *lead), forecast.as_of);
+                learnt.record_forecast((*id, row.job.version), (eta, *lead), forecast.as_of);
             }
         }
         let is_other = learnt.told.len() != before;
@@ -122,9 +122,9 @@ impl Forecaster {
     }
 
     pub fn nothing_waits(&self, now: Timestamp) {
-        let mut kept = self.kept();
-        if !kept.learnt.told.is_empty() {
-            Arc::make_mut(&mut kept.learnt).keep_told(|_| false);
+        let mut kept = self.cache();
+        if !kept.calibrator.told.is_empty() {
+            Arc::make_mut(&mut kept.calibrator).retain_forecasts(|_| false);
             kept.is_saved = false;
         }
         kept.last = Arc::new(Forecast {
@@ -138,17 +138,17 @@ impl Forecaster {
 
     pub fn failed(&self, why: &str) {
         tracing::error!(why, "forecast failed; the previous one stays");
-        self.kept().n_failed += 1;
+        self.cache().n_failed += 1;
     }
 
     /// Writes the calibration to disk, if it changed.
     pub fn save(&self) {
         let learnt = {
-            let mut kept = self.kept();
+            let mut kept = self.cache();
             if std::mem::replace(&mut kept.is_saved, true) {
                 return;
             }
-            Arc::clone(&kept.learnt)
+            Arc::clone(&kept.calibrator)
         };
         if let Err(error) = write(&self.path, &learnt) {
             tracing::warn!(%error, path = %self.path.display(), "can't store the calibration of \
@@ -157,11 +157,11 @@ impl Forecaster {
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Learnt> {
-    serde_json::from_slice(bytes).ok().filter(Learnt::is_known)
+fn read(bytes: &[u8]) -> Option<Calibrator> {
+    serde_json::from_slice(bytes).ok().filter(Calibrator::is_known)
 }
 
-fn write(path: &Path, learnt: &Learnt) -> std::io::Result<()> {
+fn write(path: &Path, learnt: &Calibrator) -> std::io::Result<()> {
     let new = path.with_extension("json.new");
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -181,8 +181,8 @@ fn calibration(buckets: &[Bucket]) -> Vec<Calibration> {
         n_before_p10: bucket.n_before_p10,
         n_by_p50: bucket.n_by_p50,
         bias_s: bucket.late_ms as f64 / 1000.0 / bucket.n.max(1) as f64,
-        factor: bucket.factor as f64 / Learnt::ONE as f64,
-        factor_p50: bucket.factor_p50 as f64 / Learnt::ONE as f64,
+        factor: bucket.factor as f64 / Calibrator::ONE as f64,
+        factor_p50: bucket.factor_p50 as f64 / Calibrator::ONE as f64,
     };
     buckets.iter().zip(next.chain([None])).map(of_bucket).collect()
 }

@@ -19,7 +19,7 @@ CREATE TABLE beside (name TEXT PRIMARY KEY, bytes BLOB NOT NULL, checksum BLOB N
 const ATTEMPTS: usize = 10;
 
 /// A file of a backup.
-pub struct Beside {
+pub struct ExtraFile {
     /// Its path in the state folder.
     pub name: String,
     /// Its content.
@@ -87,7 +87,7 @@ fn checksum(name: &str, bytes: &[u8]) -> [u8; 32] {
 /// Calls `each` for every file of a backup; older ones have none.
 pub fn for_each(
     connection: &Connection,
-    mut each: impl FnMut(Beside) -> io::Result<()>,
+    mut each: impl FnMut(ExtraFile) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut read = || {
         if !schema::has_table(connection, "beside")? {
@@ -101,7 +101,7 @@ pub fn for_each(
             let is_inside = parts.all(|part| matches!(part, Component::Normal(_)));
             let stored: Vec<u8> = row.get(2)?;
             let is_sound = is_inside && stored == checksum(&name, &bytes);
-            if let Err(error) = each(Beside { name, bytes, is_sound }) {
+            if let Err(error) = each(ExtraFile { name, bytes, is_sound }) {
                 return Ok(Err(error));
             }
         }
@@ -112,7 +112,7 @@ pub fn for_each(
 
 /// Writes the files of a backup into a folder of their own.
 pub fn stage(source: &Connection, to: &Path) -> io::Result<()> {
-    for_each(source, |Beside { name, bytes, .. }| {
+    for_each(source, |ExtraFile { name, bytes, .. }| {
         let path = to.join(name);
         file::create_private_dir(file::parent(&path))?;
         io::Write::write_all(&mut file::create_private(&path)?, &bytes)?;

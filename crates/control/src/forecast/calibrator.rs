@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 /// The state of the calibration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Learnt {
+pub struct Calibrator {
     /// By how long before the start the forecast was made.
     pub buckets: Vec<Bucket>,
     /// The first forecasts of jobs that have not started.
-    pub told: BTreeMap<JobId, Told>,
+    pub told: BTreeMap<JobId, FirstForecast>,
 }
 
 /// Results of forecasts with one lead time.
@@ -39,12 +39,12 @@ pub struct Bucket {
 }
 
 fn one() -> u64 {
-    Learnt::ONE
+    Calibrator::ONE
 }
 
 /// The first forecast of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct FirstForecast {
     /// The time.
     pub at: Timestamp,
     /// The job's version: an edit by its user is not an error of the forecast.
@@ -60,15 +60,15 @@ pub struct Told {
     pub p90: Timestamp,
 }
 
-impl Told {
+impl FirstForecast {
     /// After this time, a job that has not started missed its forecast.
     #[must_use]
     pub fn is_missed_after(&self) -> Timestamp {
-        self.p90.after(Learnt::MOMENT)
+        self.p90.after(Calibrator::MOMENT)
     }
 }
 
-impl Default for Learnt {
+impl Default for Calibrator {
     fn default() -> Self {
         let bucket = |lead_from| Bucket {
             lead_from,
@@ -84,7 +84,7 @@ impl Default for Learnt {
     }
 }
 
-impl Learnt {
+impl Calibrator {
     /// A factor that changes nothing.
     pub const ONE: u64 = 1000;
     /// The bounds between lead times.
@@ -96,7 +96,7 @@ impl Learnt {
         Millis::from_hours(6),
     ];
     /// The largest number of jobs with remembered forecasts.
-    const TOLD_MAX: usize = 10_000;
+    const FORECASTS_MAX: usize = 10_000;
     /// A start within this of its forecast is on time: the planner and the node take a moment.
     const MOMENT: Millis = Millis::from_secs(2);
     /// A start after its p90 raises the factor by this many steps; a start before it lowers the
@@ -115,7 +115,7 @@ impl Learnt {
 
     /// Remembers the first forecast of a job since its user's last edit, unless the job starts at
     /// once. `lead` is the time to the median before its correction.
-    pub fn tell(
+    pub fn record_forecast(
         &mut self,
         (job, version): (JobId, Version),
         (eta, lead): (&Eta, Millis),
@@ -128,8 +128,8 @@ impl Learnt {
         if self.told.get(&job).is_some_and(|told| told.version == version) {
             return;
         }
-        if self.told.len() < Self::TOLD_MAX || self.told.contains_key(&job) {
-            self.told.insert(job, Told { at, version, lead, p10, p50, p90 });
+        if self.told.len() < Self::FORECASTS_MAX || self.told.contains_key(&job) {
+            self.told.insert(job, FirstForecast { at, version, lead, p10, p50, p90 });
         }
     }
 
@@ -160,7 +160,7 @@ impl Learnt {
     }
 
     /// Forgets the forecasts of jobs that no longer wait.
-    pub fn keep_told(&mut self, still_waits: impl Fn(JobId) -> bool) {
+    pub fn retain_forecasts(&mut self, still_waits: impl Fn(JobId) -> bool) {
         self.told.retain(|job, _| still_waits(*job));
     }
 

@@ -1,0 +1,20 @@
+//! The persons and programs that use a server: tokens, sign-in, sessions of browsers, certificates,
+//! limits of requests by their source, and the audit log.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod audit;
+pub mod outbound;
+pub mod pool;
+mod replace;
+pub mod sign_in;
+pub mod tls;
+pub mod web;
+
+use gpool_model::Timestamp;
+
+/// The wall clock.
+fn now() -> Timestamp {
+    Timestamp::new(gpool_sys::clock::unix_ms())
+}
