@@ -62,7 +62,7 @@ fn script(bytes: &[u8]) {
         is_failure(&failure);
         assert!(failure.what().starts_with("train.sh:"), "{}", failure.what());
     }
-    let written = script.written();
+    let written = script.to_wire();
     assert_eq!(written.text.is_some(), std::str::from_utf8(bytes).is_ok());
     gpool_wire::Script::new(&written.name, bytes.to_vec()).expect("the server takes it too");
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Pause between two looks at a running client.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Lines of a failed client's output that are printed.
-const LINES_SHOWN: usize = 15;
+const LINES_MAX: usize = 15;
 
 /// A row of the table.
 struct Client {
@@ -161,7 +161,7 @@ impl TestCluster {
         let text = String::from_utf8_lossy(&text).into_owned();
         let lines: Vec<&str> = text.lines().collect();
         if !succeeded {
-            println!("{}", lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"));
+            println!("{}", lines[lines.len().saturating_sub(LINES_MAX)..].join("\n"));
         }
         let last = lines.last().map_or("no output", |line| line).to_owned();
         if succeeded { Ok(last) } else { bail!("{last}") }

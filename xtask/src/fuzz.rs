@@ -50,7 +50,7 @@ const FLAGS: &[&str] = &[
 /// If an argument is unknown, a build requirement is missing, or a file can't be written.
 pub fn run(arguments: &[&str]) -> anyhow::Result<bool> {
     let known = targets()?;
-    let Asked { seconds, until_quiet, seed, targets } = asked(arguments, &known)?;
+    let FuzzArguments { seconds, until_quiet, seed, targets } = parse_arguments(arguments, &known)?;
     need::provide()?;
     if !need::on_path("c++") {
         bail!("the fuzzer's runtime needs a C++ compiler\n  try  apt-get install g++");
@@ -90,7 +90,7 @@ fn targets() -> anyhow::Result<Vec<String>> {
 
 /// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct FuzzArguments {
     seconds: u32,
     /// Whether a target that still reaches new code gets more time.
     until_quiet: bool,
@@ -100,7 +100,7 @@ struct Asked {
 }
 
 /// Parses the arguments.
-fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
+fn parse_arguments(arguments: &[&str], known: &[String]) -> anyhow::Result<FuzzArguments> {
     let (mut seconds, mut until_quiet, mut seed) = (SECONDS, false, None);
     let mut targets = Vec::new();
     let mut words = arguments.iter();
@@ -122,7 +122,7 @@ fn asked(arguments: &[&str], known: &[String]) -> anyhow::Result<Asked> {
     if targets.is_empty() {
         targets = known.to_vec();
     }
-    Ok(Asked { seconds, until_quiet, seed, targets })
+    Ok(FuzzArguments { seconds, until_quiet, seed, targets })
 }
 
 /// Builds all targets; `None` if that fails. The packages and features are those of the tests, so
@@ -327,23 +327,27 @@ mod tests {
     fn targets_are_found_and_unknown_ones_refused() {
         let known = targets().expect("the workspace can be read");
         assert!(known.iter().any(|target| target == "job"), "{known:?}");
-        let all =
-            Asked { seconds: SECONDS, until_quiet: false, seed: None, targets: known.clone() };
-        assert_eq!(asked(&[], &known).ok(), Some(all));
-        let some = asked(&["--seconds", "5", "job"], &known).ok();
-        let of_job = |seconds, until_quiet, seed| Asked {
+        let all = FuzzArguments {
+            seconds: SECONDS,
+            until_quiet: false,
+            seed: None,
+            targets: known.clone(),
+        };
+        assert_eq!(parse_arguments(&[], &known).ok(), Some(all));
+        let some = parse_arguments(&["--seconds", "5", "job"], &known).ok();
+        let of_job = |seconds, until_quiet, seed| FuzzArguments {
             seconds,
             until_quiet,
             seed,
             targets: vec!["job".to_owned()],
         };
         assert_eq!(some, Some(of_job(5, false, None)));
-        let same = asked(&["job", "--seed", "7"], &known).ok();
+        let same = parse_arguments(&["job", "--seed", "7"], &known).ok();
         assert_eq!(same, Some(of_job(SECONDS, false, Some(7))));
-        let quiet = asked(&["--until-quiet", "job"], &known).ok();
+        let quiet = parse_arguments(&["--until-quiet", "job"], &known).ok();
         assert_eq!(quiet, Some(of_job(SECONDS, true, None)));
         for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--seed", "x"], &["nothing"]] {
-            assert!(asked(wrong, &known).is_err(), "{wrong:?}");
+            assert!(parse_arguments(wrong, &known).is_err(), "{wrong:?}");
         }
     }
 

@@ -34,7 +34,9 @@ const PREDICATES: &[&str] =
 
 static ITEM: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r#"^\s*(?:pub(?:\([a-z: ]+\))?\s+)?(?:async\s+|const\s+|unsafe\s+|extern\s+"C"\s+)*(fn|struct|enum|trait|type|const|static|mod)\s+([A-Za-z_]\w*)"#,
+        r#"(?x)^\s*(?:pub(?:\([a-z:\ ]+\))?\s+)?
+        (?:async\s+|const\s+|unsafe\s+|extern\s+"C"\s+)*
+        (fn|struct|enum|trait|type|const|static|mod)\s+([A-Za-z_]\w*)"#,
     )
 });
 static FIELD: LazyLock<Regex> = LazyLock::new(|| {
@@ -155,8 +157,9 @@ mod tests {
 
     #[test]
     fn definitions_that_end_in_a_participle_are_unclear() {
-        let text = "pub struct Asked {\n    pub kept: u32,\n    kept_jobs: u32,\n    is_known: bool,\n\
-                    }\npub(crate) fn what_is_left() {}\nenum Kind {\n    BeingTaken(u32),\n}\n";
+        let text = "pub struct Asked {\n    pub kept: u32,\n    kept_jobs: u32,\n    \
+                    is_known: bool,\n}\npub(crate) fn what_is_left() {}\nenum Kind {\n    \
+                    BeingTaken(u32),\n}\n";
         let names = names(text);
         assert_eq!(names.n_definitions, 7);
         let places: Vec<&str> =

@@ -73,18 +73,18 @@ mod tests {
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 
-    fn counted(path: &str, text: &str) -> Count {
+    fn count_of(path: &str, text: &str) -> Count {
         let mut count = Count::default();
         prose(Path::new(path), text).for_each(|line| count.add(line));
         count
     }
 
     #[test]
-    fn only_prose_is_counted() {
+    fn only_prose_counts() {
         let code = "//! Whose turn it is.\nlet nobody = 1;\n    // What is free, of which node.\n";
-        assert_eq!(counted("a.rs", code), Count { lines: 2, words: 10, markers: 3 });
+        assert_eq!(count_of("a.rs", code), Count { lines: 2, words: 10, markers: 3 });
         let document = "so many\n```\nwhoever\n```\nis said\n";
-        assert_eq!(counted("a.md", document), Count { lines: 2, words: 4, markers: 2 });
+        assert_eq!(count_of("a.md", document), Count { lines: 2, words: 4, markers: 2 });
     }
 
     #[test]

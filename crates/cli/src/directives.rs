@@ -34,7 +34,7 @@ impl DirectiveKind {
 
     /// The usual spelling.
     #[must_use]
-    pub fn written(self) -> &'static str {
+    pub fn spelling(self) -> &'static str {
         match self {
             Self::Sbatch => "#SBATCH",
             Self::Gflow => "# GFLOW",
@@ -46,7 +46,7 @@ impl DirectiveKind {
     /// column, so indenting a line turns it into a comment.
     fn begins(self, line: &str) -> bool {
         match self {
-            Self::Sbatch | Self::Gflow => line.starts_with(self.written()),
+            Self::Sbatch | Self::Gflow => line.starts_with(self.spelling()),
             Self::Gpool => true,
         }
     }

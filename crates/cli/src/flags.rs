@@ -9,7 +9,7 @@ use crate::args::job_flags::JobFlags;
 use crate::directives::{self, DirectiveKind, ScriptDirectives};
 use crate::errors;
 use crate::failure::{Failure, Result};
-use crate::foreign::flag::Given;
+use crate::foreign::flag::PassedFlag;
 use crate::foreign::translated::Translated;
 use crate::foreign::{gflow, slurm};
 use crate::script::Script;
@@ -28,7 +28,7 @@ pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Resu
     set.sort();
     for (name, value) in set {
         let parser = JobFlags::parser();
-        let known: Vec<(String, String, bool)> = known(&parser);
+        let known: Vec<(String, String, bool)> = flag_variables(&parser);
         let Some((_, flag, is_switch)) = known.iter().find(|(variable, ..)| *variable == name)
         else {
             let names = known.iter().map(|(variable, ..)| variable.as_str());
@@ -67,7 +67,7 @@ pub struct OfScript {
     /// The `# GFLOW` and `#SBATCH` lines; the former win.
     pub foreign: JobFlags,
     /// The messages about the foreign lines.
-    pub told: Translated,
+    pub translation: Translated,
 }
 
 /// Reads flags from the directives of a script; later lines win, and `given`, the flags of another
@@ -75,7 +75,7 @@ pub struct OfScript {
 ///
 /// # Errors
 /// A line is not valid; the message has its number.
-pub fn from_directives(script: &Script, given: &[Given]) -> Result<OfScript> {
+pub fn from_directives(script: &Script, given: &[PassedFlag]) -> Result<OfScript> {
     let path = &script.path;
     let found = directives::find(&script.bytes).map_err(|error| {
         Failure::new(errors::BAD_DIRECTIVE, format!("{path}:{}: {error}", error.line))
@@ -97,7 +97,7 @@ pub fn from_directives(script: &Script, given: &[Given]) -> Result<OfScript> {
         }
     }
     let sbatch = slurm::translate::without_replaced(sbatch_lines(path, &found)?, given);
-    all.told = not_read(path, &found);
+    all.translation = not_read(path, &found);
     for (given, kind, compat) in [
         (gflow, DirectiveKind::Gflow, Compat::Gflow),
         (sbatch, DirectiveKind::Sbatch, Compat::Slurm),
@@ -105,42 +105,42 @@ pub fn from_directives(script: &Script, given: &[Given]) -> Result<OfScript> {
         if given.is_empty() {
             continue;
         }
-        let told = match kind {
+        let translation = match kind {
             DirectiveKind::Sbatch => slurm::translate::translate(&given)?,
             _ => gflow::translate::translate(&given)?,
         };
-        all.foreign = all.foreign.or(told.flags()?);
-        all.foreign.asked.0.compat.push(compat.as_str().to_owned());
-        all.told.join(told, &format!("{path}: {}", kind.written()));
+        all.foreign = all.foreign.or(translation.flags()?);
+        all.foreign.request.0.compat.push(compat.as_str().to_owned());
+        all.translation.join(translation, &format!("{path}: {}", kind.spelling()));
     }
     Ok(all)
 }
 
 /// The flags of a script's `#SBATCH` lines, if they are valid.
 #[must_use]
-pub fn of_sbatch(script: &Script) -> Vec<Given> {
+pub fn of_sbatch(script: &Script) -> Vec<PassedFlag> {
     let found = directives::find(&script.bytes).unwrap_or_default();
     sbatch_lines(&script.path, &found).unwrap_or_default()
 }
 
-fn sbatch_lines(path: &str, found: &ScriptDirectives) -> Result<Vec<Given>> {
+fn sbatch_lines(path: &str, found: &ScriptDirectives) -> Result<Vec<PassedFlag>> {
     let lines = found.directives.iter().filter(|directive| directive.kind == DirectiveKind::Sbatch);
     slurm::parts::gather(lines.map(|it| (format!("{path}:{}", it.line), &it.words[..])))
 }
 
 /// Messages about lines that look like directives and are not, one for each kind.
 fn not_read(path: &str, found: &ScriptDirectives) -> Translated {
-    let mut told = Translated::default();
+    let mut translation = Translated::default();
     let mut say = |first: Option<usize>, n: usize, word: &str, why: &str| {
         if let Some(line) = first {
             let more = if n > 1 { format!(" (and {} more)", n - 1) } else { String::new() };
-            told.misplaced.push(format!("{path}:{line}{more}: {word} {why}"));
+            translation.misplaced.push(format!("{path}:{line}{more}: {word} {why}"));
         }
     };
     for kind in DirectiveKind::ALL {
         let late = || found.too_late.iter().filter(|(_, other)| *other == kind);
         let first = late().next().map(|(line, _)| *line);
-        say(first, late().count(), kind.written(), "after the first command is ignored");
+        say(first, late().count(), kind.spelling(), "after the first command is ignored");
     }
     for (kind, why) in [
         (DirectiveKind::Sbatch, "is only read as #SBATCH in the first column, as in Slurm"),
@@ -150,11 +150,11 @@ fn not_read(path: &str, found: &ScriptDirectives) -> Translated {
         let first = comments().next().map(|(line, _)| *line);
         say(first, comments().count(), kind.word(), why);
     }
-    told
+    translation
 }
 
 /// The variable of each flag, the flag, and whether it is a switch.
-fn known(parser: &Command) -> Vec<(String, String, bool)> {
+fn flag_variables(parser: &Command) -> Vec<(String, String, bool)> {
     let long = |arg: &clap::Arg| {
         let long = arg.get_long()?.to_owned();
         let variable = format!("{PREFIX}{}", long.to_ascii_uppercase().replace('-', "_"));

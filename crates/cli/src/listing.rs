@@ -118,11 +118,11 @@ pub fn show<T: Serialize + Send>(
         return watch::on_terminal(every, session, read, text);
     }
     let every = Duration::from_millis(every.get());
-    let mut seen = BTreeMap::new();
+    let mut previous = BTreeMap::new();
     let mut last = read()?;
     let mut away = false;
     loop {
-        session.screen.data(&changes(noun, &last.rows, &mut seen))?;
+        session.screen.data(&changes(noun, &last.rows, &mut previous))?;
         last = loop {
             std::thread::sleep(every);
             match read() {
@@ -147,7 +147,7 @@ pub fn show<T: Serialize + Send>(
 ///
 /// # Errors
 /// As for [`show`].
-pub fn show_counted<T: Serialize + Send>(
+pub fn show_with_count<T: Serialize + Send>(
     noun: &Noun<T>,
     flags: &ListFlags,
     session: &Session,
@@ -185,20 +185,20 @@ pub fn pages<T: Serialize>(
 pub fn changes<T: Serialize>(
     noun: &Noun<T>,
     rows: &[Row<T>],
-    seen: &mut BTreeMap<String, Value>,
+    previous: &mut BTreeMap<String, Value>,
 ) -> String {
     let mut text = String::new();
     let mut now = BTreeMap::new();
     for row in rows {
         let name = (noun.name)(&row.item);
-        if seen.get(&name) != Some(&row.json) {
+        if previous.get(&name) != Some(&row.json) {
             text.push_str(&json::line(&row.item));
         }
         now.insert(name, row.json.clone());
     }
-    for name in seen.keys().filter(|name| !now.contains_key(*name)) {
+    for name in previous.keys().filter(|name| !now.contains_key(*name)) {
         text.push_str(&json::line(&serde_json::json!({"gone": name})));
     }
-    *seen = now;
+    *previous = now;
     text
 }

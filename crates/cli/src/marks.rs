@@ -12,7 +12,7 @@ const MARKED: Millis = Millis::from_secs(4);
 #[derive(Debug, Default)]
 pub struct Marks {
     /// The contents of each row by its name; `None` before the first reading.
-    seen: Option<BTreeMap<String, String>>,
+    last_rows: Option<BTreeMap<String, String>>,
     /// When each marked row changed.
     changed: BTreeMap<String, Time>,
 }
@@ -26,14 +26,14 @@ impl Marks {
         now: Time,
     ) -> BTreeSet<String> {
         let rows: BTreeMap<String, String> = rows.collect();
-        let before = self.seen.take();
+        let before = self.last_rows.take();
         self.changed.retain(|name, at| rows.contains_key(name) && now.0.since(at.0) < MARKED);
         for (name, contents) in &rows {
             if before.as_ref().is_some_and(|before| before.get(name) != Some(contents)) {
                 self.changed.insert(name.clone(), now);
             }
         }
-        self.seen = Some(rows);
+        self.last_rows = Some(rows);
         self.changed.keys().cloned().collect()
     }
 }

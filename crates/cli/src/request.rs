@@ -116,7 +116,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         }
         _ => software::refuse_remote(&flags.software)?,
     };
-    let gpus = flags.asked.0.gpus.clone();
+    let gpus = flags.request.0.gpus.clone();
     let mut job = JobCreate {
         gpus: match gpus {
             Some(gpus) => Some(gpus),
@@ -129,7 +129,7 @@ fn request(flags: JobFlags) -> Result<Request> {
         environment_bytes: environment.bytes,
         retry: retry(&flags.life)?,
         umask: caller::umask(),
-        ..flags.asked.0
+        ..flags.request.0
     };
     array_files::fill(&mut job, flags.array)?;
     let (remarks, mut warnings) = (Vec::new(), unusable_files(&job));
@@ -183,7 +183,7 @@ fn gpus_of_variable(variables: &[Variable], inherits: bool) -> Result<Option<Str
 
 /// Checks that `--shared` comes with an amount, which the scheduler needs.
 fn check_shared(flags: &JobFlags) -> Result<()> {
-    let job = &flags.asked.0;
+    let job = &flags.request.0;
     let request = job.gpus.as_deref().and_then(|gpus| GpuRequest::parse(gpus).ok());
     let says_how_much = job.gpu_share.is_some()
         || job.gpu_memory.is_some()
@@ -238,7 +238,7 @@ impl Request {
             self.job.after.extend(same.iter().map(|job| format!("end:{}", job.id)));
         }
         if self.is_lenient {
-            brought::yield_where_wanted(self, client)?;
+            brought::drop_refused_fields(self, client)?;
         }
         self.warnings.extend(mail::not_sent(&self.job.notify, client));
         Ok(())
@@ -295,14 +295,9 @@ pub fn retry(flags: &LifeFlags) -> Result<Option<RetryPolicy>> {
 ///
 /// # Errors
 /// There is no such job, or the reference is not valid.
-pub fn waited_for(
-    client: &Client,
-    me: &str,
-    flag: &str,
-    written: &[String],
-) -> Result<Vec<String>> {
+pub fn waited_for(client: &Client, me: &str, flag: &str, words: &[String]) -> Result<Vec<String>> {
     let mut jobs = Vec::new();
-    for text in written {
+    for text in words {
         for (kind, reference, delay) in dependencies(flag, text)? {
             let delay = delay.map(|delay| format!("+{delay}")).unwrap_or_default();
             if let Reference::Range { .. } = &reference {

@@ -98,7 +98,7 @@ impl Script {
 
     /// The script in the form of a request.
     #[must_use]
-    pub fn written(&self) -> ScriptText {
+    pub fn to_wire(&self) -> ScriptText {
         let name = self.job_name().to_owned();
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => ScriptText { name, text: Some(text.to_owned()), base64: None },

@@ -28,7 +28,7 @@ pub const AWAY: &str = "note: no server answers; running jobs continue. Waiting 
 pub const BACK: &str = "note: the server answers again";
 
 /// The note for a server that is away, silent, slow or back.
-fn told(presence: &ServerPresence) -> Option<String> {
+fn presence_note(presence: &ServerPresence) -> Option<String> {
     Some(match presence {
         ServerPresence::Away => AWAY.to_owned(),
         ServerPresence::Back => BACK.to_owned(),
@@ -51,7 +51,7 @@ fn told(presence: &ServerPresence) -> Option<String> {
 }
 
 /// Writes a note, unless the terminal is raw: then the full-screen view writes its own.
-fn note_beside(screen: &Screen, text: &str) {
+fn note_unless_raw(screen: &Screen, text: &str) {
     if !raw::is_on() {
         screen.note(text);
     }
@@ -124,8 +124,8 @@ impl Session {
     pub fn client(&self) -> Result<Client> {
         let screen = self.screen.clone();
         let note = move |presence| {
-            if let Some(text) = told(&presence) {
-                note_beside(&screen, &text);
+            if let Some(text) = presence_note(&presence) {
+                note_unless_raw(&screen, &text);
             }
         };
         let Global { server, context, .. } = &self.global;
@@ -182,7 +182,7 @@ impl Session {
     #[must_use]
     pub fn patient(&self, client: Client) -> Client {
         let screen = self.screen.clone();
-        self.patient_saying(client, move |text| note_beside(&screen, text))
+        self.patient_saying(client, move |text| note_unless_raw(&screen, text))
     }
 
     /// Does the same, with another function for notes.
@@ -193,7 +193,7 @@ impl Session {
         say: impl Fn(&str) + Send + Sync + 'static,
     ) -> Client {
         let tell = move |presence| {
-            if let Some(text) = told(&presence) {
+            if let Some(text) = presence_note(&presence) {
                 say(&text);
             }
         };

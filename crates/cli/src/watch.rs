@@ -43,10 +43,10 @@ pub fn on_terminal<L: Send>(
     let began = Instant::now();
     let first = read()?;
     let took = began.elapsed();
-    let shown = Shown { session, text, every: Duration::from_millis(every.get()) };
+    let view = ListView { session, text, every: Duration::from_millis(every.get()) };
     let head = HeaderLine { every, read_at: clock::now(), is_away: false };
     if !std::io::stdin().is_terminal() || is_dumb() {
-        return shown.without_keys(first, head, read);
+        return view.without_keys(first, head, read);
     }
     let (ask, asked) = mpsc::channel();
     let (tell, told) = mpsc::channel();
@@ -54,7 +54,7 @@ pub fn on_terminal<L: Send>(
     std::thread::scope(|scope| {
         // On another thread: the keys work while the server does not answer.
         scope.spawn(move || while asked.recv().is_ok() && tell.send(read()).is_ok() {});
-        let left = shown.with_keys(first, head, took, (&ask, &told, &changes));
+        let left = view.with_keys(first, head, took, (&ask, &told, &changes));
         // This ends the reading thread.
         drop(ask);
         left
@@ -93,13 +93,13 @@ pub fn on_changes(client: Client, mut tell: impl FnMut() -> bool + Send + 'stati
 type Channels<'c, L> =
     (&'c mpsc::Sender<()>, &'c mpsc::Receiver<Result<L>>, &'c mpsc::Receiver<()>);
 
-struct Shown<'s, T> {
+struct ListView<'s, T> {
     session: &'s Session,
     text: T,
     every: Duration,
 }
 
-impl<T> Shown<'_, T> {
+impl<T> ListView<'_, T> {
     /// Without a terminal on standard input: redraws the list over the last one.
     fn without_keys<L>(
         &self,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{ParseOutcome, Said, Spoken};
+use gpool_cli::foreign::flag::{ParseOutcome, ParsedArgs, Spoken};
 use gpool_cli::session::Session;
 use gpool_cli::watch;
 use gpool_model::Millis;
@@ -62,23 +62,23 @@ pub fn version(command: &str) -> String {
 ///
 /// # Errors
 /// A flag is not valid.
-pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Option<Said>> {
+pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Option<ParsedArgs>> {
     match spoken.read(words)? {
         ParseOutcome::Help(text) => {
             session.screen.data(&text)?;
             Ok(None)
         }
-        ParseOutcome::Said(said) if said.has("version") => {
+        ParseOutcome::Args(said) if said.has("version") => {
             session.screen.data(&format!("{}\n", version(spoken.name)))?;
             Ok(None)
         }
-        ParseOutcome::Said(said) => Ok(Some(said)),
+        ParseOutcome::Args(said) => Ok(Some(said)),
     }
 }
 
 /// Warns of flags without an effect.
-pub fn say_ignored(said: &Said, session: &Session) {
-    let ignored = said.ignored();
+pub fn say_ignored(args: &ParsedArgs, session: &Session) {
+    let ignored = args.ignored();
     if !ignored.is_empty() {
         session.screen.warn(&format!("ignored: {} (gpool help compat)", ignored.join(", ")));
     }
@@ -93,17 +93,17 @@ pub fn read_words(
     words: &[String],
     n: usize,
     session: &Session,
-) -> Result<Option<Said>> {
-    let Some(said) = read(spoken, words, session)? else { return Ok(None) };
-    say_ignored(&said, session);
-    if said.words.len() != n {
+) -> Result<Option<ParsedArgs>> {
+    let Some(args) = read(spoken, words, session)? else { return Ok(None) };
+    say_ignored(&args, session);
+    if args.words.len() != n {
         let what = match n {
             0 => format!("{} has only flags, no arguments", spoken.name),
             n => format!("{} takes {n} words: {}", spoken.name, spoken.words),
         };
         return Err(Failure::new(errors::USAGE, what));
     }
-    Ok(Some(said))
+    Ok(Some(args))
 }
 
 /// The subcommand: `log` of `gjob log 7`, with the words after it.
@@ -113,11 +113,11 @@ pub fn read_words(
 pub fn below<'w>(
     name: &str,
     words: &'w [String],
-    known: &[&'static str],
+    subcommands: &[&'static str],
 ) -> Result<(&'w str, &'w [String])> {
     let failure = |what: String| {
         let is_word = |word: &&&str| word.len() > 1 && !word.starts_with('-');
-        let known: Vec<&str> = known.iter().filter(is_word).copied().collect();
+        let known: Vec<&str> = subcommands.iter().filter(is_word).copied().collect();
         Failure::new(errors::NO_SUCH_VERB, what)
             .why(format!("the choices are {}", known.join(", ")))
             .why("gpool help compat lists the supported commands and flags")
@@ -125,11 +125,11 @@ pub fn below<'w>(
     let Some((word, rest)) = words.split_first() else {
         return Err(failure(format!("{name}: the command is missing")));
     };
-    if known.contains(&word.as_str()) {
+    if subcommands.contains(&word.as_str()) {
         return Ok((word, rest));
     }
     let failure = failure(format!("{name} has no command {word:?}"));
-    Err(match nearest(word, known.iter().copied()) {
+    Err(match nearest(word, subcommands.iter().copied()) {
         Some(near) => failure.tip(format!("{name} {near}")),
         None => failure,
     })

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub struct AwayReport {
     /// Launched jobs without a recorded end, by id.
-    pub left: Vec<LocalTask>,
+    pub tasks: Vec<LocalTask>,
     /// What could not be read, and why.
     pub unreadable: Vec<String>,
     /// The folders that were searched.
@@ -44,13 +44,13 @@ pub struct AwayReport {
 impl AwayReport {
     /// The tasks that still run.
     pub fn runs(&self) -> impl Iterator<Item = &LocalTask> {
-        self.left.iter().filter(|left| left.is == LocalTaskState::Runs)
+        self.tasks.iter().filter(|left| left.is == LocalTaskState::Runs)
     }
 
     /// All tasks as JSON.
     #[must_use]
     pub fn in_json(&self) -> Value {
-        Value::Array(self.left.iter().map(in_json).collect())
+        Value::Array(self.tasks.iter().map(in_json).collect())
     }
 }
 
@@ -69,8 +69,8 @@ pub fn look(named: Option<&str>, session: &Session) -> AwayReport {
     let mut folders: Vec<PathBuf> = state_dir(named).into_iter().collect();
     if !is_named {
         folders.push(PathBuf::from(MACHINE_STATE));
-        let told = own.iter().filter(|left| left.api.is_some() && is_asked(left));
-        folders.extend(told.map(|left| left.state_dir.clone()));
+        let with_api = own.iter().filter(|left| left.api.is_some() && is_asked(left));
+        folders.extend(with_api.map(|left| left.state_dir.clone()));
     }
     let named: Vec<PathBuf> = folders.iter().flat_map(|folder| layout::folders(folder)).collect();
     // The caller may not be allowed to list the folders of nodes; the own processes name some of
@@ -89,7 +89,7 @@ pub fn look(named: Option<&str>, session: &Session) -> AwayReport {
     });
     for folder in &folders {
         match survey::claimed(folder) {
-            Ok(left) => found.left.extend(left.into_iter().filter(&is_asked)),
+            Ok(left) => found.tasks.extend(left.into_iter().filter(&is_asked)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 let tasks = Layout::new(folder).tasks();
@@ -98,16 +98,16 @@ pub fn look(named: Option<&str>, session: &Session) -> AwayReport {
         }
     }
     let known: BTreeSet<(PathBuf, TaskId)> =
-        found.left.iter().map(|left| (left.state_dir.clone(), left.task)).collect();
+        found.tasks.iter().map(|left| (left.state_dir.clone(), left.task)).collect();
     let is_new = |left: &LocalTask| {
         folders.contains(&left.state_dir) && !known.contains(&(left.state_dir.clone(), left.task))
     };
-    found.left.extend(own.into_iter().filter(|left| is_new(left)));
+    found.tasks.extend(own.into_iter().filter(|left| is_new(left)));
     // After a hit, folders of other users that can't be read don't matter.
     if !known.is_empty() {
         found.unreadable.clear();
     }
-    found.left.sort_by_key(|left| left.task);
+    found.tasks.sort_by_key(|left| left.task);
     found.folders = folders;
     found
 }
@@ -129,7 +129,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Adds to a failure "no server answers" how many jobs go on without it.
 #[must_use]
-pub fn told(failure: Failure, session: &Session) -> Failure {
+pub fn with_running_jobs(failure: Failure, session: &Session) -> Failure {
     // The verb has already added this.
     if !failure.is_no_answer() || failure.has_facts() || session.is_remote() {
         return failure;
@@ -157,12 +157,12 @@ fn go(n: u64) -> String {
 #[must_use]
 pub fn queue(failure: Failure, named: Option<&str>, session: &Session) -> Failure {
     let found = look(named, session);
-    if !found.left.is_empty() && !session.screen.json {
+    if !found.tasks.is_empty() && !session.screen.json {
         session.screen.note(table(&found, session).trim_end());
     }
     let n_runs = u64::try_from(found.runs().count()).unwrap_or(u64::MAX);
     let failure = match n_runs {
-        0 if found.left.is_empty() && found.unreadable.is_empty() => {
+        0 if found.tasks.is_empty() && found.unreadable.is_empty() => {
             failure.why("no job that this user can see runs without it")
         }
         0 => failure,
@@ -178,7 +178,7 @@ fn table(found: &AwayReport, session: &Session) -> String {
     let columns = ["ID", "STATE", "PID", "SINCE", "USER", "OUTPUT"];
     let mut table = Table::new(columns.map(str::to_owned).to_vec());
     let view = session.view();
-    for left in &found.left {
+    for left in &found.tasks {
         let since = left.started_at.map(|at| view.clock.second(Time(at), view.now));
         let style = if left.is == LocalTaskState::Runs { Style::Good } else { Style::Plain };
         let pid = left.pid.map(|pid| pid.to_string());

@@ -57,7 +57,7 @@ pub enum HelpSection {
 
 impl HelpSection {
     /// The groups in help, in order.
-    pub const SHOWN: [Self; 7] = [
+    pub const IN_HELP: [Self; 7] = [
         Self::Common,
         Self::Start,
         Self::Submit,
@@ -114,7 +114,7 @@ impl Verb {
             .long_about(None)
             .visible_aliases(self.aliases)
             .aliases(self.hidden_aliases)
-            .hide(!HelpSection::SHOWN.contains(&self.group))
+            .hide(!HelpSection::IN_HELP.contains(&self.group))
     }
 }
 
@@ -165,7 +165,7 @@ pub fn command(verbs: &[Verb]) -> Command {
 #[must_use]
 pub fn sections(verbs: &[Verb]) -> String {
     let mut text = String::from("gpool schedules jobs on GPUs.\n");
-    for group in HelpSection::SHOWN {
+    for group in HelpSection::IN_HELP {
         let _ = writeln!(text, "\n{}:", group.title());
         for verb in verbs.iter().filter(|verb| verb.group == group) {
             let _ = writeln!(text, "  {:<14} {}", verb.name, verb.about);

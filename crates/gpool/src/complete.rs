@@ -83,7 +83,9 @@ fn values(name: &str) -> Option<fn(&OsStr) -> Vec<CompletionCandidate>> {
         "JOB" | "JOBS" => jobs,
         "PROJECT" => projects,
         "POOL" => pools,
-        "USER" => |start| known(start, |jobs, _| jobs.iter().map(|it| &it.user).cloned().collect()),
+        "USER" => {
+            |start| candidates(start, |jobs, _| jobs.iter().map(|it| &it.user).cloned().collect())
+        }
         "NODE" | "NODES" => nodes,
         "GPUS" => gpus,
         "STATE" | "STATES" => states,
@@ -147,7 +149,10 @@ fn jobs(start: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-fn known(start: &OsStr, read: impl Fn(&[Job], &Client) -> Vec<String>) -> Vec<CompletionCandidate> {
+fn candidates(
+    start: &OsStr,
+    read: impl Fn(&[Job], &Client) -> Vec<String>,
+) -> Vec<CompletionCandidate> {
     let Some((start, client)) = start.to_str().zip(client()) else { return Vec::new() };
     let mut words = read(&some_jobs(&client), &client);
     words.sort();

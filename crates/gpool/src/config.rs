@@ -355,7 +355,7 @@ impl Config {
     pub fn parse(text: &str, shown: &str) -> Result<Self> {
         toml_file::read(text).map_err(|misfit| {
             let line = misfit.line;
-            let Some((key, _)) = unknown_name(&misfit.said) else {
+            let Some((key, _)) = unknown_name(&misfit.message) else {
                 let what = format!("{shown}:{line}: {}", misfit.problem.detail);
                 let failure = Failure::new(errors::BAD_CONFIG, what);
                 let tries = misfit.problem.tries.iter().map(String::as_str);

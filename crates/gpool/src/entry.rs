@@ -28,7 +28,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     if let Some(shim) = words.first().and_then(|word| gpool_compat::called_as(word.as_ref())) {
         let session = Session::new(early, Global::default()).with_verbs(verb_of);
         let result = (shim.run)(&words[1..], &session);
-        let result = result.map_err(|failure| away::told(failure, &session));
+        let result = result.map_err(|failure| away::with_running_jobs(failure, &session));
         return ended(result, &session.screen);
     }
     let parsed = match cli::parse(VERBS, &words) {
@@ -41,7 +41,7 @@ pub fn main(words: Vec<OsString>) -> Exit {
     let session = Session::new(program::screen(&parsed.global), parsed.global.clone());
     let session = session.with_verbs(verb_of);
     let result = parsed.run(&CommandLine { words: &words, session: &session });
-    let result = result.map_err(|failure| away::told(failure, &session));
+    let result = result.map_err(|failure| away::with_running_jobs(failure, &session));
     ended(result, &session.screen)
 }
 

@@ -33,7 +33,7 @@ pub struct NodeSettings {
     /// Most tasks that run at the same time.
     pub tasks_max: Option<u32>,
     /// Slots of these that are reserved for jobs with GPUs.
-    pub gpu_tasks_kept: Option<u32>,
+    pub reserved_gpu_tasks: Option<u32>,
     /// Most slots of these for one user.
     pub user_tasks_max: Option<u32>,
     /// Whether the kernel keeps jobs from opening other GPUs.
@@ -86,7 +86,7 @@ pub fn serve(
         // All nodes of this process share the memory.
         let n_nodes = u64::try_from(nodes.len().max(1)).unwrap_or(u64::MAX);
         agent.recent = Bytes::new(AgentConfig::RECENT.get() / n_nodes);
-        agent.reserved_gpu_tasks = settings.gpu_tasks_kept;
+        agent.reserved_gpu_tasks = settings.reserved_gpu_tasks;
         agent.job_files = settings.job_files.as_ref().map(|folder| match nodes.len() {
             1 => folder.clone(),
             _ => folder.join(name.as_str()),

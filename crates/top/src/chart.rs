@@ -5,7 +5,7 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::Style;
 
 use crate::kinds::percent;
-use crate::picture::put;
+use crate::picture::draw_text;
 
 /// Filled parts of a character, in eighths.
 const BLOCKS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -29,7 +29,7 @@ pub(crate) fn draw(
         let eighths = (eighths * whole).div_ceil(100);
         for (row, y) in (area.y..area.bottom()).rev().enumerate() {
             let part = eighths.saturating_sub(row * 8).min(8);
-            put(buffer, area, (x, y), blocks[part], ink);
+            draw_text(buffer, area, (x, y), blocks[part], ink);
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum News {
     /// The data can't be read at the moment. The view keeps its data.
     Away(String),
     /// The result of an action.
-    Said(String),
+    Message(String),
 }
 
 /// A machine without its GPUs.

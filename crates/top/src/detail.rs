@@ -19,7 +19,7 @@ use crate::chart;
 use crate::history::{History, Series};
 use crate::kinds::percent;
 use crate::output;
-use crate::picture::{put, style};
+use crate::picture::{draw_text, style};
 use crate::state::{Lists, Pane, Shows, Top};
 
 /// Width from which charts and text are beside each other.
@@ -213,7 +213,7 @@ impl Top {
         // Output scrolls back from its end.
         let first = if detail.is_output { hidden - self.scroll } else { self.scroll };
         for (line, y) in text.iter().skip(first).zip(rest.y..rest.bottom()) {
-            put(buffer, rest, (rest.x, y), line, style(Tone::Plain, self.setup.colors));
+            draw_text(buffer, rest, (rest.x, y), line, style(Tone::Plain, self.setup.colors));
         }
     }
 
@@ -228,14 +228,14 @@ impl Top {
             span => format!("  in {}", Millis::new(span)),
         };
         let colors = self.setup.colors;
-        let at = put(
+        let at = draw_text(
             buffer,
             area,
             (area.x, area.y),
             &format!("{name} {now}"),
             style(Tone::Plain, colors),
         );
-        put(buffer, area, (at, area.y), &past, style(Tone::Dim, colors));
+        draw_text(buffer, area, (at, area.y), &past, style(Tone::Dim, colors));
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
         chart::draw(buffer, below, values, self.setup.ascii, style(Tone::Good, colors));
     }

@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::input::{SIGNALS, VERBS};
 use crate::kinds::percent;
-use crate::picture::{put, reduce, style};
+use crate::picture::{draw_text, reduce, style};
 use crate::state::{Mode, Pane, Top};
 use crate::table;
 
@@ -49,7 +49,7 @@ impl Top {
                 if let Some(why) = self.no_gpus().filter(|_| pane == Pane::Gpus) {
                     self.draw_title(buffer, place, "No GPUs", is_focused);
                     let plain = style(Tone::Plain, setup.colors);
-                    put(buffer, inner, (inner.x, inner.y), &safe(why), plain);
+                    draw_text(buffer, inner, (inner.x, inner.y), &safe(why), plain);
                     continue;
                 }
                 if pane == Pane::Detail {
@@ -121,15 +121,16 @@ impl Top {
         let text = cut(&format!("{rule} {title} "), usize::from(place.width));
         let rest = usize::from(place.width).saturating_sub(text.width());
         let ink = style(tone, self.setup.colors);
-        let at = put(buffer, place, (place.x, place.y), &text, ink);
-        put(buffer, place, (at, place.y), &rule.repeat(rest), ink);
+        let at = draw_text(buffer, place, (place.x, place.y), &text, ink);
+        draw_text(buffer, place, (at, place.y), &rule.repeat(rest), ink);
     }
 
     fn draw_header(&self, buffer: &mut Buffer, area: Rect, now: Time) {
         let colors = self.setup.colors;
-        let at = put(buffer, area, (area.x, area.y), "gpool top", style(Tone::Head, colors));
+        let at = draw_text(buffer, area, (area.x, area.y), "gpool top", style(Tone::Head, colors));
         let time = self.setup.clock.second(now, now);
-        let at = put(buffer, area, (at, area.y), &format!("  {time}"), style(Tone::Plain, colors));
+        let at =
+            draw_text(buffer, area, (at, area.y), &format!("  {time}"), style(Tone::Plain, colors));
         let text = match (&self.status, &self.machine) {
             (Some(status), _) => format!("  {}", counts(status)),
             (None, Some(machine)) => {
@@ -146,9 +147,9 @@ impl Top {
             }
             (None, None) => "  reading…".to_owned(),
         };
-        let at = put(buffer, area, (at, area.y), &text, style(Tone::Plain, colors));
+        let at = draw_text(buffer, area, (at, area.y), &text, style(Tone::Plain, colors));
         if let Some(away) = &self.away {
-            put(buffer, area, (at, area.y), &format!("  {away}"), style(Tone::Warn, colors));
+            draw_text(buffer, area, (at, area.y), &format!("  {away}"), style(Tone::Warn, colors));
         }
     }
 
@@ -165,12 +166,12 @@ impl Top {
                 (format!("sort by: {}", sorts.collect::<Vec<_>>().join("  ")), Tone::Head)
             }
             Mode::Help => ("any key leaves the help".to_owned(), Tone::Dim),
-            Mode::Browse => match &self.said {
+            Mode::Browse => match &self.message {
                 Some(said) => (safe(said).into_owned(), Tone::Head),
                 None => (self.keys(), Tone::Dim),
             },
         };
-        put(
+        draw_text(
             buffer,
             area,
             (area.x, area.y),
@@ -216,8 +217,8 @@ impl Top {
         let colors = self.setup.colors;
         let bold = style(Tone::Head, colors);
         for ((keys, text), y) in lines.iter().zip(area.y..area.bottom()) {
-            put(buffer, area, (area.x + 1, y), keys, bold.add_modifier(Modifier::BOLD));
-            put(buffer, area, (area.x + 18, y), text, style(Tone::Plain, colors));
+            draw_text(buffer, area, (area.x + 1, y), keys, bold.add_modifier(Modifier::BOLD));
+            draw_text(buffer, area, (area.x + 18, y), text, style(Tone::Plain, colors));
         }
     }
 }

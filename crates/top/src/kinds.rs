@@ -17,7 +17,7 @@ use crate::list::{ListSpec, Sort};
 pub static JOBS_LIST: ListSpec<Job> = ListSpec {
     title: "Queue",
     columns: JOBS.columns,
-    shown: &[
+    column_ranks: &[
         ("id", 0),
         ("name", 1),
         ("user", 2),
@@ -56,7 +56,7 @@ pub static JOBS_LIST: ListSpec<Job> = ListSpec {
 pub static GPUS_LIST: ListSpec<GpuRow> = ListSpec {
     title: "GPUs",
     columns: GPUS.columns,
-    shown: &[
+    column_ranks: &[
         ("node", 4),
         ("gpu", 0),
         ("model", 5),
@@ -132,7 +132,7 @@ pub const MACHINE_GPUS: Noun<Gpu> = Noun {
 pub static MACHINE_GPUS_LIST: ListSpec<Gpu> = ListSpec {
     title: "GPUs",
     columns: MACHINE_GPUS.columns,
-    shown: &[
+    column_ranks: &[
         ("gpu", 0),
         ("model", 3),
         ("util", 0),
@@ -198,7 +198,7 @@ pub const PROCESSES: Noun<Process> = Noun {
 pub static PROCESSES_LIST: ListSpec<Process> = ListSpec {
     title: "Processes",
     columns: PROCESSES.columns,
-    shown: &[
+    column_ranks: &[
         ("gpu", 0),
         ("pid", 0),
         ("user", 1),

@@ -13,7 +13,7 @@ pub struct ListSpec<T: 'static> {
     pub columns: &'static [Column<T>],
     /// The shown columns with their ranks. A narrow view leaves out the highest ranks first, and
     /// never rank 0.
-    pub shown: &'static [(&'static str, u8)],
+    pub column_ranks: &'static [(&'static str, u8)],
     /// Columns that are left out while all rows have the same text in them.
     pub alike: &'static [&'static str],
     /// The name that identifies a row.
@@ -204,7 +204,7 @@ impl<T> Browse for List<T> {
         let last_first = self.order.len().saturating_sub(height);
         let least = (self.at + 1).saturating_sub(height);
         self.first = self.first.clamp(least, self.at.max(least)).min(last_first);
-        let columns: Vec<(&Column<T>, u8)> = (self.kind.shown.iter())
+        let columns: Vec<(&Column<T>, u8)> = (self.kind.column_ranks.iter())
             .filter(|(name, _)| !self.alike.contains(name))
             .filter_map(|(name, rank)| {
                 let column = self.kind.columns.iter().find(|column| column.name == *name);

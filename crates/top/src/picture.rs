@@ -23,7 +23,7 @@ pub(crate) fn style(of: style::Style, colors: bool) -> Style {
 }
 
 /// Writes a text into a line of the picture, cut at its end. Returns the column after it.
-pub(crate) fn put(
+pub(crate) fn draw_text(
     buffer: &mut Buffer,
     area: Rect,
     (x, y): (u16, u16),

@@ -60,7 +60,7 @@ pub struct Top {
     /// Why there are no new data.
     pub(crate) away: Option<String>,
     /// The result of the last action.
-    pub(crate) said: Option<String>,
+    pub(crate) message: Option<String>,
     /// Height of the lists and of the detail pane in the last picture, for keys that move by pages.
     pub(crate) page: usize,
 }
@@ -135,14 +135,14 @@ impl Top {
             scroll: 0,
             is_at_end: false,
             away: None,
-            said: None,
+            message: None,
             page: 1,
         }
     }
 
     /// Takes news.
     pub fn take(&mut self, news: News, now: Time) {
-        if !matches!(news, News::Away(_) | News::Said(_)) {
+        if !matches!(news, News::Away(_) | News::Message(_)) {
             self.away = None;
         }
         let setup = self.setup.clone();
@@ -152,7 +152,7 @@ impl Top {
                 self.history.add(&all);
                 self.status = Some(*status);
                 if let Lists::Cluster { gpus, jobs } = &mut self.lists {
-                    gpus.replace(rows(all, &left(jobs.rows(), &view)), &view);
+                    gpus.replace(rows(all, &remaining_times(jobs.rows(), &view)), &view);
                 }
             }
             News::Past(past) => {
@@ -180,7 +180,7 @@ impl Top {
             News::Why { job, text } => self.why = Some((job, text)),
             News::Log { job, text } => self.log = Some((job, text)),
             News::Away(why) => self.away = Some(why),
-            News::Said(text) => self.said = Some(text),
+            News::Message(text) => self.message = Some(text),
         }
     }
 
@@ -204,7 +204,7 @@ impl Top {
         if key == Key::Interrupt {
             return Some(TopCommand::Quit);
         }
-        self.said = None;
+        self.message = None;
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Browse => return self.command(key),
             Mode::Help => {}
@@ -219,7 +219,7 @@ impl Top {
                     self.rows().untag();
                     return Some(question.ask);
                 }
-                _ => self.said = Some(format!("not done: {}", question.text)),
+                _ => self.message = Some(format!("not done: {}", question.text)),
             },
         }
         None
@@ -250,7 +250,7 @@ impl Top {
             Key::Escape => self.escape(),
             Key::Char(letter) => match self.question(letter) {
                 Ok(question) => self.mode = question.map_or(Mode::Browse, Mode::Confirm),
-                Err(why) => self.said = Some(why),
+                Err(why) => self.message = Some(why),
             },
             Key::Interrupt | Key::Backspace => {}
         }
@@ -344,10 +344,10 @@ impl Top {
 }
 
 /// The remaining time of each running job with a time limit.
-fn left(jobs: &[Job], view: &View<'_>) -> BTreeMap<String, Millis> {
-    let left = |job: &Job| {
+fn remaining_times(jobs: &[Job], view: &View<'_>) -> BTreeMap<String, Millis> {
+    let remaining_time = |job: &Job| {
         let limit = words::limit(job)?;
         Some((job.id.clone(), limit.saturating_sub(ran(job, view)?)))
     };
-    jobs.iter().filter_map(left).collect()
+    jobs.iter().filter_map(remaining_time).collect()
 }

@@ -9,7 +9,7 @@ use ratatui_core::style::Modifier;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::list::VisibleRows;
-use crate::picture::{put, style};
+use crate::picture::{draw_text, style};
 
 /// Columns between two columns of the list.
 const GAP: usize = 2;
@@ -35,7 +35,7 @@ pub(crate) fn draw(
     let mut x = area.x + MARK;
     for (at, width) in &columns {
         let head = page.columns[*at].0;
-        put(buffer, area, (x, area.y), head, style(style::Style::Head, colors));
+        draw_text(buffer, area, (x, area.y), head, style(style::Style::Head, colors));
         x = x.saturating_add(u16::try_from(width + GAP).unwrap_or(u16::MAX));
     }
     for (n, line) in page.lines.iter().enumerate() {
@@ -48,11 +48,11 @@ pub(crate) fn draw(
             (true, false) => ">",
             (false, false) => " ",
         };
-        put(buffer, area, (area.x, y), mark, style(style::Style::Plain, colors));
+        draw_text(buffer, area, (area.x, y), mark, style(style::Style::Plain, colors));
         let mut x = area.x + MARK;
         for (at, width) in &columns {
             let cell = &line.cells[*at];
-            put(buffer, area, (x, y), &cell.within(*width), style(cell.style(), colors));
+            draw_text(buffer, area, (x, y), &cell.within(*width), style(cell.style(), colors));
             x = x.saturating_add(u16::try_from(width + GAP).unwrap_or(u16::MAX));
         }
         if line.is_selected && is_focused {

@@ -5,10 +5,10 @@ use clap::{Args, Command, FromArgMatches as _};
 use gpool_wire::field::heading;
 
 use super::array_flags::ArrayFlags;
-use super::asked::Asked;
 use super::life_flags::LifeFlags;
+use super::request_flags::RequestFlags;
 use super::software_flags::SoftwareFlags;
-use super::values::{self, joined};
+use super::values::{self, join_lists};
 use crate::caller::Variable;
 use crate::failure::Result;
 use crate::usage;
@@ -18,7 +18,7 @@ use crate::usage;
 pub struct JobFlags {
     /// The flags that set a field of the request directly.
     #[command(flatten)]
-    pub asked: Asked,
+    pub request: RequestFlags,
     /// Share the GPUs with other jobs; implied by --gpu-memory and --gpu-share
     #[arg(long, help_heading = heading::RESOURCES)]
     pub shared: bool,
@@ -80,13 +80,13 @@ impl JobFlags {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
-            asked: Asked(self.asked.0.over(other.asked.0)),
+            request: RequestFlags(self.request.0.over(other.request.0)),
             shared: self.shared || other.shared,
-            after: joined(other.after, self.after),
+            after: join_lists(other.after, self.after),
             life: self.life.or(other.life),
             array: self.array.or(other.array),
             cwd: self.cwd.or(other.cwd),
-            env: joined(other.env, self.env),
+            env: join_lists(other.env, self.env),
             software: self.software.or(other.software),
             clean_env: self.clean_env || other.clean_env,
             lenient: self.lenient || other.lenient,

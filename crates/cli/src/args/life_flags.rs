@@ -4,7 +4,7 @@
 use clap::Args;
 use gpool_wire::field::heading;
 
-use super::values::{self, joined};
+use super::values::{self, join_lists};
 
 /// When a job starts, and when it is retried.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -43,7 +43,7 @@ impl LifeFlags {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
-            after_one: joined(other.after_one, self.after_one),
+            after_one: join_lists(other.after_one, self.after_one),
             begin: self.begin.or(other.begin),
             deadline: self.deadline.or(other.deadline),
             retry: self.retry.or(other.retry),

@@ -1,11 +1,11 @@
 //! The command line as types, without behaviour.
 
 pub mod array_flags;
-pub mod asked;
 pub mod job_flags;
 pub mod jobs;
 pub mod life_flags;
 pub mod list;
+pub mod request_flags;
 pub mod software_flags;
 
 pub mod values;

@@ -3,7 +3,7 @@
 use clap::Args;
 use gpool_wire::field::heading;
 
-use super::values::{self, joined};
+use super::values::{self, join_lists};
 
 /// The software environment of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
@@ -37,11 +37,11 @@ impl SoftwareFlags {
         let has_python = self.conda.is_some() || self.uv || self.venv.is_some();
         let python = if has_python { Self::default() } else { other.clone() };
         Self {
-            env_file: joined(other.env_file, self.env_file),
+            env_file: join_lists(other.env_file, self.env_file),
             conda: self.conda.or(python.conda),
             uv: self.uv || python.uv,
             venv: self.venv.or(python.venv),
-            module: joined(other.module, self.module),
+            module: join_lists(other.module, self.module),
             setup: self.setup.or(other.setup),
         }
     }

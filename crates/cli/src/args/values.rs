@@ -14,7 +14,7 @@ pub const PRIORITY_MAX: i32 = 1000;
 const DEVICES_MAX: usize = 4096;
 
 /// Joins two lists; the own values come last, since later values win.
-pub(super) fn joined<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
+pub(super) fn join_lists<T>(mut other: Vec<T>, mut own: Vec<T>) -> Vec<T> {
     other.append(&mut own);
     other
 }

@@ -82,7 +82,7 @@ impl Flag {
 
     /// The flag as written: `--time`.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub fn spelling(&self) -> String {
         format!("--{}", self.long)
     }
 }
@@ -107,7 +107,7 @@ fn runs_words(words: &str) -> bool {
 
 /// A flag on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
+pub struct PassedFlag {
     /// The flag.
     pub flag: &'static Flag,
     /// Its value; empty if it has none.
@@ -118,9 +118,9 @@ pub struct Given {
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Said {
+pub struct ParsedArgs {
     /// The flags, in order.
-    pub flags: Vec<Given>,
+    pub flags: Vec<PassedFlag>,
     /// The words after the flags.
     pub words: Vec<String>,
 }
@@ -129,7 +129,7 @@ pub struct Said {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParseOutcome {
     /// A command line.
-    Said(Said),
+    Args(ParsedArgs),
     /// The help text.
     Help(String),
 }
@@ -161,10 +161,10 @@ impl Spoken {
                     .why("gpool help compat lists the supported flags"));
             }
         };
-        let said = Said { flags: self.given(&matches), words: last_words(&matches) };
-        match said.flags.iter().find(|given| given.flag.standing == FlagSupport::Instead) {
+        let args = ParsedArgs { flags: self.passed_flags(&matches), words: last_words(&matches) };
+        match args.flags.iter().find(|given| given.flag.standing == FlagSupport::Instead) {
             Some(given) => Err(self.instead(given)),
-            None => Ok(ParseOutcome::Said(said)),
+            None => Ok(ParseOutcome::Args(args)),
         }
     }
 
@@ -172,12 +172,12 @@ impl Spoken {
     ///
     /// # Errors
     /// As for [`Spoken::read`]; or a word belongs to no flag.
-    pub fn read_directive(&self, words: &[String], place: &str) -> Result<Vec<Given>> {
+    pub fn read_directive(&self, words: &[String], place: &str) -> Result<Vec<PassedFlag>> {
         match self.read(words)? {
             ParseOutcome::Help(_) => {
                 Err(Failure::new(errors::BAD_DIRECTIVE, "--help is not a directive"))
             }
-            ParseOutcome::Said(said) => match said.words.first() {
+            ParseOutcome::Args(said) => match said.words.first() {
                 Some(word) => {
                     let what = format!("unexpected argument {word:?}");
                     Err(Failure::new(errors::BAD_DIRECTIVE, what))
@@ -185,28 +185,28 @@ impl Spoken {
                 None => Ok(said
                     .flags
                     .into_iter()
-                    .map(|given| Given { place: Some(place.to_owned()), ..given })
+                    .map(|given| PassedFlag { place: Some(place.to_owned()), ..given })
                     .collect()),
             },
         }
     }
 
-    fn instead(&self, given: &Given) -> Failure {
-        let what = format!("{} has no {}", self.name, given.flag.written());
+    fn instead(&self, given: &PassedFlag) -> Failure {
+        let what = format!("{} has no {}", self.name, given.flag.spelling());
         Failure::new(errors::NO_SUCH_FLAG, what)
             .why("gpool help compat lists the supported flags")
             .tip(given.flag.note)
     }
 
-    fn given(&self, matches: &ArgMatches) -> Vec<Given> {
-        let mut given: Vec<(usize, Given)> = Vec::new();
+    fn passed_flags(&self, matches: &ArgMatches) -> Vec<PassedFlag> {
+        let mut given: Vec<(usize, PassedFlag)> = Vec::new();
         for flag in self.rows() {
             let values = matches.get_many::<String>(flag.long).unwrap_or_default();
             let places = matches.indices_of(flag.long).into_iter().flatten();
             given.extend(
-                places
-                    .zip(values)
-                    .map(|(at, value)| (at, Given { flag, value: value.clone(), place: None })),
+                places.zip(values).map(|(at, value)| {
+                    (at, PassedFlag { flag, value: value.clone(), place: None })
+                }),
             );
         }
         given.sort_by_key(|(at, _)| *at);
@@ -259,7 +259,7 @@ fn last_words(matches: &ArgMatches) -> Vec<String> {
     }
 }
 
-impl Said {
+impl ParsedArgs {
     /// Whether the flag is given.
     #[must_use]
     pub fn has(&self, long: &str) -> bool {
@@ -287,10 +287,10 @@ impl Said {
 
 /// The ignored flags, each once.
 #[must_use]
-pub fn ignored(given: &[Given]) -> Vec<String> {
+pub fn ignored(given: &[PassedFlag]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for given in given.iter().filter(|given| given.flag.standing == FlagSupport::Ignored) {
-        let name = given.flag.written();
+        let name = given.flag.spelling();
         if !names.contains(&name) {
             names.push(name);
         }
@@ -300,8 +300,8 @@ pub fn ignored(given: &[Given]) -> Vec<String> {
 
 /// The failure for an invalid value of a flag.
 #[must_use]
-pub fn invalid(given: &Given, why: &str) -> Failure {
+pub fn invalid(given: &PassedFlag, why: &str) -> Failure {
     let place = given.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
     let code = if given.place.is_some() { errors::BAD_DIRECTIVE } else { errors::INVALID };
-    Failure::new(code, format!("{place}{}: {:?} {why}", given.flag.written(), given.value))
+    Failure::new(code, format!("{place}{}: {:?} {why}", given.flag.spelling(), given.value))
 }

@@ -2,7 +2,7 @@
 
 use gpool_wire::notify::{MAILTO, is_mail_address};
 
-use super::flag::{Given, invalid};
+use super::flag::{PassedFlag, invalid};
 use crate::failure::Result;
 use crate::session::user_name;
 
@@ -45,12 +45,12 @@ pub struct Mail {
 
 impl Mail {
     /// Adds the events of a flag. Events that gpool does not have are added to `ignored`.
-    pub fn on(&mut self, known: &Events, flag: &Given, ignored: &mut Vec<String>) {
+    pub fn on(&mut self, known: &Events, flag: &PassedFlag, ignored: &mut Vec<String>) {
         let mut events = Vec::new();
         for word in flag.value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             match known.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(word)) {
                 Some((_, ours)) => events.extend(*ours),
-                None => ignored.push(format!("{}={word}", flag.flag.written())),
+                None => ignored.push(format!("{}={word}", flag.flag.spelling())),
             }
         }
         self.events = Some(events);
@@ -60,7 +60,7 @@ impl Mail {
     ///
     /// # Errors
     /// It is not an address.
-    pub fn to(&mut self, flag: &Given) -> Result<()> {
+    pub fn to(&mut self, flag: &PassedFlag) -> Result<()> {
         let address = local(flag.value.trim());
         if !is_mail_address(&address) {
             return Err(invalid(flag, "is not a mail address").tip("ana@example.org"));

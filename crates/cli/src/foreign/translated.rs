@@ -1,6 +1,6 @@
 //! Flags of another scheduler, translated into flags of `gpool submit`, with messages about them.
 
-use super::flag::{Given, ignored};
+use super::flag::{PassedFlag, ignored};
 use super::mail::Mail;
 use crate::args::job_flags::JobFlags;
 use crate::errors;
@@ -12,7 +12,7 @@ pub struct Translated {
     /// Flags of `submit`, one per word, each with its source.
     pub words: Vec<(String, Option<String>)>,
     /// The flags that were translated.
-    pub source: Vec<Given>,
+    pub source: Vec<PassedFlag>,
     /// Notes about flags with a correct but surprising effect.
     pub remarks: Vec<String>,
     /// Warnings about flags that do less than was meant.
@@ -40,7 +40,7 @@ pub struct Translated {
 impl Translated {
     /// Starts with the ignored and contradictory flags.
     #[must_use]
-    pub fn of(given: &[Given]) -> Self {
+    pub fn of(given: &[PassedFlag]) -> Self {
         Self {
             source: given.to_vec(),
             ignored: ignored(given),
@@ -50,19 +50,19 @@ impl Translated {
     }
 
     /// Adds a flag with a value.
-    pub fn flag(&mut self, flag: &str, value: &str, from: &Given) {
+    pub fn flag(&mut self, flag: &str, value: &str, from: &PassedFlag) {
         self.words.push((format!("--{flag}={value}"), from.place.clone()));
     }
 
     /// Adds a priority or a project. Its meaning differs between schedulers, so a value that is not
     /// allowed is lowered or dropped.
-    pub fn leniently(&mut self, flag: &str, value: &str, from: &Given) {
+    pub fn leniently(&mut self, flag: &str, value: &str, from: &PassedFlag) {
         self.flag(flag, value, from);
         self.switch("lenient", from);
     }
 
     /// Adds a flag without a value.
-    pub fn switch(&mut self, flag: &str, from: &Given) {
+    pub fn switch(&mut self, flag: &str, from: &PassedFlag) {
         self.words.push((format!("--{flag}"), from.place.clone()));
     }
 
@@ -146,14 +146,15 @@ impl Translated {
 }
 
 /// Flags that are given twice with different values.
-fn contradictions(given: &[Given]) -> Vec<String> {
+fn contradictions(given: &[PassedFlag]) -> Vec<String> {
     let mut found = Vec::new();
     // Each occurrence of these is one item of a list.
-    let is_single = |given: &&Given| !["param", "notify-email"].contains(&given.flag.long);
+    let is_single = |given: &&PassedFlag| !["param", "notify-email"].contains(&given.flag.long);
     for (at, later) in given.iter().enumerate().filter(|(_, given)| is_single(given)) {
-        let same = |earlier: &&Given| earlier.flag == later.flag && earlier.value != later.value;
+        let same =
+            |earlier: &&PassedFlag| earlier.flag == later.flag && earlier.value != later.value;
         if let Some(earlier) = given[..at].iter().rev().find(same) {
-            let flag = later.flag.written();
+            let flag = later.flag.spelling();
             let place = later.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
             let (first, last) = (&earlier.value, &later.value);
             found.push(format!("{place}{flag} {first} and {flag} {last}: the later one counts"));

@@ -95,7 +95,7 @@ pub fn elements(page: &mut Page, job: &Job, elements: Option<&[Job]>, view: &Vie
 }
 
 /// Adds the index and parameters of an element to a page.
-pub fn given(page: &mut Page, job: &Job) {
+pub fn add_element(page: &mut Page, job: &Job) {
     let Some(element) = &job.element else { return };
     page.label("element", &format!("{} of array {}", element.index, element.array));
     page.label_if("item", element.item.as_deref());

@@ -216,10 +216,10 @@ fn why(gpu: &Gpu) -> String {
 
 /// One row per device.
 #[must_use]
-pub fn rows(gpus: Vec<Gpu>, job_left: &BTreeMap<String, Millis>) -> Vec<GpuRow> {
+pub fn rows(gpus: Vec<Gpu>, remaining_times: &BTreeMap<String, Millis>) -> Vec<GpuRow> {
     let row = |gpu: Gpu| GpuRow {
         indexes: vec![gpu.index],
-        job_left: gpu.job.as_ref().and_then(|job| job_left.get(job)).copied(),
+        job_left: gpu.job.as_ref().and_then(|job| remaining_times.get(job)).copied(),
         gpu,
     };
     gpus.into_iter().map(row).collect()
@@ -279,10 +279,10 @@ pub fn footer(gpus: &[GpuRow]) -> String {
         0 => None,
         n => Some(format!("{n} in use and not allowed for new jobs")),
     };
-    let beside = gpus.iter().filter_map(|row| beside(&row.gpu));
+    let others = gpus.iter().filter_map(|row| other_process(&row.gpu));
     let over = gpus.iter().flat_map(|row| over(&row.gpu));
     let loans = gpus.iter().flat_map(|row| loans(&row.gpu));
-    parts.chain(closed).chain(beside).chain(over).chain(loans).collect::<Vec<_>>().join(" · ")
+    parts.chain(closed).chain(others).chain(over).chain(loans).collect::<Vec<_>>().join(" · ")
 }
 
 /// The jobs that use more of a device than their limit, or do not count their memory any more.
@@ -312,7 +312,7 @@ fn loans(gpu: &Gpu) -> impl Iterator<Item = String> {
 }
 
 /// The process that uses a device besides its job.
-fn beside(gpu: &Gpu) -> Option<String> {
+fn other_process(gpu: &Gpu) -> Option<String> {
     gpu.job.as_ref()?;
     let process = gpu.unmanaged.first().or(gpu.strays.first())?;
     let name = process.name.as_deref().unwrap_or("a process");

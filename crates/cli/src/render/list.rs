@@ -155,11 +155,11 @@ impl<T: Serialize> Noun<T> {
 
     fn pick<'a>(
         &'a self,
-        asked: &'a [String],
+        column_names: &'a [String],
         usual: &[&'a str],
         for_people: bool,
     ) -> Result<Vec<Picked<'a, T>>> {
-        let asked: Vec<&str> = match asked {
+        let asked: Vec<&str> = match column_names {
             [] => usual.to_vec(),
             asked => asked.iter().map(|name| name.trim()).collect(),
         };

@@ -31,7 +31,7 @@ pub const RESERVATIONS: Noun<Reservation> = Noun {
 const COLUMNS: &[Column<Reservation>] = &[
     Column { name: "name", head: "NAME", cell: |it, _| Cell::new(&it.name) },
     Column { name: "state", head: "STATE", cell: |it, _| state(it) },
-    Column { name: "for", head: "FOR", cell: |it, _| Cell::new(&whom(it)) },
+    Column { name: "for", head: "FOR", cell: |it, _| Cell::new(&beneficiary(it)) },
     Column { name: "what", head: "WHAT", cell: |it, _| Cell::new(&what(it)) },
     Column {
         name: "from",
@@ -66,7 +66,7 @@ pub fn line(it: &Reservation, view: &View<'_>) -> String {
         None => " until released".to_owned(),
     };
     let warned = if it.warnings.is_empty() { "" } else { " · differs from the request" };
-    format!("{} {}: {} for {}{from}{until}{warned}", it.name, it.state, what(it), whom(it))
+    format!("{} {}: {} for {}{from}{until}{warned}", it.name, it.state, what(it), beneficiary(it))
 }
 
 fn state(it: &Reservation) -> Cell {
@@ -82,7 +82,7 @@ fn state(it: &Reservation) -> Cell {
 }
 
 /// The owner: `user ana`, `nobody`.
-fn whom(it: &Reservation) -> String {
+fn beneficiary(it: &Reservation) -> String {
     match &it.beneficiary {
         Some(name) => format!("{} {name}", it.beneficiary_kind),
         None => it.beneficiary_kind.clone(),
@@ -121,7 +121,7 @@ pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
     let reserves = if done { "reserves" } else { "would reserve" };
     let whom = match it.kind.as_str() {
         "maintenance" => "for maintenance".to_owned(),
-        _ => format!("for {}", whom(it)),
+        _ => format!("for {}", beneficiary(it)),
     };
     let until = match it.until {
         Some(until) => format!("to {}", view.clock.full(until)),
@@ -133,7 +133,7 @@ pub fn headline(it: &Reservation, done: bool, view: &View<'_>) -> String {
     for warning in &it.warnings {
         text.push_str(&format!("  warning: {warning}\n"));
     }
-    shown(&text)
+    safe_lines(&text)
 }
 
 /// The new or planned drain in a line.
@@ -151,7 +151,7 @@ pub fn drain_headline(answer: &DrainAnswer, request: &DrainRequest, view: &View<
         }
         None => String::new(),
     };
-    shown(&format!("{} {drains}{by}\n", answer.targets.join(", ")))
+    safe_lines(&format!("{} {drains}{by}\n", answer.targets.join(", ")))
 }
 
 /// The affected jobs, one line each; empty if there are none.
@@ -185,7 +185,7 @@ pub fn affected(affected: &Affected, view: &View<'_>) -> String {
         lines.push(format!("{n} waiting {jobs} may no longer start there ({ids}{worst})"));
     }
     let text: String = lines.into_iter().map(|line| format!("  {line}\n")).collect();
-    shown(&text)
+    safe_lines(&text)
 }
 
 fn too_long(it: &RunningThere, view: &View<'_>) -> String {
@@ -214,7 +214,7 @@ fn jobs(n: usize) -> String {
 #[must_use]
 pub fn page(it: &Reservation, view: &View<'_>) -> String {
     let mut page = Page::new(&format!("{} {} · {}", it.kind, it.name, it.state));
-    page.label("for", &whom(it));
+    page.label("for", &beneficiary(it));
     page.label("what", &what(it));
     page.label_if("asked", it.gpus_asked.as_deref());
     page.label("from", &view.clock.full(it.from));
@@ -259,9 +259,9 @@ pub fn timeline(all: &[Reservation], view: &View<'_>, ascii: bool) -> String {
                 if holds(it, from.get(), from.after(step).get()) { full } else { empty }
             })
             .collect();
-        text.push_str(&format!("{:width$}  {line}  {} {}\n", it.name, whom(it), what(it)));
+        text.push_str(&format!("{:width$}  {line}  {} {}\n", it.name, beneficiary(it), what(it)));
     }
-    shown(&text)
+    safe_lines(&text)
 }
 
 /// Whether a reservation is active at some time of an interval.
@@ -280,6 +280,6 @@ fn holds(it: &Reservation, from: u64, until: u64) -> bool {
 }
 
 /// Text of users without control characters.
-fn shown(text: &str) -> String {
+fn safe_lines(text: &str) -> String {
     text.split_inclusive('\n').map(|line| format!("{}\n", safe(line.trim_end()))).collect()
 }

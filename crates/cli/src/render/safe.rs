@@ -70,14 +70,14 @@ pub struct Plain<W> {
 /// Output to a terminal: unchanged, or filtered by [`Plain`] for an interactive program of another
 /// user. The filter passes carriage return and backspace, which move within a line.
 #[derive(Debug)]
-pub enum Shown<W> {
+pub enum TerminalOutput<W> {
     /// Unchanged.
     Raw(W),
     /// With control characters made visible.
     Plain(Plain<W>),
 }
 
-impl<W: Write> Shown<W> {
+impl<W: Write> TerminalOutput<W> {
     /// Filters the output if `is_plain`.
     pub fn new(to: W, is_plain: bool) -> Self {
         match is_plain {
@@ -87,7 +87,7 @@ impl<W: Write> Shown<W> {
     }
 }
 
-impl<W: Write> Write for Shown<W> {
+impl<W: Write> Write for TerminalOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Raw(to) => to.write(bytes),

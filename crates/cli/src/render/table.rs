@@ -213,7 +213,7 @@ impl Table {
                     below = wrapped(cell.fitting(widths[column]), widths[column]);
                     text = if below.is_empty() { String::new() } else { below.remove(0) };
                 }
-                line.put(&text, cell.style, colors);
+                line.push_text(&text, cell.style, colors);
                 line.pad(widths[column].saturating_sub(text.width()) + GAP);
             }
             out.push_str(&line.text);
@@ -308,7 +308,7 @@ struct Line {
 }
 
 impl Line {
-    fn put(&mut self, text: &str, style: Style, colors: bool) {
+    fn push_text(&mut self, text: &str, style: Style, colors: bool) {
         if text.is_empty() {
             return;
         }

@@ -100,13 +100,13 @@ pub fn wants(job: &Job) -> String {
     parts.extend(job.gang.as_ref().map(nodes));
     parts.extend(job.joins.as_ref().map(|joined| format!("joins job {joined}")));
     parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
-    parts.extend(chosen(job));
+    parts.extend(node_constraints(job));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
 }
 
 /// The nodes that a job may use: `on lab1, lab2`, `not on lab3`, `where rack=3`.
-fn chosen(job: &Job) -> impl Iterator<Item = String> {
+fn node_constraints(job: &Job) -> impl Iterator<Item = String> {
     let lists = [("on", &job.node), ("not on", &job.not_node), ("where", &job.rules)];
     let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
     let lists = lists.map(|(word, names)| format!("{word} {}", names.join(", ")));
@@ -198,7 +198,7 @@ pub fn active(activate: &gpool_wire::Activate) -> String {
 
 /// The most GPU-hours that a job may use by its time limit; for an array, of each element.
 #[must_use]
-pub fn gpu_hours_asked(report: &Report) -> Option<f64> {
+pub fn requested_gpu_hours(report: &Report) -> Option<f64> {
     let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
     let hours = f64::from(report.n_gpus) * limit / 3600.0;
     Some(hours).filter(|hours| *hours > 0.0)

@@ -18,22 +18,22 @@ use crate::script::Script;
 /// As for a script.
 pub fn of_brought_script(
     line: JobFlags,
-    mut told: Translated,
+    mut translation: Translated,
     output: impl Fn(&Translated) -> Option<&'static str>,
     script: &Script,
     arguments: &[String],
 ) -> Result<Request> {
     let variables = flags::from_variables(text_variables())?;
-    let mut directives = flags::from_directives(script, &told.source)?;
-    told.join(directives.told, "");
+    let mut directives = flags::from_directives(script, &translation.source)?;
+    translation.join(directives.translation, "");
     let own = line.or(variables).or(directives.own);
     // Leniency applies only to values from the foreign directives.
-    directives.foreign.lenient &= own.asked.0.priority.is_none()
-        && own.asked.0.project.is_none()
-        && own.asked.0.pool.is_none();
+    directives.foreign.lenient &= own.request.0.priority.is_none()
+        && own.request.0.project.is_none()
+        && own.request.0.pool.is_none();
     let flags = own.or(directives.foreign);
-    let mut request = of_brought(flags, &told, output)?;
-    request.job.script = Some(script.written());
+    let mut request = of_brought(flags, &translation, output)?;
+    request.job.script = Some(script.to_wire());
     request.job.command = arguments.to_vec();
     if script.path != "-" {
         request.warnings.extend(unread_input(&request.job));
@@ -47,31 +47,31 @@ pub fn of_brought_script(
 /// The environment or the folder is not usable; or, with `--strict`, a flag has no effect.
 pub fn of_brought(
     mut flags: JobFlags,
-    told: &Translated,
+    translation: &Translated,
     output: impl Fn(&Translated) -> Option<&'static str>,
 ) -> Result<Request> {
     if flags.strict {
-        told.refuse_unclear()?;
+        translation.refuse_unclear()?;
     }
-    let file = output(told);
-    let job = &mut flags.asked.0;
+    let file = output(translation);
+    let job = &mut flags.request.0;
     if let (None, Some(file)) = (&job.stdout, file) {
         job.stdout = Some(file.to_owned());
     }
-    if told.joins_output && job.stderr.is_none() {
+    if translation.joins_output && job.stderr.is_none() {
         job.stderr.clone_from(&job.stdout);
     }
     if job.notify.is_empty() {
-        job.notify.extend(told.mail.rule());
+        job.notify.extend(translation.mail.rule());
     }
     let mut request = request(flags)?;
-    told.say(&mut request.remarks, &mut request.warnings);
-    if told.signals && request.job.time.is_none() && request.deadline.is_none() {
+    translation.say(&mut request.remarks, &mut request.warnings);
+    if translation.signals && request.job.time.is_none() && request.deadline.is_none() {
         request.job.signal_before = None;
         request.remarks.push("--signal does nothing without a time limit (--time)".to_owned());
     }
-    request.singleton = told.singleton;
-    request.pools.clone_from(&told.pools);
+    request.singleton = translation.singleton;
+    request.pools.clone_from(&translation.pools);
     Ok(request)
 }
 
@@ -84,7 +84,7 @@ const NAMES: &str = "GPOOL_SLURM_NAMES";
 ///
 /// # Errors
 /// No node has the pool or the labels.
-pub(super) fn yield_where_wanted(request: &mut Request, client: &Client) -> Result<()> {
+pub(super) fn drop_refused_fields(request: &mut Request, client: &Client) -> Result<()> {
     let passes = std::env::var(NAMES).is_ok_and(|value| value == "any");
     let mut pools = request.pools.iter().skip(1).cloned().collect::<Vec<_>>().into_iter();
     while let Err(error) = client.forecast(&request.job) {

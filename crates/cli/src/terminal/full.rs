@@ -25,12 +25,12 @@ pub struct FullScreen {
     goes_on: Arc<AtomicBool>,
     window: Window,
     /// The lines on the screen.
-    shown: Vec<String>,
+    screen_lines: Vec<String>,
 }
 
 /// The terminal has gone, or a signal ends this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct TerminalClosed;
 
 impl FullScreen {
     /// Starts with an empty picture. `is_left` is false while it exists: a signal that ends this
@@ -56,7 +56,7 @@ impl FullScreen {
             Failure::new(errors::NO_TERMINAL_HERE, what)
         })?;
         let is_left = Arc::clone(is_left);
-        Ok(Self { _raw: raw, is_left, signal, goes_on, window: window(), shown: Vec::new() })
+        Ok(Self { _raw: raw, is_left, signal, goes_on, window: window(), screen_lines: Vec::new() })
     }
 
     /// Its current size: columns and lines. The last column stays empty, since some terminals wrap
@@ -66,11 +66,11 @@ impl FullScreen {
         if self.goes_on.swap(false, Ordering::SeqCst) {
             // The shell has changed the terminal while this program was stopped.
             raw::again();
-            self.shown.clear();
+            self.screen_lines.clear();
         }
         if window != self.window {
             self.window = window;
-            self.shown.clear();
+            self.screen_lines.clear();
         }
         (usize::from(window.columns).saturating_sub(1), usize::from(window.rows))
     }
@@ -89,16 +89,16 @@ impl FullScreen {
     /// The terminal has gone.
     pub fn show_lines(&mut self, screen: &Screen, lines: Vec<String>) -> Result<()> {
         let mut text = String::new();
-        if self.shown.is_empty() {
+        if self.screen_lines.is_empty() {
             text.push_str("\x1b[2J");
         }
-        for ix in 0..lines.len().max(self.shown.len()) {
+        for ix in 0..lines.len().max(self.screen_lines.len()) {
             let line = lines.get(ix).map_or("", String::as_str);
-            if self.shown.get(ix).map(String::as_str) != Some(line) {
+            if self.screen_lines.get(ix).map(String::as_str) != Some(line) {
                 text.push_str(&format!("\x1b[{};1H{line}\x1b[K", ix + 1));
             }
         }
-        self.shown = lines;
+        self.screen_lines = lines;
         if text.is_empty() { Ok(()) } else { screen.data(&text) }
     }
 
@@ -106,14 +106,14 @@ impl FullScreen {
     ///
     /// # Errors
     /// The terminal has gone, or a signal asks this program to end.
-    pub fn typed(&self, timeout: Duration) -> std::result::Result<Vec<u8>, Gone> {
+    pub fn typed(&self, timeout: Duration) -> std::result::Result<Vec<u8>, TerminalClosed> {
         let stdin = std::io::stdin();
         let mut ends = [PollFd::new(&stdin, PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).ok();
         // A signal interrupts the wait with an error; then there is no input.
         let n_ready = poll(&mut ends, timeout.as_ref()).unwrap_or(0);
         if self.ending().is_some() {
-            return Err(Gone);
+            return Err(TerminalClosed);
         }
         if n_ready == 0 {
             return Ok(Vec::new());
@@ -122,7 +122,7 @@ impl FullScreen {
         match rustix::io::read(&stdin, &mut buffer) {
             Ok(n_read @ 1..) => Ok(buffer[..n_read].to_vec()),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(Vec::new()),
-            Ok(_) | Err(_) => Err(Gone),
+            Ok(_) | Err(_) => Err(TerminalClosed),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The nodes that a Slurm job may use: `--nodelist`, `--exclude`, `--constraint` and `--exclusive`.
 
-use gpool_cli::foreign::flag::{Given, ParseOutcome};
+use gpool_cli::foreign::flag::{ParseOutcome, PassedFlag};
 use gpool_cli::foreign::slurm::flags::SBATCH;
 use gpool_cli::foreign::slurm::translate::translate;
 
-fn given(line: &str) -> Vec<Given> {
+fn given(line: &str) -> Vec<PassedFlag> {
     let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
     match SBATCH.read(&line).expect("flags") {
-        ParseOutcome::Said(said) => said.flags,
+        ParseOutcome::Args(said) => said.flags,
         ParseOutcome::Help(_) => Vec::new(),
     }
 }

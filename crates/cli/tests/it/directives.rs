@@ -26,7 +26,7 @@ fn refused(lines: &str, words: &[&str]) {
 /// The gpool flags that another scheduler's flags become.
 fn words(spoken: &Spoken, line: &str) -> Vec<String> {
     let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let Ok(ParseOutcome::Said(said)) = spoken.read(&line) else { panic!("{line:?}") };
+    let Ok(ParseOutcome::Args(said)) = spoken.read(&line) else { panic!("{line:?}") };
     let translated = match spoken.name {
         "sbatch" => slurm::translate::translate(&said.flags),
         _ => gflow::translate::translate(&said.flags),
@@ -162,25 +162,25 @@ fn flags_of_gflow_are_ours() {
 #[test]
 fn ours_go_before_gflows_and_those_before_slurms() {
     let all = of("#SBATCH -G 1 -t 10 -J slurm\n# GFLOW --gpus 2 --time 20\n# GPOOL --gpus 3");
-    assert_eq!(all.own.asked.0.gpus.as_deref(), Some("3"));
-    assert_eq!(all.foreign.asked.0.gpus.as_deref(), Some("2"));
-    assert_eq!(all.foreign.asked.0.time, Some("1200s".into()));
-    assert_eq!(all.foreign.asked.0.name.as_deref(), Some("slurm"));
-    assert_eq!(all.foreign.asked.0.compat, ["gflow", "slurm"]);
-    assert!(of("# GPOOL --gpus 1").foreign.asked.0.compat.is_empty());
+    assert_eq!(all.own.request.0.gpus.as_deref(), Some("3"));
+    assert_eq!(all.foreign.request.0.gpus.as_deref(), Some("2"));
+    assert_eq!(all.foreign.request.0.time, Some("1200s".into()));
+    assert_eq!(all.foreign.request.0.name.as_deref(), Some("slurm"));
+    assert_eq!(all.foreign.request.0.compat, ["gflow", "slurm"]);
+    assert!(of("# GPOOL --gpus 1").foreign.request.0.compat.is_empty());
 }
 
 #[test]
 fn a_flag_of_the_command_line_replaces_the_directive() {
     let lines = "#SBATCH --export=NONE,A=1 -d afterok:1 --requeue -J script";
     let words = ["--export=ALL,B=2", "--no-requeue", "-d", "afterok:2"];
-    let Ok(ParseOutcome::Said(said)) = slurm::flags::SBATCH.read(&words.map(str::to_owned)) else {
+    let Ok(ParseOutcome::Args(said)) = slurm::flags::SBATCH.read(&words.map(str::to_owned)) else {
         panic!("{words:?}")
     };
     let job = from_directives(&script(lines), &said.flags).expect("valid").foreign;
     assert!(!job.clean_env && job.env.is_empty() && job.after.is_empty(), "{job:?}");
-    assert_eq!(job.asked.0.requeue, None);
-    assert_eq!(job.asked.0.name.as_deref(), Some("script"));
+    assert_eq!(job.request.0.requeue, None);
+    assert_eq!(job.request.0.name.as_deref(), Some("script"));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn ignored_contradictory_and_late_flags_are_reported_once() {
                    #SBATCH --gres=gpu:1,license:2 --mail-type=END\n\
                    #SBATCH -t 5 -G 2\n#SBATCH -t 10\n# SBATCH -t 99\necho\n\
                    #SBATCH -t 1\n#SBATCH -c 1")
-    .told;
+    .translation;
     assert_eq!(told.ignored, ["a.sh: #SBATCH: --qos, --gres=license:2"]);
     assert_eq!(told.contradictions.len(), 3, "{:?}", told.contradictions);
     assert!(told.contradictions[1].starts_with("a.sh:5: --time 5 and --time 10"));
@@ -202,19 +202,19 @@ fn ignored_contradictory_and_late_flags_are_reported_once() {
     );
     let text = told.refuse_unclear().expect_err("unclear").text(false);
     assert!(text.contains("--partition") && text.contains("a.sh:8"), "{text}");
-    assert_eq!(of("#SBATCH -t 5").told.refuse_unclear(), Ok(()));
+    assert_eq!(of("#SBATCH -t 5").translation.refuse_unclear(), Ok(()));
 }
 
 #[test]
 fn equal_parts_of_a_heterogeneous_job_are_tasks_of_a_gang() {
     let lines = "#SBATCH -J a --ntasks-per-node=1 -G 2 --mem=1G\n#SBATCH hetjob\n\
                  #SBATCH -J b --ntasks-per-node=1 -G 2 --mem=1G";
-    let job = of(lines).foreign.asked.0;
+    let job = of(lines).foreign.request.0;
     assert_eq!((job.tasks, job.launcher), (Some("2".into()), Some(2)));
     assert_eq!(job.gpus.as_deref(), Some("2"));
     assert_eq!(job.mem, Some("1024M".into()));
     assert_eq!(
-        of("#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 2").foreign.asked.0.nodes,
+        of("#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 2").foreign.request.0.nodes,
         Some("4".into())
     );
     refused("#SBATCH hetjob\n#SBATCH -G 1", &["differ in --gpus", "one job for each part"]);

@@ -3,8 +3,8 @@
 
 use gpool_wire::JobCreate;
 
-use gpool_cli::args::asked::Asked;
 use gpool_cli::args::job_flags::JobFlags;
+use gpool_cli::args::request_flags::RequestFlags;
 use gpool_cli::failure::Result;
 use gpool_cli::flags::{from_directives, from_variables};
 use gpool_cli::script::Script;
@@ -29,8 +29,8 @@ fn variables_are_defaults_of_flags() {
     ])
     .expect("all are flags");
     let gpus = Some("a100:2".to_owned());
-    let asked = Asked(JobCreate { gpus, priority: Some(-5), ..JobCreate::default() });
-    assert_eq!(flags, JobFlags { asked, clean_env: true, ..JobFlags::default() });
+    let request = RequestFlags(JobCreate { gpus, priority: Some(-5), ..JobCreate::default() });
+    assert_eq!(flags, JobFlags { request, clean_env: true, ..JobFlags::default() });
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_wrong_variable_is_named_with_the_nearest() {
 fn later_directives_win_and_lists_are_joined() {
     let text = "#!/bin/sh\n# GPOOL --gpus 2 -e A=1\n#GPOOL --gpus 1 -e A=2 --after 7\ntrue\n";
     let flags = from_directives(&script(text), &[]).expect("both are fine").own;
-    assert_eq!(flags.asked.0.gpus.as_deref(), Some("1"));
+    assert_eq!(flags.request.0.gpus.as_deref(), Some("1"));
     assert_eq!(flags.after, ["7"]);
     let values: Vec<_> = flags.env.iter().filter_map(|v| v.value.as_deref()).collect();
     assert_eq!(values, ["1", "2"]);
@@ -83,7 +83,7 @@ fn the_command_line_wins_over_variables_and_these_over_directives() {
     let line = JobFlags::read(&["--gpus=3".to_owned()]).expect("it is a flag");
     let flags = line.or(variables).or(directives);
     assert_eq!(
-        (flags.asked.0.gpus.as_deref(), flags.asked.0.time, flags.asked.0.name.as_deref()),
+        (flags.request.0.gpus.as_deref(), flags.request.0.time, flags.request.0.name.as_deref()),
         (Some("3"), Some("2h".into()), Some("a"))
     );
 }

@@ -2,13 +2,13 @@
 //! computed as whole numbers, so `0:1:0.1` has exactly eleven values.
 
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::Given;
+use gpool_cli::foreign::flag::PassedFlag;
 use gpool_cli::foreign::gflow::flags::JOB;
 use gpool_cli::foreign::gflow::ranges::written_out;
 
 fn read(text: &str) -> Result<String> {
     let flag = JOB.iter().find(|flag| flag.long == "param").expect("a flag");
-    written_out(&Given { flag, value: text.to_owned(), place: None })
+    written_out(&PassedFlag { flag, value: text.to_owned(), place: None })
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use gpool_cli::render::safe::{Plain, Shown, safe, safe_json};
+use gpool_cli::render::safe::{Plain, TerminalOutput, safe, safe_json};
 use gpool_model::escape::is_unprintable;
 
 #[test]
@@ -34,11 +34,11 @@ fn output_of_others_moves_no_cursor_however_it_is_cut() {
 fn an_interactive_program_of_others_moves_within_its_line_alone() {
     let bytes = b"50%\r100%\x08!\x1b[31mred\x1b]0;title\x07\x9b2J\n";
     let mut shown = Vec::new();
-    Shown::new(&mut shown, true).write_all(bytes).expect("memory takes all");
+    TerminalOutput::new(&mut shown, true).write_all(bytes).expect("memory takes all");
     let expected = b"50%\r100%\x08!\\x1b[31mred\\x1b]0;title\\x07\\x9b2J\n";
     assert_eq!(shown, expected);
     let mut shown = Vec::new();
-    Shown::new(&mut shown, false).write_all(bytes).expect("memory takes all");
+    TerminalOutput::new(&mut shown, false).write_all(bytes).expect("memory takes all");
     assert_eq!(shown, bytes);
 }
 

@@ -87,9 +87,9 @@ fn files_that_can_not_be_read_are_refused() {
 #[test]
 fn a_script_is_kept_as_it_is() {
     let script = Script::check("a/b.sh", b"#!/bin/sh\necho hi\n".to_vec()).expect("fine");
-    assert_eq!(script.written().text.as_deref(), Some("#!/bin/sh\necho hi\n"));
+    assert_eq!(script.to_wire().text.as_deref(), Some("#!/bin/sh\necho hi\n"));
     assert_eq!(script.job_name(), "b.sh");
     let latin = Script::check("b.sh", b"#!/bin/sh\n# caf\xe9\n".to_vec()).expect("fine");
-    assert_eq!(latin.written().text, None);
-    assert!(latin.written().base64.is_some());
+    assert_eq!(latin.to_wire().text, None);
+    assert!(latin.to_wire().base64.is_some());
 }

@@ -9,7 +9,7 @@ use gpool_cli::args::job_flags::JobFlags;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{Given, Said, Spoken};
+use gpool_cli::foreign::flag::{ParsedArgs, PassedFlag, Spoken};
 use gpool_cli::foreign::gflow::flags::GBATCH;
 use gpool_cli::foreign::gflow::translate::translate;
 use gpool_cli::hand_in::{dry_run, hand_in, say};
@@ -60,13 +60,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
             _ => {}
         }
     }
-    let Some(said) = read(&GBATCH, words, session)? else { return Ok(Exit::OK) };
-    let mut request = request(&said)?;
+    let Some(args) = read(&GBATCH, words, session)? else { return Ok(Exit::OK) };
+    let mut request = request(&args)?;
     request.job.compat.push("gflow".to_owned());
     let client = session.client()?;
     request.resolve(&client, session)?;
     say(&request, session);
-    if said.has("dry-run") {
+    if args.has("dry-run") {
         print(&preview(&request.job)?, session)?;
         return dry_run(&client, &request.job, session);
     }
@@ -74,36 +74,40 @@ pub fn run(words: &[String], session: &Session) -> Result {
     print(&format!("Submitted batch job {} ({})\n", job.id, job.name), session)
 }
 
-fn request(said: &Said) -> Result<Request> {
-    let told = translate(&said.flags)?;
-    let line = told.flags()?;
+fn request(args: &ParsedArgs) -> Result<Request> {
+    let translation = translate(&args.flags)?;
+    let line = translation.flags()?;
     let no_file = |_: &_| None;
-    if let Some(command) = said.value("command") {
-        if let Some(word) = said.words.first() {
+    if let Some(command) = args.value("command") {
+        if let Some(word) = args.words.first() {
             let what = format!("gbatch: --command and {word:?} are two commands");
             return Err(Failure::new(errors::USAGE, what).tip("gbatch --gpus 1 python train.py"));
         }
-        return of_command(&said.flags, line, &[command.to_owned()]);
+        return of_command(&args.flags, line, &[command.to_owned()]);
     }
-    match said.words.split_first() {
-        None => request::of_brought_script(line, told, no_file, &Script::read("-")?, &[]),
-        Some((script, arguments)) if is_script(script) => {
-            request::of_brought_script(line, told, no_file, &Script::read(script)?, arguments)
-        }
-        Some(_) => of_command(&said.flags, line, &said.words),
+    match args.words.split_first() {
+        None => request::of_brought_script(line, translation, no_file, &Script::read("-")?, &[]),
+        Some((script, arguments)) if is_script(script) => request::of_brought_script(
+            line,
+            translation,
+            no_file,
+            &Script::read(script)?,
+            arguments,
+        ),
+        Some(_) => of_command(&args.flags, line, &args.words),
     }
 }
 
-fn of_command(given: &[Given], mut line: JobFlags, words: &[String]) -> Result<Request> {
-    let told = translate(given)?;
-    if line.asked.0.notify.is_empty() {
-        line.asked.0.notify.extend(told.mail.rule());
+fn of_command(given: &[PassedFlag], mut line: JobFlags, words: &[String]) -> Result<Request> {
+    let translation = translate(given)?;
+    if line.request.0.notify.is_empty() {
+        line.request.0.notify.extend(translation.mail.rule());
     }
     if line.strict {
-        told.refuse_unclear()?;
+        translation.refuse_unclear()?;
     }
     let mut request = request::of_command(line, words)?;
-    told.say(&mut request.remarks, &mut request.warnings);
+    translation.say(&mut request.remarks, &mut request.warnings);
     Ok(request)
 }
 
@@ -164,8 +168,8 @@ pub(super) fn is_script(word: &str) -> bool {
 }
 
 fn new(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&NEW, words, session)? else { return Ok(Exit::OK) };
-    let [name] = said.words.as_slice() else {
+    let Some(args) = read(&NEW, words, session)? else { return Ok(Exit::OK) };
+    let [name] = args.words.as_slice() else {
         return Err(
             Failure::new(errors::USAGE, "gbatch new: give one name").tip("gbatch new train")
         );

@@ -42,16 +42,16 @@ pub fn run(words: &[String], session: &Session) -> Result {
     {
         return completion(rest, session);
     }
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if said.words.is_empty() {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if args.words.is_empty() {
         return Err(Failure::new(errors::USAGE, "gcancel: which job?").tip("gcancel 1-3,7"));
     }
-    if !said.has("dry-run") {
-        let words = std::iter::once("cancel".to_owned()).chain(said.words);
+    if !args.has("dry-run") {
+        let words = std::iter::once("cancel".to_owned()).chain(args.words);
         return gpool(&words.collect::<Vec<_>>(), session);
     }
     let mut references = Vec::new();
-    for word in &said.words {
+    for word in &args.words {
         let read = Reference::list(word);
         references.extend(read.map_err(|e| Failure::new(errors::INVALID, e.to_string()))?);
     }

@@ -86,16 +86,16 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl", words, &BELOW)?;
     match word {
         "set-gpus" => {
-            let Some(said) = read_words(&SET_GPUS, rest, 1, session)? else { return Ok(Exit::OK) };
-            gpool_line(&["gpus", "allow", &said.words[0]], session)
+            let Some(args) = read_words(&SET_GPUS, rest, 1, session)? else { return Ok(Exit::OK) };
+            gpool_line(&["gpus", "allow", &args.words[0]], session)
         }
         "show-gpus" => {
             let Some(_) = read_words(&SHOW_GPUS, rest, 0, session)? else { return Ok(Exit::OK) };
             gpool_line(&["gpus"], session)
         }
         "set-limit" => {
-            let Some(said) = read_words(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
-            set_limit(&said.words[0], &said.words[1], session)
+            let Some(args) = read_words(&SET_LIMIT, rest, 2, session)? else { return Ok(Exit::OK) };
+            set_limit(&args.words[0], &args.words[1], session)
         }
         "gpu-process" => Err(instead(
             "gctl gpu-process",

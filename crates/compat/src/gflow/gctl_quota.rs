@@ -5,7 +5,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::session::Session;
 
 use crate::shim::{below, gpool, gpool_line, read_words};
@@ -64,20 +64,20 @@ pub fn run(words: &[String], session: &Session) -> Result {
             gpool_line(&["user", "limit", session.me()], session)
         }
         "set" => {
-            let Some(said) = read_words(&SET, rest, 0, session)? else { return Ok(Exit::OK) };
-            set(&said, session)
+            let Some(args) = read_words(&SET, rest, 0, session)? else { return Ok(Exit::OK) };
+            set(&args, session)
         }
         _ => {
-            let Some(said) = read_words(&REMOVE, rest, 0, session)? else { return Ok(Exit::OK) };
-            remove(&said, session)
+            let Some(args) = read_words(&REMOVE, rest, 0, session)? else { return Ok(Exit::OK) };
+            remove(&args, session)
         }
     }
 }
 
-fn subject(said: &Said) -> Result<Subject> {
-    let user = said.value("user").map(str::to_owned);
-    let user = user.or_else(|| said.has("default-user").then(|| "all".to_owned()));
-    match (user, said.value("project")) {
+fn subject(args: &ParsedArgs) -> Result<Subject> {
+    let user = args.value("user").map(str::to_owned);
+    let user = user.or_else(|| args.has("default-user").then(|| "all".to_owned()));
+    match (user, args.value("project")) {
         (Some(user), None) => Ok(Subject::User(user)),
         (None, Some(project)) => Ok(Subject::Project(project.to_owned())),
         _ => Err(Failure::new(errors::USAGE, "gctl quota: give one user or one project")
@@ -85,14 +85,14 @@ fn subject(said: &Said) -> Result<Subject> {
     }
 }
 
-fn set(said: &Said, session: &Session) -> Result {
-    let (mut words, flags) = match subject(said)? {
+fn set(args: &ParsedArgs, session: &Session) -> Result {
+    let (mut words, flags) = match subject(args)? {
         Subject::User(user) => {
             let flags = ["--running", "--gpus", "--pending"];
             (vec!["user".to_owned(), "limit".to_owned(), user], flags)
         }
         Subject::Project(project) => {
-            if said.has("max-queued-jobs") {
+            if args.has("max-queued-jobs") {
                 let what = "gctl quota: a project can't limit waiting jobs";
                 return Err(Failure::new(errors::NO_SUCH_FLAG, what).tip(format!(
                     "gpool project edit {project} --user-pending N, for each of its users"
@@ -105,7 +105,7 @@ fn set(said: &Said, session: &Session) -> Result {
     let theirs = ["max-running-jobs", "max-running-gpus", "max-queued-jobs"];
     let n_before = words.len();
     for (theirs, ours) in theirs.into_iter().zip(flags) {
-        words.extend(said.value(theirs).map(|value| format!("{ours}={value}")));
+        words.extend(args.value(theirs).map(|value| format!("{ours}={value}")));
     }
     if words.len() == n_before {
         return Err(Failure::new(errors::USAGE, "gctl quota set: give a limit")
@@ -114,8 +114,8 @@ fn set(said: &Said, session: &Session) -> Result {
     gpool(&words, session)
 }
 
-fn remove(said: &Said, session: &Session) -> Result {
-    match subject(said)? {
+fn remove(args: &ParsedArgs, session: &Session) -> Result {
+    match subject(args)? {
         Subject::Project(project) => {
             gpool_line(&["project", "edit", &project, "--limit=none", "--jobs-limit=none"], session)
         }

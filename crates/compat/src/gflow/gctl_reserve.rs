@@ -6,7 +6,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::Covered;
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::listing::{Listing, show};
 use gpool_cli::render::clock::Clock;
 use gpool_cli::render::list::{Row, select};
@@ -55,20 +55,20 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl reserve", words, &["create", "list", "get", "cancel"])?;
     match word {
         "create" => {
-            let Some(said) = read_words(&CREATE, rest, 0, session)? else { return Ok(Exit::OK) };
-            create(&said, session)
+            let Some(args) = read_words(&CREATE, rest, 0, session)? else { return Ok(Exit::OK) };
+            create(&args, session)
         }
         "list" => {
-            let Some(said) = read_words(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
-            list(&said, session)
+            let Some(args) = read_words(&LIST, rest, 0, session)? else { return Ok(Exit::OK) };
+            list(&args, session)
         }
         "get" => {
-            let Some(said) = read_words(&GET, rest, 1, session)? else { return Ok(Exit::OK) };
-            gpool_line(&["reserve", "show", &name(&said.words[0])], session)
+            let Some(args) = read_words(&GET, rest, 1, session)? else { return Ok(Exit::OK) };
+            gpool_line(&["reserve", "show", &name(&args.words[0])], session)
         }
         _ => {
-            let Some(said) = read_words(&CANCEL, rest, 1, session)? else { return Ok(Exit::OK) };
-            gpool_line(&["reserve", "cancel", &name(&said.words[0])], session)
+            let Some(args) = read_words(&CANCEL, rest, 1, session)? else { return Ok(Exit::OK) };
+            gpool_line(&["reserve", "cancel", &name(&args.words[0])], session)
         }
     }
 }
@@ -83,12 +83,12 @@ fn invalid(what: &str) -> Failure {
     Failure::new(catalogue::INVALID, format!("gctl reserve: {what}"))
 }
 
-fn create(said: &Said, session: &Session) -> Result {
+fn create(args: &ParsedArgs, session: &Session) -> Result {
     let mut words = vec!["reserve".to_owned(), "create".to_owned()];
     for (theirs, ours) in [("gpus", "gpus"), ("user", "user"), ("duration", "for")] {
-        words.extend(said.value(theirs).map(|value| format!("--{ours}={value}")));
+        words.extend(args.value(theirs).map(|value| format!("--{ours}={value}")));
     }
-    if let Some(devices) = said.value("gpu-spec") {
+    if let Some(devices) = args.value("gpu-spec") {
         let nodes = session.client()?.nodes()?.items;
         let [node] = nodes.as_slice() else {
             let what = format!("there are {} nodes, and --gpu-spec has no node", nodes.len());
@@ -98,8 +98,8 @@ fn create(said: &Said, session: &Session) -> Result {
         };
         words.push(format!("--devices={}:{devices}", node.name));
     }
-    if let Some(start) = said.value("start") {
-        let from = match said.value("timezone") {
+    if let Some(start) = args.value("start") {
+        let from = match args.value("timezone") {
             None | Some("local") => start.to_owned(),
             Some(zone) => {
                 let zone =
@@ -114,11 +114,11 @@ fn create(said: &Said, session: &Session) -> Result {
     gpool(&words, session)
 }
 
-fn list(said: &Said, session: &Session) -> Result {
-    let status = match said.value("status") {
+fn list(args: &ParsedArgs, session: &Session) -> Result {
+    let status = match args.value("status") {
         Some("pending") => Some("planned"),
         Some("active") => Some("active"),
-        None => said.has("active").then_some("active"),
+        None => args.has("active").then_some("active"),
         Some(other) => {
             return Err(invalid(&format!(
                 "--status {other}: gpool removes reservations when they end"
@@ -126,18 +126,18 @@ fn list(said: &Said, session: &Session) -> Result {
             .tip("gctl reserve list --status active"));
         }
     };
-    let (from, to) = bounds(said, session)?;
+    let (from, to) = bounds(args, session)?;
     let is_meant = |it: &Reservation| {
         it.kind == "reservation"
             && status.is_none_or(|status| it.state == status)
-            && said.value("user").is_none_or(|user| it.beneficiary.as_deref() == Some(user))
+            && args.value("user").is_none_or(|user| it.beneficiary.as_deref() == Some(user))
             && from.is_none_or(|from| it.until.is_none_or(|until| until >= from))
             && to.is_none_or(|to| it.from <= to)
     };
     let client = session.client()?;
     let rows: Vec<Reservation> =
         client.reservations()?.items.into_iter().filter(is_meant).collect();
-    if said.has("timeline") {
+    if args.has("timeline") {
         return print(&timeline(&rows, &session.view(), session.screen.ascii), session);
     }
     let flags = ListFlags::default();
@@ -148,7 +148,7 @@ fn list(said: &Said, session: &Session) -> Result {
 }
 
 /// The time range of `--range`, or of `--from` and `--to`.
-fn bounds(said: &Said, session: &Session) -> Result<(Option<Time>, Option<Time>)> {
+fn bounds(args: &ParsedArgs, session: &Session) -> Result<(Option<Time>, Option<Time>)> {
     let now = session.view().now;
     let clock = &session.screen.clock;
     let read = |text: &str| {
@@ -159,8 +159,8 @@ fn bounds(said: &Said, session: &Session) -> Result<(Option<Time>, Option<Time>)
         };
         clock.read_ahead(&signed, now).map_err(|why| invalid(&why))
     };
-    let Some(range) = said.value("range") else {
-        let one = |long| said.value(long).map(read).transpose();
+    let Some(range) = args.value("range") else {
+        let one = |long| args.value(long).map(read).transpose();
         return Ok((one("from")?, one("to")?));
     };
     let (from, to) = match range.split_once(':') {

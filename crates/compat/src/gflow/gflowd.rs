@@ -4,7 +4,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::flags_behind;
@@ -95,33 +95,33 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "service" => return service(rest, session),
         _ => return gpool_line(&[first, rest.first().map_or("bash", String::as_str)], session),
     };
-    let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
+    let Some(args) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
     match word {
-        "init" if said.has("force") => gpool_line(&["init", "--force"], session),
+        "init" if args.has("force") => gpool_line(&["init", "--force"], session),
         "init" => gpool_line(&["init"], session),
-        "start" | "up" => gpool(&up(&said), session),
+        "start" | "up" => gpool(&up(&args), session),
         "stop" | "down" => gpool_line(&["down"], session),
         "status" => gpool_line(&["status"], session),
         _ => {
             gpool_line(&["down"], session)?;
-            gpool(&up(&said), session)
+            gpool(&up(&args), session)
         }
     }
 }
 
 fn plain(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&PLAIN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    let mut words = up(&said);
+    let Some(args) = read(&PLAIN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    let mut words = up(&args);
     words.push("--foreground".to_owned());
     gpool(&words, session)
 }
 
-fn up(said: &Said) -> Vec<String> {
+fn up(args: &ParsedArgs) -> Vec<String> {
     let mut words = vec!["up".to_owned()];
-    words.extend(said.value("gpus").map(|gpus| format!("--gpus={gpus}")));
-    words.extend(said.value("gpu-allocation-strategy").map(|how| format!("--strategy={how}")));
+    words.extend(args.value("gpus").map(|gpus| format!("--gpus={gpus}")));
+    words.extend(args.value("gpu-allocation-strategy").map(|how| format!("--strategy={how}")));
     words
 }
 
@@ -130,8 +130,8 @@ fn service(words: &[String], session: &Session) -> Result {
         return print("gflowd service install | uninstall\n", session);
     }
     let (word, rest) = below("gflowd service", words, &["install", "uninstall"])?;
-    let Some(said) = read(&SERVICE, rest, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
+    let Some(args) = read(&SERVICE, rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
     match word {
         "install" => gpool_line(&["up", "--systemd", "--now"], session),
         _ => gpool_line(&["down", "--systemd"], session),

@@ -37,8 +37,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     {
         return completion(rest, session);
     }
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
     let client = session.client()?;
     let gpus = client.gpus()?.items;
     let mut names: BTreeMap<&str, String> = BTreeMap::new();

@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;
 use gpool_cli::foreign::gflow::translate;
 use gpool_cli::reference::Reference;
@@ -148,40 +148,40 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "completion" => return completion(rest, session),
         _ => return super::below_help("gjob", word, SPOKEN, session),
     };
-    let Some(said) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    if said.words.is_empty() && word != "close-sessions" && word != "close" {
+    let Some(args) = read(spoken, rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    if args.words.is_empty() && word != "close-sessions" && word != "close" {
         let what = format!("{}: which job?", spoken.name);
         return Err(Failure::new(errors::USAGE, what).tip(format!("{} 7", spoken.name)));
     }
     match word {
-        "attach" | "a" => on_jobs("attach", &said, session),
-        "log" | "l" => log(&said, session),
-        "hold" | "h" => on_jobs("hold", &said, session),
-        "release" | "r" => release(&said, session),
-        "update" | "u" => update(&said, session),
-        "show" | "s" => on_jobs("show", &said, session),
-        "redo" => redo::run(&said, session),
+        "attach" | "a" => on_jobs("attach", &args, session),
+        "log" | "l" => log(&args, session),
+        "hold" | "h" => on_jobs("hold", &args, session),
+        "release" | "r" => release(&args, session),
+        "update" | "u" => update(&args, session),
+        "show" | "s" => on_jobs("show", &args, session),
+        "redo" => redo::run(&args, session),
         _ => Ok(Exit::OK),
     }
 }
 
-fn on_jobs(verb: &str, said: &Said, session: &Session) -> Result {
-    let words = std::iter::once(verb).chain(said.words.iter().map(String::as_str));
+fn on_jobs(verb: &str, args: &ParsedArgs, session: &Session) -> Result {
+    let words = std::iter::once(verb).chain(args.words.iter().map(String::as_str));
     gpool_line(&words.collect::<Vec<_>>(), session)
 }
 
-fn release(said: &Said, session: &Session) -> Result {
+fn release(args: &ParsedArgs, session: &Session) -> Result {
     let mut words = vec!["release".to_owned()];
-    words.extend(said.words.iter().cloned());
-    words.extend(said.value("at").map(|at| format!("--at={}", translate::moment(at))));
+    words.extend(args.words.iter().cloned());
+    words.extend(args.value("at").map(|at| format!("--at={}", translate::moment(at))));
     gpool(&words, session)
 }
 
-fn update(said: &Said, session: &Session) -> Result {
+fn update(args: &ParsedArgs, session: &Session) -> Result {
     let mut words = vec!["edit".to_owned()];
-    words.extend(said.words.iter().cloned());
-    for given in &said.flags {
+    words.extend(args.words.iter().cloned());
+    for given in &args.flags {
         let value = given.value.as_str();
         words.extend(match given.flag.long {
             "auto-cancel-on-dep-failure" => Some("--on-unmet=cancel".to_owned()),
@@ -203,24 +203,24 @@ fn update(said: &Said, session: &Session) -> Result {
             _ => None,
         });
     }
-    words.extend(said.has("max-retries").then(|| "--retry-on=fail".to_owned()));
+    words.extend(args.has("max-retries").then(|| "--retry-on=fail".to_owned()));
     gpool(&words, session)
 }
 
 /// Prints the output of a job, or its first or last lines.
-fn log(said: &Said, session: &Session) -> Result {
+fn log(args: &ParsedArgs, session: &Session) -> Result {
     let mut words = vec!["logs".to_owned()];
-    if said.has("first") && said.has("last") {
+    if args.has("first") && args.has("last") {
         return Err(Failure::new(
             errors::USAGE,
             "gjob log: --first and --last can't be given together",
         )
         .tip("gjob log 7 --last 50"));
     }
-    words.extend(said.value("last").map(|last| format!("--tail={last}")));
-    words.extend(said.has("follow").then(|| "--follow".to_owned()));
-    let Some(first) = said.value("first") else {
-        words.extend(said.words.iter().cloned());
+    words.extend(args.value("last").map(|last| format!("--tail={last}")));
+    words.extend(args.has("follow").then(|| "--follow".to_owned()));
+    let Some(first) = args.value("first") else {
+        words.extend(args.words.iter().cloned());
         return gpool(&words, session);
     };
     let invalid = |what: String| Failure::new(errors::INVALID, format!("gjob log: {what}"));
@@ -228,7 +228,7 @@ fn log(said: &Said, session: &Session) -> Result {
         return Err(invalid(format!("--first: {first:?} is not a number of lines")));
     };
     let client = session.client()?;
-    let job: Reference = said.words[0]
+    let job: Reference = args.words[0]
         .parse()
         .map_err(|error: gpool_cli::reference::ReferenceError| invalid(error.to_string()))?;
     let (id, attempt) = resolve::one(&client, &job, session.me())?;

@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value as Takes};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::foreign::gflow::flags::CONFIG;
 use gpool_cli::reference::Reference;
 use gpool_cli::render::list::{natural, no_formula};
@@ -19,7 +19,7 @@ use gpool_wire::{Job, catalogue};
 use serde_json::{Value, json};
 
 use super::completion;
-use super::shown::{self, COLUMNS, STATES};
+use super::job_view::{self, COLUMNS, STATES};
 use crate::shim::{interval, print_every, read};
 use crate::slurm::arrays::{ArrayExpansion, in_order, is_of, spread};
 
@@ -65,9 +65,9 @@ pub fn run(words: &[String], session: &Session) -> Result {
     {
         return completion(rest, session);
     }
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    let columns = columns(&said)?;
-    let every = match (said.has("watch"), said.value("interval")) {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    let columns = columns(&args)?;
+    let every = match (args.has("watch"), args.value("interval")) {
         (true, seconds) => Some(interval(seconds.unwrap_or("2"), "--interval")?),
         (false, None) => None,
         (false, Some(_)) => {
@@ -75,17 +75,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
                 .tip("gqueue --watch --interval 5"));
         }
     };
-    print_every(every, session, || text(&said, &columns, session))
+    print_every(every, session, || text(&args, &columns, session))
 }
 
-fn text(said: &Said, columns: &[Column], session: &Session) -> Result<String> {
-    let jobs = jobs(said, session)?;
-    Ok(match said.value("output").unwrap_or("table") {
-        "table" if said.has("group") => grouped(&jobs, columns, session),
-        "table" => table(&jobs, columns, said.has("tree"), session),
+fn text(args: &ParsedArgs, columns: &[Column], session: &Session) -> Result<String> {
+    let jobs = jobs(args, session)?;
+    Ok(match args.value("output").unwrap_or("table") {
+        "table" if args.has("group") => grouped(&jobs, columns, session),
+        "table" => table(&jobs, columns, args.has("tree"), session),
         "json" => {
             let jobs: Vec<Value> =
-                jobs.iter().map(|job| shown::json(job, session).into()).collect();
+                jobs.iter().map(|job| job_view::json(job, session).into()).collect();
             format!("{:#}\n", json!({ "jobs": jobs }))
         }
         "csv" => csv(&jobs, session),
@@ -102,8 +102,8 @@ fn no_such(flag: &str, word: &str, known: &[&str]) -> Failure {
 /// A column, and its largest width.
 type Column = (&'static str, Option<usize>);
 
-fn columns(said: &Said) -> Result<Vec<Column>> {
-    let Some(format) = said.value("format") else {
+fn columns(args: &ParsedArgs) -> Result<Vec<Column>> {
+    let Some(format) = args.value("format") else {
         return Ok(COLUMNS[..N_USUAL].iter().map(|column| (*column, None)).collect());
     };
     let one = |written: &str| {
@@ -121,9 +121,9 @@ fn columns(said: &Said) -> Result<Vec<Column>> {
     format.split(',').map(one).collect()
 }
 
-fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
+fn jobs(args: &ParsedArgs, session: &Session) -> Result<Vec<Job>> {
     let client = session.client()?;
-    let states: Vec<String> = said.list("states").map(str::to_ascii_lowercase).collect();
+    let states: Vec<String> = args.list("states").map(str::to_ascii_lowercase).collect();
     let is_state = |known: &(&str, &str), word: &str| {
         known.0.eq_ignore_ascii_case(word) || known.1.eq_ignore_ascii_case(word)
     };
@@ -132,13 +132,13 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
     {
         return Err(no_such("--states", word, &all));
     }
-    let with_ended = ["all", "completed", "states", "jobs"].iter().any(|flag| said.has(flag));
+    let with_ended = ["all", "completed", "states", "jobs"].iter().any(|flag| args.has(flag));
     let query = JobsQuery { state: with_ended.then(|| "all".to_owned()), ..JobsQuery::default() };
     let mut jobs = every_job(&client, &query)?;
-    let users: Vec<&str> = said.list("user").collect();
-    let named = ids(said, &client, session)?;
-    let names: Vec<&str> = said.list("names").collect();
-    let since = said.value("since").map(|text| session.screen.clock.read(text, session.view().now));
+    let users: Vec<&str> = args.list("user").collect();
+    let named = ids(args, &client, session)?;
+    let names: Vec<&str> = args.list("names").collect();
+    let since = args.value("since").map(|text| session.screen.clock.read(text, session.view().now));
     let since = since
         .transpose()
         .map_err(|why| Failure::new(catalogue::INVALID, format!("gqueue: --since: {why}")))?;
@@ -148,18 +148,19 @@ fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
             |ids: &Vec<String>| ids.iter().any(|id| id.split('.').next() == Some(job.id.as_str()));
         (is_mine || users.iter().any(|user| *user == "all" || *user == job.user))
             && named.as_ref().is_none_or(is_named)
-            && said.value("project").is_none_or(|project| project == job.project)
+            && args.value("project").is_none_or(|project| project == job.project)
             && since.is_none_or(|since| job.submitted_at >= since)
     });
     let mut jobs = one_by_one(&client, jobs, with_ended)?;
     jobs.retain(|job| {
-        (!said.has("completed") || job.state.is_end())
-            && (states.is_empty() || states.iter().any(|word| is_state(&shown::state(job), word)))
+        (!args.has("completed") || job.state.is_end())
+            && (states.is_empty()
+                || states.iter().any(|word| is_state(&job_view::state(job), word)))
             && named.as_ref().is_none_or(|ids| is_of(job, ids))
             && (names.is_empty() || names.contains(&job.name.as_str()))
     });
-    sort(&mut jobs, said.value("sort").unwrap_or("id"), session)?;
-    limited(jobs, said.value("limit").unwrap_or("0"))
+    sort(&mut jobs, args.value("sort").unwrap_or("id"), session)?;
+    limited(jobs, args.value("limit").unwrap_or("0"))
 }
 
 /// Replaces arrays by their elements; the waiting elements of a large array share one row.
@@ -173,8 +174,8 @@ fn one_by_one(client: &Client, jobs: Vec<Job>, with_ended: bool) -> Result<Vec<J
     Ok(rows)
 }
 
-fn ids(said: &Said, client: &Client, session: &Session) -> Result<Option<Vec<String>>> {
-    let Some(text) = said.value("jobs") else { return Ok(None) };
+fn ids(args: &ParsedArgs, client: &Client, session: &Session) -> Result<Option<Vec<String>>> {
+    let Some(text) = args.value("jobs") else { return Ok(None) };
     let references = Reference::list(text)
         .map_err(|error| Failure::new(catalogue::INVALID, format!("gqueue: --jobs: {error}")))?;
     let found = resolve::jobs(client, references.iter(), None, session.me(), JobScope::Ever)?;
@@ -186,10 +187,10 @@ fn sort(jobs: &mut [Job], by: &str, session: &Session) -> Result<()> {
     in_order(jobs);
     match by {
         "id" => {}
-        "state" => jobs.sort_by_key(|job| STATES.iter().position(|s| *s == shown::state(job))),
-        "time" => jobs.sort_by_key(|job| std::cmp::Reverse(shown::time(job, now))),
+        "state" => jobs.sort_by_key(|job| STATES.iter().position(|s| *s == job_view::state(job))),
+        "time" => jobs.sort_by_key(|job| std::cmp::Reverse(job_view::time(job, now))),
         "name" => jobs.sort_by(|a, b| natural(&a.name, &b.name)),
-        "gpus" => jobs.sort_by_key(|job| std::cmp::Reverse(shown::n_gpus(job))),
+        "gpus" => jobs.sort_by_key(|job| std::cmp::Reverse(job_view::n_gpus(job))),
         "priority" => jobs.sort_by_key(|job| std::cmp::Reverse(job.priority)),
         other => return Err(no_such("--sort", other, &SORTS)),
     }
@@ -216,7 +217,7 @@ fn table(jobs: &[Job], columns: &[Column], is_tree: bool, session: &Session) -> 
     let mut table = Table::new(columns.iter().map(|(column, _)| (*column).to_owned()).collect());
     let mut put = |job: &Job, depth: usize| {
         let cell = |(column, width): &Column| {
-            let text = cut(&shown::cell(job, column, now), *width);
+            let text = cut(&job_view::cell(job, column, now), *width);
             match *column {
                 "JOBID" if depth > 0 => Cell::new(&format!("{}└─{text}", "  ".repeat(depth - 1))),
                 _ => Cell::new(&text),
@@ -266,7 +267,8 @@ fn tree(jobs: &[Job]) -> Vec<(&Job, usize)> {
 fn grouped(jobs: &[Job], columns: &[Column], session: &Session) -> String {
     let mut text = String::new();
     for state in STATES {
-        let of: Vec<Job> = jobs.iter().filter(|job| shown::state(job) == state).cloned().collect();
+        let of: Vec<Job> =
+            jobs.iter().filter(|job| job_view::state(job) == state).cloned().collect();
         if !of.is_empty() {
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = write!(
@@ -285,7 +287,7 @@ fn csv(jobs: &[Job], session: &Session) -> String {
     let keys = ["id", "name", "state", "time", "gpus", "user", "submitted_at", "reason"];
     let mut text = format!("{}\n", keys.join(","));
     for job in jobs {
-        let json = shown::json(job, session);
+        let json = job_view::json(job, session);
         let field = |key: &&str| match json.get(*key) {
             None => "-".to_owned(),
             Some(Value::String(text)) => {
@@ -307,7 +309,7 @@ fn csv(jobs: &[Job], session: &Session) -> String {
 fn yaml(jobs: &[Job], session: &Session) -> String {
     let mut text = if jobs.is_empty() { "jobs: []\n".to_owned() } else { "jobs:\n".to_owned() };
     for job in jobs {
-        for (n, (key, value)) in shown::json(job, session).iter().enumerate() {
+        for (n, (key, value)) in job_view::json(job, session).iter().enumerate() {
             let _ = writeln!(text, "{} {key}: {value}", if n == 0 { "-" } else { " " });
         }
     }

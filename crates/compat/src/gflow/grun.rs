@@ -25,13 +25,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
     {
         return completion(rest, session);
     }
-    let Some(said) = read(&GRUN, words, session)? else { return Ok(Exit::OK) };
-    if let Some(given) = said.flags.iter().find(|it| NOT_ATTENDED.contains(&it.flag.long)) {
-        let what = format!("grun follows one job, and has no {}", given.flag.written());
+    let Some(args) = read(&GRUN, words, session)? else { return Ok(Exit::OK) };
+    if let Some(given) = args.flags.iter().find(|it| NOT_ATTENDED.contains(&it.flag.long)) {
+        let what = format!("grun follows one job, and has no {}", given.flag.spelling());
         return Err(Failure::new(errors::NO_SUCH_FLAG, what)
-            .tip(format!("gbatch {} …   (submits such jobs)", given.flag.written())));
+            .tip(format!("gbatch {} …   (submits such jobs)", given.flag.spelling())));
     }
-    let Some(first) = said.words.first() else {
+    let Some(first) = args.words.first() else {
         return Err(Failure::new(errors::USAGE, "grun: the command is missing")
             .tip("grun --gpus 1 -- python train.py"));
     };
@@ -42,17 +42,17 @@ pub fn run(words: &[String], session: &Session) -> Result {
             .tip(format!("gbatch {first} && gpool wait @"))
             .tip(format!("grun -- sh {first}   (ignores the flags in it)")));
     }
-    let told = translate(&said.flags)?;
-    say_ignored(&said, session);
-    for text in told.warnings.iter().chain(&told.contradictions) {
+    let translation = translate(&args.flags)?;
+    say_ignored(&args, session);
+    for text in translation.warnings.iter().chain(&translation.contradictions) {
         session.screen.warn(text);
     }
-    let flags = told.words.into_iter().map(|(word, _)| word);
+    let flags = translation.words.into_iter().map(|(word, _)| word);
     let mut line: Vec<String> = vec!["run".to_owned(), "--compat=gflow".to_owned()];
     line.extend(flags);
-    line.extend(said.has("dry-run").then(|| "--dry-run".to_owned()));
-    line.extend(said.has("no-export-env").then(|| "--clean-env".to_owned()));
+    line.extend(args.has("dry-run").then(|| "--dry-run".to_owned()));
+    line.extend(args.has("no-export-env").then(|| "--clean-env".to_owned()));
     line.push("--".to_owned());
-    line.extend(said.words.iter().cloned());
+    line.extend(args.words.iter().cloned());
     gpool(&line, session)
 }

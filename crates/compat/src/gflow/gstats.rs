@@ -18,7 +18,7 @@ use gpool_wire::{Job, Time, catalogue};
 use serde_json::{Value, json};
 
 use super::completion;
-use super::shown::n_gpus;
+use super::job_view::n_gpus;
 use crate::shim::{print, read};
 use crate::slurm::times::{elapsed, long_time};
 
@@ -47,13 +47,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
     {
         return completion(rest, session);
     }
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     let invalid = |what: String| Failure::new(catalogue::INVALID, format!("gstats: {what}"));
     let now = session.view().now;
-    let since = said.value("since").map(|text| session.screen.clock.read(text, now));
+    let since = args.value("since").map(|text| session.screen.clock.read(text, now));
     let since = since.transpose().map_err(|why| invalid(format!("--since: {why}")))?;
-    let user = match said.value("user") {
-        _ if said.has("all-users") => None,
+    let user = match args.value("user") {
+        _ if args.has("all-users") => None,
         Some("all") => None,
         user => Some(user.unwrap_or(session.me()).to_owned()),
     };
@@ -61,8 +61,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
         JobsQuery { state: Some("all".to_owned()), user: user.clone(), ..JobsQuery::default() };
     let mut jobs = every_job(&session.client()?, &query)?;
     jobs.retain(|job| since.is_none_or(|since| job.submitted_at >= since));
-    let stats = stats(&jobs, user.as_deref(), said.value("since"), now);
-    let text = match said.value("output").unwrap_or("table") {
+    let stats = stats(&jobs, user.as_deref(), args.value("since"), now);
+    let text = match args.value("output").unwrap_or("table") {
         "table" => table(&stats),
         "json" => format!("{stats:#}\n"),
         "csv" => csv(&stats),

@@ -18,8 +18,8 @@ mod gjob;
 mod gqueue;
 mod grun;
 mod gstats;
+mod job_view;
 mod redo;
-mod shown;
 
 /// Submits a script or a command.
 pub const GBATCH: Shim = Shim {

@@ -8,7 +8,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, row};
 use gpool_cli::foreign::gflow::translate;
 use gpool_cli::reference::{Reference, ReferenceError};
 use gpool_cli::resolve::{self, every_job};
@@ -37,19 +37,19 @@ pub(super) static FLAGS: &[Flag] = &[
 ///
 /// # Errors
 /// The job has not ended, or a change is refused; then nothing runs again.
-pub fn run(said: &Said, session: &Session) -> Result {
-    let [word] = said.words.as_slice() else {
+pub fn run(args: &ParsedArgs, session: &Session) -> Result {
+    let [word] = args.words.as_slice() else {
         return Err(Failure::new(errors::USAGE, "gjob redo: give one job").tip("gjob redo 7"));
     };
-    let changes = changes(said)?;
-    if changes.is_empty() && !said.has("cascade") {
+    let changes = changes(args)?;
+    if changes.is_empty() && !args.has("cascade") {
         return gpool(&["retry".to_owned(), word.clone()], session);
     }
     let client = session.client()?;
     let invalid = |error: ReferenceError| Failure::new(errors::INVALID, error.to_string());
     let reference: Reference = word.parse().map_err(invalid)?;
     let (id, _) = resolve::one(&client, &reference, session.me())?;
-    let dependents = if said.has("cascade") { cancelled(&client)? } else { Vec::new() };
+    let dependents = if args.has("cascade") { cancelled(&client)? } else { Vec::new() };
     // All new jobs stay held until every change is made.
     let mut again = BTreeMap::new();
     let made = remake(&client, &id, &changes, &dependents, &mut again, session);
@@ -67,9 +67,9 @@ pub fn run(said: &Said, session: &Session) -> Result {
 }
 
 /// The changes as flags of `gpool edit`.
-fn changes(said: &Said) -> Result<Vec<String>> {
+fn changes(args: &ParsedArgs) -> Result<Vec<String>> {
     let mut flags = Vec::new();
-    for given in &said.flags {
+    for given in &args.flags {
         flags.extend(match given.flag.long {
             "depends-on" => Some(format!("--after={}", given.value)),
             "gpus" => Some(format!("--gpus={}", given.value)),

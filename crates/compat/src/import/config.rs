@@ -20,7 +20,7 @@ pub struct Config {
 }
 
 /// The sections and keys of gflow, with their counterparts in gpool.
-const KNOWN: &[(&str, &str)] = &[
+const COUNTERPARTS: &[(&str, &str)] = &[
     ("daemon.host", "the API of gpool is a local socket"),
     ("daemon.port", "the API of gpool is a local socket"),
     ("daemon.gpus", "gpus in gpool.toml"),
@@ -84,7 +84,7 @@ impl Config {
     }
 
     fn line(&self, name: &str) -> String {
-        let known = KNOWN.iter().find(|(known, _)| *known == name);
+        let known = COUNTERPARTS.iter().find(|(known, _)| *known == name);
         format!("  {name}: {}", known.map_or("gpool has no such setting", |(_, what)| what))
     }
 

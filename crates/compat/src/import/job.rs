@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpool_cli::failure::Result;
-use gpool_cli::foreign::flag::Given;
+use gpool_cli::foreign::flag::PassedFlag;
 use gpool_cli::foreign::gflow::flags::GBATCH;
 use gpool_cli::foreign::gflow::translate::translate;
 use gpool_cli::request::{self, Request};
@@ -89,11 +89,15 @@ impl TheirJob {
     }
 
     /// The job as flags of `gbatch`; `after` has the gpool ids of its dependencies.
-    fn flags(&self, after: &[String]) -> Vec<Given> {
+    fn flags(&self, after: &[String]) -> Vec<PassedFlag> {
         let mut given = Vec::new();
         let mut put = |long: &str, value: Option<String>| {
             let flag = GBATCH.rows().find(|flag| flag.long == long);
-            given.extend(value.zip(flag).map(|(value, flag)| Given { flag, value, place: None }));
+            given.extend(value.zip(flag).map(|(value, flag)| PassedFlag {
+                flag,
+                value,
+                place: None,
+            }));
         };
         let is_shared = self.gpu_sharing_mode.as_deref() == Some("Shared");
         put("name", self.name());
@@ -122,22 +126,22 @@ impl TheirJob {
     /// # Errors
     /// Its folder or script is gone, or gpool refuses it.
     pub fn request(&self, after: &[String], note: &str) -> Result<Request> {
-        let mut told = translate(&self.flags(after))?;
+        let mut translation = translate(&self.flags(after))?;
         for word in [format!("--cwd={}", self.run_dir), format!("--note={note}"), "--hold".into()] {
-            told.words.push((word, None));
+            translation.words.push((word, None));
         }
         if let Some(task) = self.task_id {
-            told.words.push((format!("--env=GFLOW_ARRAY_TASK_ID={task}"), None));
+            translation.words.push((format!("--env=GFLOW_ARRAY_TASK_ID={task}"), None));
         }
         if let Some(most) = self.max_concurrent {
-            told.warnings.push(format!(
+            translation.warnings.push(format!(
                 "gflow job {}: its group limit of {most} jobs at once is dropped",
                 self.id
             ));
         }
-        let mut request = request::of_brought(told.flags()?, &told, |_| None)?;
+        let mut request = request::of_brought(translation.flags()?, &translation, |_| None)?;
         match (&self.script, &self.command) {
-            (Some(script), _) => request.job.script = Some(Script::read(script)?.written()),
+            (Some(script), _) => request.job.script = Some(Script::read(script)?.to_wire()),
             (None, command) => {
                 let line = filled(command.as_deref().unwrap_or_default(), &self.parameters);
                 let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };

@@ -74,21 +74,21 @@ pub fn run(args: &ImportArgs, session: &Session) -> Result {
     }
     let queue = GflowQueue::at(args.url.as_deref().unwrap_or(&config.url))?;
     let take = || take::take(&queue, args.dry_run, session);
-    let taken = during(&session.screen, "importing jobs", take)?;
+    let imports = during(&session.screen, "importing jobs", take)?;
     if session.global.json {
-        let items: Vec<_> = taken
+        let items: Vec<_> = imports
             .iter()
             .map(|one| json!({"gflow": one.theirs, "id": one.ours, "what": one.what}))
             .collect();
         session.screen.data(&json::list(&items))?;
         return Ok(Exit::OK);
     }
-    let line = |one: &take::Taken| {
+    let line = |one: &take::JobImport| {
         let ours = one.ours.as_ref().map(|id| format!(" is job {id}")).unwrap_or_default();
         format!("gflow job {}{ours}: {}\n", one.theirs, safe(&one.what))
     };
-    session.screen.data(&taken.iter().map(line).collect::<String>())?;
-    if taken.is_empty() {
+    session.screen.data(&imports.iter().map(line).collect::<String>())?;
+    if imports.is_empty() {
         session.screen.note("there is nothing to import");
     }
     Ok(Exit::OK)

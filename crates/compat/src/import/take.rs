@@ -17,7 +17,7 @@ use super::job::TheirJob;
 use super::queue::GflowQueue;
 
 /// The result of a job's import.
-pub struct Taken {
+pub struct JobImport {
     /// Its id in gflow.
     pub theirs: u64,
     /// Its id in gpool.
@@ -41,12 +41,12 @@ struct Moving<'j> {
 ///
 /// # Errors
 /// gflow or gpool does not answer; a repeated import continues from there.
-pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<Taken>> {
+pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<JobImport>> {
     let jobs = queue.jobs()?;
     let client = session.client()?;
-    let mut taken = Vec::new();
+    let mut imports = Vec::new();
     if !dry_run {
-        finish_earlier(&client, &jobs, &mut taken, session)?;
+        finish_earlier(&client, &jobs, &mut imports, session)?;
     }
     let mut moving: Vec<Moving<'_>> = Vec::new();
     for job in &jobs {
@@ -54,7 +54,7 @@ pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<
             moving.iter().map(|moving| (moving.job.id, moving.ours.as_str())).collect();
         let stays = stays(job, &jobs, &ids, session);
         if let Some(why) = stays {
-            taken.extend(why.map(|what| Taken { theirs: job.id, ours: None, what }));
+            imports.extend(why.map(|what| JobImport { theirs: job.id, ours: None, what }));
             continue;
         }
         match submit(queue, &client, job, &ids, dry_run, session) {
@@ -62,21 +62,21 @@ pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<
             // A job that gpool refuses stays in gflow; the others are imported.
             Err(failure) if failure.exit().0 != 3 => {
                 let what = format!("stays there: {}", failure.what());
-                taken.push(Taken { theirs: job.id, ours: None, what });
+                imports.push(JobImport { theirs: job.id, ours: None, what });
             }
             Err(failure) => return Err(failure),
         }
     }
     if dry_run {
         let what = |job: &TheirJob| if job.is_held() { "would come, held" } else { "would come" };
-        let of = |moving: &Moving<'_>| Taken {
+        let of = |moving: &Moving<'_>| JobImport {
             theirs: moving.job.id,
             ours: None,
             what: what(moving.job).to_owned(),
         };
-        taken.extend(moving.iter().map(of));
+        imports.extend(moving.iter().map(of));
     } else {
-        let moving = hold_there(queue, &client, moving, &mut taken)?;
+        let moving = hold_there(queue, &client, moving, &mut imports)?;
         for moving in moving.iter().rev() {
             queue.act(moving.job.id, "cancel")?;
         }
@@ -84,11 +84,11 @@ pub fn take(queue: &GflowQueue, dry_run: bool, session: &Session) -> Result<Vec<
             release(&client, moving.job.is_held(), moving.job.id, &moving.ours)?;
             let what = if moving.job.is_held() { "taken over, held" } else { "taken over" };
             let ours = Some(moving.ours.clone());
-            taken.push(Taken { theirs: moving.job.id, ours, what: what.to_owned() });
+            imports.push(JobImport { theirs: moving.job.id, ours, what: what.to_owned() });
         }
     }
-    taken.sort_by_key(|taken| taken.theirs);
-    Ok(taken)
+    imports.sort_by_key(|taken| taken.theirs);
+    Ok(imports)
 }
 
 /// Whether a job stays in gflow, and why.
@@ -170,7 +170,7 @@ fn hold_there<'j>(
     queue: &GflowQueue,
     client: &Client,
     moving: Vec<Moving<'j>>,
-    taken: &mut Vec<Taken>,
+    imports: &mut Vec<JobImport>,
 ) -> Result<Vec<Moving<'j>>> {
     let mut stay: Vec<u64> = Vec::new();
     let mut held = Vec::new();
@@ -186,7 +186,7 @@ fn hold_there<'j>(
             true => "stays in gflow: a job that it waits for has started there",
             false => "has started in gflow in the meantime, and stays there",
         };
-        taken.push(Taken { theirs: one.job.id, ours: None, what: what.to_owned() });
+        imports.push(JobImport { theirs: one.job.id, ours: None, what: what.to_owned() });
     }
     Ok(held)
 }
@@ -209,7 +209,7 @@ fn release(client: &Client, stays_held: bool, theirs: u64, ours: &str) -> Result
 fn finish_earlier(
     client: &Client,
     jobs: &[TheirJob],
-    taken: &mut Vec<Taken>,
+    imports: &mut Vec<JobImport>,
     session: &Session,
 ) -> Result<()> {
     let query = JobsQuery {
@@ -224,7 +224,7 @@ fn finish_earlier(
         if there.is_some_and(|job| job.state == "Cancelled") {
             release(client, false, theirs, &ours.id)?;
             let what = "imported; completes an earlier import".to_owned();
-            taken.push(Taken { theirs, ours: Some(ours.id), what });
+            imports.push(JobImport { theirs, ours: Some(ours.id), what });
         }
     }
     Ok(())

@@ -253,7 +253,7 @@ pub fn limit_minutes(row: &SlurmJobRow<'_>) -> Option<String> {
     limit(row.job).map(|seconds| (seconds / 60).to_string())
 }
 
-pub fn left(row: &SlurmJobRow<'_>) -> Option<String> {
+pub fn remaining_time(row: &SlurmJobRow<'_>) -> Option<String> {
     let left = limit(row.job)?.saturating_sub(elapsed(row.job, row.now).unwrap_or(0));
     Some(time(left))
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 
@@ -152,9 +152,9 @@ impl<C> Format<C> {
 
     /// The help that `--helpformat` or `--helpFormat` requests.
     #[must_use]
-    pub fn requested_help(said: &Said, columns: &[Column<C>]) -> Option<String> {
-        let by_name = said.has("helpFormat");
-        (by_name || said.has("helpformat")).then(|| Self::help(columns, by_name))
+    pub fn requested_help(args: &ParsedArgs, columns: &[Column<C>]) -> Option<String> {
+        let by_name = args.has("helpFormat");
+        (by_name || args.has("helpformat")).then(|| Self::help(columns, by_name))
     }
 
     /// Names the unknown letters or names in a note, as Slurm does.

@@ -2,7 +2,7 @@
 //!
 //! Source: the manuals of these commands, "INPUT ENVIRONMENT VARIABLES".
 
-use gpool_cli::foreign::flag::{Given, Spoken, Takes};
+use gpool_cli::foreign::flag::{PassedFlag, Spoken, Takes};
 use gpool_cli::foreign::slurm::flags::{SBATCH, SRUN};
 
 /// The variables without the prefix `SBATCH_` or `SALLOC_`, and their flags.
@@ -110,21 +110,21 @@ const NEW_JOB: &[(&str, &str)] = &[
 ];
 
 /// The flags from variables with the prefix `SBATCH_` or `SALLOC_`.
-pub fn of_batch(prefix: &str) -> Vec<Given> {
+pub fn of_batch(prefix: &str) -> Vec<PassedFlag> {
     BATCH.iter().filter_map(|row| flag_of(&SBATCH, prefix, row)).collect()
 }
 
 /// The flags of `srun` from variables; `is_in_job` says whether it starts a step of its own job.
-pub fn of_srun(is_in_job: bool) -> Vec<Given> {
+pub fn of_srun(is_in_job: bool) -> Vec<PassedFlag> {
     let of_job = if is_in_job { &[] } else { NEW_JOB };
     STEP.iter().chain(of_job).filter_map(|row| flag_of(&SRUN, "SLURM_", row)).collect()
 }
 
-fn flag_of(command: &Spoken, prefix: &str, (name, long): &(&str, &str)) -> Option<Given> {
+fn flag_of(command: &Spoken, prefix: &str, (name, long): &(&str, &str)) -> Option<PassedFlag> {
     let name = format!("{prefix}{name}");
     let value = std::env::var(&name).ok()?;
     let flag = command.rows().find(|flag| flag.long == *long)?;
     // The value of a switch does not matter, as in Slurm.
     let value = if flag.takes == Takes::Nothing { String::new() } else { value };
-    Some(Given { flag, value, place: Some(format!("variable {name}")) })
+    Some(PassedFlag { flag, value, place: Some(format!("variable {name}")) })
 }

@@ -3,7 +3,7 @@
 
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::session::Session;
 use gpool_wire::{Time, catalogue};
 use serde_json::{Map, Value, json};
@@ -29,8 +29,8 @@ impl Parser {
     ///
     /// # Errors
     /// There is no such version.
-    pub fn of(said: &Said) -> Result<Option<Self>> {
-        let Some(written) = said.value("json").or_else(|| said.value("yaml")) else {
+    pub fn of(args: &ParsedArgs) -> Result<Option<Self>> {
+        let Some(written) = args.value("json").or_else(|| args.value("yaml")) else {
             return Ok(None);
         };
         // For clients of an older Slurm that can't be changed.

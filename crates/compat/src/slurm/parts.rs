@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{ParseOutcome, Said};
+use gpool_cli::foreign::flag::{ParseOutcome, ParsedArgs};
 use gpool_cli::foreign::slurm::flags::SRUN;
 use gpool_cli::foreign::slurm::parts::{merged_requests, split};
 use gpool_cli::foreign::slurm::shape::{SIZE, is_of_shape};
@@ -29,7 +29,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut parts = Vec::new();
     for words in split(words) {
         match SRUN.read(&words)? {
-            ParseOutcome::Said(part) => parts.push(part),
+            ParseOutcome::Args(part) => parts.push(part),
             ParseOutcome::Help(text) => {
                 session.screen.data(&text)?;
                 return Ok(Exit::OK);
@@ -47,21 +47,22 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 /// Submits a job with a task for each part.
-fn as_job(parts: &[Said], session: &Session) -> Result {
-    let shape = |part: &Said| part.flags.iter().filter(|flag| is_of_shape(flag)).cloned().collect();
+fn as_job(parts: &[ParsedArgs], session: &Session) -> Result {
+    let shape =
+        |part: &ParsedArgs| part.flags.iter().filter(|flag| is_of_shape(flag)).cloned().collect();
     let shapes = merged_requests(parts.iter().map(shape).collect(), None)?;
     let others = parts[0].flags.iter().filter(|flag| !is_of_shape(flag)).cloned();
-    let said = Said { flags: others.chain(shapes).collect(), words: parts[0].words.clone() };
+    let args = ParsedArgs { flags: others.chain(shapes).collect(), words: parts[0].words.clone() };
     let mut inner = srun::program()?;
     for (at, part) in parts.iter().enumerate() {
         inner.extend((at > 0).then(|| ":".to_owned()));
         inner.extend(of_step(part));
     }
-    as_job_of(&said, &inner, session)
+    as_job_of(&args, &inner, session)
 }
 
 /// Starts a step for each part, and waits for all.
-fn in_job(job: &StepJob, parts: &[Said], session: &Session) -> Result {
+fn in_job(job: &StepJob, parts: &[ParsedArgs], session: &Session) -> Result {
     let n_parts = std::env::var(SIZE).ok().and_then(|n| n.parse::<usize>().ok()).unwrap_or(1);
     if n_parts != parts.len() {
         let what = format!("srun: the step has {} parts, and the job has {n_parts}", parts.len());
@@ -110,7 +111,7 @@ fn in_job(job: &StepJob, parts: &[Said], session: &Session) -> Result {
     Ok(Exit(codes.into_iter().flatten().max().unwrap_or(0)))
 }
 
-fn start(job: &StepJob, (at, n_parts): (usize, usize), part: &Said) -> Result<Child> {
+fn start(job: &StepJob, (at, n_parts): (usize, usize), part: &ParsedArgs) -> Result<Child> {
     let program = srun::program()?;
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).args(of_step(part)).env(PART, format!("{at}/{n_parts}"));

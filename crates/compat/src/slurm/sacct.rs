@@ -4,7 +4,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::foreign::slurm::moment::past;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
@@ -72,31 +72,31 @@ const LONG: &str = "JobID,JobName,Partition,User,Account,AllocCPUS,ReqMem,MaxRSS
 /// # Errors
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if said.has("helpformat") {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if args.has("helpformat") {
         return print(&help_format(FIELDS), session);
     }
-    say_ignored(&said, session);
-    if let Some(parser) = Parser::of(&said)? {
-        let jobs = jobs(&said, session)?;
+    say_ignored(&args, session);
+    if let Some(parser) = Parser::of(&args)? {
+        let jobs = jobs(&args, session)?;
         let values =
             jobs.iter().map(|job| json_accounting::job(&SlurmJobRow::of(job, session), parser));
         let line = command_line("sacct", words);
         return parser.print("jobs", values.collect(), &line, session);
     }
     let variable = std::env::var("SACCT_FORMAT").ok();
-    let format = match said.value("format").or(variable.as_deref()) {
+    let format = match args.value("format").or(variable.as_deref()) {
         Some(format) => format,
-        None if said.has("brief") => BRIEF,
-        None if said.has("long") => LONG,
+        None if args.has("brief") => BRIEF,
+        None if args.has("long") => LONG,
         None => USUAL,
     };
     let picked =
         picked("sacct", format, FIELDS).map_err(|failure| failure.tip("sacct --helpformat"))?;
-    let jobs = jobs(&said, session)?;
+    let jobs = jobs(&args, session)?;
     let lines: Vec<SacctLine<'_>> =
-        jobs.iter().flat_map(|job| lines(job, &said, session)).collect();
-    print(&text(&said, &picked, &lines, cell), session)
+        jobs.iter().flat_map(|job| lines(job, &args, session)).collect();
+    print(&text(&args, &picked, &lines, cell), session)
 }
 
 /// A line: a job, or a step.
@@ -106,7 +106,7 @@ enum SacctLine<'r> {
 }
 
 /// The lines of a job: itself, and its steps unless only allocations are requested.
-fn lines<'r>(job: &'r Job, said: &Said, session: &'r Session) -> Vec<SacctLine<'r>> {
+fn lines<'r>(job: &'r Job, said: &ParsedArgs, session: &'r Session) -> Vec<SacctLine<'r>> {
     let row = SlurmJobRow::of(job, session);
     let steps = if said.has("allocations") { Vec::new() } else { Step::all(&row) };
     std::iter::once(SacctLine::Job(row))
@@ -124,16 +124,16 @@ fn cell(FieldContent(of_job, absent, of_step): FieldContent, line: &SacctLine<'_
 
 /// The selected jobs: without ids, those since midnight; without users, the caller's jobs, or all
 /// for root.
-fn jobs(said: &Said, session: &Session) -> Result<Vec<Job>> {
+fn jobs(args: &ParsedArgs, session: &Session) -> Result<Vec<Job>> {
     let now = session.view().now;
     let moment = |long: &str| -> Result<Option<Time>> {
         let read = |text| session.screen.clock.read(&past(text), now);
-        let moment = said.value(long).map(read).transpose();
+        let moment = args.value(long).map(read).transpose();
         moment.map_err(|why| Failure::new(catalogue::INVALID, format!("--{long}: {why}")))
     };
     let (since, until) = (moment("starttime")?, moment("endtime")?);
-    let mut filter = Filter::of(said, "jobs", session)?;
-    let sees_all = said.has("allusers") || rustix::process::geteuid().is_root();
+    let mut filter = Filter::of(args, "jobs", session)?;
+    let sees_all = args.has("allusers") || rustix::process::geteuid().is_root();
     if filter.ids.is_empty() && !filter.has_users() && !sees_all {
         filter.only_user(session.me());
     }

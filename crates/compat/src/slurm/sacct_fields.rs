@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// A row that is aligned to the left.
-const fn left(
+const fn left_aligned(
     name: &'static str,
     width: usize,
     of_job: Cell,
@@ -42,7 +42,7 @@ pub static FIELDS: &[Field<FieldContent>] = &[
     row("AllocGRES", 12, cells::gpus_per_node, "", Nothing),
     row("AllocNodes", 10, cells::n_nodes, "", Own(steps::n_nodes)),
     row("AllocTRES", 10, cells::allocated, "", Own(steps::resources)),
-    left("ArrayJobID", 12, cells::array_id, "", Nothing),
+    left_aligned("ArrayJobID", 12, cells::array_id, "", Nothing),
     row("ArrayTaskID", 12, cells::array_index, "", Nothing),
     row("AssocID", 7, none, "", Nothing),
     row("AveCPU", 10, none, "", Own(steps::average_cpu)),
@@ -73,8 +73,8 @@ pub static FIELDS: &[Field<FieldContent>] = &[
     row("Flags", 19, none, "", Nothing),
     row("GID", 6, cells::gid, "", Nothing),
     row("Group", 9, cells::group, "", Nothing),
-    left("JobID", 12, cells::id, "", Own(steps::id)),
-    left("JobIDRaw", 12, cells::id_raw, "", Own(steps::id_raw)),
+    left_aligned("JobID", 12, cells::id, "", Own(steps::id)),
+    left_aligned("JobIDRaw", 12, cells::id_raw, "", Own(steps::id_raw)),
     row("JobName", 10, cells::name, "", Own(steps::name)),
     row("Layout", 9, none, "", Text("Unknown")),
     row("Licenses", 10, none, "", Nothing),

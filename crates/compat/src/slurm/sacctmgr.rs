@@ -8,7 +8,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::Nothing;
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::render::safe::safe;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::Session;
@@ -197,9 +197,9 @@ const CHANGES: [(&str, &str, &str); 12] = [
 /// # Errors
 /// A word is not valid, it would change something, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    let mut said_words = said.words.iter().map(String::as_str);
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    let mut said_words = args.words.iter().map(String::as_str);
     let verb = said_words.next().unwrap_or_default().to_ascii_lowercase();
     match verb.as_str() {
         "list" | "show" | "get" => {}
@@ -211,7 +211,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let conditions = Conditions::of(said_words)?;
     match what.as_str() {
         "association" | "associations" | "assoc" | "assocs" | "account" | "accounts" | "acct"
-        | "user" | "users" => print(&listed(&what, &conditions, &said, session)?, session),
+        | "user" | "users" => print(&listed(&what, &conditions, &args, session)?, session),
         "configuration" | "config" => scontrol_more::config(session),
         "reservation" | "reservations" => scontrol_more::reservations(&[], session),
         "runawayjob" | "runawayjobs" => {
@@ -221,7 +221,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
             Err(Failure::new(errors::NO_SUCH_VERB, "sacctmgr of gpool has no transactions")
                 .tip("gpool audit"))
         }
-        other => fixed(other, &said, &conditions, session),
+        other => fixed(other, &args, &conditions, session),
     }
 }
 
@@ -280,14 +280,19 @@ fn is_one(list: &[String], name: &str) -> bool {
 }
 
 /// The table of accounts, users or associations.
-fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -> Result<String> {
+fn listed(
+    what: &str,
+    conditions: &Conditions,
+    args: &ParsedArgs,
+    session: &Session,
+) -> Result<String> {
     let client = session.client()?;
     let projects = client.projects()?.items;
     let me = client.me()?;
     let admins: BTreeSet<&str> = me.user.as_deref().filter(|_| me.admin).into_iter().collect();
     let users = users(conditions, &projects, what.starts_with("user"), session)?;
     let all = associations(&projects, &users, &admins, conditions.is_tree);
-    let with = conditions.with_associations || said.has("associations");
+    let with = conditions.with_associations || args.has("associations");
     let (usual, lines): (&str, Vec<AssociationLine<'_>>) = match what.get(..4).unwrap_or_default() {
         "user" => {
             let of_users = all.into_iter().filter(|it| it.user.is_some());
@@ -318,7 +323,7 @@ fn listed(what: &str, conditions: &Conditions, said: &Said, session: &Session) -
     let lines: Vec<AssociationLine<'_>> = lines.iter().filter(is_meant).cloned().collect();
     let format = conditions.format.as_deref().unwrap_or(usual);
     let picked = picked("sacctmgr", format, FIELDS)?;
-    Ok(text(said, &picked, &lines, |of, line| safe(&of(line)).into_owned()))
+    Ok(text(args, &picked, &lines, |of, line| safe(&of(line)).into_owned()))
 }
 
 /// The users: members of projects, owners of jobs, the caller, and those that the caller names.
@@ -371,7 +376,7 @@ fn associations<'p>(
 }
 
 /// Objects that are always the same here.
-fn fixed(what: &str, said: &Said, conditions: &Conditions, session: &Session) -> Result {
+fn fixed(what: &str, args: &ParsedArgs, conditions: &Conditions, session: &Session) -> Result {
     let Some((_, fields, rows)) = OTHERS.iter().find(|(names, ..)| names.contains(&what)) else {
         let known = OTHERS.iter().filter_map(|(names, ..)| names.first().copied());
         let known: Vec<&str> =
@@ -389,7 +394,7 @@ fn fixed(what: &str, said: &Said, conditions: &Conditions, session: &Session) ->
     let rows: Vec<&&[&str]> =
         rows.iter().filter(|row| is_one(&conditions.names, row.first().unwrap_or(&""))).collect();
     let cell = |at: usize, row: &&&[&str]| row.get(at).copied().unwrap_or_default().to_owned();
-    print(&text(said, &picked, &rows, cell), session)
+    print(&text(args, &picked, &rows, cell), session)
 }
 
 fn refused(verb: &str, what: &str) -> Failure {

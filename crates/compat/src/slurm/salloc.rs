@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::foreign::slurm::flags::SALLOC;
 use gpool_cli::foreign::slurm::parts::refuse_colon;
 use gpool_cli::foreign::slurm::translate::{translate_over, without_replaced};
@@ -38,20 +38,20 @@ const GRACE: Duration = Duration::from_secs(10);
 /// # Errors
 /// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
-    refuse_colon("salloc", &said.words)?;
-    let mut request = request(&said)?;
+    let Some(args) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
+    refuse_colon("salloc", &args.words)?;
+    let mut request = request(&args)?;
     request.job.origin = Some(origin::of("salloc", words, None));
     let client = session.client()?;
     request.resolve(&client, session)?;
-    if !said.has("quiet") {
+    if !args.has("quiet") {
         say(&request, session);
     }
     let (tell, happenings) = channel();
     catch_signals(tell.clone())?;
     let job = hand_in(&client, &request)?;
     let note = |text: &str| {
-        if !said.has("quiet") {
+        if !args.has("quiet") {
             session.screen.note(&format!("salloc: {text}"));
         }
     };
@@ -65,10 +65,10 @@ pub fn run(words: &[String], session: &Session) -> Result {
         return Ok(exit);
     }
     note(&format!("Granted job allocation {id}"));
-    if said.has("no-shell") {
+    if args.has("no-shell") {
         return Ok(Exit::OK);
     }
-    let ended = with_command(&client, id, &said, (&tell, &happenings), session);
+    let ended = with_command(&client, id, &args, (&tell, &happenings), session);
     note(&format!("Relinquishing job allocation {id}"));
     if !client.job(id)?.state.is_end() {
         client.cancel(std::slice::from_ref(id))?;
@@ -76,14 +76,14 @@ pub fn run(words: &[String], session: &Session) -> Result {
     ended
 }
 
-fn request(said: &Said) -> Result<Request> {
-    let variables = without_replaced(input_variables::of_batch("SALLOC_"), &said.flags);
-    let mut told = translate_over(&said.flags, &variables)?;
+fn request(args: &ParsedArgs) -> Result<Request> {
+    let variables = without_replaced(input_variables::of_batch("SALLOC_"), &args.flags);
+    let mut translation = translate_over(&args.flags, &variables)?;
     let of_variables = translate_over(&variables, &[])?;
-    let flags = told.flags()?.or(of_variables.flags()?);
-    told.join(of_variables, "SALLOC_ variables");
+    let flags = translation.flags()?.or(of_variables.flags()?);
+    translation.join(of_variables, "SALLOC_ variables");
     let flags = flags.or(gpool_cli::flags::from_variables(request::text_variables())?);
-    let mut request = request::of_brought(flags, &told, |_| None)?;
+    let mut request = request::of_brought(flags, &translation, |_| None)?;
     request.job.name.get_or_insert_with(|| "interactive".to_owned());
     // Without a command, its tasks only hold the resources.
     request.job.launcher.get_or_insert(1);
@@ -175,7 +175,7 @@ fn until_granted(
 fn with_command(
     client: &Client,
     id: &str,
-    said: &Said,
+    args: &ParsedArgs,
     (tell, happenings): (&Sender<Happening>, &Receiver<Happening>),
     session: &Session,
 ) -> Result {
@@ -183,7 +183,7 @@ fn with_command(
         Failure::new(errors::INTERNAL, format!("salloc: can't create a folder: {error}"))
     })?;
     let shell = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
-    let words = match &said.words[..] {
+    let words = match &args.words[..] {
         [] => vec![shell().unwrap_or_else(|| "/bin/sh".to_owned())],
         words => words.to_vec(),
     };
@@ -200,7 +200,7 @@ fn with_command(
     let pid = Pid::from_child(&child);
     let tell = tell.clone();
     std::thread::spawn(move || drop(tell.send(Happening::Ended(code(&mut child)))));
-    let kill = said.has("kill-command").then(|| kill_signal(said));
+    let kill = args.has("kill-command").then(|| kill_signal(args));
     // When the allocation ends although the command does not: shells ignore TERM.
     let mut over_at: Option<(Instant, i32)> = None;
     loop {
@@ -247,8 +247,8 @@ fn code(child: &mut Child) -> u8 {
 }
 
 /// The signal for the command when the allocation ends.
-fn kill_signal(said: &Said) -> Signal {
-    let named = said.value("kill-command").unwrap_or_default().trim_start_matches("SIG");
+fn kill_signal(args: &ParsedArgs) -> Signal {
+    let named = args.value("kill-command").unwrap_or_default().trim_start_matches("SIG");
     let number = gpool_wire::signal::number(&named.into()).ok();
     number.and_then(Signal::from_named_raw).unwrap_or(Signal::HUP)
 }

@@ -6,7 +6,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::resolve::ResolvedJobs;
 use gpool_cli::session::Session;
 use gpool_model::{JobVerb, SignalTo};
@@ -51,10 +51,10 @@ pub static SPOKEN: Spoken =
 /// # Errors
 /// No job is named, there is no such job, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    let mut filter = Filter::of(&said, "", session)?;
-    if let Some((job, _)) = said.words.iter().find_map(|word| word.split_once('.')) {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    let mut filter = Filter::of(&args, "", session)?;
+    if let Some((job, _)) = args.words.iter().find_map(|word| word.split_once('.')) {
         // gpool writes elements like this, and would end a whole job.
         let what = "scancel: steps can't be ended by their number";
         return Err(Failure::new(errors::USAGE, what)
@@ -62,7 +62,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
             .tip(format!("scancel {job}_3   (element 3 of an array)"))
             .tip(format!("scancel --signal=TERM {job}   (all steps)")));
     }
-    let named = select::ids(said.words.iter().cloned())?;
+    let named = select::ids(args.words.iter().cloned())?;
     if named.is_empty() && filter.is_empty() {
         return Err(
             Failure::new(errors::USAGE, "scancel: which job?").tip("scancel 17 or scancel --me")
@@ -83,8 +83,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
     if ids.is_empty() {
         return Ok(Exit::OK);
     }
-    let verb = verb(&said)?;
-    if said.has("verbose") && !said.has("quiet") {
+    let verb = verb(&args)?;
+    if args.has("verbose") && !args.has("quiet") {
         for id in &ids {
             let id = id.replace('.', "_");
             session.screen.note(&match verb {
@@ -105,15 +105,15 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 /// What the flags ask for: the end of the jobs, or a signal.
-fn verb(said: &Said) -> Result<JobVerb> {
-    let named = said.value("signal").map(|signal| signal.trim_start_matches("SIG"));
-    if named.is_none() && !said.has("batch") {
+fn verb(args: &ParsedArgs) -> Result<JobVerb> {
+    let named = args.value("signal").map(|signal| signal.trim_start_matches("SIG"));
+    if named.is_none() && !args.has("batch") {
         return Ok(JobVerb::Cancel);
     }
     let signal = gpool_wire::signal::number(&Quantity::from(named.unwrap_or("TERM")));
     let signal = signal.map_err(|refusal| Failure::from(Problem::from(refusal)))?;
     let is_kill = signal == Signal::KILL.as_raw();
-    let to = match (said.has("full") || is_kill, said.has("batch")) {
+    let to = match (args.has("full") || is_kill, args.has("batch")) {
         (false, false) => SignalTo::Steps,
         (false, true) => SignalTo::Program,
         (true, _) => SignalTo::Job,

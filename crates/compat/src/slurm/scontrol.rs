@@ -5,7 +5,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::session::Session;
 
 use super::{scontrol_more as more, scontrol_show, scontrol_update, select};
@@ -125,24 +125,24 @@ pub fn run(words: &[String], session: &Session) -> Result {
         "write" => &WRITE,
         other => return Err(no_such(other)),
     };
-    let Some(said) = read(spoken, &rest, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
+    let Some(args) = read(spoken, &rest, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
     match verb.as_str() {
-        "show" => scontrol_show::run(&said, session),
+        "show" => scontrol_show::run(&args, session),
         "ping" => more::ping(session),
         "version" => print(&format!("{}\n", version("scontrol")), session),
         "completing" => more::completing(session),
-        "wait_job" => more::wait_job(&said.words, session),
-        "top" => more::top(&said.words, session),
-        "listpids" => more::list_pids(&said.words, session),
-        "write" => more::write(&said.words, session),
-        "update" => scontrol_update::run(&said.words, session),
-        "hold" | "uhold" => on_jobs(&["hold"], &said, spoken, session),
-        "release" => on_jobs(&["release"], &said, spoken, session),
-        "requeue" => on_jobs(&["requeue"], &said, spoken, session),
-        "requeuehold" => on_jobs(&["requeue", "--hold"], &said, spoken, session),
-        "suspend" => on_jobs(&["pause"], &said, spoken, session),
-        _ => on_jobs(&["resume"], &said, spoken, session),
+        "wait_job" => more::wait_job(&args.words, session),
+        "top" => more::top(&args.words, session),
+        "listpids" => more::list_pids(&args.words, session),
+        "write" => more::write(&args.words, session),
+        "update" => scontrol_update::run(&args.words, session),
+        "hold" | "uhold" => on_jobs(&["hold"], &args, spoken, session),
+        "release" => on_jobs(&["release"], &args, spoken, session),
+        "requeue" => on_jobs(&["requeue"], &args, spoken, session),
+        "requeuehold" => on_jobs(&["requeue", "--hold"], &args, spoken, session),
+        "suspend" => on_jobs(&["pause"], &args, spoken, session),
+        _ => on_jobs(&["resume"], &args, spoken, session),
     }
 }
 
@@ -174,8 +174,8 @@ fn no_such(verb: &str) -> Failure {
     }
 }
 
-fn on_jobs(verb: &[&str], said: &Said, spoken: &Spoken, session: &Session) -> Result {
-    let ids = select::ids(said.words.iter().cloned())?;
+fn on_jobs(verb: &[&str], args: &ParsedArgs, spoken: &Spoken, session: &Session) -> Result {
+    let ids = select::ids(args.words.iter().cloned())?;
     if ids.is_empty() {
         let what = format!("{}: which job?", spoken.name);
         return Err(Failure::new(errors::USAGE, what).tip(format!("{} 17", spoken.name)));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Node, catalogue};
@@ -47,8 +47,8 @@ const ABSENT: [(&str, &str); 9] = [
 ///
 /// # Errors
 /// There is no such object, or another gpool command shows it.
-pub fn run(said: &Said, session: &Session) -> Result {
-    let Some((what, names)) = said.words.split_first() else {
+pub fn run(args: &ParsedArgs, session: &Session) -> Result {
+    let Some((what, names)) = args.words.split_first() else {
         return Err(Failure::new(errors::USAGE, "scontrol show: the object is missing")
             .tip("scontrol show job 17"));
     };
@@ -56,11 +56,11 @@ pub fn run(said: &Said, session: &Session) -> Result {
     let (what, name) = what.split_once('=').map_or((what.as_str(), None), |(a, b)| (a, Some(b)));
     let names: Vec<String> =
         name.map(str::to_owned).into_iter().chain(names.iter().cloned()).collect();
-    if let Some(parser) = Parser::of(said)? {
+    if let Some(parser) = Parser::of(args)? {
         return as_json(what, &names, parser, session);
     }
     let records = match what.to_ascii_lowercase().as_str() {
-        "job" | "jobs" | "jobid" => jobs(&names, said.has("details"), session)?,
+        "job" | "jobs" | "jobid" => jobs(&names, args.has("details"), session)?,
         "step" | "steps" | "stepid" => more::steps(&names, session)?,
         "node" | "nodes" | "nodename" => nodes(&names, session)?,
         "partition" | "partitions" | "partitionname" => partitions(&names, session)?,
@@ -78,7 +78,7 @@ pub fn run(said: &Said, session: &Session) -> Result {
             };
         }
     };
-    print(&record::text(&records, said.has("oneliner")), session)
+    print(&record::text(&records, args.has("oneliner")), session)
 }
 
 fn as_json(what: &str, names: &[String], parser: Parser, session: &Session) -> Result {
@@ -98,7 +98,7 @@ fn as_json(what: &str, names: &[String], parser: Parser, session: &Session) -> R
         }
         "partition" | "partitions" | "partitionname" => {
             let nodes = client.nodes()?.items;
-            let pools = wanted(names, client.pools()?.items, |pool| &pool.name, "partition")?;
+            let pools = select_named(names, client.pools()?.items, |pool| &pool.name, "partition")?;
             let values = pools.iter().map(|pool| json_nodes::partition(&pool.name, &nodes));
             ("partitions", values.collect())
         }
@@ -129,7 +129,7 @@ fn jobs(names: &[String], with_details: bool, session: &Session) -> Result<Vec<S
     Ok(jobs.iter().map(|job| of_job(&SlurmJobRow::of(job, session), gpus.as_deref())).collect())
 }
 
-fn wanted<T>(
+fn select_named<T>(
     names: &[String],
     all: Vec<T>,
     name: impl Fn(&T) -> &str,
@@ -147,7 +147,7 @@ fn wanted<T>(
 }
 
 fn wanted_nodes(names: &[String], session: &Session) -> Result<Vec<Node>> {
-    wanted(names, session.client()?.nodes()?.items, |node| &node.name, "node")
+    select_named(names, session.client()?.nodes()?.items, |node| &node.name, "node")
 }
 
 fn nodes(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
@@ -159,7 +159,7 @@ fn nodes(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
 
 fn partitions(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let client = session.client()?;
-    let pools = wanted(names, client.pools()?.items, |pool| &pool.name, "partition")?;
+    let pools = select_named(names, client.pools()?.items, |pool| &pool.name, "partition")?;
     let nodes = client.nodes()?.items;
     Ok(pools.iter().map(|pool| of_pool(pool, &nodes)).collect())
 }

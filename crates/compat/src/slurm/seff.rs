@@ -10,7 +10,7 @@ use gpool_cli::foreign::flag::Takes::Nothing;
 use gpool_cli::foreign::flag::{Flag, Spoken, row};
 use gpool_cli::render::clock::span;
 use gpool_cli::render::safe::safe;
-use gpool_cli::render::words::gpu_hours_asked;
+use gpool_cli::render::words::requested_gpu_hours;
 use gpool_cli::session::Session;
 use gpool_wire::live_usage::io;
 use gpool_wire::{NodeUse, Report};
@@ -51,7 +51,7 @@ fn gpu_lines(report: &Report) -> String {
         if let Some((peak, limit)) = report.gpu_memory_peak.zip(limit) {
             let _ = writeln!(text, "GPU Memory: {} MB of {} MB", peak >> 20, limit >> 20);
         }
-        if let Some(asked) = gpu_hours_asked(report) {
+        if let Some(asked) = requested_gpu_hours(report) {
             let percent = 100.0 * report.gpu_hours / asked;
             let _ = writeln!(text, "GPU Time Limit: {percent:.0}% of {}", long(asked));
         }
@@ -64,9 +64,9 @@ fn gpu_lines(report: &Report) -> String {
 /// # Errors
 /// There is no such job.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    let ids = select::ids(said.words.iter().cloned())?;
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    let ids = select::ids(args.words.iter().cloned())?;
     let [id] = ids.as_slice() else {
         return Err(Failure::new(errors::USAGE, "seff: give one job").tip("seff 17"));
     };

@@ -2,7 +2,7 @@
 //! number for an element of an array (`1073748996`).
 
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::resolve::every_job;
 use gpool_cli::session::Session;
 use gpool_client::{Client, JobsQuery};
@@ -78,11 +78,11 @@ impl Filter {
     ///
     /// # Errors
     /// There is no such state, or a word is not an id.
-    pub fn of(said: &Said, ids_from: &str, session: &Session) -> Result<Self> {
+    pub fn of(args: &ParsedArgs, ids_from: &str, session: &Session) -> Result<Self> {
         let all =
-            |long: &'static str| -> Vec<String> { said.list(long).map(str::to_owned).collect() };
+            |long: &'static str| -> Vec<String> { args.list(long).map(str::to_owned).collect() };
         let mut users = all("user");
-        if said.has("me") {
+        if args.has("me") {
             users.push(session.me().to_owned());
         }
         let states = all("state");
@@ -93,7 +93,7 @@ impl Filter {
                 .why(format!("the choices are {}", STATES.join(" "))));
         }
         Ok(Self {
-            ids: ids(all_of(said, ids_from).into_iter())?,
+            ids: ids(all_of(args, ids_from).into_iter())?,
             users,
             names: all("name"),
             accounts: all("account"),
@@ -259,8 +259,8 @@ fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
 }
 
 /// All values of a flag, as written.
-fn all_of(said: &Said, long: &str) -> Vec<String> {
-    said.flags
+fn all_of(args: &ParsedArgs, long: &str) -> Vec<String> {
+    args.flags
         .iter()
         .filter(|given| given.flag.long == long)
         .map(|given| given.value.clone())

@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::render::list::natural;
 use gpool_cli::session::Session;
 use gpool_wire::{Gpu, Node};
@@ -70,32 +70,32 @@ const REASONS_LONG: &str = "%20E %12U %19H %6t %N";
 /// # Errors
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if let Some(help) = Format::requested_help(&said, COLUMNS) {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if let Some(help) = Format::requested_help(&args, COLUMNS) {
         return print(&help, session);
     }
-    say_ignored(&said, session);
-    if said.has("reservation") {
+    say_ignored(&args, session);
+    if args.has("reservation") {
         return scontrol_more::reservations(&[], session);
     }
-    if let Some(parser) = Parser::of(&said)? {
+    if let Some(parser) = Parser::of(&args)? {
         let cluster = Nodes::of(session)?;
         let groups =
-            groups(&cluster, &said, &[&Each(node_cells::partition), &Each(STATE)], session);
+            groups(&cluster, &args, &[&Each(node_cells::partition), &Each(STATE)], session);
         let values = groups.iter().map(|group| json_nodes::group(group, &cluster.nodes, parser));
         let line = command_line("sinfo", words);
         return parser.print("sinfo", values.collect(), &line, session);
     }
-    let usual = match (said.has("long"), said.has("Node"), said.has("list-reasons")) {
+    let usual = match (args.has("long"), args.has("Node"), args.has("list-reasons")) {
         (true, _, true) => REASONS_LONG,
         (false, _, true) => REASONS,
         (true, true, _) => BY_NODE_LONG,
         (false, true, _) => BY_NODE,
-        _ if said.has("summarize") => SUMMARY,
+        _ if args.has("summarize") => SUMMARY,
         (true, ..) => LONG,
         _ => USUAL,
     };
-    let format = match (said.value("Format"), said.value("format")) {
+    let format = match (args.value("Format"), args.value("format")) {
         (Some(names), _) if names.eq_ignore_ascii_case("all") => {
             Format::by_letters("%all", COLUMNS)
         }
@@ -107,8 +107,8 @@ pub fn run(words: &[String], session: &Session) -> Result {
         }
     };
     format.say_unknown("sinfo", session);
-    let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
-    print_every(every, session, || text(&said, &format, session))
+    let every = args.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
+    print_every(every, session, || text(&args, &format, session))
 }
 
 const STATE: node_cells::Cell = node_cells::state_long;
@@ -126,7 +126,7 @@ impl Nodes {
     }
 }
 
-fn text(said: &Said, format: &Format<GroupColumn>, session: &Session) -> Result<String> {
+fn text(said: &ParsedArgs, format: &Format<GroupColumn>, session: &Session) -> Result<String> {
     let cluster = Nodes::of(session)?;
     let contents: Vec<&GroupColumn> = format.columns().map(|column| &column.3).collect();
     let mut groups = groups(&cluster, said, &contents, session);
@@ -146,14 +146,14 @@ fn text(said: &Said, format: &Format<GroupColumn>, session: &Session) -> Result<
 /// the same content in each column.
 fn groups<'n>(
     cluster: &'n Nodes,
-    said: &Said,
+    args: &ParsedArgs,
     contents: &[&GroupColumn],
     session: &'n Session,
 ) -> Vec<Vec<One<'n>>> {
     let clock = &session.screen.clock;
     let all = cluster.nodes.iter().map(|node| One { node, gpus: &cluster.gpus, clock });
-    let mut nodes: Vec<One<'n>> = all.filter(|one| is_meant(one, said)).collect();
-    let by_node = said.has("Node");
+    let mut nodes: Vec<One<'n>> = all.filter(|one| is_meant(one, args)).collect();
+    let by_node = args.has("Node");
     nodes.sort_by_cached_key(|one| {
         let rank = if by_node { 0 } else { node_cells::state(one.node).rank };
         (!by_node).then(|| one.node.pool.clone()).map_or_else(
@@ -177,16 +177,16 @@ fn groups<'n>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn is_meant(one: &One<'_>, said: &Said) -> bool {
+fn is_meant(one: &One<'_>, args: &ParsedArgs) -> bool {
     let node = one.node;
     let wanted = |long: &'static str, values: &[&str]| {
-        let mut list = said.list(long).peekable();
+        let mut list = args.list(long).peekable();
         list.peek().is_none()
             || list.any(|wanted| values.iter().any(|value| wanted.eq_ignore_ascii_case(value)))
     };
     let state = node_cells::state(node);
     let names: Vec<&str> =
-        said.flags.iter().filter(|it| it.flag.long == "nodes").map(|it| &*it.value).collect();
+        args.flags.iter().filter(|it| it.flag.long == "nodes").map(|it| &*it.value).collect();
     let is_named = names.is_empty() || names.iter().any(|list| expanded(list).contains(&node.name));
     let mut states =
         vec![state.short.trim_end_matches('*'), state.long.trim_end_matches('*'), "all"];
@@ -194,13 +194,13 @@ fn is_meant(one: &One<'_>, said: &Said) -> bool {
     is_named
         && wanted("partition", &[&node.pool])
         && wanted("states", &states)
-        && (!said.has("dead") || !node.connected)
-        && (!said.has("responding") || node.connected)
-        && (!said.has("list-reasons") || node_cells::reason(one).is_some())
+        && (!args.has("dead") || !node.connected)
+        && (!args.has("responding") || node.connected)
+        && (!args.has("list-reasons") || node_cells::reason(one).is_some())
 }
 
-fn sort(groups: &mut [Vec<One<'_>>], said: &Said) -> Result<()> {
-    let keys: Vec<&str> = said.list("sort").collect();
+fn sort(groups: &mut [Vec<One<'_>>], args: &ParsedArgs) -> Result<()> {
+    let keys: Vec<&str> = args.list("sort").collect();
     for key in keys.into_iter().rev() {
         let letter = key.trim_start_matches(['-', '+', '#']);
         let Some(column) = COLUMNS.iter().find(|column| letter == column.0.to_string()) else {

@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::render::clock::span;
 use gpool_cli::render::list::natural;
 use gpool_cli::session::Session;
@@ -115,26 +115,26 @@ impl Scale {
 /// # Errors
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    let usual = match (said.has("weights"), said.has("long")) {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    let usual = match (args.has("weights"), args.has("long")) {
         (true, _) => WEIGHTS,
         (false, true) => LONG,
         (false, false) => USUAL,
     };
-    let format = Format::by_letters(said.value("format").unwrap_or(usual), COLUMNS);
+    let format = Format::by_letters(args.value("format").unwrap_or(usual), COLUMNS);
     format.say_unknown("sprio", session);
-    let with_heads = !said.has("noheader");
-    if said.has("weights") {
+    let with_heads = !args.has("noheader");
+    if args.has("weights") {
         return print(&format.lines(with_heads, &[()], |letter, ()| weight(*letter)), session);
     }
-    let filter = Filter::of(&said, "jobs", session)?;
+    let filter = Filter::of(&args, "jobs", session)?;
     let client = session.client()?;
     let mut jobs = filter.rows(&client, false, false)?;
     jobs.retain(|job| job.state == JobState::Pending);
     let scale = Scale::of(&client.policy()?, &client.quota()?);
     let of = |letter: char, job: &Job| cell(letter, &SlurmJobRow::of(job, session), &scale);
-    sort(&mut jobs, &said, of)?;
+    sort(&mut jobs, &args, of)?;
     print(&format.lines(with_heads, &jobs, |letter, job| of(*letter, job)), session)
 }
 
@@ -180,8 +180,12 @@ pub fn factor(letter: char, job: &Job, scale: &Scale) -> Option<f64> {
     }
 }
 
-fn sort(jobs: &mut [Job], said: &Said, of: impl Fn(char, &Job) -> Option<String>) -> Result<()> {
-    let keys: Vec<&str> = said.list("sort").collect();
+fn sort(
+    jobs: &mut [Job],
+    args: &ParsedArgs,
+    of: impl Fn(char, &Job) -> Option<String>,
+) -> Result<()> {
+    let keys: Vec<&str> = args.list("sort").collect();
     for key in keys.into_iter().rev() {
         let (letter, turned) = match key.strip_prefix(['-', '+']) {
             Some(letter) => (letter, key.starts_with('-')),

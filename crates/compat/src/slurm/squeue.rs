@@ -16,7 +16,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Maybe, Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::render::list::natural;
 use gpool_cli::session::Session;
 use gpool_wire::Job;
@@ -82,36 +82,36 @@ pub const STEPS: &str = "%.15i %.8j %.9P %.8u %.9M %N";
 /// # Errors
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if let Some(help) = Format::requested_help(&said, COLUMNS) {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if let Some(help) = Format::requested_help(&args, COLUMNS) {
         return print(&help, session);
     }
-    say_ignored(&said, session);
-    let mut filter = Filter::of(&said, "jobs", session)?;
-    filter.ids.extend(select::ids(said.value("step").map(str::to_owned).into_iter())?);
-    if let Some(parser) = Parser::of(&said)? {
-        let jobs = rows(&said, &filter, session)?;
+    say_ignored(&args, session);
+    let mut filter = Filter::of(&args, "jobs", session)?;
+    filter.ids.extend(select::ids(args.value("step").map(str::to_owned).into_iter())?);
+    if let Some(parser) = Parser::of(&args)? {
+        let jobs = rows(&args, &filter, session)?;
         let jobs =
             jobs.iter().map(|job| json_job::job(&SlurmJobRow::of(job, session), parser)).collect();
         return parser.print("jobs", jobs, &command_line("squeue", words), session);
     }
-    let every = said.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
-    if said.has("step") {
-        let format = chosen(&said, STEPS, STEP_COLUMNS, session);
-        return print_every(every, session, || steps_text(&said, &filter, &format, session));
+    let every = args.value("iterate").map(|every| interval(every, "--iterate")).transpose()?;
+    if args.has("step") {
+        let format = choose_format(&args, STEPS, STEP_COLUMNS, session);
+        return print_every(every, session, || steps_text(&args, &filter, &format, session));
     }
     let usual = match () {
-        () if said.has("start") => START,
-        () if said.has("long") => LONG,
+        () if args.has("start") => START,
+        () if args.has("long") => LONG,
         () => USUAL,
     };
-    let format = chosen(&said, usual, COLUMNS, session);
-    print_every(every, session, || text(&said, &filter, &format, session))
+    let format = choose_format(&args, usual, COLUMNS, session);
+    print_every(every, session, || text(&args, &filter, &format, session))
 }
 
 /// The format that the flags choose. A note names its unknown parts.
-fn chosen<C>(
-    said: &Said,
+fn choose_format<C>(
+    args: &ParsedArgs,
     usual: &str,
     columns: &'static [Column<C>],
     session: &Session,
@@ -119,7 +119,7 @@ fn chosen<C>(
     // As in Slurm, the variables only replace the format without a flag.
     let variable = |name: &str| std::env::var(name).ok().filter(|_| usual == USUAL);
     let (letters, names) = (variable("SQUEUE_FORMAT"), variable("SQUEUE_FORMAT2"));
-    let format = match (said.value("format"), said.value("Format")) {
+    let format = match (args.value("format"), args.value("Format")) {
         (Some(letters), _) => Format::by_letters(letters, columns),
         (None, Some(names)) => Format::by_names(names, columns),
         (None, None) => match (letters, names) {
@@ -132,57 +132,62 @@ fn chosen<C>(
     format
 }
 
-fn rows(said: &Said, filter: &Filter, session: &Session) -> Result<Vec<Job>> {
-    let is_spread = said.has("array") || said.has("array-unique");
+fn rows(args: &ParsedArgs, filter: &Filter, session: &Session) -> Result<Vec<Job>> {
+    let is_spread = args.has("array") || args.has("array-unique");
     let mut jobs = filter.rows(&session.client()?, filter.has_states(), is_spread)?;
-    if said.has("start") {
+    if args.has("start") {
         jobs.retain(|job| is_in(job, "PD"));
     }
-    if said.has("notme") {
+    if args.has("notme") {
         jobs.retain(|job| job.user != session.me());
     }
-    sort(&mut jobs, said, session)?;
+    sort(&mut jobs, args, session)?;
     Ok(jobs)
 }
 
-fn text(said: &Said, filter: &Filter, format: &Format<Cell>, session: &Session) -> Result<String> {
-    let jobs = rows(said, filter, session)?;
+fn text(
+    args: &ParsedArgs,
+    filter: &Filter,
+    format: &Format<Cell>,
+    session: &Session,
+) -> Result<String> {
+    let jobs = rows(args, filter, session)?;
     let rows: Vec<SlurmJobRow<'_>> = jobs.iter().map(|job| SlurmJobRow::of(job, session)).collect();
-    let lines = format.lines(!said.has("noheader"), &rows, |cell, row| cell(row));
-    Ok(framed(said, &lines, session))
+    let lines = format.lines(!args.has("noheader"), &rows, |cell, row| cell(row));
+    Ok(framed(args, &lines, session))
 }
 
 /// The lines of the steps of running jobs.
 fn steps_text(
-    said: &Said,
+    args: &ParsedArgs,
     filter: &Filter,
     format: &Format<OfStep>,
     session: &Session,
 ) -> Result<String> {
-    let jobs = rows(said, filter, session)?;
+    let jobs = rows(args, filter, session)?;
     let running = jobs.iter().filter(|job| is_in(job, "R") || is_in(job, "S"));
     let steps: Vec<Step<'_>> =
         running.filter_map(|job| Step::of(SlurmJobRow::of(job, session))).collect();
     let lines =
-        format.lines(!said.has("noheader"), &steps, |cell, step| cell.text(step, cells::none));
-    Ok(framed(said, &lines, session))
+        format.lines(!args.has("noheader"), &steps, |cell, step| cell.text(step, cells::none));
+    Ok(framed(args, &lines, session))
 }
 
 /// The lines under the time, and before an empty line, as the flags request.
-fn framed(said: &Said, lines: &str, session: &Session) -> String {
+fn framed(args: &ParsedArgs, lines: &str, session: &Session) -> String {
     let mut text = String::new();
-    if said.has("iterate") || said.has("long") && !said.has("noheader") {
+    if args.has("iterate") || args.has("long") && !args.has("noheader") {
         let _ = writeln!(text, "{}", session.screen.clock.full(session.view().now));
     }
     text.push_str(lines);
-    if said.has("iterate") {
+    if args.has("iterate") {
         text.push('\n');
     }
     text
 }
 
-fn sort(jobs: &mut [Job], said: &Said, session: &Session) -> Result<()> {
-    let keys: Vec<&str> = said.list("sort").collect();
+fn sort(jobs: &mut [Job], args: &ParsedArgs, session: &Session) -> Result<()> {
+    let keys: Vec<&str> = args.list("sort").collect();
     for key in keys.into_iter().rev() {
         let (key, turned) = match key.strip_prefix(['-', '+']) {
             Some(letter) => (letter, key.starts_with('-')),

@@ -31,7 +31,7 @@ pub static COLUMNS: &[Column<Cell>] = &[
     Column('k', "Comment", "COMMENT", cells::comment, "(null)"),
     Column('K', "ArrayTaskID", "ARRAY_TASK_ID", cells::array_index, "N/A"),
     Column('l', "TimeLimit", "TIME_LIMIT", cells::limit_short, "UNLIMITED"),
-    Column('L', "TimeLeft", "TIME_LEFT", cells::left, "UNLIMITED"),
+    Column('L', "TimeLeft", "TIME_LEFT", cells::remaining_time, "UNLIMITED"),
     Column('m', "MinMemory", "MIN_MEMORY", cells::min_memory, "0"),
     Column('M', "TimeUsed", "TIME", cells::time_used, ""),
     Column('n', "ReqNodes", "REQ_NODES", cells::requested_nodes, ""),

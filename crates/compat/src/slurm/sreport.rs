@@ -7,7 +7,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::foreign::slurm::moment::past;
 use gpool_cli::session::Session;
 use gpool_client::Client;
@@ -73,12 +73,12 @@ struct ReportOptions {
 /// # Errors
 /// There is no such report, a word is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    say_ignored(&said, session);
-    say_tres(&said, session)?;
-    let of = which(&said.words)?;
-    let options = options(&said.words[2..])?;
-    let unit = Unit::read(said.value("time").unwrap_or("Minutes"))?;
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    say_ignored(&args, session);
+    say_tres(&args, session)?;
+    let of = which(&args.words)?;
+    let options = options(&args.words[2..])?;
+    let unit = Unit::read(args.value("time").unwrap_or("Minutes"))?;
     let (start, end) = range(&options, session)?;
     let client = session.client()?;
     let capacity = match of == ReportKind::Cluster || unit.is_part() {
@@ -90,7 +90,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let lines = lines(&client, of, &options, (start, end), capacity.as_ref())?;
     let total = capacity.as_ref().map_or(0.0, |it| it.reported);
     let mut shown = String::new();
-    if !said.has("noheader") {
+    if !args.has("noheader") {
         let length = end.0.since(start.0).get() / 1000;
         let last = Time(Timestamp::new(end.0.get().saturating_sub(1000)));
         let clock = &session.screen.clock;
@@ -104,7 +104,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
             unit.name(),
         );
     }
-    shown.push_str(&text(&said, &picked, &lines, |cell, line| line.text(cell, unit, total)));
+    shown.push_str(&text(&args, &picked, &lines, |cell, line| line.text(cell, unit, total)));
     print(&shown, session)
 }
 
@@ -115,9 +115,9 @@ impl ReportOptions {
 }
 
 /// Warns of resources other than GPUs.
-fn say_tres(said: &Said, session: &Session) -> Result<()> {
+fn say_tres(args: &ParsedArgs, session: &Session) -> Result<()> {
     let is_gpu = |name: &&str| matches!(name.to_ascii_lowercase().as_str(), "gres/gpu" | "all");
-    let (known, others): (Vec<&str>, Vec<&str>) = said.list("tres").partition(is_gpu);
+    let (known, others): (Vec<&str>, Vec<&str>) = args.list("tres").partition(is_gpu);
     if !others.is_empty() && known.is_empty() {
         let what =
             format!("sreport of gpool has no {}: the server records GPU time", others.join(", "));

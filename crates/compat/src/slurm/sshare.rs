@@ -6,7 +6,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::foreign::flag::FlagSupport::{Approximated, Covered, Ignored, Instead};
 use gpool_cli::foreign::flag::Takes::{Nothing, Value};
-use gpool_cli::foreign::flag::{Flag, Said, Spoken, row};
+use gpool_cli::foreign::flag::{Flag, ParsedArgs, Spoken, row};
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_client::Client;
@@ -113,14 +113,14 @@ pub struct ShareLine {
 /// # Errors
 /// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if said.has("helpformat") {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if args.has("helpformat") {
         let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
         return print(&format!("{}\n", names.join(" ")), session);
     }
-    say_ignored(&said, session);
-    let usual = if said.has("long") { LONG } else { USUAL };
-    let format = said.value("format").unwrap_or(usual);
+    say_ignored(&args, session);
+    let usual = if args.has("long") { LONG } else { USUAL };
+    let format = args.value("format").unwrap_or(usual);
     let picked =
         picked("sshare", format, FIELDS).map_err(|failure| failure.tip("sshare --helpformat"))?;
     let client = session.client()?;
@@ -129,11 +129,11 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let projects = client.projects()?.items;
     let is_split = policy.settings.get("share_between").is_some_and(|it| it == "users");
     let mut lines = lines(&client.quota()?, &projects, &used, is_split);
-    lines.retain(|line| is_wanted(line, &said, session.me()));
-    print(&text(&said, &picked, &lines, cell), session)
+    lines.retain(|line| is_wanted(line, &args, session.me()));
+    print(&text(&args, &picked, &lines, cell), session)
 }
 
-fn is_wanted(line: &ShareLine, said: &Said, me: &str) -> bool {
+fn is_wanted(line: &ShareLine, said: &ParsedArgs, me: &str) -> bool {
     let users: Vec<&str> = said.list("user").collect();
     let is_user = match &line.user {
         None => !said.has("Users"),

@@ -115,16 +115,16 @@ static FIELDS: &[Field<Cell>] = &[
 /// # Errors
 /// No job is named, one does not run, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
-    let Some(said) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
-    if said.has("helpformat") {
+    let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
+    if args.has("helpformat") {
         return print(&help_format(FIELDS), session);
     }
-    say_ignored(&said, session);
-    let usual = if said.has("pidformat") { PIDS } else { USUAL };
-    let format = said.value("format").unwrap_or(usual);
+    say_ignored(&args, session);
+    let usual = if args.has("pidformat") { PIDS } else { USUAL };
+    let format = args.value("format").unwrap_or(usual);
     let picked =
         picked("sstat", format, FIELDS).map_err(|failure| failure.tip("sstat --helpformat"))?;
-    let named = said.value("jobs").map(str::to_owned).into_iter().chain(said.words.iter().cloned());
+    let named = args.value("jobs").map(str::to_owned).into_iter().chain(args.words.iter().cloned());
     let ids = select::ids(named)?;
     if ids.is_empty() {
         return Err(Failure::new(errors::USAGE, "sstat: which job?").tip("sstat -j 17"));
@@ -142,7 +142,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let steps: Vec<Step<'_>> =
         jobs.iter().filter_map(|job| Step::of(SlurmJobRow::of(job, session))).collect();
     let cell = |of: Cell, step: &Step<'_>| safe(&of(step).unwrap_or_default()).into_owned();
-    session.screen.data(&text(&said, &picked, &steps, cell))?;
+    session.screen.data(&text(&args, &picked, &steps, cell))?;
     Ok(if steps.is_empty() { Exit(1) } else { Exit::OK })
 }
 

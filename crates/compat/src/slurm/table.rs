@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 
 /// A field: its name, its default width, whether it is left-aligned, and its content. A head that
 /// differs from the name follows it: `DefaultQOS=Def QOS`.
@@ -76,21 +76,21 @@ pub fn help_format<C>(fields: &[Field<C>]) -> String {
 
 /// The table of some rows, as `--noheader`, `--parsable`, `--parsable2` and `--delimiter` request.
 pub fn text<C: Copy, R>(
-    said: &Said,
+    args: &ParsedArgs,
     picked: &[Picked<C>],
     rows: &[R],
     cell: impl Fn(C, &R) -> String,
 ) -> String {
-    let delimiter = said.value("delimiter").unwrap_or("|");
-    let is_open = said.has("parsable2");
-    let is_plain = is_open || said.has("parsable");
+    let delimiter = args.value("delimiter").unwrap_or("|");
+    let is_open = args.has("parsable2");
+    let is_plain = is_open || args.has("parsable");
     let mut text = String::new();
     let mut put = |cells: Vec<String>| match (is_plain, is_open) {
         (true, true) => text.push_str(&format!("{}\n", cells.join(delimiter))),
         (true, false) => text.push_str(&format!("{}{delimiter}\n", cells.join(delimiter))),
         _ => text.push_str(&aligned(&cells, picked)),
     };
-    if !said.has("noheader") {
+    if !args.has("noheader") {
         put(picked.iter().map(|it| head(it.field).to_owned()).collect());
         if !is_plain {
             put(picked.iter().map(|it| "-".repeat(it.width)).collect());

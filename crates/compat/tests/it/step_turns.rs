@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use gpool_compat::testing::{Asked, Host, Turn, plan};
+use gpool_compat::testing::{Host, LayoutRequest, Turn, plan};
 use rustix::fs::{FlockOperation, flock};
 
 /// Whether another step could choose its tasks now.
@@ -18,7 +18,7 @@ fn no_step_chooses_before_the_one_before_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let host = |rank: u32| Host { rank, node: "a".to_owned(), usual: 1 };
     let hosts = [host(0), host(1), host(2)];
-    let one = Asked { n: Some(1), nodes: Some(1), ..Asked::default() };
+    let one = LayoutRequest { n: Some(1), nodes: Some(1), ..LayoutRequest::default() };
     let mut turns = Vec::new();
     for rank in 0..3 {
         let mut turn = Turn::take(&hosts, Some(folder.path()), false);

@@ -51,7 +51,7 @@ pub fn logs(
         }
         Err(why) => return Err(failure.why(why)),
     };
-    let left = found.left.iter().find(|left| left.task == on_disk.task);
+    let left = found.tasks.iter().find(|left| left.task == on_disk.task);
     let how = left.map(|left| format!(" ({})", state(&left.is))).unwrap_or_default();
     session.screen.note(&format!(
         "note: no server answers; this is the output of job {job}{how} on disk: {}",

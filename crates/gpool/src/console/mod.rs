@@ -34,7 +34,7 @@ struct Shared {
     state: Mutex<OutgoingState>,
     /// The window size that the other end knows. The lock is held while a frame is sent, so that
     /// frames of two threads do not mix.
-    known: Mutex<Option<Window>>,
+    peer_window: Mutex<Option<Window>>,
 }
 
 #[derive(Default)]
@@ -48,27 +48,27 @@ impl Outgoing {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Window>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn peer_window(&self) -> MutexGuard<'_, Option<Window>> {
+        self.0.peer_window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends over this stream from now on; its other end knows this window size.
     pub fn set(&self, line: Option<Arc<UnixStream>>, window: Option<Window>) {
-        *self.known() = window;
+        *self.peer_window() = window;
         self.state().line = line;
     }
 
     /// Sends a frame, if there is a stream. The reading thread notices a broken stream.
     pub fn say(&self, frame: &Frame) {
-        let _turn = self.known();
+        let _turn = self.peer_window();
         self.write(frame);
     }
 
     /// Sends the window size if it has changed.
     pub fn say_size(&self) {
-        let mut known = self.known();
+        let mut peer_window = self.peer_window();
         let now = window();
-        if known.replace(now) != Some(now) {
+        if peer_window.replace(now) != Some(now) {
             self.write(&Frame::Resize(now.into()));
         }
     }

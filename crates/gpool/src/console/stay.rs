@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::render::safe::Shown;
+use gpool_cli::render::safe::TerminalOutput;
 use gpool_cli::screen::Screen;
 use gpool_cli::session::{LISTEN_RETRIES, Session};
 use gpool_cli::terminal::raw::{self, Raw};
@@ -33,10 +33,10 @@ pub enum Stayed {
         /// The job, with its final state.
         job: Box<Job>,
         /// Whether this terminal showed any of its output.
-        seen: bool,
+        has_output: bool,
     },
     /// The user left; the job goes on.
-    Left(Leaving),
+    Disconnected(Leaving),
 }
 
 /// Shows the terminal of a job's task on this one until the job has ended or the user leaves. The
@@ -61,11 +61,11 @@ pub fn stay(
     let client = session.patient_saying(client.clone(), move |text| say(&screen, text));
     let stay = Stay { client, session, id, rank, outgoing, is_plain };
     let stayed = stay.until_ended();
-    if matches!(stayed, Ok(Stayed::Left(_)) | Err(_)) {
+    if matches!(stayed, Ok(Stayed::Disconnected(_)) | Err(_)) {
         raw::plain();
     }
     drop(raw);
-    if let Ok(Stayed::Left(_)) = stayed {
+    if let Ok(Stayed::Disconnected(_)) = stayed {
         // The output may have ended in the middle of a line.
         session.screen.note("");
     }
@@ -84,18 +84,18 @@ struct Stay<'s> {
 
 impl Stay<'_> {
     fn until_ended(&self) -> Result<Stayed> {
-        let mut seen = false;
+        let mut has_output = false;
         let mut lost_at: Option<Instant> = None;
         let mut is_said = false;
         loop {
             if let Some(leaving) = self.outgoing.leaving() {
-                return Ok(Stayed::Left(leaving));
+                return Ok(Stayed::Disconnected(leaving));
             }
             let window = window();
             let attach = AttachJob { window: Some(window), rank: self.rank };
             match self.client.attach(self.id, &attach) {
                 Ok(line) => {
-                    seen = true;
+                    has_output = true;
                     (lost_at, is_said) = (None, false);
                     self.show(line, window)?;
                 }
@@ -116,11 +116,11 @@ impl Stay<'_> {
                 Err(error) => return Err(error.into()),
             }
             if let Some(leaving) = self.outgoing.leaving() {
-                return Ok(Stayed::Left(leaving));
+                return Ok(Stayed::Disconnected(leaving));
             }
             match self.client.job(self.id) {
                 Ok(job) if job.state.is_end() => {
-                    return Ok(Stayed::Ended { job: Box::new(job), seen });
+                    return Ok(Stayed::Ended { job: Box::new(job), has_output });
                 }
                 Ok(_) => {}
                 Err(error) if error.is_away() => {}
@@ -150,7 +150,7 @@ impl Stay<'_> {
     fn show_all(&self, vigil: &Vigil, stream: &UnixStream, early: &[u8]) -> Result<()> {
         let mut frames = Frames::default();
         frames.push(early);
-        let mut out = Shown::new(std::io::stdout().lock(), self.is_plain);
+        let mut out = TerminalOutput::new(std::io::stdout().lock(), self.is_plain);
         let mut buffer = vec![0; 64 * 1024];
         loop {
             while let Ok(Some(frame)) = frames.next_frame() {

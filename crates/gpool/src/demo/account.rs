@@ -13,7 +13,7 @@ use gpool_model::job::JobState;
 use gpool_wire::Job;
 
 use super::load::{Submitted, ids};
-use super::watch::{self, Seen};
+use super::watch::{self, WaitHistory};
 
 /// Writes the summary.
 ///
@@ -22,7 +22,7 @@ use super::watch::{self, Seen};
 pub fn write(
     client: &Client,
     submitted: &[Submitted],
-    seen: &BTreeMap<String, Seen>,
+    histories: &BTreeMap<String, WaitHistory>,
     screen: &Screen,
 ) -> Result<()> {
     let jobs = watch::jobs(client, &ids(submitted))?;
@@ -42,9 +42,9 @@ pub fn write(
     screen.data("\n")?;
     screen.data(&table.render(screen.width, screen.colors))?;
     screen.data("\nWhy\n")?;
-    let nothing = Seen::default();
+    let nothing = WaitHistory::default();
     for (job, submitted) in jobs.iter().zip(submitted) {
-        let why = why(job, submitted, seen.get(&job.id).unwrap_or(&nothing));
+        let why = why(job, submitted, histories.get(&job.id).unwrap_or(&nothing));
         screen.data(&format!("  {} {:6} {}\n", job.id, job.name, why))?;
     }
     match jobs.iter().find(|job| job.state != JobState::Succeeded) {
@@ -69,13 +69,13 @@ fn devices(job: &Job) -> String {
 }
 
 /// The result of a job with its reasons, in one line.
-fn why(job: &Job, submitted: &Submitted, seen: &Seen) -> String {
+fn why(job: &Job, submitted: &Submitted, history: &WaitHistory) -> String {
     let mut parts = vec![submitted.what.to_owned()];
-    if let Some(reason) = seen.waited_for.first() {
+    if let Some(reason) = history.waited_for.first() {
         parts.push(format!("waited: {reason}"));
     }
-    if !seen.overtaken_by.is_empty() {
-        let names = seen.overtaken_by.join(", ");
+    if !history.overtaken_by.is_empty() {
+        let names = history.overtaken_by.join(", ");
         parts.push(format!("{names} fitted and started before it"));
     }
     if job.placement.iter().any(|placed| !placed.devices.is_empty()) {

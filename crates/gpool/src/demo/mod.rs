@@ -96,8 +96,8 @@ fn play(cluster: &Cluster, is_kept: bool, interrupted: &AtomicBool, screen: &Scr
     }
     let submitted = load::submit(client, n_free, n_devices, screen)?;
     let ids = load::ids(&submitted);
-    let seen = watch::until_ended(client, &ids, interrupted, screen)?;
-    account::write(client, &submitted, &seen, screen)?;
+    let histories = watch::until_ended(client, &ids, interrupted, screen)?;
+    account::write(client, &submitted, &histories, screen)?;
     match is_kept {
         true => Ok(()),
         false => endless::until_enter(client, n_free, interrupted, screen),

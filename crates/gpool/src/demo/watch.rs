@@ -17,7 +17,7 @@ use gpool_wire::Job;
 
 /// What the view observed of a job while it waited.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct WaitHistory {
     /// The last reasons of its wait.
     pub waited_for: Vec<String>,
     /// The ids of the jobs that started before it although submitted later.
@@ -36,25 +36,25 @@ pub fn until_ended(
     ids: &[String],
     interrupted: &AtomicBool,
     screen: &Screen,
-) -> Result<BTreeMap<String, Seen>> {
+) -> Result<BTreeMap<String, WaitHistory>> {
     let deadline = Instant::now() + PATIENCE;
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut histories: BTreeMap<String, WaitHistory> = BTreeMap::new();
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     let mut n_drawn = 0;
     loop {
         let jobs = jobs(client, ids)?;
         for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
-            let entry = seen.entry(job.id.clone()).or_default();
+            let entry = histories.entry(job.id.clone()).or_default();
             entry.waited_for = job.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();
         }
-        note_overtaking(&jobs, &mut seen);
+        note_overtaking(&jobs, &mut histories);
         if screen.is_terminal() {
             n_drawn = redraw(&jobs, n_drawn, screen)?;
         } else {
             write_changes(&jobs, &mut last, screen)?;
         }
         if jobs.iter().all(|job| job.state.is_end()) {
-            return Ok(seen);
+            return Ok(histories);
         }
         if interrupted.load(Ordering::Relaxed) {
             let failure = Failure::new(errors::DEMO_FAILED, "the demo was interrupted");
@@ -77,10 +77,10 @@ pub fn jobs(client: &Client, ids: &[String]) -> Result<Vec<Job>> {
 }
 
 /// Records which jobs started although a job submitted before them still waits.
-fn note_overtaking(jobs: &[Job], seen: &mut BTreeMap<String, Seen>) {
+fn note_overtaking(jobs: &[Job], histories: &mut BTreeMap<String, WaitHistory>) {
     for (at, waiting) in jobs.iter().enumerate().filter(|(_, job)| job.started_at.is_none()) {
         for later in jobs[at + 1..].iter().filter(|job| job.started_at.is_some()) {
-            let entry = seen.entry(waiting.id.clone()).or_default();
+            let entry = histories.entry(waiting.id.clone()).or_default();
             if !entry.overtaken_by.contains(&later.id) {
                 entry.overtaken_by.push(later.id.clone());
             }

@@ -14,7 +14,7 @@ const COLUMNS: usize = 24 / SIZE.0;
 #[must_use]
 pub fn dashboard(board: Board) -> Value {
     let panels = PANELS.iter().filter(|panel| panel.board == board).enumerate();
-    let panels: Vec<Value> = panels.map(|(ix, panel)| shown(ix, panel)).collect();
+    let panels: Vec<Value> = panels.map(|(ix, panel)| panel_json(ix, panel)).collect();
     let source = json!({
         "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
     });
@@ -44,7 +44,7 @@ fn data_source() -> Value {
     json!({"type": "prometheus", "uid": "${datasource}"})
 }
 
-fn shown(ix: usize, panel: &Panel) -> Value {
+fn panel_json(ix: usize, panel: &Panel) -> Value {
     let (width, height) = SIZE;
     let targets = ('A'..='Z').zip(panel.queries).map(|(id, (query, legend))| {
         json!({

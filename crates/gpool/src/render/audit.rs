@@ -56,13 +56,13 @@ pub fn line(entry: &AuditEntry, view: &View<'_>) -> String {
 }
 
 /// Objects in the table; JSON has all of them.
-const OBJECTS_SHOWN: usize = 3;
+const OBJECTS_MAX: usize = 3;
 
 fn objects(entry: &AuditEntry) -> String {
-    let shown = entry.objects.iter().take(OBJECTS_SHOWN).map(String::as_str);
+    let shown = entry.objects.iter().take(OBJECTS_MAX).map(String::as_str);
     let mut text = shown.collect::<Vec<_>>().join(" ");
-    if entry.objects.len() > OBJECTS_SHOWN {
-        text.push_str(&format!(" and {} more", entry.objects.len() - OBJECTS_SHOWN));
+    if entry.objects.len() > OBJECTS_MAX {
+        text.push_str(&format!(" and {} more", entry.objects.len() - OBJECTS_MAX));
     }
     text
 }

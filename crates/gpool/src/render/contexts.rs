@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// A context, without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ContextShown {
+pub struct ContextRow {
     pub name: String,
     /// The address; `None` for the servers of this machine.
     pub server: Option<String>,
@@ -14,7 +14,7 @@ pub struct ContextShown {
     pub current: bool,
 }
 
-pub const CONTEXTS: Noun<ContextShown> = Noun {
+pub const CONTEXTS: Noun<ContextRow> = Noun {
     columns: COLUMNS,
     table: &["current", "name", "server"],
     wide: &["current", "name", "server"],
@@ -22,7 +22,7 @@ pub const CONTEXTS: Noun<ContextShown> = Noun {
     keys: || ["current", "name", "server"].map(str::to_owned).to_vec(),
 };
 
-const COLUMNS: &[Column<ContextShown>] = &[
+const COLUMNS: &[Column<ContextRow>] = &[
     Column {
         name: "current",
         head: "IN USE",

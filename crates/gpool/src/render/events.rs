@@ -60,9 +60,9 @@ pub fn at(event: &Event, what: &str, view: &View<'_>) -> String {
 /// The last reported trouble of each GPU, by node and index. Events of jobs already report when a
 /// job begins or ends on a GPU.
 #[derive(Debug, Default)]
-pub struct GpusSaid(BTreeMap<(String, u32), String>);
+pub struct GpuTroubles(BTreeMap<(String, u32), String>);
 
-impl GpusSaid {
+impl GpuTroubles {
     /// The changes since the last call, one line each.
     pub fn news(&mut self, gpus: &[Gpu]) -> Vec<String> {
         let mut news = Vec::new();

@@ -52,7 +52,7 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     life(&mut page, job, view);
     page.label("submitted", &view.clock.full(job.submitted_at));
     times(&mut page, job, view);
-    super::arrays::given(&mut page, job);
+    super::arrays::add_element(&mut page, job);
     super::arrays::elements(&mut page, job, elements, view);
     match job.gang.as_ref().filter(|gang| !gang.tasks.is_empty()) {
         Some(gang) => {

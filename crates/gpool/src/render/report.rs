@@ -3,7 +3,7 @@
 use gpool_cli::render::clock::span;
 use gpool_cli::render::page::Page;
 use gpool_cli::render::view::View;
-use gpool_cli::render::words::{self, gpu_hours_asked};
+use gpool_cli::render::words::{self, requested_gpu_hours};
 use gpool_model::{Bytes, Millis};
 use gpool_wire::cost::Cost;
 use gpool_wire::gpu::xid::JobXid;
@@ -88,7 +88,7 @@ fn gpus(report: &Report) -> Option<String> {
         Some(_) => "all runs of its elements".to_owned(),
         None => words::places(&job.placement),
     };
-    let asked = gpu_hours_asked(report).map(|hours| {
+    let asked = requested_gpu_hours(report).map(|hours| {
         format!(" of {} asked for ({})", figure(hours), percent(report.gpu_hours / hours))
     });
     let had = figure(report.gpu_hours);

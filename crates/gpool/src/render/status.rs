@@ -45,7 +45,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
         }
         page.label(label, &reserve::line(it, view));
     }
-    page.label_if("told", told(&status.notifications).as_deref());
+    page.label_if("told", notification_counts(&status.notifications).as_deref());
     let policy = &status.policy;
     let (_, strategy) = strategy(policy.device_strategy);
     page.label(
@@ -56,7 +56,7 @@ pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
 }
 
 /// The counts of notifications; `None` if there were none.
-fn told(counts: &NotifyCounts) -> Option<String> {
+fn notification_counts(counts: &NotifyCounts) -> Option<String> {
     let parts = [
         (counts.taken, "delivered"),
         (counts.waiting, "waiting"),

@@ -184,12 +184,12 @@ fn waited(why: &Why, view: &View<'_>) -> Option<String> {
 
 /// Adds the last moves between GPUs, and the last events about GPU memory above a request.
 fn node_events(page: &mut Page, why: &Why, view: &View<'_>) {
-    const SHOWN: usize = 4;
+    const EVENTS_MAX: usize = 4;
     const KINDS: [&str; 6] =
         ["loan", "loan_called", "guarantee_late", "not_limited", "moved", "not_moved"];
     let is_shown = |event: &&JobEvent| KINDS.contains(&&*event.kind);
     let all: Vec<&JobEvent> = why.life.iter().filter(is_shown).collect();
-    for event in &all[all.len().saturating_sub(SHOWN)..] {
+    for event in &all[all.len().saturating_sub(EVENTS_MAX)..] {
         page.line(&super::life::line(event, view));
     }
 }

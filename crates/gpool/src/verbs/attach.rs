@@ -6,7 +6,7 @@ use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
 use gpool_cli::follow;
 use gpool_cli::reference::Reference;
-use gpool_cli::render::safe::{Shown, safe};
+use gpool_cli::render::safe::{TerminalOutput, safe};
 use gpool_cli::render::words;
 use gpool_cli::resolve;
 use gpool_cli::session::Session;
@@ -59,10 +59,11 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
         session.screen.note(&format!("note: job {id} has no terminal; this is its output"));
         let client = session.patient(client);
         let query = LogQuery { follow: true, rank: args.rank, ..LogQuery::default() };
-        let mut out = Shown::new(std::io::stdout().lock(), is_plain(&job, args.raw, session));
+        let mut out =
+            TerminalOutput::new(std::io::stdout().lock(), is_plain(&job, args.raw, session));
         follow::copy(&client, &id, &query, &mut out)?;
         let job = Box::new(client.job(&id)?);
-        return finish(&client, session, Stayed::Ended { job, seen: true }, (&id, false));
+        return finish(&client, session, Stayed::Ended { job, has_output: true }, (&id, false));
     }
     // Checked first, so that a refusal is printed before the screen changes.
     let attach = gpool_wire::AttachJob { rank: args.rank, window: None };
@@ -113,18 +114,18 @@ pub fn finish(
     (id, is_plain): (&str, bool),
 ) -> Result {
     match stayed {
-        Stayed::Ended { job, seen } => {
-            if !seen && job.pty {
+        Stayed::Ended { job, has_output } => {
+            if !has_output && job.pty {
                 show_log(client, &job, is_plain)?;
             }
             say_end(session, &job);
             Ok(exit_of_job(&job).unwrap_or(Exit::FAILED))
         }
-        Stayed::Left(Leaving::Signal(signal)) => {
+        Stayed::Disconnected(Leaving::Signal(signal)) => {
             let code = u8::try_from(128 + signal).unwrap_or(Exit::FAILED.0);
             Ok(Exit(code))
         }
-        Stayed::Left(Leaving::Detached) => {
+        Stayed::Disconnected(Leaving::Detached) => {
             session.screen.note(&format!(
                 "detached; job {id} continues.   gpool attach {id}   gpool cancel {id}"
             ));
@@ -135,7 +136,7 @@ pub fn finish(
 
 fn show_log(client: &Client, job: &Job, is_plain: bool) -> Result<()> {
     let query = LogQuery::default();
-    let mut out = Shown::new(std::io::stdout().lock(), is_plain);
+    let mut out = TerminalOutput::new(std::io::stdout().lock(), is_plain);
     match follow::copy(client, &job.id, &query, &mut out) {
         // The job never started.
         Err(failure) if failure.code() == Some(gpool_wire::catalogue::NO_SUCH_LOG) => Ok(()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use gpool_cli::args::list::{Format, ListFlags};
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::listing::{Between, show_counted};
+use gpool_cli::listing::{Between, show_with_count};
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
 use gpool_client::{AuditQuery, Client};
@@ -50,7 +50,7 @@ pub fn run(args: AuditArgs, session: &Session) -> Result {
     if follows {
         return follow(&client, query, &list, session);
     }
-    show_counted(&ENTRIES, &list, session, "change", || Ok(client.audit(&query)?.items))
+    show_with_count(&ENTRIES, &list, session, "change", || Ok(client.audit(&query)?.items))
 }
 
 /// Prints entries as they come, without an end.

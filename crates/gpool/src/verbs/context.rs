@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_client::contexts::{Contexts, LOCAL, usual_path};
 use gpool_wire::catalogue;
 
-use crate::render::contexts::{CONTEXTS, ContextShown};
+use crate::render::contexts::{CONTEXTS, ContextRow};
 
 /// The arguments of `gpool context`.
 #[derive(Debug, Clone, Args)]
@@ -49,7 +49,7 @@ pub fn run(args: ContextArgs, session: &Session) -> Result {
     let mut contexts = Contexts::read(&path)?;
     match args.action {
         ContextAction::List(flags) => {
-            return show_counted(&CONTEXTS, &flags, session, "context", || Ok(shown(&contexts)));
+            return show_with_count(&CONTEXTS, &flags, session, "context", || Ok(rows(&contexts)));
         }
         ContextAction::Use { name } => {
             contexts.find(&name)?;
@@ -69,9 +69,9 @@ pub fn run(args: ContextArgs, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-fn shown(contexts: &Contexts) -> Vec<ContextShown> {
+fn rows(contexts: &Contexts) -> Vec<ContextRow> {
     let current = contexts.current.as_deref().unwrap_or(LOCAL);
-    let row = |name: &str, server: Option<&str>| ContextShown {
+    let row = |name: &str, server: Option<&str>| ContextRow {
         name: name.to_owned(),
         server: server.map(str::to_owned),
         current: name == current,

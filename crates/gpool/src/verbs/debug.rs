@@ -278,16 +278,16 @@ fn of_server(dump: &mut Dump, client: &Client) {
     dump.add("gpus", client.gpus().map(|list| list.items).map_err(said));
     let limit = Some(JOBS_MAX);
     let living = JobsQuery { limit, ..JobsQuery::default() };
-    dump.add("queue", client.jobs(&living).map(|list| shown(&list.items)).map_err(said));
+    dump.add("queue", client.jobs(&living).map(|list| summaries(&list.items)).map_err(said));
     let state = Some("failed,timed_out,lost".to_owned());
     let ended_badly = JobsQuery { state, limit: Some(JOBS_MAX / 10), ..JobsQuery::default() };
-    dump.add("ended_badly", client.jobs(&ended_badly).map(|it| shown(&it.items)).map_err(said));
+    dump.add("ended_badly", client.jobs(&ended_badly).map(|it| summaries(&it.items)).map_err(said));
     dump.add_case(client.dump().map_err(said));
     let metrics = client.metrics().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     dump.add("metrics", metrics.map_err(said));
 }
 
-fn shown(jobs: &[Job]) -> Vec<Value> {
+fn summaries(jobs: &[Job]) -> Vec<Value> {
     let of_a_job = |job: &Job| {
         let whole = serde_json::to_value(job).unwrap_or_default();
         let taken = OF_A_JOB.iter().map(|key| ((*key).to_owned(), whole[*key].clone()));

@@ -127,24 +127,24 @@ fn eta(args: &DoctorArgs, session: &Session) -> Result {
 }
 
 /// The server that other verbs would use, with its answers.
-struct Asked {
+struct LiveServer {
     client: Client,
     version: Version,
     recovery: Recovery,
     status: Status,
 }
 
-impl Asked {
+impl LiveServer {
     /// The user of the server, if it is not the caller.
     fn other_user(&self, session: &Session) -> Option<&str> {
         Some(self.status.user.as_str()).filter(|user| *user != session.me())
     }
 }
 
-fn ask(session: &Session) -> Result<Asked> {
+fn ask(session: &Session) -> Result<LiveServer> {
     let client = session.client()?;
     let (version, recovery, status) = (client.version()?, client.recovery()?, client.status()?);
-    Ok(Asked { client, version, recovery, status })
+    Ok(LiveServer { client, version, recovery, status })
 }
 
 /// Runs all checks for the named state folder, or else the folder of the answering server, or else
@@ -195,10 +195,10 @@ fn table(probes: &[Probe], session: &Session) -> String {
 
 /// Checks whether a server answers, on which socket, and how its last start went; otherwise what
 /// goes on without a server.
-fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<Probe> {
+fn server(live_server: &Result<LiveServer>, named: Option<&str>, session: &Session) -> Vec<Probe> {
     let mut probes = Vec::new();
-    let socket = match asked {
-        Ok(Asked { client, .. }) if client.socket().is_some() => {
+    let socket = match live_server {
+        Ok(LiveServer { client, .. }) if client.socket().is_some() => {
             Ok(client.socket().map(Path::to_owned).unwrap_or_default())
         }
         _ => own_socket(session.global.server.as_deref()),
@@ -211,7 +211,7 @@ fn server(asked: &Result<Asked>, named: Option<&str>, session: &Session) -> Vec<
         }
         Err(failure) => probes.push(wrong("socket", failure.what())),
     }
-    match asked {
+    match live_server {
         Ok(asked) => probes.extend(answering(asked, session)),
         Err(failure) if failure.code() == Some(catalogue::SILENT) => {
             let words = |tip: &String| tip.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -252,8 +252,8 @@ fn strangers() -> Option<Probe> {
 }
 
 /// The checks of an answering server.
-fn answering(asked: &Asked, session: &Session) -> Vec<Probe> {
-    let Asked { client, version, recovery, status } = asked;
+fn answering(live_server: &LiveServer, session: &Session) -> Vec<Probe> {
+    let LiveServer { client, version, recovery, status } = live_server;
     let (own, user) = (super::version::VERSION, &status.user);
     let answers = format!("{} answers (pid {}, user {user})", version.version, version.pid);
     let mut probes = vec![match version.version == own {
@@ -317,8 +317,8 @@ fn short_memory(server: u32) -> Option<Probe> {
 }
 
 /// The GPUs of the answering server, or else of this machine.
-fn gpus(asked: Option<&Asked>) -> Probe {
-    let nodes = asked.and_then(|asked| asked.client.nodes().ok()).map(|list| list.items);
+fn gpus(live_server: Option<&LiveServer>) -> Probe {
+    let nodes = live_server.and_then(|asked| asked.client.nodes().ok()).map(|list| list.items);
     let nodes: Vec<Node> =
         nodes.unwrap_or_default().into_iter().filter(|it| it.n_gpus > 0).collect();
     if nodes.is_empty() {

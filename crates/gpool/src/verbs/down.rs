@@ -64,8 +64,8 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     let timeout = args.timeout.map(|span| Duration::from_millis(span.get()));
     let client = client.with_timeout(Some(timeout.map_or(PATIENCE, |it| it.min(PATIENCE))));
     let status = match status(&client, session)? {
-        Asked::Answered(status) => status,
-        Asked::Hangs(server, error) => return kill(&server, &error, args, session),
+        StatusReply::Answered(status) => status,
+        StatusReply::Hangs(server, error) => return kill(&server, &error, args, session),
     };
     let grace = if args.now { longest_grace(&client)? } else { Duration::ZERO };
     client.shutdown(args.now)?;
@@ -78,7 +78,7 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
     if args.now && n_jobs > 0 {
         session.screen.note(&format!("ending {}", count(n_jobs, "job")));
     }
-    wait_until_gone(status.pid, &client, timeout.unwrap_or(grace + PATIENCE))?;
+    wait_for_exit(status.pid, &client, timeout.unwrap_or(grace + PATIENCE))?;
     if args.now {
         return ended(&status.state_dir, session);
     }
@@ -92,23 +92,23 @@ pub fn run(args: DownArgs, session: &Session) -> Result {
 }
 
 /// The server's answer to a status request.
-enum Asked {
+enum StatusReply {
     Answered(Box<Status>),
     Hangs(ServerProcess, Error),
 }
 
 /// Asks the server for its status; continues a server that is stopped by a signal.
-fn status(client: &Client, session: &Session) -> Result<Asked> {
+fn status(client: &Client, session: &Session) -> Result<StatusReply> {
     let mut is_continued = false;
     loop {
         let error = match client.status() {
-            Ok(status) => return Ok(Asked::Answered(Box::new(status))),
+            Ok(status) => return Ok(StatusReply::Answered(Box::new(status))),
             Err(error @ (Error::Silent { .. } | Error::TimedOut)) => error,
             Err(error) => return Err(error.into()),
         };
         let Some(server) = ServerProcess::behind(client, session) else { return Err(error.into()) };
         if is_continued || !is_stopped(server.pid) {
-            return Ok(Asked::Hangs(server, error));
+            return Ok(StatusReply::Hangs(server, error));
         }
         server.send(Signal::CONT)?;
         let pid = server.pid;
@@ -256,7 +256,7 @@ fn ended(state_dir: &str, session: &Session) -> Result {
     Ok(Exit::OK)
 }
 
-fn wait_until_gone(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
+fn wait_for_exit(pid: u32, client: &Client, timeout: Duration) -> Result<()> {
     let began = Instant::now();
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(handle) = raw.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {

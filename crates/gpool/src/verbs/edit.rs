@@ -2,9 +2,9 @@
 
 use clap::Args;
 use gpool_cli::act::Each;
-use gpool_cli::args::asked::{Changed, NONE};
 use gpool_cli::args::jobs::Jobs;
 use gpool_cli::args::life_flags::LifeFlags;
+use gpool_cli::args::request_flags::{Changed, NONE};
 use gpool_cli::args::values;
 use gpool_cli::caller::Variable;
 use gpool_cli::errors;
@@ -76,7 +76,7 @@ pub fn run(args: &EditArgs, session: &Session) -> Result {
         patch.check().map_err(|refusal| Failure::from(Problem::from(refusal)))?;
         return apply(&args.jobs, &patch, session);
     }
-    match edit_text::asked(&args.jobs, &client, session)? {
+    match edit_text::patch_from_editor(&args.jobs, &client, session)? {
         Some((id, patch, version)) => change(&client, &id, &patch, Some(version), session),
         None => Err(Failure::new(errors::USAGE, "there is nothing to change")
             .tip("gpool edit JOB --priority -10")
@@ -116,7 +116,7 @@ impl EditArgs {
             patch.set("environment", |to| to.environment = variables);
         }
         if let Some(script) = &self.script {
-            let script = Script::read(script)?.written();
+            let script = Script::read(script)?.to_wire();
             patch.set("script", |to| to.script = Some(script));
         }
         if let Some(line) = &self.command {

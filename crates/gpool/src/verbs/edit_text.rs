@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Errors
 /// The editor fails, or what it left is not understood.
-pub fn asked(
+pub fn patch_from_editor(
     jobs: &Jobs,
     client: &Client,
     session: &Session,
@@ -30,13 +30,13 @@ pub fn asked(
     let (true, Ok(editor)) = (is_there, editor) else { return Ok(None) };
     let (id, _) = resolve::one(client, reference, session.me())?;
     let job = client.job(&id)?;
-    let shown = editable(&job);
+    let before = editable(&job);
     let failed = |why: String| Failure::new(errors::USAGE, why);
     let file = tempfile::Builder::new().prefix("gpool-edit-").suffix(".toml").tempfile();
     let file = file.map_err(|error| failed(format!("can't create a file to edit: {error}")))?;
     let text = format!(
         "# Job {id}. Delete a line to remove an optional setting.\n{}",
-        toml::to_string(&shown).map_err(|error| failed(error.to_string()))?
+        toml::to_string(&before).map_err(|error| failed(error.to_string()))?
     );
     std::fs::write(file.path(), text).map_err(|error| failed(error.to_string()))?;
     // As a shell takes it: editors have flags.
@@ -49,7 +49,7 @@ pub fn asked(
         Err(error) => return Err(failed(format!("can't start {editor}: {error}"))),
     }
     let text = std::fs::read_to_string(file.path()).map_err(|error| failed(error.to_string()))?;
-    let patch = patch(&shown, &text).map_err(failed)?;
+    let patch = patch(&before, &text).map_err(failed)?;
     Ok(patch.map(|patch| (id, patch, job.version)))
 }
 
@@ -73,17 +73,17 @@ fn editable(job: &Job) -> Map<String, Value> {
 
 /// Returns the difference between the text and the fields that it showed.
 pub fn patch(
-    shown: &Map<String, Value>,
+    before: &Map<String, Value>,
     text: &str,
 ) -> std::result::Result<Option<JobPatch>, String> {
-    let left: Map<String, Value> = toml::from_str(text).map_err(|error| error.to_string())?;
+    let after: Map<String, Value> = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut changes = Map::new();
-    for (name, value) in &left {
-        if shown.get(name) != Some(value) {
+    for (name, value) in &after {
+        if before.get(name) != Some(value) {
             changes.insert(name.clone(), value.clone());
         }
     }
-    for name in shown.keys().filter(|name| !left.contains_key(*name)) {
+    for name in before.keys().filter(|name| !after.contains_key(*name)) {
         changes.insert(name.clone(), Value::Null);
     }
     if changes.is_empty() {

@@ -12,7 +12,7 @@ use gpool_cli::resolve::{self, JobScope};
 use gpool_cli::session::Session;
 use gpool_wire::{Event, EventKind};
 
-use crate::render::events::{GpusSaid, at, line};
+use crate::render::events::{GpuTroubles, at, line};
 use crate::render::life;
 
 /// The arguments of `gpool events`.
@@ -81,7 +81,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
         return Ok(Exit::OK);
     }
     // The trouble that GPUs already have is not an event.
-    let mut gpus = GpusSaid::default();
+    let mut gpus = GpuTroubles::default();
     gpus.news(&client.gpus()?.items);
     for event in client.events(args.after.clone())? {
         let event = event?;

@@ -11,7 +11,7 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::reference::Reference;
-use gpool_cli::render::safe::Shown;
+use gpool_cli::render::safe::TerminalOutput;
 use gpool_cli::resolve;
 use gpool_cli::screen::not_written;
 use gpool_cli::session::Session;
@@ -153,7 +153,8 @@ fn copy(vigil: &Vigil, line: &UnixStream, early: &[u8], is_of_other: bool) -> Re
     let (out, errors) = (std::io::stdout().lock(), std::io::stderr().lock());
     let is_plain = |is_terminal: bool| is_terminal && is_of_other;
     let is_plain = (is_plain(out.is_terminal()), is_plain(errors.is_terminal()));
-    let (mut out, mut errors) = (Shown::new(out, is_plain.0), Shown::new(errors, is_plain.1));
+    let (mut out, mut errors) =
+        (TerminalOutput::new(out, is_plain.0), TerminalOutput::new(errors, is_plain.1));
     loop {
         while let Ok(Some(frame)) = frames.next_frame() {
             match frame {

@@ -80,8 +80,8 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
         && args.list.filter.is_empty()
         && args.list.limit.is_none();
     show(&GPUS, &args.list, session, || {
-        let gpus = chosen(client.gpus()?.items, &args.gpus)?;
-        let all = rows(gpus, &job_left(&client, session)?);
+        let gpus = select_gpus(client.gpus()?.items, &args.gpus)?;
+        let all = rows(gpus, &remaining_times(&client, session)?);
         let footer = footer(&all);
         let shown = if folds && args.list.sort.is_none() { folded(all) } else { all };
         Ok(Listing::new(select(&GPUS, shown, &args.list)?, footer))
@@ -89,14 +89,14 @@ pub fn run(args: GpusArgs, session: &Session) -> Result {
 }
 
 fn pages(client: &Client, wanted: &[String], session: &Session) -> Result {
-    let gpus = chosen(client.gpus()?.items, wanted)?;
+    let gpus = select_gpus(client.gpus()?.items, wanted)?;
     let pages: Vec<String> = gpus.iter().map(|gpu| page(gpu, &session.view())).collect();
     session.screen.data(&pages.join("\n"))?;
     Ok(Exit::OK)
 }
 
 /// The named GPUs; all if none is named.
-fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
+fn select_gpus(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
     if wanted.is_empty() {
         return Ok(gpus);
     }
@@ -123,7 +123,7 @@ fn chosen(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
 ///
 /// # Errors
 /// The server can't be asked.
-pub fn job_left(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
+pub fn remaining_times(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
     let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
     let view = session.view();
     let left = |job: Job| {

@@ -124,7 +124,7 @@ fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &
     }
     let mut sources = Vec::new();
     for job in &jobs {
-        say_beside(job, &query, session);
+        print_notes(job, &query, session);
         let is_plain = session.screen.is_terminal() && job.user != session.me();
         sources.extend(labelled::sources(job, &query, is_labelled, is_plain)?);
     }
@@ -140,7 +140,7 @@ fn elements(client: &Client, array: &str, query: &LogQuery) -> Result<Vec<Job>> 
 }
 
 /// Prints notes about what the output does not show.
-fn say_beside(job: &Job, query: &LogQuery, session: &Session) {
+fn print_notes(job: &Job, query: &LogQuery, session: &Session) {
     let id = safe(&job.id);
     if let Some(last) = labelled::run_before(job).filter(|_| query.attempt.is_none()) {
         let what = format!("note: run {} of job {id} has not started", job.attempt);

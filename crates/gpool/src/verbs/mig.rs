@@ -5,7 +5,7 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::args::values;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::session::Session;
 use gpool_wire::{CreateInstance, MigAnswer, MigRequest};
 
@@ -67,7 +67,7 @@ pub fn run(args: MigArgs, session: &Session) -> Result {
         Some(MigAction::Plan { pool, list: flags }) => {
             let client = session.client()?;
             let plan = || Ok(client.mig_plan(pool.as_deref())?.items);
-            show_counted(&PLAN, &flags, session, "change", plan)
+            show_with_count(&PLAN, &flags, session, "change", plan)
         }
         Some(MigAction::Create { gpu, profile }) => {
             let create = Some(CreateInstance { gpu: gpu.clone(), profile: profile.clone() });
@@ -95,5 +95,5 @@ fn done(answer: &MigAnswer, text: &str, session: &Session) -> Result {
 fn list(node: Option<String>, flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
     let asked = MigRequest { node, ..MigRequest::default() };
-    show_counted(&MIG, flags, session, "profile", || Ok(client.mig(&asked)?.profiles))
+    show_with_count(&MIG, flags, session, "profile", || Ok(client.mig(&asked)?.profiles))
 }

@@ -5,7 +5,7 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::args::values;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::render::json;
 use gpool_cli::render::nodes::NODES;
 use gpool_cli::session::Session;
@@ -60,5 +60,5 @@ pub fn run(args: NodesArgs, session: &Session) -> Result {
 
 fn list(flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    show_counted(&NODES, flags, session, "node", || Ok(client.nodes()?.items))
+    show_with_count(&NODES, flags, session, "node", || Ok(client.nodes()?.items))
 }

@@ -85,7 +85,7 @@ pub fn run(args: PolicyArgs, session: &Session) -> Result {
                 };
                 set.insert(key.trim().to_owned(), value.trim().to_owned());
             }
-            set.keys().try_for_each(|key| known(key))?;
+            set.keys().try_for_each(|key| check_key(key))?;
             let before = client.policy()?;
             let patch = PolicyPatch { preset, set, dry_run, ..PolicyPatch::default() };
             let after = client.change_policy(&patch)?;
@@ -126,7 +126,7 @@ fn show(before: &PolicyInfo, after: &PolicyInfo, session: &Session) -> Result<()
 }
 
 /// Refuses an unknown setting and suggests the nearest.
-fn known(key: &str) -> Result<()> {
+fn check_key(key: &str) -> Result<()> {
     // The server has better messages for settings of pools.
     if Setting::find(key).is_some() || key.starts_with("pool.") {
         return Ok(());

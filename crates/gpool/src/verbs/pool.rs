@@ -5,7 +5,7 @@ use gpool_cli::args::list::ListFlags;
 use gpool_cli::args::values;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
 use gpool_wire::{MoveNodes, PolicyPatch};
@@ -91,5 +91,5 @@ pub fn run(args: PoolArgs, session: &Session) -> Result {
 
 fn list(flags: &ListFlags, session: &Session) -> Result {
     let client = session.client()?;
-    show_counted(&POOLS, flags, session, "pool", || Ok(client.pools()?.items))
+    show_with_count(&POOLS, flags, session, "pool", || Ok(client.pools()?.items))
 }

@@ -63,7 +63,7 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
     let state = args.state.as_deref().map(states).transpose()?;
     let Between { since, until } = Between::read(&args.since, &args.until, session)?;
     // Any array may have elements in the requested states, so all arrays are read.
-    let asked = state.clone();
+    let state_filter = state.clone();
     let state = if args.elements && state.is_some() { Some("all".to_owned()) } else { state };
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");
     let query = JobsQuery {
@@ -84,7 +84,7 @@ fn ask(args: &QueueArgs, session: &Session) -> Result {
         let (rows, total) = if args.elements {
             let jobs = each_job(&client, &query);
             let jobs = jobs.filter(|job| job.as_ref().map_or(true, is_in));
-            one_by_one(&client, jobs, asked.as_deref(), &args.list)?
+            one_by_one(&client, jobs, state_filter.as_deref(), &args.list)?
         } else {
             let is_whole = since.is_some() || until.is_some();
             read(&client, &query, &args.list, is_whole, is_in)?
@@ -107,10 +107,10 @@ type Rows = Vec<gpool_cli::render::list::Row<Job>>;
 fn one_by_one(
     client: &Client,
     jobs: impl Iterator<Item = Result<Job>>,
-    asked: Option<&str>,
+    state_filter: Option<&str>,
     list: &ListFlags,
 ) -> Result<(Rows, Option<u64>)> {
-    let is_asked = |state: &JobState| match asked {
+    let is_asked = |state: &JobState| match state_filter {
         None => !state.is_end(),
         Some("all") => true,
         Some(words) => words.split(',').any(|word| word == state.as_str()),

@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::listing::{self, show_counted};
+use gpool_cli::listing::{self, show_with_count};
 use gpool_cli::render::json;
 use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timeline};
 use gpool_cli::session::Session;
@@ -83,7 +83,7 @@ struct WhatFlags {
 
 /// The owner of the reservation.
 #[derive(Debug, Clone, Default, Args)]
-struct WhomFlags {
+struct BeneficiaryFlags {
     /// User that can use it
     #[arg(long, value_name = "USER")]
     user: Option<String>,
@@ -140,7 +140,7 @@ struct CreateArgs {
     #[command(flatten)]
     what: WhatFlags,
     #[command(flatten)]
-    whom: WhomFlags,
+    beneficiary: BeneficiaryFlags,
     #[command(flatten)]
     when: WhenFlags,
 }
@@ -176,7 +176,7 @@ struct EditArgs {
     #[command(flatten)]
     what: WhatFlags,
     #[command(flatten)]
-    whom: WhomFlags,
+    beneficiary: BeneficiaryFlags,
     #[command(flatten)]
     when: WhenFlags,
 }
@@ -192,7 +192,7 @@ pub fn run(args: ReserveArgs, session: &Session) -> Result {
                 name: args.name,
                 gpus: args.gpus,
                 spread: args.spread,
-                ..request(&args.what, &args.whom, &args.when, session)?
+                ..request(&args.what, &args.beneficiary, &args.when, session)?
             };
             ask(None, request, &args.when, session)
         }
@@ -203,7 +203,7 @@ pub fn run(args: ReserveArgs, session: &Session) -> Result {
             let request = ReserveRequest {
                 gpus: args.gpus,
                 spread: args.spread,
-                ..request(&args.what, &args.whom, &args.when, session)?
+                ..request(&args.what, &args.beneficiary, &args.when, session)?
             };
             ask(Some(&args.edited), request, &args.when, session)
         }
@@ -221,7 +221,7 @@ pub fn maint(args: MaintArgs, session: &Session) -> Result {
                 name: args.name,
                 nobody: true,
                 all_nodes: args.all,
-                ..request(&args.what, &WhomFlags::default(), &args.when, session)?
+                ..request(&args.what, &BeneficiaryFlags::default(), &args.when, session)?
             };
             ask(None, request, &args.when, session)
         }
@@ -232,7 +232,7 @@ pub fn maint(args: MaintArgs, session: &Session) -> Result {
 
 fn request(
     what: &WhatFlags,
-    whom: &WhomFlags,
+    beneficiary: &BeneficiaryFlags,
     when: &WhenFlags,
     session: &Session,
 ) -> Result<ReserveRequest> {
@@ -241,9 +241,9 @@ fn request(
     };
     let span = |text: &Option<String>| text.clone().map(Quantity::Text);
     Ok(ReserveRequest {
-        user: whom.user.clone(),
-        project: whom.project.clone(),
-        job: whom.job.clone(),
+        user: beneficiary.user.clone(),
+        project: beneficiary.project.clone(),
+        job: beneficiary.job.clone(),
         devices: what.devices.clone(),
         nodes: what.node.clone(),
         from: moment("from", &when.from)?,
@@ -320,18 +320,18 @@ fn tell(answer: &ReserveAnswer, session: &Session) -> Result<()> {
 
 fn list(
     args: &ListArgs,
-    wanted: impl Fn(&Reservation) -> bool + Sync,
+    predicate: impl Fn(&Reservation) -> bool + Sync,
     session: &Session,
 ) -> Result {
     let client = session.client()?;
     let read = || -> Result<Vec<Reservation>> {
-        Ok(client.reservations()?.items.into_iter().filter(|it| wanted(it)).collect())
+        Ok(client.reservations()?.items.into_iter().filter(|it| predicate(it)).collect())
     };
     if args.timeline && !session.global.json {
         session.screen.data(&timeline(&read()?, &session.view(), session.screen.ascii))?;
         return Ok(Exit::OK);
     }
-    show_counted(&RESERVATIONS, &args.list, session, "reservation", read)
+    show_with_count(&RESERVATIONS, &args.list, session, "reservation", read)
 }
 
 fn pages(names: &[String], session: &Session) -> Result {

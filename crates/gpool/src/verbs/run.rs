@@ -140,7 +140,7 @@ pub fn on_terminal(
     }
     let id = &attached.job.id;
     let stayed = attach::stay(client, session, (id, None), (keys, false))?;
-    if let Stayed::Left(Leaving::Signal(signal)) = stayed {
+    if let Stayed::Disconnected(Leaving::Signal(signal)) = stayed {
         // A closed window leaves the job, so that the user can come back; srun ends it.
         let is_slurms = attached.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
         if signal != SIGHUP || is_slurms {

@@ -47,7 +47,7 @@ pub fn run(args: ShellArgs, session: &Session) -> Result {
     }
     let variable = || std::env::var("SHELL").ok().filter(|shell| !shell.is_empty());
     let shell = args.shell.or_else(variable).unwrap_or_else(|| "/bin/sh".to_owned());
-    let has_limit = args.flags.asked.0.time.is_some();
+    let has_limit = args.flags.request.0.time.is_some();
     let script = Script { path: "shell".to_owned(), bytes: SCRIPT.as_bytes().to_vec() };
     let mut request = request::of_script(args.flags, &script, &[shell])?;
     request.job.pty = Some(window());

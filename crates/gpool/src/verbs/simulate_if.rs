@@ -20,7 +20,7 @@ use gpool_wire::{
 use super::PageFormat;
 
 /// Most jobs in the text output.
-const SHOWN: usize = 40;
+const JOBS_MAX: usize = 40;
 
 /// The changes, and the output format.
 #[derive(Debug, Clone, Args)]
@@ -78,7 +78,7 @@ fn as_text(made: &Simulation, view: &View<'_>, screen: &Screen) -> String {
             "No job starts or waits.\n"
         });
     } else {
-        let shown = &made.jobs[..made.jobs.len().min(SHOWN)];
+        let shown = &made.jobs[..made.jobs.len().min(JOBS_MAX)];
         text.push_str(&jobs(shown, view, screen));
         let more = made.n_touched.saturating_sub(shown.len() as u64);
         if more > 0 {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
@@ -55,10 +55,10 @@ struct CreateArgs {
 /// The server can't be asked or refuses.
 pub fn run(args: TokenArgs, session: &Session) -> Result {
     match args.action {
-        TokenAction::Create(create) => made(create, session),
+        TokenAction::Create(create) => create_token(create, session),
         TokenAction::List(flags) => {
             let client = session.client()?;
-            show_counted(&TOKENS, &flags, session, "token", || Ok(client.tokens()?.items))
+            show_with_count(&TOKENS, &flags, session, "token", || Ok(client.tokens()?.items))
         }
         TokenAction::Revoke { tokens } => {
             let client = session.client()?;
@@ -71,7 +71,7 @@ pub fn run(args: TokenArgs, session: &Session) -> Result {
     }
 }
 
-fn made(args: CreateArgs, session: &Session) -> Result {
+fn create_token(args: CreateArgs, session: &Session) -> Result {
     let CreateArgs { name, scope, expires, user } = args;
     let made = session.client()?.create_token(&TokenCreate { name, scope, expires, user })?;
     if session.global.json {

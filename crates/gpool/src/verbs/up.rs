@@ -161,7 +161,7 @@ impl UpArgs {
             job_output_max: config.job_output_max,
             stop_on_cut: config.job_output_full.map(|it| it == OutputFull::Stop),
             tasks_max: config.node_tasks_max.map(u32::from),
-            gpu_tasks_kept: config.node_gpu_tasks_kept,
+            reserved_gpu_tasks: config.node_gpu_tasks_kept,
             user_tasks_max: config.node_user_tasks_max.map(u32::from),
             isolate_gpus: config.isolate_gpus,
             loan_deadline: config.loan_deadline,
@@ -190,7 +190,8 @@ pub fn run(args: &UpArgs, session: &Session) -> Result {
     }
     let args = &args.clone().or(Config::find()?)?;
     // Checked first, so that a mistake is reported before anything starts.
-    let nodes = up_nodes::asked(args.devices.as_deref(), args.name.as_deref(), args.has_name)?;
+    let nodes =
+        up_nodes::requested_nodes(args.devices.as_deref(), args.name.as_deref(), args.has_name)?;
     up_nodes::refuse_gpus_of_several(&nodes, args.gpus.as_deref())?;
     let socket = own_socket(args.socket.as_deref().or(session.global.server.as_deref()))?;
     let config = ServerConfig {
@@ -448,7 +449,7 @@ fn say(config: &ServerConfig, session: &Session) -> Result {
         session.screen.warn(&safe(fault));
         session.screen.note("         The server works without it, and tries again every second.");
     }
-    warn_of_gone(&client, &gpus, config, session)?;
+    warn_of_lost_devices(&client, &gpus, config, session)?;
     for gpu in &gpus {
         if let Some(process) = gpu.unmanaged.first() {
             let name = process.name.as_deref().unwrap_or("a process");
@@ -473,7 +474,7 @@ fn is_here(config: &ServerConfig, node: &str) -> bool {
 }
 
 /// Warns of jobs that run on devices that the last server had and this one does not.
-fn warn_of_gone(
+fn warn_of_lost_devices(
     client: &Client,
     gpus: &[Gpu],
     config: &ServerConfig,

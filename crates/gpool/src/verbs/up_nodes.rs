@@ -10,23 +10,27 @@ use gpool_wire::catalogue;
 ///
 /// # Errors
 /// The value is not valid, or a name is given for nodes that have names.
-pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Result<NodesArg> {
+pub fn requested_nodes(
+    devices: Option<&str>,
+    name: Option<&str>,
+    has_name: bool,
+) -> Result<NodesArg> {
     let devices = devices.unwrap_or("nvml");
     let own = NodeName::new(name.map_or_else(host_name, |name| Ok(name.to_owned()))?);
-    let asked = DevicesArg::parse(devices).and_then(|asked| asked.nodes(&own));
-    let asked = asked.map_err(|error| invalid(format!("--devices: {error}")))?;
-    if asked.are_named && has_name {
+    let parsed = DevicesArg::parse(devices).and_then(|arg| arg.nodes(&own));
+    let nodes = parsed.map_err(|error| invalid(format!("--devices: {error}")))?;
+    if nodes.are_named && has_name {
         return Err(invalid(format!("--name: {devices} sets the names of its nodes"))
             .tip(format!("gpool up --devices {devices}")));
     }
-    match asked.nodes.as_slice() {
+    match nodes.nodes.as_slice() {
         [first, _, ..] if !first.name.is_file_name() => Err(invalid(format!(
             "--name: {:?} is not a valid prefix for the names of several nodes",
             own.as_str()
         ))
         .why("a name has letters, digits, dots, dashes and underscores, and begins with a letter")
         .tip(format!("gpool up --devices '{devices}' --name n"))),
-        _ => Ok(asked),
+        _ => Ok(nodes),
     }
 }
 
@@ -34,10 +38,10 @@ pub fn asked(devices: Option<&str>, name: Option<&str>, has_name: bool) -> Resul
 ///
 /// # Errors
 /// There are several nodes and such a list.
-pub fn refuse_gpus_of_several(asked: &NodesArg, gpus: Option<&str>) -> Result<()> {
-    match (asked.nodes.as_slice(), gpus) {
+pub fn refuse_gpus_of_several(nodes: &NodesArg, gpus: Option<&str>) -> Result<()> {
+    match (nodes.nodes.as_slice(), gpus) {
         ([first, _, ..], Some(gpus)) => {
-            let n_nodes = asked.nodes.len();
+            let n_nodes = nodes.nodes.len();
             Err(invalid(format!("--gpus is for one node, and there are {n_nodes}"))
                 .tip(format!("gpool gpus allow --node {} {gpus}   (after the start)", first.name)))
         }

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::Result;
-use gpool_cli::listing::show_counted;
+use gpool_cli::listing::show_with_count;
 use gpool_cli::render::json;
 use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
@@ -108,7 +108,7 @@ fn mapped(args: MapArgs, session: &Session) -> Result {
     let client = session.client()?;
     let Some(name) = args.name else {
         let read = || Ok(client.network_users()?.items);
-        return show_counted(&NETWORK_USERS, &args.list, session, "network user", read);
+        return show_with_count(&NETWORK_USERS, &args.list, session, "network user", read);
     };
     let after = client.map_user(&name, &MapUser { user: args.user })?;
     if session.global.json {

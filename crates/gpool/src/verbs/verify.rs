@@ -18,7 +18,7 @@ use gpool_store::{Reader, VerifyReport};
 use serde_json::json;
 
 /// Most findings in the text output.
-const SHOWN: usize = 20;
+const FINDINGS_MAX: usize = 20;
 
 /// The arguments of `gpool verify`.
 #[derive(Debug, Clone, Default, Args)]
@@ -94,8 +94,8 @@ pub fn run(args: &VerifyArgs, session: &Session) -> Result {
             report.n_records, report.n_journal, report.n_archive, report.n_blobs
         ),
     );
-    page.labels("wrong", &findings[..findings.len().min(SHOWN)]);
-    if let more @ 1.. = findings.len().saturating_sub(SHOWN) {
+    page.labels("wrong", &findings[..findings.len().min(FINDINGS_MAX)]);
+    if let more @ 1.. = findings.len().saturating_sub(FINDINGS_MAX) {
         page.label("", &format!("and {more} more; --json has all of them"));
     }
     session.screen.data(&page.text())?;

@@ -75,10 +75,10 @@ pub fn run(args: &WaitArgs, session: &Session) -> Result {
     })
 }
 
-type Heard = std::result::Result<Event, gpool_client::Error>;
+type EventResult = std::result::Result<Event, gpool_client::Error>;
 
 /// Reads events on another thread, so that a wait for one can time out.
-pub fn listen(events: Events) -> Receiver<Heard> {
+pub fn listen(events: Events) -> Receiver<EventResult> {
     let (heard, listener) = channel();
     std::thread::spawn(move || {
         for event in events {
@@ -133,7 +133,11 @@ impl JobWait<'_> {
         }
     }
 
-    fn until_ended(&mut self, events: &Receiver<Heard>, timeout: Option<Duration>) -> Result<()> {
+    fn until_ended(
+        &mut self,
+        events: &Receiver<EventResult>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
         let began = Instant::now();
         while !self.open.is_empty() {
             let left = match timeout {

@@ -31,11 +31,11 @@ fn the_commands_that_everybody_needs_stand_first() {
     assert_eq!(common.map(|verb| verb.name).collect::<Vec<_>>(), COMMON);
     let text = cli::sections(VERBS);
     for verb in VERBS {
-        let is_shown = HelpSection::SHOWN.contains(&verb.group);
+        let is_shown = HelpSection::IN_HELP.contains(&verb.group);
         assert_eq!(text.contains(&format!("\n  {} ", verb.name)), is_shown, "{}", verb.name);
     }
     let at = |title: &str| text.find(&format!("\n\n{title}:\n")).unwrap();
-    assert!(HelpSection::SHOWN.is_sorted_by_key(|group| at(group.title())));
+    assert!(HelpSection::IN_HELP.is_sorted_by_key(|group| at(group.title())));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 

@@ -360,7 +360,7 @@ fn events_as_lines() {
 
 #[test]
 fn what_is_new_of_gpus_is_said_once() {
-    let mut said = events::GpusSaid::default();
+    let mut said = events::GpuTroubles::default();
     let mut gpus = things::gpus();
     assert_snapshot!(said.news(&gpus).join("\n"));
     assert_eq!(said.news(&gpus), Vec::<String>::new());

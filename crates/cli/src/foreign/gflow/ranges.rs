@@ -2,7 +2,7 @@
 //! computed as whole numbers, so `0:1:0.1` has exactly eleven values.
 
 use crate::failure::{Failure, Result};
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::{PassedFlag, invalid};
 
 /// Most values of a range.
 const VALUES_MAX: i128 = 10_000;
@@ -14,7 +14,7 @@ const DIGITS_MAX: usize = 15;
 ///
 /// # Errors
 /// The step leads away from the end, or there are too many values.
-pub fn written_out(given: &Given) -> Result<String> {
+pub fn written_out(given: &PassedFlag) -> Result<String> {
     let text = given.value.trim();
     let Some((name, values)) = text.split_once('=') else { return Ok(text.to_owned()) };
     let name = name.trim();
@@ -70,7 +70,7 @@ impl Decimal {
     }
 }
 
-fn range(first: Decimal, last: Decimal, step: Decimal, given: &Given) -> Result<String> {
+fn range(first: Decimal, last: Decimal, step: Decimal, given: &PassedFlag) -> Result<String> {
     let bad = |why: &str| -> Failure { invalid(given, why).tip("--param lr=0:1:0.1") };
     let n_after = first.n_after.max(last.n_after).max(step.n_after);
     let [first_at, last_at, step_at] = [first, last, step].map(|part| part.with_after(n_after));
@@ -82,12 +82,12 @@ fn range(first: Decimal, last: Decimal, step: Decimal, given: &Given) -> Result<
     }
     let n_shown = first.n_after.max(step.n_after);
     let values = (0..=(last_at - first_at) / step_at)
-        .map(|n| written(first_at + n * step_at, n_after, n_shown));
+        .map(|n| format_value(first_at + n * step_at, n_after, n_shown));
     Ok(values.collect::<Vec<_>>().join(","))
 }
 
 /// Formats a value: whole numbers without a point, others with as many digits as the step.
-fn written(digits: i128, n_after: u32, n_shown: u32) -> String {
+fn format_value(digits: i128, n_after: u32, n_shown: u32) -> String {
     let one = 10_i128.pow(n_after);
     if digits % one == 0 {
         return (digits / one).to_string();

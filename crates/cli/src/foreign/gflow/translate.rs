@@ -2,7 +2,7 @@
 
 use super::ranges;
 use crate::failure::Result;
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::{PassedFlag, invalid};
 use crate::foreign::mail;
 use crate::foreign::translated::Translated;
 
@@ -13,7 +13,7 @@ pub const PRIORITY_USUAL: i32 = 10;
 ///
 /// # Errors
 /// A value is not valid.
-pub fn translate(given: &[Given]) -> Result<Translated> {
+pub fn translate(given: &[PassedFlag]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let is_shared = given.iter().any(|given| given.flag.long == "shared");
     for flag in given {
@@ -77,7 +77,7 @@ pub fn moment(text: &str) -> String {
 }
 
 /// Translates a priority from gflow's range, 0 to 255 with default 10.
-pub fn priority(flag: &Given) -> Result<i32> {
+pub fn priority(flag: &PassedFlag) -> Result<i32> {
     match flag.value.trim().parse::<u8>() {
         Ok(priority) => Ok(i32::from(priority) - PRIORITY_USUAL),
         Err(_) => Err(invalid(flag, "is not a number from 0 to 255")),
@@ -85,7 +85,7 @@ pub fn priority(flag: &Given) -> Result<i32> {
 }
 
 /// Parses `100G`, `1024M`, or a number of MB.
-pub fn mebibytes(flag: &Given) -> Result<u64> {
+pub fn mebibytes(flag: &PassedFlag) -> Result<u64> {
     let text = flag.value.trim().to_ascii_uppercase();
     let text = text.strip_suffix('B').unwrap_or(&text);
     let (number, factor) = match text.strip_suffix(['G', 'M']) {
@@ -95,12 +95,12 @@ pub fn mebibytes(flag: &Given) -> Result<u64> {
     };
     let number: Option<u64> = number.parse().ok().filter(|n| *n > 0);
     number.and_then(|number| number.checked_mul(factor)).ok_or_else(|| {
-        invalid(flag, "is not an amount of memory").tip(format!("{}=20G", flag.flag.written()))
+        invalid(flag, "is not an amount of memory").tip(format!("{}=20G", flag.flag.spelling()))
     })
 }
 
 /// Parses `HH:MM:SS`, `MM:SS`, or minutes into seconds.
-pub fn seconds(flag: &Given) -> Result<u64> {
+pub fn seconds(flag: &PassedFlag) -> Result<u64> {
     let parts: Option<Vec<u64>> =
         flag.value.trim().split(':').map(|part| part.parse().ok()).collect();
     let seconds = match parts.as_deref() {
@@ -114,6 +114,6 @@ pub fn seconds(flag: &Given) -> Result<u64> {
         _ => None,
     };
     seconds.filter(|seconds| *seconds > 0).ok_or_else(|| {
-        invalid(flag, "is not a time limit").tip(format!("{}=2:30:00", flag.flag.written()))
+        invalid(flag, "is not a time limit").tip(format!("{}=2:30:00", flag.flag.spelling()))
     })
 }

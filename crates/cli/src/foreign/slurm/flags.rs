@@ -68,7 +68,7 @@ pub static JOB: &[Flag] = &[
 ];
 
 /// Shared flags with little or no meaning in gpool.
-static BESIDE: &[Flag] = &[
+static MINOR: &[Flag] = &[
     row("acctg-freq", '\0', Value, Ignored, "usage is always counted"),
     row("bb", '\0', Value, Ignored, "there are no burst buffers"),
     row("bbf", '\0', Value, Ignored, "there are no burst buffers"),
@@ -189,7 +189,7 @@ static RUN: &[Flag] = &[
 pub static SBATCH: Spoken = Spoken {
     name: "sbatch",
     about: "Submit a script as a job of gpool",
-    flags: &[JOB, BATCH, BESIDE],
+    flags: &[JOB, BATCH, MINOR],
     words: "SCRIPT [ARGUMENTS]",
 };
 
@@ -197,7 +197,7 @@ pub static SBATCH: Spoken = Spoken {
 pub static SRUN: Spoken = Spoken {
     name: "srun",
     about: "Start processes in a job of gpool, or in a new job, and show their output",
-    flags: &[JOB, RUN, BESIDE],
+    flags: &[JOB, RUN, MINOR],
     words: "COMMAND",
 };
 
@@ -205,7 +205,7 @@ pub static SRUN: Spoken = Spoken {
 pub static SALLOC: Spoken = Spoken {
     name: "salloc",
     about: "Allocate nodes and GPUs, and run a shell or a command whose srun uses them",
-    flags: &[JOB, ALLOC, BESIDE],
+    flags: &[JOB, ALLOC, MINOR],
     words: "COMMAND",
 };
 
@@ -213,6 +213,6 @@ pub static SALLOC: Spoken = Spoken {
 pub static DIRECTIVE: Spoken = Spoken {
     name: "#SBATCH",
     about: "A comment at the start of a script",
-    flags: &[JOB, BATCH, BESIDE],
+    flags: &[JOB, BATCH, MINOR],
     words: "",
 };

@@ -1,8 +1,8 @@
 //! Slurm: the flags of the commands that create jobs, and `#SBATCH` lines.
 
-mod chosen;
 pub mod flags;
 pub mod moment;
+mod node_constraints;
 pub mod parts;
 pub mod shape;
 pub mod translate;

@@ -5,7 +5,7 @@ use super::flags::DIRECTIVE;
 use super::shape::{PARTS, is_of_shape};
 use crate::errors;
 use crate::failure::{Failure, Result};
-use crate::foreign::flag::Given;
+use crate::foreign::flag::PassedFlag;
 
 /// Flags that may differ between parts, because a job has one of each.
 const OF_JOB: [&str; 3] = ["job-name", "comment", "mail-user"];
@@ -15,7 +15,7 @@ const OF_JOB: [&str; 3] = ["job-name", "comment", "mail-user"];
 ///
 /// # Errors
 /// A line is not valid, or parts differ.
-pub fn gather<'d>(lines: impl Iterator<Item = (String, &'d [String])>) -> Result<Vec<Given>> {
+pub fn gather<'d>(lines: impl Iterator<Item = (String, &'d [String])>) -> Result<Vec<PassedFlag>> {
     let mut parts = vec![Vec::new()];
     let mut last_place = String::new();
     for (place, words) in lines {
@@ -39,7 +39,10 @@ pub fn gather<'d>(lines: impl Iterator<Item = (String, &'d [String])>) -> Result
 ///
 /// # Errors
 /// Parts differ.
-pub fn merged_requests(parts: Vec<Vec<Given>>, place: Option<&str>) -> Result<Vec<Given>> {
+pub fn merged_requests(
+    parts: Vec<Vec<PassedFlag>>,
+    place: Option<&str>,
+) -> Result<Vec<PassedFlag>> {
     let n_parts = parts.len();
     let mut parts = parts.into_iter();
     let mut first = parts.next().unwrap_or_default();
@@ -51,19 +54,19 @@ pub fn merged_requests(parts: Vec<Vec<Given>>, place: Option<&str>) -> Result<Ve
     }
     if n_parts > 1 {
         let place = place.map(str::to_owned);
-        first.push(Given { flag: &PARTS, value: n_parts.to_string(), place });
+        first.push(PassedFlag { flag: &PARTS, value: n_parts.to_string(), place });
     }
     Ok(first)
 }
 
 /// A flag that only one of two parts has, or with another value.
-fn difference(one: &[Given], other: &[Given]) -> Option<String> {
-    let lacks = |part: &[Given], flag: &Given| {
+fn difference(one: &[PassedFlag], other: &[PassedFlag]) -> Option<String> {
+    let lacks = |part: &[PassedFlag], flag: &PassedFlag| {
         !part.iter().any(|it| it.flag == flag.flag && it.value == flag.value)
     };
-    let matters = |given: &&Given| is_of_shape(given) || !OF_JOB.contains(&given.flag.long);
-    let of = |part: &[Given], than: &[Given]| {
-        part.iter().filter(matters).find(|flag| lacks(than, flag)).map(|flag| flag.flag.written())
+    let matters = |given: &&PassedFlag| is_of_shape(given) || !OF_JOB.contains(&given.flag.long);
+    let of = |part: &[PassedFlag], than: &[PassedFlag]| {
+        part.iter().filter(matters).find(|flag| lacks(than, flag)).map(|flag| flag.flag.spelling())
     };
     of(one, other).or(of(other, one))
 }

@@ -3,11 +3,11 @@
 //! and the first task runs the script.
 
 use super::flags::JOB;
-use super::{chosen, values};
+use super::{node_constraints, values};
 use crate::failure::Result;
 use crate::foreign::flag::FlagSupport::Covered;
 use crate::foreign::flag::Takes::Value;
-use crate::foreign::flag::{Flag, Given, invalid, row};
+use crate::foreign::flag::{Flag, PassedFlag, invalid, row};
 use crate::foreign::translated::Translated;
 
 /// Flags that request GPUs; the last one wins.
@@ -33,24 +33,24 @@ pub const SIZE: &str = "SLURM_HET_SIZE";
 pub static PARTS: Flag = row("parts", '\0', Value, Covered, "equal parts");
 
 /// The number of equal parts of a job.
-fn copies(given: &[Given]) -> Option<(&Given, u64)> {
+fn copies(given: &[PassedFlag]) -> Option<(&PassedFlag, u64)> {
     let flag = given.iter().rev().find(|given| *given.flag == PARTS)?;
     Some((flag, flag.value.parse().ok()?))
 }
 
 /// Whether a flag is one of those that are translated together.
-pub fn is_of_shape(given: &Given) -> bool {
+pub fn is_of_shape(given: &PassedFlag) -> bool {
     GPUS.contains(&given.flag.long)
         || REST.contains(&given.flag.long)
         || copies(std::slice::from_ref(given)).is_some()
 }
 
 /// The last occurrence of a flag.
-fn last<'g>(given: &'g [Given], long: &str) -> Option<&'g Given> {
+fn last<'g>(given: &'g [PassedFlag], long: &str) -> Option<&'g PassedFlag> {
     given.iter().rev().find(|given| given.flag.long == long)
 }
 
-fn count_of<'g>(given: &'g [Given], long: &str) -> Result<Option<(&'g Given, u64)>> {
+fn count_of<'g>(given: &'g [PassedFlag], long: &str) -> Result<Option<(&'g PassedFlag, u64)>> {
     last(given, long).map(|flag| Ok((flag, values::count(flag)?))).transpose()
 }
 
@@ -78,7 +78,7 @@ impl JobLayout {
 ///
 /// # Errors
 /// A resource of it is not known.
-pub fn with_tres(given: &[Given]) -> Result<Vec<Given>> {
+pub fn with_tres(given: &[PassedFlag]) -> Result<Vec<PassedFlag>> {
     let mut all = Vec::with_capacity(given.len());
     for flag in given {
         all.push(flag.clone());
@@ -87,7 +87,7 @@ pub fn with_tres(given: &[Given]) -> Result<Vec<Given>> {
         }
         for (long, value) in values::tres(flag)? {
             let named = JOB.iter().find(|row| row.long == long);
-            all.extend(named.map(|row| Given { flag: row, value, place: flag.place.clone() }));
+            all.extend(named.map(|row| PassedFlag { flag: row, value, place: flag.place.clone() }));
         }
     }
     Ok(all)
@@ -97,11 +97,11 @@ pub fn with_tres(given: &[Given]) -> Result<Vec<Given>> {
 ///
 /// # Errors
 /// A value is not valid, or describes an impossible job.
-pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
+pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
     let asked = asked_gpus(given, all)?;
     let shape = shape(given, asked.as_ref(), all)?;
     let n_gpus = gpus(asked, shape, all)?;
-    let per_gpu = |given: &Given, n: u64| match n_gpus {
+    let per_gpu = |given: &PassedFlag, n: u64| match n_gpus {
         Some(n_gpus) => Ok(n.saturating_mul(n_gpus)),
         None => Err(invalid(given, "is per GPU, and the job requests no GPU").tip("--gpus 1")),
     };
@@ -133,21 +133,25 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     Ok(())
 }
 
-fn memory(flag: &Given, mebibytes: u64, all: &mut Translated) {
+fn memory(flag: &PassedFlag, mebibytes: u64, all: &mut Translated) {
     if mebibytes == 0 {
-        all.remarks.push(format!("{} 0 requests and limits no memory", flag.flag.written()));
+        all.remarks.push(format!("{} 0 requests and limits no memory", flag.flag.spelling()));
     } else {
         all.flag("mem", &format!("{mebibytes}M"), flag);
     }
 }
 
 /// The layout of the processes, as `--nodes`, `--tasks` and `--launcher`.
-fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Result<JobLayout> {
+fn shape(
+    given: &[PassedFlag],
+    gpus: Option<&RequestedGpus<'_>>,
+    all: &mut Translated,
+) -> Result<JobLayout> {
     let nodes = match last(given, "nodes") {
         Some(flag) => Some((flag, n_nodes(flag)?)),
         // A job gets every node that it names.
         None => match last(given, "nodelist") {
-            Some(flag) => Some((flag, chosen::n_named(flag)?)).filter(|(_, n)| *n > 1),
+            Some(flag) => Some((flag, node_constraints::n_named(flag)?)).filter(|(_, n)| *n > 1),
             None => None,
         },
     };
@@ -174,7 +178,8 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
             }
             if processes < n {
                 let what = "each node needs at least one process";
-                all.remarks.push(format!("{} {n}: {processes} nodes, {what}", flag.flag.written()));
+                all.remarks
+                    .push(format!("{} {n}: {processes} nodes, {what}", flag.flag.spelling()));
             }
             JobLayout { n_parts: n.min(processes), anywhere: false, processes, copies: 1 }
         }
@@ -207,17 +212,17 @@ fn shape(given: &[Given], gpus: Option<&Asked<'_>>, all: &mut Translated) -> Res
 }
 
 /// Parses the number of nodes; a real range is refused.
-fn n_nodes(flag: &Given) -> Result<u64> {
+fn n_nodes(flag: &PassedFlag) -> Result<u64> {
     let (least, most) = values::range(flag)?;
     if least != most {
         let failure = invalid(flag, "is a range of nodes");
         return Err(failure.tip(format!("--nodes {}", least.max(1))));
     }
-    values::count(&Given { value: least.to_string(), ..flag.clone() })
+    values::count(&PassedFlag { value: least.to_string(), ..flag.clone() })
 }
 
 /// Whether processes can be placed independently: then the GPUs of each must be known.
-fn is_anywhere(gpus: Option<&Asked<'_>>, n_processes: u64) -> bool {
+fn is_anywhere(gpus: Option<&RequestedGpus<'_>>, n_processes: u64) -> bool {
     match gpus {
         None => true,
         Some(asked) => match asked.flag.flag.long {
@@ -230,38 +235,45 @@ fn is_anywhere(gpus: Option<&Asked<'_>>, n_processes: u64) -> bool {
 }
 
 /// The requested GPUs.
-struct Asked<'g> {
+struct RequestedGpus<'g> {
     text: String,
     n: u64,
-    flag: &'g Given,
+    flag: &'g PassedFlag,
 }
 
 /// The last request for GPUs.
-fn asked_gpus<'g>(given: &'g [Given], all: &mut Translated) -> Result<Option<Asked<'g>>> {
-    let mut asked: Option<Asked<'_>> = None;
+fn asked_gpus<'g>(
+    given: &'g [PassedFlag],
+    all: &mut Translated,
+) -> Result<Option<RequestedGpus<'g>>> {
+    let mut request: Option<RequestedGpus<'_>> = None;
     for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
         let read = match flag.flag.long {
             "gres" => values::gres(flag, &mut all.ignored)?,
             _ => Some(values::gpus(flag)?),
         };
         let Some((text, n)) = read else { continue };
-        if let Some(Asked { text: earlier, flag: by, .. }) = &asked
+        if let Some(RequestedGpus { text: earlier, flag: by, .. }) = &request
             && *earlier != text
             && by.flag != flag.flag
             && by.place.is_some() == flag.place.is_some()
         {
-            let (one, other) = (by.flag.written(), flag.flag.written());
+            let (one, other) = (by.flag.spelling(), flag.flag.spelling());
             let what = format!("{one} requests {earlier} and {other} requests {text}");
             all.contradictions.push(format!("{what}: the later one counts"));
         }
-        asked = Some(Asked { text, n, flag });
+        request = Some(RequestedGpus { text, n, flag });
     }
-    Ok(asked)
+    Ok(request)
 }
 
 /// The number of GPUs of each part, if any.
-fn gpus(asked: Option<Asked<'_>>, shape: JobLayout, all: &mut Translated) -> Result<Option<u64>> {
-    let Some(Asked { text, n, flag }) = asked else { return Ok(None) };
+fn gpus(
+    asked: Option<RequestedGpus<'_>>,
+    shape: JobLayout,
+    all: &mut Translated,
+) -> Result<Option<u64>> {
+    let Some(RequestedGpus { text, n, flag }) = asked else { return Ok(None) };
     let of_process = flag.flag.long == "gpus-per-task";
     let n = match flag.flag.long {
         "gpus-per-task" => n.saturating_mul(shape.each()),

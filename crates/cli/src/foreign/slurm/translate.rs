@@ -2,9 +2,9 @@
 //! in MB, time in minutes, and the later of two flags wins.
 
 use super::moment::moment;
-use super::{chosen, shape, values, variables};
+use super::{node_constraints, shape, values, variables};
 use crate::failure::Result;
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::{PassedFlag, invalid};
 use crate::foreign::mail;
 use crate::foreign::translated::Translated;
 
@@ -12,7 +12,7 @@ use crate::foreign::translated::Translated;
 ///
 /// # Errors
 /// A value is not valid, or describes an impossible job.
-pub fn translate(given: &[Given]) -> Result<Translated> {
+pub fn translate(given: &[PassedFlag]) -> Result<Translated> {
     translate_over(given, &[])
 }
 
@@ -21,7 +21,7 @@ pub fn translate(given: &[Given]) -> Result<Translated> {
 ///
 /// # Errors
 /// As for [`translate`].
-pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
+pub fn translate_over(given: &[PassedFlag], below: &[PassedFlag]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let (given, below) = (&shape::with_tres(given)?[..], &shape::with_tres(below)?[..]);
     for (at, flag) in given.iter().enumerate() {
@@ -29,10 +29,10 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
             single(flag, &mut all)?;
         }
     }
-    chosen::translate(given, &mut all)?;
+    node_constraints::translate(given, &mut all)?;
     let has_shape = given.iter().any(shape::is_of_shape);
     let below = below.iter().filter(|given| has_shape && shape::is_of_shape(given));
-    let joined: Vec<Given> = below.chain(given).cloned().collect();
+    let joined: Vec<PassedFlag> = below.chain(given).cloned().collect();
     shape::translate(&joined, &mut all)?;
     variables::translate(given, &mut all)?;
     let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
@@ -46,20 +46,20 @@ pub fn translate_over(given: &[Given], below: &[Given]) -> Result<Translated> {
 /// The flags of `below` that no flag of `above` replaces. Flags for size and layout stay, since
 /// they depend on each other, and kinds of mail add up.
 #[must_use]
-pub fn without_replaced(below: Vec<Given>, above: &[Given]) -> Vec<Given> {
-    let stays = |given: &Given| shape::is_of_shape(given) || !is_replaced(given, above);
+pub fn without_replaced(below: Vec<PassedFlag>, above: &[PassedFlag]) -> Vec<PassedFlag> {
+    let stays = |given: &PassedFlag| shape::is_of_shape(given) || !is_replaced(given, above);
     below.into_iter().filter(stays).collect()
 }
 
 /// Whether a later flag replaces this one.
-fn is_replaced(given: &Given, later: &[Given]) -> bool {
+fn is_replaced(given: &PassedFlag, later: &[PassedFlag]) -> bool {
     let effect = |flag: &'static str| if flag == "no-requeue" { "requeue" } else { flag };
     let long = effect(given.flag.long);
     long != "mail-type" && later.iter().any(|other| effect(other.flag.long) == long)
 }
 
 /// Translates a flag that does not depend on others.
-fn single(flag: &Given, all: &mut Translated) -> Result<()> {
+fn single(flag: &PassedFlag, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     match flag.flag.long {
         "account" => all.leniently("project", value, flag),
@@ -113,7 +113,7 @@ fn single(flag: &Given, all: &mut Translated) -> Result<()> {
 }
 
 /// Translates `ALL`, `NONE`, or names with and without values.
-fn export(flag: &Given, all: &mut Translated) -> Result<()> {
+fn export(flag: &PassedFlag, all: &mut Translated) -> Result<()> {
     let parts = values::quoted_list(flag)?;
     let is = |part: &str, word: &str| part.eq_ignore_ascii_case(word);
     if !parts.iter().any(|part| is(part, "ALL")) {
@@ -127,7 +127,7 @@ fn export(flag: &Given, all: &mut Translated) -> Result<()> {
 }
 
 /// Translates `B:USR1@90`: a signal 90 seconds before the time limit.
-fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
+fn signal(flag: &PassedFlag, all: &mut Translated) -> Result<()> {
     let (name, seconds) = flag.value.split_once('@').unwrap_or((&flag.value, "60"));
     let (to, name) = match name.rsplit_once(':') {
         Some((to, name)) => (to, name),
@@ -147,7 +147,7 @@ fn signal(flag: &Given, all: &mut Translated) -> Result<()> {
 }
 
 /// Translates `afterok:1:2,afterany:3`: all of them with `,` and the first of them with `?`.
-fn dependency(flag: &Given, all: &mut Translated) -> Result<()> {
+fn dependency(flag: &PassedFlag, all: &mut Translated) -> Result<()> {
     let is_any = flag.value.contains('?');
     if is_any && flag.value.contains(',') {
         let failure = invalid(flag, "has both , (all) and ? (any)");

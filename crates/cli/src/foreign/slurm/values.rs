@@ -1,13 +1,13 @@
 //! Values with Slurm's meaning.
 
 use crate::failure::Result;
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::{PassedFlag, invalid};
 
 /// The range of priorities.
 const PRIORITY_MAX: i64 = 1000;
 
 /// Parses a number of at least 1.
-pub fn count(given: &Given) -> Result<u64> {
+pub fn count(given: &PassedFlag) -> Result<u64> {
     match given.value.trim().parse() {
         Ok(n @ 1..) => Ok(n),
         _ => Err(invalid(given, "is not a number of at least 1")),
@@ -15,7 +15,7 @@ pub fn count(given: &Given) -> Result<u64> {
 }
 
 /// Parses a number, or a range of two.
-pub fn range(given: &Given) -> Result<(u64, u64)> {
+pub fn range(given: &PassedFlag) -> Result<(u64, u64)> {
     let (first, last) = given.value.split_once('-').unwrap_or((&given.value, &given.value));
     match (first.trim().parse(), last.trim().parse()) {
         (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
@@ -24,10 +24,10 @@ pub fn range(given: &Given) -> Result<(u64, u64)> {
 }
 
 /// Parses an amount of memory into mebibytes, which is also the unit of a plain number.
-pub fn mebibytes(given: &Given) -> Result<u64> {
+pub fn mebibytes(given: &PassedFlag) -> Result<u64> {
     let text = given.value.trim();
     let bad = || {
-        invalid(given, "is not an amount of memory").tip(format!("{}=16G", given.flag.written()))
+        invalid(given, "is not an amount of memory").tip(format!("{}=16G", given.flag.spelling()))
     };
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -44,7 +44,7 @@ pub fn mebibytes(given: &Given) -> Result<u64> {
 
 /// Parses a time limit into seconds: minutes, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`;
 /// `None` for no limit.
-pub fn seconds(given: &Given) -> Result<Option<u64>> {
+pub fn seconds(given: &PassedFlag) -> Result<Option<u64>> {
     let text = given.value.trim();
     if ["unlimited", "infinite", "-1"].contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(None);
@@ -80,9 +80,9 @@ pub fn time(text: &str) -> Option<u64> {
 }
 
 /// Parses `[MODEL:]N` into a GPU request and N.
-pub fn gpus(given: &Given) -> Result<(String, u64)> {
+pub fn gpus(given: &PassedFlag) -> Result<(String, u64)> {
     let is_gres = given.flag.long == "gres";
-    let flag = given.flag.written();
+    let flag = given.flag.spelling();
     let bad = || {
         let tip = format!("{flag}={}a100:2", if is_gres { "gpu:" } else { "" });
         invalid(given, "is not a number of GPUs").tip(tip)
@@ -105,7 +105,7 @@ pub fn gpus(given: &Given) -> Result<(String, u64)> {
 }
 
 /// Parses the GPUs of a list of generic resources; other resources are added to `ignored`.
-pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, u64)>> {
+pub fn gres(given: &PassedFlag, ignored: &mut Vec<String>) -> Result<Option<(String, u64)>> {
     let mut found = None;
     for part in given.value.split(',').map(str::trim) {
         let part = part.strip_prefix("gres:").or(part.strip_prefix("gres/")).unwrap_or(part);
@@ -114,7 +114,7 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
             "none" | "" => {}
             "gpu" => {
                 let asked = match rest.rsplit(':').next().unwrap_or(rest).parse::<u64>() {
-                    Ok(_) => gpus(&Given { value: rest.to_owned(), ..given.clone() })?,
+                    Ok(_) => gpus(&PassedFlag { value: rest.to_owned(), ..given.clone() })?,
                     Err(_) if is_model(rest) => (format!("{}:1", model_name(rest)), 1),
                     Err(_) => return Err(invalid(given, "has no GPUs").tip("--gres=gpu:a100:2")),
                 };
@@ -150,7 +150,7 @@ pub fn gres(given: &Given, ignored: &mut Vec<String>) -> Result<Option<(String, 
 
 /// Splits `--tres-per-task=cpu=4,gres/gpu:a100:2` into the values of `--cpus-per-task` and
 /// `--gpus-per-task`.
-pub fn tres(given: &Given) -> Result<Vec<(&'static str, String)>> {
+pub fn tres(given: &PassedFlag) -> Result<Vec<(&'static str, String)>> {
     let parts = given.value.split(',').map(str::trim).filter(|part| !part.is_empty());
     let read = |part: &str| {
         let at = part.find([':', '=']).unwrap_or(part.len());
@@ -212,7 +212,7 @@ fn split_word(word: &str) -> String {
 }
 
 /// Translates a nice value: with the opposite sign, and within gpool's range.
-pub fn priority(given: &Given) -> Result<i64> {
+pub fn priority(given: &PassedFlag) -> Result<i64> {
     let nice: i64 = match given.value.trim() {
         "" => 100,
         text => text.parse().map_err(|_| invalid(given, "is not a number"))?,
@@ -224,7 +224,7 @@ pub fn priority(given: &Given) -> Result<i64> {
 /// they are the same for every script.
 ///
 /// Source: the manual of sbatch, "filename pattern".
-pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
+pub fn path(given: &PassedFlag, warnings: &mut Vec<String>) -> String {
     if given.value.contains('\\') {
         // A backslash turns the patterns off.
         return given.value.replace('\\', "").replace('%', "%%");
@@ -247,7 +247,7 @@ pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
                 path.extend(letter);
                 if !letter.is_some_and(|letter| "jAabxuN%".contains(letter)) {
                     let what: String = letter.into_iter().collect();
-                    let (flag, known) = (given.flag.written(), "%j %A %a %b %x %u %N %J %t %n %s");
+                    let (flag, known) = (given.flag.spelling(), "%j %A %a %b %x %u %N %J %t %n %s");
                     warnings.push(format!("{flag}: %{what} is not replaced; gpool knows {known}"));
                 }
             }
@@ -258,7 +258,7 @@ pub fn path(given: &Given, warnings: &mut Vec<String>) -> String {
 }
 
 /// Parses `append` or `truncate`.
-pub fn open_mode(given: &Given) -> Result<&'static str> {
+pub fn open_mode(given: &PassedFlag) -> Result<&'static str> {
     match given.value.trim().to_ascii_lowercase().as_str() {
         "append" | "a" => Ok("append"),
         "truncate" | "t" => Ok("truncate"),
@@ -271,7 +271,7 @@ pub fn open_mode(given: &Given) -> Result<&'static str> {
 ///
 /// # Errors
 /// A quote is not closed.
-pub fn quoted_list(given: &Given) -> Result<Vec<String>> {
+pub fn quoted_list(given: &PassedFlag) -> Result<Vec<String>> {
     let mut parts = vec![String::new()];
     let mut quote: Option<char> = None;
     for c in given.value.chars() {

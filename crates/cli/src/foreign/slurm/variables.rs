@@ -5,7 +5,7 @@
 
 use super::values;
 use crate::failure::Result;
-use crate::foreign::flag::Given;
+use crate::foreign::flag::PassedFlag;
 use crate::foreign::translated::Translated;
 
 /// How the variable writes the value of the flag.
@@ -46,7 +46,7 @@ const VARIABLES: &[(&str, &str, Form)] = &[
 ///
 /// # Errors
 /// A value is not valid.
-pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
+pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
     for (long, name, form) in VARIABLES {
         let Some(flag) = given.iter().rev().find(|given| given.flag.long == *long) else {
             continue;

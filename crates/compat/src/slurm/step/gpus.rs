@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// The GPUs that a step requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum GpuRequest {
     /// No request: each process sees all GPUs of its node.
     #[default]
     All,
@@ -31,7 +31,7 @@ pub enum Wanted {
 
 /// The GPUs of the processes, and the locks that reserve them while the step lives.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct GpuAllocation {
     /// The GPUs of each process; `None` means all GPUs of its task.
     pub of_process: Vec<Option<Vec<String>>>,
     locks: Vec<File>,
@@ -45,13 +45,14 @@ pub struct Given {
 pub fn give(
     plan: &Plan,
     of_hosts: &[Vec<String>],
-    wanted: Wanted,
+    request: GpuRequest,
     folder: Option<&Path>,
     session: &Session,
-) -> Result<Given> {
+) -> Result<GpuAllocation> {
     let nodes = plan.nodes();
-    let mut given = Given { of_process: vec![None; plan.processes.len()], locks: Vec::new() };
-    let needed = nodes.iter().map(|node| needed(plan, node, nodes.len(), wanted));
+    let mut allocation =
+        GpuAllocation { of_process: vec![None; plan.processes.len()], locks: Vec::new() };
+    let needed = nodes.iter().map(|node| needed(plan, node, nodes.len(), request));
     let needed: Vec<Option<usize>> = needed.collect();
     let mut has_said = false;
     let chosen = loop {
@@ -67,12 +68,12 @@ pub fn give(
                 return Err(Failure::new(errors::USAGE, what)
                     .why(format!("the job has {} there", all.len())));
             }
-            chosen.push(take(&all, needed, folder, &mut given.locks)?);
+            chosen.push(take(&all, needed, folder, &mut allocation.locks)?);
         }
         if let Some(chosen) = chosen.into_iter().collect::<Option<Vec<_>>>() {
             break chosen;
         }
-        given.locks.clear();
+        allocation.locks.clear();
         if !std::mem::replace(&mut has_said, true) {
             session.screen.note("srun: waiting for GPUs of other steps of the job");
         }
@@ -80,23 +81,25 @@ pub fn give(
     };
     for (node, gpus) in nodes.iter().zip(chosen) {
         for (at, rank) in plan.on_node(node).enumerate() {
-            given.of_process[rank] = match wanted {
-                Wanted::PerProcess(n) => Some(gpus[at * n..(at + 1) * n].to_vec()),
-                Wanted::All if gpus.is_empty() => None,
-                Wanted::All | Wanted::PerNode(_) | Wanted::Total(_) => Some(gpus.clone()),
+            allocation.of_process[rank] = match request {
+                GpuRequest::PerProcess(n) => Some(gpus[at * n..(at + 1) * n].to_vec()),
+                GpuRequest::All if gpus.is_empty() => None,
+                GpuRequest::All | GpuRequest::PerNode(_) | GpuRequest::Total(_) => {
+                    Some(gpus.clone())
+                }
             };
         }
     }
-    Ok(given)
+    Ok(allocation)
 }
 
 /// The number of GPUs for a node; `None` without a request.
-fn needed(plan: &Plan, node: &str, n_nodes: usize, wanted: Wanted) -> Option<usize> {
-    match wanted {
-        Wanted::All => None,
-        Wanted::PerProcess(n) => Some(n * plan.on_node(node).count()),
-        Wanted::PerNode(n) => Some(n),
-        Wanted::Total(n) => Some(n.div_ceil(n_nodes.max(1))),
+fn needed(plan: &Plan, node: &str, n_nodes: usize, request: GpuRequest) -> Option<usize> {
+    match request {
+        GpuRequest::All => None,
+        GpuRequest::PerProcess(n) => Some(n * plan.on_node(node).count()),
+        GpuRequest::PerNode(n) => Some(n),
+        GpuRequest::Total(n) => Some(n.div_ceil(n_nodes.max(1))),
     }
 }
 

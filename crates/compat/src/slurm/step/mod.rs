@@ -21,7 +21,7 @@ use std::sync::mpsc::channel;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::Said;
+use gpool_cli::foreign::flag::ParsedArgs;
 use gpool_cli::session::Session;
 use gpool_wire::catalogue;
 
@@ -126,7 +126,7 @@ fn hosts<'n>(nodes: impl Iterator<Item = &'n str>, launcher: u32) -> Vec<Host> {
 ///
 /// # Errors
 /// The step does not fit into the job, or its processes can't be started.
-pub fn run(job: &StepJob, said: &Said, session: &Session) -> Result {
+pub fn run(job: &StepJob, said: &ParsedArgs, session: &Session) -> Result {
     let mut options = StepOptions::read(said)?;
     let part = variable(PART).and_then(|text| {
         let (part, n_parts) = text.split_once('/')?;
@@ -134,7 +134,7 @@ pub fn run(job: &StepJob, said: &Said, session: &Session) -> Result {
     });
     let hosts = part.map_or(&job.hosts[..], |part| plan::of_part(&job.hosts, part));
     let mut turn = Turn::take(hosts, job.folder.as_deref(), options.overlap || options.pty);
-    let plan = plan::plan(hosts, &turn.order, &options.asked)?;
+    let plan = plan::plan(hosts, &turn.order, &options.layout)?;
     turn.keep(&plan);
     options.output.step = turn.step;
     let programs = programs(said)?;
@@ -168,11 +168,11 @@ pub fn run(job: &StepJob, said: &Said, session: &Session) -> Result {
 }
 
 /// The programs of a step: the words of the command line, or of the file that they name.
-fn programs(said: &Said) -> Result<Programs> {
-    if !said.has("multi-prog") {
-        return Ok(Programs::One(said.words.clone()));
+fn programs(args: &ParsedArgs) -> Result<Programs> {
+    if !args.has("multi-prog") {
+        return Ok(Programs::One(args.words.clone()));
     }
-    let (path, more) = said.words.split_first().ok_or_else(|| {
+    let (path, more) = args.words.split_first().ok_or_else(|| {
         Failure::new(errors::USAGE, "srun: the file is missing").tip("srun -n4 --multi-prog FILE")
     })?;
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -280,13 +280,13 @@ fn of_process(
         ("SLURM_STEP_NODELIST", nodes.join(",")),
         ("SLURM_STEP_TASKS_PER_NODE", by_node),
     ];
-    if let Some(n) = options.asked.per_node {
+    if let Some(n) = options.layout.per_node {
         all.push(("SLURM_NTASKS_PER_NODE", n.to_string()));
     }
     if let Some(n) = options.cpus {
         all.push(("SLURM_CPUS_PER_TASK", n.to_string()));
     }
-    if let gpus::Wanted::PerProcess(n) = options.gpus {
+    if let gpus::GpuRequest::PerProcess(n) = options.gpus {
         all.push(("SLURM_GPUS_PER_TASK", n.to_string()));
     }
     if let Some(gpus) = gpus {

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
-use gpool_cli::foreign::flag::{Given, Said};
+use gpool_cli::foreign::flag::{ParsedArgs, PassedFlag};
 use gpool_cli::foreign::slurm::shape::GPUS_PER_PROCESS;
 use gpool_cli::foreign::slurm::values;
 
-use super::gpus::Wanted as Gpus;
-use super::output::Wanted as Output;
-use super::plan::Asked;
+use super::gpus::GpuRequest as Gpus;
+use super::output::StdioOptions as Output;
+use super::plan::LayoutRequest;
 use super::watch::EndConditions;
 
 #[derive(Debug, Clone)]
 pub struct StepOptions {
     /// The layout of its processes.
-    pub asked: Asked,
+    pub layout: LayoutRequest,
     /// The files of standard input, output and error.
     pub output: Output,
     pub gpus: Gpus,
@@ -39,14 +39,14 @@ impl StepOptions {
     ///
     /// # Errors
     /// A value is not valid.
-    pub fn read(said: &Said) -> Result<Self> {
-        let last = |long: &str| said.flags.iter().rev().find(|given| given.flag.long == long);
+    pub fn read(args: &ParsedArgs) -> Result<Self> {
+        let last = |long: &str| args.flags.iter().rev().find(|given| given.flag.long == long);
         let number = |long: &str| last(long).map(small).transpose();
-        let text = |long: &str| said.value(long).map(str::to_owned);
+        let text = |long: &str| args.value(long).map(str::to_owned);
         let nodes = last("nodes").map(values::range).transpose()?.map(|(least, _)| least);
-        let names = |long| said.list(long).map(str::to_owned).collect();
+        let names = |long| args.list(long).map(str::to_owned).collect();
         let mut options = Self {
-            asked: Asked {
+            layout: LayoutRequest {
                 n: number("ntasks")?,
                 nodes: nodes.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
                 per_node: number("ntasks-per-node")?,
@@ -61,22 +61,22 @@ impl StepOptions {
                 input: text("input"),
                 output: text("output"),
                 error: text("error"),
-                label: said.has("label"),
-                unbuffered: said.has("unbuffered"),
+                label: args.has("label"),
+                unbuffered: args.has("unbuffered"),
                 step: 0,
                 appends: appends(last("open-mode"))?,
             },
-            gpus: gpus(said)?,
-            limits: EndConditions { kill_on_bad_exit: kills(said), wait: wait(last("wait"))? },
-            overlap: said.has("overlap"),
-            pty: said.has("pty"),
+            gpus: gpus(args)?,
+            limits: EndConditions { kill_on_bad_exit: kills(args), wait: wait(last("wait"))? },
+            overlap: args.has("overlap"),
+            pty: args.has("pty"),
             cpus: last("cpus-per-task").map(values::count).transpose()?,
-            directory: gpool_cli::caller::directory(said.value("chdir"))?
+            directory: gpool_cli::caller::directory(args.value("chdir"))?
                 .unwrap_or_else(|| "/".to_owned()),
             export: last("export").map(values::quoted_list).transpose()?,
         };
         if options.pty {
-            options.asked.n = Some(1);
+            options.layout.n = Some(1);
         }
         Ok(options)
     }
@@ -115,22 +115,22 @@ impl StepOptions {
 }
 
 /// Whether `--open-mode` keeps the contents of files.
-fn appends(given: Option<&Given>) -> Result<bool> {
+fn appends(given: Option<&PassedFlag>) -> Result<bool> {
     given.map_or(Ok(false), |given| Ok(values::open_mode(given)? == "append"))
 }
 
-fn small(given: &Given) -> Result<u32> {
+fn small(given: &PassedFlag) -> Result<u32> {
     Ok(u32::try_from(values::count(given)?).unwrap_or(u32::MAX))
 }
 
 /// The requested GPUs of the step, or else of the job.
-fn gpus(said: &Said) -> Result<Gpus> {
+fn gpus(args: &ParsedArgs) -> Result<Gpus> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let mut found = match std::env::var(GPUS_PER_PROCESS).ok().and_then(|n| n.parse().ok()) {
         Some(n) => Gpus::PerProcess(n),
         None => Gpus::All,
     };
-    for given in &said.flags {
+    for given in &args.flags {
         match given.flag.long {
             "gpus-per-task" => found = Gpus::PerProcess(number(values::gpus(given)?.1)),
             "gpus-per-node" => found = Gpus::PerNode(number(values::gpus(given)?.1)),
@@ -147,12 +147,12 @@ fn gpus(said: &Said) -> Result<Gpus> {
 }
 
 /// Whether the first failing process ends the others.
-fn kills(said: &Said) -> bool {
-    said.value("kill-on-bad-exit").is_some_and(|value| value != "0")
+fn kills(args: &ParsedArgs) -> bool {
+    args.value("kill-on-bad-exit").is_some_and(|value| value != "0")
 }
 
 /// Time for the others after the first process has ended; 0 means no limit.
-fn wait(given: Option<&Given>) -> Result<Option<Duration>> {
+fn wait(given: Option<&PassedFlag>) -> Result<Option<Duration>> {
     let Some(given) = given else { return Ok(None) };
     match given.value.trim().parse::<u64>() {
         Ok(0) => Ok(None),

@@ -18,7 +18,7 @@ use super::plan::Plan;
 
 /// The flags for files and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct StdioOptions {
     /// `--input`.
     pub input: Option<String>,
     /// `--output`.
@@ -54,10 +54,15 @@ impl Outputs {
     ///
     /// # Errors
     /// A file can't be opened.
-    pub fn three(&mut self, wanted: &Wanted, plan: &Plan, rank: usize) -> Result<[OwnedFd; 3]> {
-        let input = self.input(wanted, plan, rank)?;
-        let output = self.end(wanted, plan, rank, Which::Output)?;
-        let errors = self.end(wanted, plan, rank, Which::Errors)?;
+    pub fn three(
+        &mut self,
+        options: &StdioOptions,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<[OwnedFd; 3]> {
+        let input = self.input(options, plan, rank)?;
+        let output = self.end(options, plan, rank, Which::Output)?;
+        let errors = self.end(options, plan, rank, Which::Errors)?;
         Ok([input, output, errors])
     }
 
@@ -66,16 +71,16 @@ impl Outputs {
         self.carriers.into_iter().for_each(|thread| drop(thread.join()));
     }
 
-    fn input(&self, wanted: &Wanted, plan: &Plan, rank: usize) -> Result<OwnedFd> {
+    fn input(&self, options: &StdioOptions, plan: &Plan, rank: usize) -> Result<OwnedFd> {
         let open = |path: &str| {
             File::open(path).map(OwnedFd::from).map_err(|error| not_opened(path, &error))
         };
-        let is_for = match wanted.input.as_deref() {
+        let is_for = match options.input.as_deref() {
             // Only one of several processes can read the input.
             None | Some("all") => rank == 0,
             Some("none") => false,
             Some(number) if number.parse::<usize>().is_ok() => number.parse() == Ok(rank),
-            Some(path) => return open(&fill_in(path, plan, rank, wanted.step)),
+            Some(path) => return open(&fill_in(path, plan, rank, options.step)),
         };
         match is_for {
             true => own(io::stdin()),
@@ -83,28 +88,34 @@ impl Outputs {
         }
     }
 
-    fn end(&mut self, wanted: &Wanted, plan: &Plan, rank: usize, which: Which) -> Result<OwnedFd> {
+    fn end(
+        &mut self,
+        options: &StdioOptions,
+        plan: &Plan,
+        rank: usize,
+        which: Which,
+    ) -> Result<OwnedFd> {
         let named = match which {
-            Which::Output => wanted.output.as_ref(),
-            Which::Errors => wanted.error.as_ref().or(wanted.output.as_ref()),
+            Which::Output => options.output.as_ref(),
+            Which::Errors => options.error.as_ref().or(options.output.as_ref()),
         };
         let file = match named.map(String::as_str) {
             None | Some("all") => None,
-            Some("none") => Some(self.file("/dev/null", wanted, false)?),
+            Some("none") => Some(self.file("/dev/null", options, false)?),
             Some(number) if number.parse::<usize>().is_ok() => match number.parse() == Ok(rank) {
                 true => None,
-                false => Some(self.file("/dev/null", wanted, false)?),
+                false => Some(self.file("/dev/null", options, false)?),
             },
             Some(path) => {
                 // The program that submitted the job may still be making the folder.
                 let is_awaited = path
                     .rsplit_once('/')
                     .is_some_and(|(folder, _)| has_pattern(folder, &['j', 'J', 'A']));
-                Some(self.file(&fill_in(path, plan, rank, wanted.step), wanted, is_awaited)?)
+                Some(self.file(&fill_in(path, plan, rank, options.step), options, is_awaited)?)
             }
         };
-        let is_direct = wanted.unbuffered || file.is_some() || plan.processes.len() == 1;
-        if is_direct && !wanted.label {
+        let is_direct = options.unbuffered || file.is_some() || plan.processes.len() == 1;
+        if is_direct && !options.label {
             return match (file, which) {
                 (Some(file), _) => Ok(file.into()),
                 (None, Which::Output) => own(io::stdout()),
@@ -118,7 +129,7 @@ impl Outputs {
             (None, Which::Errors) => Box::new(io::stderr()),
         };
         let width = plan.processes.len().saturating_sub(1).to_string().len();
-        let label = match wanted.label {
+        let label = match options.label {
             true => format!("{rank:width$}: "),
             false => String::new(),
         };
@@ -127,13 +138,13 @@ impl Outputs {
     }
 
     /// Opens a file for writing; the first writer truncates it.
-    fn file(&mut self, path: &str, wanted: &Wanted, is_awaited: bool) -> Result<File> {
+    fn file(&mut self, path: &str, options: &StdioOptions, is_awaited: bool) -> Result<File> {
         if let Some(file) = self.files.get(path) {
             return file.try_clone().map_err(|error| not_opened(path, &error));
         }
         let open = || -> io::Result<File> {
             let file = OpenOptions::new().append(true).create(true).open(path)?;
-            if !wanted.appends && file.metadata()?.is_file() {
+            if !options.appends && file.metadata()?.is_file() {
                 file.set_len(0)?;
             }
             Ok(file)

@@ -17,7 +17,7 @@ pub struct Host {
 
 /// The requested layout of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct LayoutRequest {
     /// Number of processes.
     pub n: Option<u32>,
     /// Number of nodes.
@@ -85,13 +85,13 @@ pub fn nodes(hosts: &[Host]) -> Vec<&str> {
 ///
 /// # Errors
 /// The job has too few nodes, or not the requested ones.
-pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
+pub fn plan(all: &[Host], order: &[u32], request: &LayoutRequest) -> Result<Plan> {
     let place = |rank: u32| order.iter().position(|other| *other == rank);
-    let mut selected = select(all, &place, asked)?;
+    let mut selected = select(all, &place, request)?;
     let n_nodes = u32::try_from(nodes(&selected).len()).unwrap_or(u32::MAX);
-    let most = asked.per_node.map(|each| each.saturating_mul(n_nodes));
+    let most = request.per_node.map(|each| each.saturating_mul(n_nodes));
     let usual = || selected.iter().map(|host| host.usual).sum();
-    let n = asked.n.or(most).unwrap_or_else(usual).max(1);
+    let n = request.n.or(most).unwrap_or_else(usual).max(1);
     if let Some(most) = most.filter(|most| n > *most) {
         return Err(refused(&format!(
             "{n} processes are more than the maximum of {most} on {n_nodes} nodes"
@@ -115,19 +115,23 @@ pub fn plan(all: &[Host], order: &[u32], asked: &Asked) -> Result<Plan> {
 }
 
 /// The hosts on the nodes that a step may use.
-fn select(all: &[Host], place: &dyn Fn(u32) -> Option<usize>, asked: &Asked) -> Result<Vec<Host>> {
+fn select(
+    all: &[Host],
+    place: &dyn Fn(u32) -> Option<usize>,
+    request: &LayoutRequest,
+) -> Result<Vec<Host>> {
     let known = nodes(all);
-    if let Some(node) = asked.only.iter().find(|node| !known.contains(&node.as_str())) {
+    if let Some(node) = request.only.iter().find(|node| !known.contains(&node.as_str())) {
         return Err(refused(&format!("node {node} is not a node of the job"))
             .why(format!("the job has {}", known.join(", "))));
     }
-    let skip = usize::try_from(asked.skip).unwrap_or(usize::MAX);
+    let skip = usize::try_from(request.skip).unwrap_or(usize::MAX);
     let is_wanted = |node: &&&str| {
         let names = |list: &[String]| list.iter().any(|name| name == **node);
-        (asked.only.is_empty() || names(&asked.only)) && !names(&asked.not)
+        (request.only.is_empty() || names(&request.only)) && !names(&request.not)
     };
     let mut usable: Vec<&str> = known.iter().skip(skip).filter(is_wanted).copied().collect();
-    let wanted = match asked.nodes.map(usize::try_from) {
+    let wanted = match request.nodes.map(usize::try_from) {
         None => usable.len(),
         Some(n) => n.unwrap_or(usize::MAX),
     };

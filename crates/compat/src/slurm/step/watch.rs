@@ -38,7 +38,7 @@ pub enum Happening {
     /// A message of the host with this index.
     Message(usize, FromHost),
     /// The host with this index has gone.
-    Gone(usize),
+    HostLost(usize),
     /// This program got a signal; the second number is its sender.
     Signal(i32, u32),
     /// A part of the step has ended, with its exit code.
@@ -109,7 +109,7 @@ pub fn gather(
             Happening::Signal(number, _) => return Ok(Err(exit(128 + number))),
             Happening::NoHost(..)
             | Happening::Message(..)
-            | Happening::Gone(_)
+            | Happening::HostLost(_)
             | Happening::Part(..) => {}
         }
     }
@@ -151,7 +151,7 @@ impl<'s> RunningStep<'s> {
                         return;
                     }
                 }
-                let _ = tell.send(Happening::Gone(at));
+                let _ = tell.send(Happening::HostLost(at));
             });
         }
         let codes = vec![None; plan.processes.len()];
@@ -185,7 +185,7 @@ impl<'s> RunningStep<'s> {
                     self.ended(rank, NOT_STARTED, Some(&why));
                 }
                 Happening::Message(at, FromHost::Used(usage)) => self.usages[at] = Some(usage),
-                Happening::Gone(at) => self.gone(at),
+                Happening::HostLost(at) => self.on_host_lost(at),
                 Happening::Signal(number, from) => self.on_signal(number, from),
                 Happening::Message(_, FromHost::NotRecorded(_))
                 | Happening::Host(..)
@@ -204,7 +204,7 @@ impl<'s> RunningStep<'s> {
             let left = || until.saturating_duration_since(Instant::now());
             loop {
                 match happenings.recv_timeout(left()) {
-                    Ok(Happening::Gone(0)) => break,
+                    Ok(Happening::HostLost(0)) => break,
                     Ok(Happening::Message(_, FromHost::NotRecorded(why))) => {
                         super::record::note_missing(&why, self.session);
                     }
@@ -245,7 +245,7 @@ impl<'s> RunningStep<'s> {
     }
 
     /// Handles a host that has gone with its processes.
-    fn gone(&mut self, at: usize) {
+    fn on_host_lost(&mut self, at: usize) {
         self.usages[at].get_or_insert_default();
         for rank in 0..self.plan.processes.len() {
             if self.plan.processes[rank].host == at && self.codes[rank].is_none() {

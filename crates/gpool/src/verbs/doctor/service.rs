@@ -87,7 +87,7 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
         Some(version) => faults.push(format!("starts {program} {version}, and this is {VERSION}")),
         None => faults.push(format!("starts {program}, which does not run")),
     }
-    match (asked(scope, "is-enabled"), asked(scope, "is-active")) {
+    match (unit_state(scope, "is-enabled"), unit_state(scope, "is-active")) {
         (None, _) | (_, None) => faults.push("systemd does not answer here".to_owned()),
         (Some(enabled), Some(active)) => {
             let wrong = [(enabled, "enabled"), (active, "active")];
@@ -118,7 +118,7 @@ fn version_of(program: &str) -> Option<String> {
 }
 
 /// The one-word answer of systemctl about the unit; `None` if systemd does not run.
-fn asked(scope: ServiceScope, question: &str) -> Option<String> {
+fn unit_state(scope: ServiceScope, question: &str) -> Option<String> {
     let (program, before) = scope.systemctl().split_first()?;
     let mut command = Command::new(program);
     let ran = command.args(before).args([question, ServiceScope::UNIT]).stdin(Stdio::null());

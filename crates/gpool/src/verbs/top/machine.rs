@@ -82,7 +82,7 @@ impl LocalMachine {
             loop {
                 match asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
                     Ok(Wish::Ask(TopCommand::Signal { pid, started, signal })) => {
-                        let said = News::Said(send(pid, started, signal));
+                        let said = News::Message(send(pid, started, signal));
                         is_there = tell.send(said).is_ok();
                         break;
                     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::machine::{LocalMachine, Reading};
-use crate::verbs::gpus::job_left;
+use crate::verbs::gpus::remaining_times;
 
 /// Rows of a table; the line below it tells how many there are.
 const ROWS: u32 = 200;
@@ -39,7 +39,7 @@ pub fn cluster(client: &Client, session: &Session) -> Result {
         session.screen.data(&json::one(document))?;
         return Ok(Exit::OK);
     }
-    let rows = gpus::rows(all, &job_left(client, session)?);
+    let rows = gpus::rows(all, &remaining_times(client, session)?);
     let below = gpus::footer(&rows);
     let upper = table(&GPUS, gpus::folded(rows), &below, session)?;
     let below = jobs::footer(page.items.len(), page.total, Some(&status));

@@ -28,7 +28,7 @@ const LINES: u64 = 200;
 /// Most bytes of these lines that are read and kept: a line may be long.
 const BYTES_MAX: u64 = 1 << 22;
 /// Bytes of output that are kept.
-const BYTES_KEPT: usize = 1 << 16;
+const TAIL_BYTES: usize = 1 << 16;
 /// The longest time before the first reading: agents have an hour in full.
 const PAST_MAX: Millis = Millis::from_mins(59);
 /// Values of each series of that time, over all GPUs.
@@ -115,7 +115,7 @@ impl Feed {
     }
 
     /// Reads everything that is due.
-    fn read(&mut self) -> Result<(), Left> {
+    fn read(&mut self) -> Result<(), ViewClosed> {
         let cluster = self.client.status().and_then(|status| Ok((status, self.client.gpus()?)));
         match cluster {
             Ok((status, gpus)) => {
@@ -143,7 +143,7 @@ impl Feed {
     }
 
     /// Reads the use of GPUs before the first reading, so that charts begin with it.
-    fn read_past(&mut self, n_gpus: usize) -> Result<(), Left> {
+    fn read_past(&mut self, n_gpus: usize) -> Result<(), ViewClosed> {
         let Some(every) = self.past.take() else { return Ok(()) };
         let n_points = (VALUES_MAX / n_gpus.max(1)).min(MOST);
         if n_points < POINTS_MIN {
@@ -178,7 +178,7 @@ impl Feed {
     }
 
     /// Reads the explanation and the output of the job that the view shows.
-    fn read_looked(&mut self) -> Result<(), Left> {
+    fn read_looked(&mut self) -> Result<(), ViewClosed> {
         let Some(Looked { id, state }) = self.looked.clone() else { return Ok(()) };
         if self.why_read.is_none_or(|at| at.elapsed() >= WHY_STALE) {
             self.why_read = Some(Instant::now());
@@ -200,16 +200,16 @@ impl Feed {
         let mut bytes = Vec::new();
         let logs = self.client.logs(id, &query).ok()?;
         logs.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        let from = bytes.len().saturating_sub(BYTES_KEPT);
+        let from = bytes.len().saturating_sub(TAIL_BYTES);
         Some(String::from_utf8_lossy(&bytes[from..]).into_owned())
     }
 
-    fn act(&mut self, ask: TopCommand) -> Result<(), Left> {
+    fn act(&mut self, ask: TopCommand) -> Result<(), ViewClosed> {
         self.jobs_read = None;
         match ask {
             TopCommand::Act { verb, jobs } => {
                 let said = self.apply(verb, &jobs);
-                self.say(News::Said(said))
+                self.say(News::Message(said))
             }
             TopCommand::Refresh | TopCommand::Quit | TopCommand::Signal { .. } => Ok(()),
         }
@@ -226,13 +226,13 @@ impl Feed {
         }
     }
 
-    fn say(&self, news: News) -> Result<(), Left> {
-        self.tell.send(news).map_err(|_| Left)
+    fn say(&self, news: News) -> Result<(), ViewClosed> {
+        self.tell.send(news).map_err(|_| ViewClosed)
     }
 }
 
 /// The view has ended.
-struct Left;
+struct ViewClosed;
 
 fn away(error: Error) -> News {
     let failure = Failure::from(error);

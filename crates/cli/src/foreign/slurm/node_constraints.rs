@@ -3,14 +3,14 @@
 use gpool_model::hostlist;
 
 use crate::failure::Result;
-use crate::foreign::flag::{Given, invalid};
+use crate::foreign::flag::{PassedFlag, invalid};
 use crate::foreign::translated::Translated;
 
 /// Translates the flags; the later of two wins.
 ///
 /// # Errors
 /// A value is not valid, or gpool has no such condition.
-pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
+pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
     let last = |long: &str| given.iter().rev().find(|given| given.flag.long == long);
     for (long, flag_name) in [("nodelist", "node"), ("exclude", "not-node")] {
         if let Some(flag) = last(long) {
@@ -24,7 +24,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
     if let Some(flag) = last("exclusive") {
         all.switch("exclusive", flag);
         if !flag.value.is_empty() {
-            let (name, value) = (flag.flag.written(), &flag.value);
+            let (name, value) = (flag.flag.spelling(), &flag.value);
             all.remarks
                 .push(format!("{name}={value}: no other job runs on its nodes, of any user"));
         }
@@ -36,7 +36,7 @@ pub fn translate(given: &[Given], all: &mut Translated) -> Result<()> {
 ///
 /// # Errors
 /// It is not a list of names.
-pub fn n_named(flag: &Given) -> Result<u64> {
+pub fn n_named(flag: &PassedFlag) -> Result<u64> {
     match hostlist::nodes(&flag.value) {
         Ok(nodes) => Ok(nodes.len() as u64),
         Err(error) => Err(invalid(flag, "is not a list of nodes")
@@ -46,7 +46,7 @@ pub fn n_named(flag: &Given) -> Result<u64> {
 }
 
 /// Translates `a100&ssd`, `a100|h100`: labels of nodes, or models of their GPUs.
-fn constraint(flag: &Given, all: &mut Translated) -> Result<()> {
+fn constraint(flag: &PassedFlag, all: &mut Translated) -> Result<()> {
     let value = flag.value.as_str();
     if value.contains(['(', ')', '[', ']', '*', ',']) || value.contains('&') && value.contains('|')
     {

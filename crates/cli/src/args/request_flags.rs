@@ -8,9 +8,9 @@ use gpool_wire::{JobCreate, JobPatch};
 
 /// The part of a job request that flags set directly.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asked(pub JobCreate);
+pub struct RequestFlags(pub JobCreate);
 
-impl Args for Asked {
+impl Args for RequestFlags {
     fn augment_args(command: Command) -> Command {
         flags().fold(command, |command, (_, flag)| with_flag(command, flag))
     }
@@ -20,15 +20,15 @@ impl Args for Asked {
     }
 }
 
-impl FromArgMatches for Asked {
+impl FromArgMatches for RequestFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut asked = Self::default();
-        asked.update_from_arg_matches(matches).map(|()| asked)
+        let mut flags = Self::default();
+        flags.update_from_arg_matches(matches).map(|()| flags)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         for field in fields() {
-            if let Some(values) = field.flag.as_ref().and_then(|flag| said(flag, matches)) {
+            if let Some(values) = field.flag.as_ref().and_then(|flag| flag_values(flag, matches)) {
                 (field.slot)(&mut self.0).read(values);
             }
         }
@@ -67,7 +67,7 @@ impl FromArgMatches for Changed {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         for field in fields().filter(|field| field.is_editable()) {
             let Some(flag) = &field.flag else { continue };
-            let Some(values) = said(flag, matches) else { continue };
+            let Some(values) = flag_values(flag, matches) else { continue };
             let is_none = can_be_none(field, flag) && values == [NONE];
             self.0.set(field.key, |to| match is_none {
                 true => {}
@@ -109,7 +109,7 @@ fn changing(field: &'static Field, flag: &Flag, arg: Arg) -> Arg {
 }
 
 /// Returns the values of a flag, if it was given.
-fn said(flag: &Flag, matches: &ArgMatches) -> Option<Vec<String>> {
+fn flag_values(flag: &Flag, matches: &ArgMatches) -> Option<Vec<String>> {
     let is_set = |long: &str| matches.get_flag(long).then(Vec::new);
     match (flag.values, flag.opposite) {
         (Values::Switch, None) => is_set(flag.long),
