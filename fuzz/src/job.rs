@@ -1,8 +1,8 @@
 //! Bodies of requests: jobs, many jobs, and all other JSON requests.
 
+use gpool_api::fuzzing;
 use gpool_model::NewJob;
 use gpool_model::job::BlobId;
-use gpool_server::http::fuzzing;
 use gpool_wire::check::{checked_name, checked_priority};
 use gpool_wire::{
     CheckedJob, JobCreate, JobPatch, PolicyPatch, Problem, ProjectSet, ProjectSettings, Selection,

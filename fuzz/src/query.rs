@@ -2,7 +2,7 @@
 //! from the kernel.
 
 use axum::http::{HeaderName, HeaderValue, Uri};
-use gpool_server::http::fuzzing;
+use gpool_api::fuzzing;
 
 use crate::input::{choose, is_problem, text};
 

@@ -11,7 +11,7 @@ use gpool_agent::{Agent, AgentConfig};
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
 use gpool_link::ServerLink;
 use gpool_model::{Bytes, Millis, NodeName};
-use gpool_server::http::UserAccount;
+use gpool_server::account::UserAccount;
 use gpool_server::{ServerConfig, ServerInfo, StopAgent};
 use gpool_shepherd::{layout, survey};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -106,7 +106,7 @@ pub fn serve(
         let devices = node.devices.open_following(name, &control, follows);
         start_agent(agent, devices, &ports).with_context(|| format!("node {name} can't start"))
     };
-    gpool_server::run(config, start, ready)
+    gpool_server::run(config, start, gpool_api::serve, ready)
 }
 
 /// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs

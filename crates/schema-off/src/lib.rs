@@ -2,7 +2,7 @@
 //!
 //! The API's document is a file of the repository, which the server contains as text. Only the test
 //! that compares the file with the code generates it, with the feature `openapi` of `gpool-wire`
-//! and `gpool-server`. In all other builds this crate takes the name `utoipa`, so that neither
+//! and `gpool-api`. In all other builds this crate takes the name `utoipa`, so that neither
 //! `utoipa` nor its thousands of schemas are compiled.
 
 #![forbid(unsafe_code)]

@@ -92,7 +92,7 @@ struct Pushed {
 }
 
 /// The answer to a question, or the connection that it asked for.
-pub(crate) enum Reply {
+pub enum Reply {
     Answer(Answer),
     Connection(Connection),
 }
@@ -140,13 +140,13 @@ impl AgentPeer {
     }
 
     /// The core has forgotten whether the agent is silent.
-    pub(crate) fn tell_again(&self) {
+    pub fn tell_again(&self) {
         lock(&self.watch).tell_again();
     }
 
     /// Asks a question; `None` if the agent does not answer in time. A question without an answer
     /// may have been carried out.
-    pub(crate) async fn ask(&self, question: Question, patience: Duration) -> Option<Reply> {
+    pub async fn ask(&self, question: Question, patience: Duration) -> Option<Reply> {
         let id = QuestionId(self.last_question.fetch_add(1, Ordering::Relaxed) + 1);
         let (reply, replied) = oneshot::channel();
         let patience = match lock(&self.watch).is_heard() {
@@ -161,12 +161,12 @@ impl AgentPeer {
     }
 
     /// The node of the agent.
-    pub(crate) fn node(&self) -> &NodeName {
+    pub fn node(&self) -> &NodeName {
         &self.node
     }
 
     /// Asks about the files of jobs; `None` if the agent does not answer in time.
-    pub(crate) async fn files(&self, question: FileQuestion) -> Option<FileAnswer> {
+    pub async fn files(&self, question: FileQuestion) -> Option<FileAnswer> {
         let patience = match question {
             FileQuestion::Output(_) | FileQuestion::OutputPaths { .. } => PATIENCE,
             FileQuestion::OldJobs { .. } | FileQuestion::RemoveJobs { .. } => REMOVAL_PATIENCE,
@@ -178,7 +178,7 @@ impl AgentPeer {
     }
 
     /// Lists the launched tasks of some jobs; `None` if the agent does not answer in time.
-    pub(crate) async fn launched(&self, jobs: BTreeSet<JobId>) -> Option<Launched> {
+    pub async fn launched(&self, jobs: BTreeSet<JobId>) -> Option<Launched> {
         match self.ask(Question::Launched { jobs }, LAUNCHED_PATIENCE).await? {
             Reply::Answer(Answer::Launched(launched)) => Some(launched),
             _ => None,
@@ -186,7 +186,7 @@ impl AgentPeer {
     }
 
     /// The samples of a device from a time on, at most of the last hour.
-    pub(crate) async fn points(&self, device: DeviceUuid, since: Timestamp) -> Vec<DevicePoint> {
+    pub async fn points(&self, device: DeviceUuid, since: Timestamp) -> Vec<DevicePoint> {
         match self.ask(Question::DevicePoints { device, since }, PATIENCE).await {
             Some(Reply::Answer(Answer::DevicePoints(points))) => points,
             _ => Vec::new(),
@@ -195,7 +195,7 @@ impl AgentPeer {
 
     /// The metrics that the tasks of a job, or of all jobs, reported from a time on, at most those
     /// of the last hour.
-    pub(crate) async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+    pub async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
         match self.ask(Question::Metrics { job, since }, PATIENCE).await {
             Some(Reply::Answer(Answer::Metrics(metrics))) => metrics,
             _ => Vec::new(),
@@ -203,27 +203,27 @@ impl AgentPeer {
     }
 
     /// The last sample of each device.
-    pub(crate) fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
+    pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
         lock(&self.pushed).samples.clone()
     }
 
     /// The loans of memory on each device.
-    pub(crate) fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
+    pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
         lock(&self.pushed).lending.clone()
     }
 
     /// What a running task has used so far.
-    pub(crate) fn usage(&self, task: TaskId) -> Option<LiveUsage> {
+    pub fn usage(&self, task: TaskId) -> Option<LiveUsage> {
         self.aged_usage(task).map(|(_, usage)| usage)
     }
 
     /// The same with its age.
-    pub(crate) fn aged_usage(&self, task: TaskId) -> Option<(Duration, LiveUsage)> {
+    pub fn aged_usage(&self, task: TaskId) -> Option<(Duration, LiveUsage)> {
         lock(&self.pushed).usage.get(&task).map(|(at, usage)| (at.elapsed(), *usage))
     }
 
     /// Tells the core if the agent has become silent, is lost, or is heard again.
-    pub(crate) fn look(&self, silent_after: Millis, now: Timestamp) {
+    pub fn look(&self, silent_after: Millis, now: Timestamp) {
         let time = boot_ms();
         let mut watch = lock(&self.watch);
         let Some(standing) = watch.look(time, silent_after, self.lease) else { return };

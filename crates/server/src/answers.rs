@@ -9,7 +9,7 @@ use crate::view::{Ask, Deliver, View};
 
 /// The queries and answers that wait.
 #[derive(Default)]
-pub(crate) struct Answers {
+pub struct Answers {
     /// Queries that wait for a look at the state.
     queries: Vec<Ask>,
     /// Answers, with the revision that must be durable first.

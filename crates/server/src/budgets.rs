@@ -16,14 +16,14 @@ use crate::handle::{CoreHandle, server_itself};
 use crate::usage::cost::{self, Priced};
 use crate::usage::{UsageHistory, minute_of};
 
-pub(crate) type Projects = BTreeMap<ProjectName, Project>;
+pub type Projects = BTreeMap<ProjectName, Project>;
 
 /// Compares the cost of this month with the budgets, and reports the budgets that are used up, and
 /// the news for subscriptions.
 ///
 /// # Errors
 /// The history cannot be read, or the server is stopping.
-pub(crate) async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
+pub async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
     let look = |view: &crate::View<'_>| {
         let policy = view.world.policy();
         let wants = view.world.subscriptions().values().filter(|it| it.wants(NotifyOn::Budget));
@@ -121,6 +121,6 @@ pub fn spending(
 
 /// An amount of millionths of a currency.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
-pub(crate) fn money(millionths: f64) -> Money {
+pub fn money(millionths: f64) -> Money {
     Money::from_millionths(millionths.round() as u64)
 }

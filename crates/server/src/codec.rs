@@ -33,7 +33,7 @@ pub struct DecodeError {
 
 /// Data stored with each journal entry, so that a replay can start and continue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct EntryMetadata {
+pub struct EntryMetadata {
     /// The commit of the entry; the entries of one commit were decided together. `None` in a
     /// journal from before this field existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

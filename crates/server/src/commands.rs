@@ -30,7 +30,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// If the command was refused. Then nothing changed.
-    pub(crate) async fn command_and_look<T: Send + 'static>(
+    pub async fn command_and_look<T: Send + 'static>(
         &self,
         caller: Caller,
         command: Command,

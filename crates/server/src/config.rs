@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use gpool_model::{DeviceStrategy, Labels, Millis, NodeName, PoolName};
 
+use crate::account::FindAccount;
 use crate::handle::FindUser;
-use crate::http;
 use crate::limits::Limits;
 use crate::lives::settings::Telemetry;
 use crate::post::NotifySettings;
@@ -51,7 +51,7 @@ pub struct ServerConfig {
     pub telemetry: Telemetry,
     pub notify: NotifySettings,
     /// Finds user accounts.
-    pub find_account: http::FindAccount,
+    pub find_account: FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,
 }

@@ -33,7 +33,7 @@ use crate::still::Stills;
 use crate::view::{Ask, LookAfter, Reasons, View, query_of};
 
 /// Sends an order to the agent of a node.
-pub(crate) type SendOrder = Box<dyn Fn(&NodeName, Option<Incarnation>, Order) + Send>;
+pub type SendOrder = Box<dyn Fn(&NodeName, Option<Incarnation>, Order) + Send>;
 
 /// The receiver of the answer to a request.
 type Answer = oneshot::Sender<Result<Reply, Refusal>>;
@@ -48,7 +48,7 @@ struct Asking {
 }
 
 /// The state machine and everything that it needs to act.
-pub(crate) struct Core {
+pub struct Core {
     control: Control,
     shared: Arc<Shared>,
     committer: Committer,

@@ -43,11 +43,7 @@ const READ_MAX: u64 = 200_000;
 ///
 /// # Errors
 /// The history or the archive cannot be read, or the server is stopping.
-pub(crate) async fn report(
-    handle: &CoreHandle,
-    now: Timestamp,
-    zone: &TimeZone,
-) -> Result<(), Refusal> {
+pub async fn report(handle: &CoreHandle, now: Timestamp, zone: &TimeZone) -> Result<(), Refusal> {
     let Some(to) = week_end(now, zone) else { return Ok(()) };
     let look = move |view: &View<'_>| -> Vec<Payer> {
         let waits = view.world.subscriptions().values().filter(|it| it.awaits_digest(to));
@@ -81,11 +77,7 @@ pub fn week_end(now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
 ///
 /// # Errors
 /// The history or the archive cannot be read, or the server is stopping.
-pub(crate) async fn of(
-    handle: &CoreHandle,
-    payer: Payer,
-    to: Timestamp,
-) -> Result<Digest, Refusal> {
+pub async fn of(handle: &CoreHandle, payer: Payer, to: Timestamp) -> Result<Digest, Refusal> {
     let look = |view: &View<'_>| {
         let runs = view.world.jobs().values().filter(|it| !it.job.phase.allocations().is_empty());
         let running: Vec<Arc<JobRow>> = runs.cloned().collect();

@@ -18,7 +18,7 @@ use crate::codec;
 use crate::fault::internal;
 
 /// An element that has no row of its own, as if it had one.
-pub(crate) fn alone(row: &JobRow, id: JobId) -> JobRow {
+pub fn alone(row: &JobRow, id: JobId) -> JobRow {
     let indexes = row.spec.array.as_ref().map(|array| &array.indexes);
     let position = indexes.zip(id.element).and_then(|(indexes, index)| indexes.position(index));
     let (array, position) = (row.job.array.as_deref(), position.unwrap_or(0));
@@ -46,7 +46,7 @@ pub(crate) fn alone(row: &JobRow, id: JobId) -> JobRow {
 }
 
 /// Returns the number of elements of an array in each state; `None` for other jobs.
-pub(crate) fn counts(world: &World, row: &JobRow) -> Option<BTreeMap<JobState, u64>> {
+pub fn counts(world: &World, row: &JobRow) -> Option<BTreeMap<JobState, u64>> {
     let array = row.job.array.as_ref()?;
     let mut counts = ended_counts(array);
     let mut add = |state, n: u32| *counts.entry(state).or_default() += u64::from(n);
@@ -65,7 +65,7 @@ pub(crate) fn counts(world: &World, row: &JobRow) -> Option<BTreeMap<JobState, u
 }
 
 /// The elements of an array together; `None` for other jobs.
-pub(crate) fn together(world: &World, row: &JobRow, now: Timestamp) -> Option<Elements> {
+pub fn together(world: &World, row: &JobRow, now: Timestamp) -> Option<Elements> {
     let mut totals = row.job.array.as_ref()?.totals;
     for element in world.elements(row.job.id.number) {
         totals.add(RunTotals::of(&element.job.phase, now));
@@ -74,13 +74,13 @@ pub(crate) fn together(world: &World, row: &JobRow, now: Timestamp) -> Option<El
 }
 
 /// How many elements of an array ended how.
-pub(crate) fn ended_counts(array: &ArrayState) -> BTreeMap<JobState, u64> {
+pub fn ended_counts(array: &ArrayState) -> BTreeMap<JobState, u64> {
     let ended = array.ended.iter();
     ended.map(|(outcome, positions)| (outcome.state(), u64::from(positions.len()))).collect()
 }
 
 /// Returns an element that ended without a start; the array's record has all of its facts.
-pub(crate) fn never_started(row: &JobRow, id: JobId, position: u32) -> Option<Job> {
+pub fn never_started(row: &JobRow, id: JobId, position: u32) -> Option<Job> {
     let array = row.job.array.as_ref()?;
     let attempt = array.attempt_of(position);
     let is_cancelled = array.outcome_of(position)? == Outcome::Cancelled;
@@ -106,11 +106,7 @@ fn cancelled(of: &Job, array: &ArrayState, id: JobId) -> Job {
 type Living = Option<(Arc<JobSpec>, Option<Job>)>;
 
 /// An ended job, or element of an array that lives or has ended.
-pub(crate) fn archived(
-    reader: &Reader,
-    id: JobId,
-    living: Living,
-) -> Result<Option<EndedJob>, Refusal> {
+pub fn archived(reader: &Reader, id: JobId, living: Living) -> Result<Option<EndedJob>, Refusal> {
     let whole = || -> Result<Option<EndedJob>, Refusal> {
         let row = reader.archived(id.number).map_err(internal)?;
         row.map(|row| codec::decode_ended(&row).map_err(internal)).transpose()
@@ -134,7 +130,7 @@ pub(crate) fn archived(
 }
 
 /// What an element came to last: it may have been cancelled before it started again.
-pub(crate) fn latest(in_archive: Option<Job>, never_started: Option<Job>) -> Option<Job> {
+pub fn latest(in_archive: Option<Job>, never_started: Option<Job>) -> Option<Job> {
     match (in_archive, never_started) {
         (Some(ran), Some(later)) if later.attempt > ran.attempt => Some(later),
         (ran, later) => ran.or(later),
@@ -142,7 +138,7 @@ pub(crate) fn latest(in_archive: Option<Job>, never_started: Option<Job>) -> Opt
 }
 
 /// The last ended attempts of some elements of an array.
-pub(crate) fn ended_of(
+pub fn ended_of(
     reader: &Reader,
     number: JobNumber,
     indexes: &BTreeSet<u32>,

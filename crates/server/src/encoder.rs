@@ -10,7 +10,7 @@ use crate::input::CoreMessage;
 use crate::lives::Lives;
 
 /// The thread that does: a bulk submission has megabytes of rows.
-pub(crate) struct Encoder {
+pub struct Encoder {
     commits: Option<mpsc::Sender<Work>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }

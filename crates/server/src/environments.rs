@@ -31,7 +31,7 @@ fn blobs_of(spec: &JobSpec) -> impl Iterator<Item = BlobId> + '_ {
 }
 
 /// Until when a job that has ended can be run again at least.
-pub(crate) fn kept_until(phase: &Phase, keep: Millis) -> Option<Timestamp> {
+pub fn kept_until(phase: &Phase, keep: Millis) -> Option<Timestamp> {
     match phase {
         Phase::Ended(end) => Some(end.ended_at.after(keep)),
         _ => None,
@@ -39,12 +39,12 @@ pub(crate) fn kept_until(phase: &Phase, keep: Millis) -> Option<Timestamp> {
 }
 
 /// Whether all files of a job are there.
-pub(crate) fn are_there(handle: &CoreHandle, spec: &JobSpec) -> bool {
+pub fn are_there(handle: &CoreHandle, spec: &JobSpec) -> bool {
     blobs_of(spec).all(|blob| handle.blobs().has(&blob))
 }
 
 /// Looks after the files for as long as the server runs.
-pub(crate) async fn look_after(handle: CoreHandle) {
+pub async fn look_after(handle: CoreHandle) {
     loop {
         let keep = Duration::from_millis(handle.shared.keep_environment.get());
         match look(&handle, keep + SLACK).await {
@@ -62,7 +62,7 @@ pub(crate) async fn look_after(handle: CoreHandle) {
 
 /// Removes the files that were last used longer ago than `keep`, and holds waiting jobs that lack
 /// a file. Returns the number of removed files.
-pub(crate) async fn look(handle: &CoreHandle, keep: Duration) -> Result<usize, Refusal> {
+pub async fn look(handle: &CoreHandle, keep: Duration) -> Result<usize, Refusal> {
     let mut in_use = HashSet::new();
     let each = |_, spec: &JobSpec, _, found: &mut HashSet<BlobId>| found.extend(blobs_of(spec));
     each_lot(handle, each, |found| in_use.extend(found)).await?;
@@ -146,7 +146,7 @@ fn names<'a>(ids: impl ExactSizeIterator<Item = &'a JobId>) -> String {
 }
 
 /// The jobs that lack a file, in words; `None` if there are none.
-pub(crate) async fn lacking(handle: &CoreHandle) -> Result<Option<String>, Refusal> {
+pub async fn lacking(handle: &CoreHandle) -> Result<Option<String>, Refusal> {
     let known = handle.shared.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if known.is_empty() {
         return Ok(None);

@@ -13,13 +13,13 @@ const WAITING_MAX: usize = 1024;
 
 /// The runs of a user's victims, in one commit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Charge {
+pub struct Charge {
     pub uid: u32,
     pub n_runs: u64,
 }
 
 /// The evictions that were decided.
-pub(crate) struct Evictions(broadcast::Sender<Charge>);
+pub struct Evictions(broadcast::Sender<Charge>);
 
 impl Evictions {
     pub fn new() -> Self {

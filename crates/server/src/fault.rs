@@ -7,7 +7,7 @@ use gpool_model::Refusal;
 use gpool_store::{CommitError, Room, StoreFiles};
 
 /// Watches the store's files and their free space.
-pub(crate) struct StoreWatch {
+pub struct StoreWatch {
     presence: StoreFiles,
     room: Room,
     /// When the files were last looked at.
@@ -45,7 +45,7 @@ impl StoreWatch {
 }
 
 /// Returns the refusal for callers whose commit failed.
-pub(crate) fn refusal_of(error: &CommitError) -> Refusal {
+pub fn refusal_of(error: &CommitError) -> Refusal {
     match error {
         CommitError::StorageFull | CommitError::ReadOnly | CommitError::Io(_) => {
             Refusal::StorageFull { why: error.to_string() }
@@ -59,12 +59,12 @@ pub(crate) fn refusal_of(error: &CommitError) -> Refusal {
 }
 
 /// Returns the refusal for a failure that is no caller's.
-pub(crate) fn internal(error: impl std::fmt::Display) -> Refusal {
+pub fn internal(error: impl std::fmt::Display) -> Refusal {
     Refusal::Internal { why: error.to_string() }
 }
 
 /// Returns a refusal as the error of a command.
-pub(crate) fn refused(refusal: &Refusal) -> anyhow::Error {
+pub fn refused(refusal: &Refusal) -> anyhow::Error {
     let problem = gpool_wire::Problem::from(refusal);
     let what = format!("{} ({})", problem.detail, problem.code);
     match problem.why.is_empty() {

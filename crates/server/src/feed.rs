@@ -14,7 +14,7 @@ use tokio::sync::watch;
 const EVENTS_MAX: usize = 32_768;
 
 /// The last events of this server.
-pub(crate) struct Feed {
+pub struct Feed {
     /// Distinguishes IDs of this server process from those of others.
     epoch: u64,
     ring: Mutex<Ring>,
@@ -31,7 +31,7 @@ struct Ring {
 }
 
 /// The events after a position.
-pub(crate) enum After {
+pub enum After {
     /// The events in order; empty if there are none yet.
     Events(Vec<Event>),
     /// Events are missing, or the ID is from another server: continue with this event.
@@ -106,7 +106,7 @@ impl Feed {
     }
 }
 
-pub(crate) fn place_of(epoch: u64, id: &str) -> Option<u64> {
+pub fn place_of(epoch: u64, id: &str) -> Option<u64> {
     let (of, number) = id.split_once('-')?;
     (of.parse() == Ok(epoch)).then(|| number.parse().ok())?
 }

@@ -5,7 +5,7 @@
 //! The corrections learnt from earlier forecasts are in a file of the state folder. It is not part
 //! of the cluster's state: without the file, learning begins anew.
 
-pub(crate) mod forecaster;
+pub mod forecaster;
 mod late;
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const STALE: Duration = Duration::from_secs(60);
 /// How often the learnt corrections are written to their file.
 const SAVE: Duration = Duration::from_secs(30);
 /// Makes forecasts until it is dropped.
-pub(crate) async fn keep(handle: CoreHandle) {
+pub async fn keep(handle: CoreHandle) {
     let forecaster = Arc::clone(&handle.shared.forecaster);
     let mut notices = handle.notices();
     let mut is_due = true;
@@ -130,7 +130,7 @@ fn part_of_waiting(view: &View<'_>) -> Option<ForecastInput> {
 
 impl CoreHandle {
     /// When a job will likely start, by the last forecast, and when that was made.
-    pub(crate) fn eta_of(&self, job: &gpool_model::Job) -> Option<(Eta, Timestamp)> {
+    pub fn eta_of(&self, job: &gpool_model::Job) -> Option<(Eta, Timestamp)> {
         let last = self.shared.forecaster.last();
         let eta = match &job.phase {
             Phase::Pending { .. } => last.eta_of(job.id),
@@ -145,7 +145,7 @@ impl CoreHandle {
     }
 
     /// Returns the corrections learnt from earlier forecasts.
-    pub(crate) fn calibrator(&self) -> Arc<Calibrator> {
+    pub fn calibrator(&self) -> Arc<Calibrator> {
         self.shared.forecaster.calibrator()
     }
 }

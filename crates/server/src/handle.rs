@@ -62,7 +62,7 @@ pub struct ServerInfo {
 /// Finds a user by name or number. May block on the system's name service.
 pub type FindUser = fn(&str) -> Option<(u32, String)>;
 
-pub(crate) struct Shared {
+pub struct Shared {
     pub info: ServerInfo,
     pub limits: Limits,
     pub inputs: mpsc::Sender<CoreMessage>,
@@ -144,7 +144,7 @@ impl Shared {
 
 /// Maximum age of a copy of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Age {
+pub enum Age {
     /// Not older than the request.
     New,
     /// The last copy, if it still exists: to finish a request that began with a new one.
@@ -154,7 +154,7 @@ pub(crate) enum Age {
 /// Handle of the core for the HTTP side.
 #[derive(Clone)]
 pub struct CoreHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
 }
 
 impl CoreHandle {
@@ -165,7 +165,7 @@ impl CoreHandle {
     }
 
     /// Returns the limits of one user.
-    pub(crate) fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         self.shared.limits
     }
 
@@ -208,7 +208,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// If the server is stopping, or the work failed.
-    pub(crate) async fn run_slow<T: Send + 'static>(
+    pub async fn run_slow<T: Send + 'static>(
         &self,
         uid: u32,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
@@ -229,7 +229,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// If the server is stopping, or a commit with data of the answer failed.
-    pub(crate) async fn look<T: Send + 'static>(
+    pub async fn look<T: Send + 'static>(
         &self,
         uid: u32,
         age: Age,
@@ -251,7 +251,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// The error of `search`, or if the store cannot be opened.
-    pub(crate) async fn search<T: Send + 'static>(
+    pub async fn search<T: Send + 'static>(
         &self,
         uid: u32,
         search: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
@@ -277,7 +277,7 @@ impl CoreHandle {
     ///
     /// # Errors
     /// If the store cannot be opened.
-    pub(crate) fn open_reader(&self) -> Result<Reader, Refusal> {
+    pub fn open_reader(&self) -> Result<Reader, Refusal> {
         Reader::open(&self.shared.info.state_dir).map_err(internal)
     }
 
@@ -306,18 +306,18 @@ impl CoreHandle {
         allocations.iter().filter_map(of).collect()
     }
 
-    pub(crate) fn agent(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
+    pub fn agent(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
         self.shared.agents.get()?.get(node)
     }
 
     /// Returns all agents, by node.
-    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
+    pub fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
         self.shared.agents.get().into_iter().flat_map(Agents::all)
     }
 
     /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on, at
     /// most those of the last hour.
-    pub(crate) async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
+    pub async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
         let answers = self.agents().map(|agent| agent.metrics(job, since));
         futures_util::future::join_all(answers).await.into_iter().flatten().collect()
     }
@@ -341,16 +341,12 @@ impl CoreHandle {
     }
 
     /// Returns the notification rules of jobs without their own.
-    pub(crate) fn usual_notify(&self) -> &[NotifyRule] {
+    pub fn usual_notify(&self) -> &[NotifyRule] {
         &self.shared.usual_notify
     }
 
     /// Checks that the caller may send messages to the addresses of these rules.
-    pub(crate) fn check_notify(
-        &self,
-        caller: &Caller,
-        rules: &[NotifyRule],
-    ) -> Result<(), Refusal> {
+    pub fn check_notify(&self, caller: &Caller, rules: &[NotifyRule]) -> Result<(), Refusal> {
         let allow = &self.shared.notify_allow;
         let mut checked = rules.iter().map(|rule| post::check(&rule.url, allow));
         match checked.find_map(Result::err).filter(|_| !caller.admin) {
@@ -360,7 +356,7 @@ impl CoreHandle {
     }
 
     /// Returns the key for the signatures of a user's messages.
-    pub(crate) fn notify_secret(&self, uid: u32) -> String {
+    pub fn notify_secret(&self, uid: u32) -> String {
         self.shared.keys.secret(uid)
     }
 
@@ -377,7 +373,7 @@ impl CoreHandle {
 }
 
 /// The server acts as an admin for its own requests.
-pub(crate) fn server_itself(handle: &CoreHandle) -> Caller {
+pub fn server_itself(handle: &CoreHandle) -> Caller {
     let user = Arc::from("gpool");
     let uid = handle.info().uid;
     let gid = rustix::process::getegid().as_raw();

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::still;
 use crate::view::{Ask, LookAfter};
 
-pub(crate) enum CoreMessage {
+pub enum CoreMessage {
     /// A user requests a change.
     Command {
         /// The user.

@@ -144,7 +144,7 @@ fn check_array(
     Ok(())
 }
 
-pub(crate) fn world_of(loaded: &Loaded) -> Result<World, String> {
+pub fn world_of(loaded: &Loaded) -> Result<World, String> {
     let records = decode_all(&loaded.records).map_err(|error| error.to_string())?;
     World::load(loaded.revision, records).map_err(|error| error.to_string())
 }

@@ -15,7 +15,7 @@ pub const NODE_LEASE_USUALLY: Millis = Millis::from_secs(15);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Looks for silent agents, for as long as the server runs.
-pub(crate) async fn watch(handle: CoreHandle, silent_after: Millis) {
+pub async fn watch(handle: CoreHandle, silent_after: Millis) {
     let mut timer = tokio::time::interval(LOOK);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -1,60 +1,56 @@
-//! The server of one machine: the thread that owns the state machine, the store's committer, the
-//! link to the agent of this node, and the HTTP API. It decides nothing about jobs; that is
-//! `control`'s.
+//! The server: the thread that owns the state machine, the store's committer, the links to the
+//! agents, and what runs beside them. It decides nothing about jobs; that is `control`'s. Its API
+//! is passed in ([`run::ServeApi`]).
 
 #![forbid(unsafe_code)]
 
-// In builds without the API document, its macros generate nothing.
-#[cfg(not(feature = "openapi"))]
-extern crate gpool_schema_off as utoipa;
-
-mod agents;
-mod alert;
-mod answers;
+pub mod account;
+pub mod agents;
+pub mod alert;
+pub mod answers;
 pub mod budgets;
 pub mod case;
-mod clock;
+pub mod clock;
 pub mod codec;
-mod commands;
-mod config;
-mod core;
+pub mod commands;
+pub mod config;
+pub mod core;
 pub mod digest;
 pub mod dump;
-mod elements;
-mod encoder;
-mod environments;
-mod evictions;
-mod fault;
-mod feed;
-mod forecast;
+pub mod elements;
+pub mod encoder;
+pub mod environments;
+pub mod evictions;
+pub mod fault;
+pub mod feed;
+pub mod forecast;
 pub mod handle;
 pub mod history;
-pub mod http;
-mod input;
+pub mod input;
 pub mod inspect;
-mod lease;
-mod limits;
-mod listen;
-mod listeners;
-mod live;
-mod lives;
-mod lost;
-mod mig_auto;
-mod older;
-mod otherwise;
-mod output;
-mod post;
-mod reads;
-mod recorder;
-mod recovery;
+pub mod lease;
+pub mod limits;
+pub mod listen;
+pub mod listeners;
+pub mod live;
+pub mod lives;
+pub mod lost;
+pub mod mig_auto;
+pub mod older;
+pub mod otherwise;
+pub mod output;
+pub mod post;
+pub mod reads;
+pub mod recorder;
+pub mod recovery;
 pub mod replay;
-mod room;
-mod run;
-mod settle;
-mod still;
-mod subscriptions;
+pub mod room;
+pub mod run;
+pub mod settle;
+pub mod still;
+pub mod subscriptions;
 pub mod usage;
-mod view;
+pub mod view;
 
 /// Files and folders of the state folder that belong into backups with the store: tokens and rules,
 /// the audit log, and the keys that clients and receivers of messages have pinned.

@@ -16,6 +16,15 @@ use gpool_identity::web::{Loopback, Web, WebAddress};
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The listeners beside the Unix socket.
+#[derive(Default)]
+pub struct Others {
+    /// The dashboard on a loopback address.
+    pub web: Option<Opening<(Arc<Web>, Loopback)>>,
+    /// The network, with its certificates.
+    pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
+}
+
 /// Opens the dashboard. `None` if the settings have none, or if the usual address does not work.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ impl Pulse {
     }
 
     /// The present moment of the core, for the liveness check.
-    pub(crate) fn liveness(&self) -> Liveness {
+    pub fn liveness(&self) -> Liveness {
         let now = self.now();
         let since = |at: &AtomicU64| match at.load(Ordering::Relaxed) {
             0 => 0,

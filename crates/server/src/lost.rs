@@ -10,7 +10,7 @@ const NAMED_MAX: usize = 4;
 /// Says which GPUs can't be used, with the reason of each, if the others are fewer than all
 /// projects together are guaranteed:
 /// `1 of 20 GPUs can't be used now: GPU 3 of lab-2 (drained: fan noise; until gpool undrain)`.
-pub(crate) fn shortfall(world: &World) -> Option<String> {
+pub fn shortfall(world: &World) -> Option<String> {
     let [usable, installed] =
         [world.capacity(), world.installed()].map(|it| it.get(&ResourceKind::Gpu));
     if usable >= installed || guaranteed(world) <= usable {
@@ -30,7 +30,7 @@ pub(crate) fn shortfall(world: &World) -> Option<String> {
 }
 
 /// The same for a job that waits, if its project or one above it is guaranteed GPUs.
-pub(crate) fn of_project(world: &World, project: &ProjectName) -> Option<String> {
+pub fn of_project(world: &World, project: &ProjectName) -> Option<String> {
     let projects = world.projects();
     let children = project_tree::children(projects);
     let path = world.upwards(project);

@@ -22,7 +22,7 @@ const ROUND: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(60);
 
 /// Makes planned changes for as long as the server runs.
-pub(crate) async fn keep(handle: CoreHandle) {
+pub async fn keep(handle: CoreHandle) {
     let mut failed = BTreeMap::<DeviceUuid, Instant>::new();
     // The last new instance. Until the state has it, a plan would create another one.
     let mut awaited: Option<(DeviceUuid, Instant)> = None;
@@ -60,7 +60,7 @@ async fn is_known(handle: &CoreHandle, instance: DeviceUuid) -> Result<bool, Ref
 ///
 /// # Errors
 /// If the server is stopping, or a commit failed.
-pub(crate) async fn planned(
+pub async fn planned(
     handle: &CoreHandle,
     pool: Option<PoolName>,
     except: BTreeSet<DeviceUuid>,
@@ -118,7 +118,7 @@ async fn to_next_instance(
 ///
 /// # Errors
 /// If no agent of this process has the node.
-pub(crate) async fn ask(
+pub async fn ask(
     handle: &CoreHandle,
     node: &NodeName,
     change: Option<MigChange>,

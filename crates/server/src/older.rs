@@ -27,11 +27,7 @@ fn is_newer(job: &Job, task: TaskId, generation: Generation) -> bool {
 
 /// Refuses to start if agents launched more tasks than the loaded state can have ordered: the
 /// server sends orders only when they are durable.
-pub(crate) async fn refuse_older(
-    world: &World,
-    state_dir: &Path,
-    agents: &Agents,
-) -> anyhow::Result<()> {
+pub async fn refuse_older(world: &World, state_dir: &Path, agents: &Agents) -> anyhow::Result<()> {
     let jobs: BTreeSet<JobId> = world.jobs().keys().copied().collect();
     let answers = agents.all().map(|agent| agent.launched(jobs.clone()));
     for (node, launched) in agents.nodes().zip(join_all(answers).await) {

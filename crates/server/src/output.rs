@@ -20,7 +20,7 @@ const AT_ONCE: usize = 500;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Until when the output of a job is kept, if it has ended and output is not kept forever.
-pub(crate) fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestamp> {
+pub fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestamp> {
     match phase {
         Phase::Ended(end) => Some(end.ended_at.after(keep?)),
         _ => None,
@@ -28,7 +28,7 @@ pub(crate) fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestam
 }
 
 /// Removes output as it becomes due, for as long as the server runs.
-pub(crate) async fn remove_old(handle: CoreHandle) {
+pub async fn remove_old(handle: CoreHandle) {
     let Some(keep) = handle.shared.keep_output else { return };
     loop {
         match remove_expired(&handle, keep).await {
@@ -41,7 +41,7 @@ pub(crate) async fn remove_old(handle: CoreHandle) {
 }
 
 /// Removes the output that is due on all nodes; returns for how many jobs.
-pub(crate) async fn remove_expired(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
+pub async fn remove_expired(handle: &CoreHandle, keep: Millis) -> Result<u64, Refusal> {
     let mut n_removed = 0;
     for agent in handle.agents() {
         let before = Timestamp::new(now().get().saturating_sub(keep.get()));

@@ -89,7 +89,7 @@ fn jobs(
 
 /// All devices with their holders and last samples, all jobs that wait for capacity, and those that
 /// run.
-pub(crate) async fn look(handle: &CoreHandle) -> Result<(UsageSnapshot, Vec<Running>), Refusal> {
+pub async fn look(handle: &CoreHandle) -> Result<(UsageSnapshot, Vec<Running>), Refusal> {
     let uid = handle.info().uid;
     let (samples, lending) = (handle.samples(), handle.lending());
     let all = move |view: &crate::View<'_>| {

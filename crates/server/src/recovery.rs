@@ -2,7 +2,7 @@
 //! had started. It compares the loaded state with the agents' inventories. Kept in memory; it
 //! changes nothing.
 
-pub(crate) mod account;
+pub mod account;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::view::View;
 
 /// What there was before this server did anything.
 #[derive(Debug, Default)]
-pub(crate) struct PriorState {
+pub struct PriorState {
     last_entry: Option<LastEntry>,
     /// Jobs that had left the queue, and their owners.
     held: Vec<(JobId, Owner)>,

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 
 /// What comes with the commands of one batch that were let through.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Coming {
+pub struct Coming {
     n_jobs: u64,
     n_dependencies: u64,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Coming {
 ///
 /// # Errors
 /// It asks for more than its user may have.
-pub(crate) fn check(
+pub fn check(
     world: &World,
     limits: &Limits,
     caller: &Caller,
@@ -73,7 +73,7 @@ pub(crate) fn check(
 ///
 /// # Errors
 /// One names too many, or all together do.
-pub(crate) fn check_dependencies(limits: &Limits, jobs: &[NewJob]) -> Result<u64, Refusal> {
+pub fn check_dependencies(limits: &Limits, jobs: &[NewJob]) -> Result<u64, Refusal> {
     let mut n_asked = 0;
     for (index, job) in (0..).zip(jobs) {
         let named = job.after.len() + job.life.after_one.len() + usize::from(job.after_setup);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, watch};
 
+use crate::account::FindAccount;
 use crate::agents::{AgentPeer, Agents};
 use crate::clock::now;
 use crate::config::ServerConfig;
@@ -28,6 +30,7 @@ use crate::feed::Feed;
 use crate::forecast::forecaster::Forecaster;
 use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
 use crate::input::CoreMessage;
+use crate::listen::Others;
 use crate::live::{self, Live};
 use crate::lives::Lives;
 use crate::older::refuse_older;
@@ -35,7 +38,7 @@ use crate::post::{Keys, Post};
 use crate::reads::Reads;
 use crate::recovery::PriorState;
 use crate::usage::UsageHistory;
-use crate::{forecast, http, listen, settle};
+use crate::{forecast, listen, settle};
 use gpool_identity::access::Access;
 use gpool_identity::audit::{Audit, SYSLOG};
 use gpool_identity::sign_in::SignIns;
@@ -47,17 +50,27 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// Number of notices that a watcher may fall behind before it has to read the state again.
 const NOTICES_MAX: usize = 4096;
 
+/// Completes when the API is to stop.
+pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The API, until it has stopped.
+pub type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves the API on the socket and the other listeners until the end of `Shutdown`.
+pub type ServeApi = fn(UnixListener, Others, CoreHandle, FindAccount, Shutdown) -> Serving;
+
 /// Stops an agent of this process. Running jobs go on.
 pub type StopAgent = Box<dyn FnOnce() + Send>;
 
-/// Runs a server until a request to stop it. Calls `start_agent` for each node in turn, and `ready`
-/// once the server answers.
+/// Runs a server with its API until a request to stop it. Calls `start_agent` for each node in
+/// turn, and `ready` once the server answers.
 ///
 /// # Errors
 /// If the store, the socket or an agent fails; the error contains what to do.
 pub fn run(
     config: &ServerConfig,
     start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,
+    api: ServeApi,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     let usual = StoreOptions::default();
@@ -94,7 +107,7 @@ pub fn run(
         .context("can't start a thread")?;
 
     let handle = CoreHandle { shared: Arc::clone(&shared) };
-    let served = runtime.block_on(serve(config, &handle, found, ready));
+    let served = runtime.block_on(serve(config, &handle, found, api, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
     shared.forecaster.save();
     within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
@@ -261,6 +274,7 @@ async fn serve(
     config: &ServerConfig,
     handle: &CoreHandle,
     found: PriorState,
+    api: ServeApi,
     ready: impl FnOnce(&ServerInfo),
 ) -> anyhow::Result<()> {
     // A file above the limit of the process (`ulimit -f`) is an error then, not a silent end. A
@@ -277,11 +291,10 @@ async fn serve(
         Some(network) => Some(listen::network(handle, network, &config.state_dir).await?),
         None => None,
     };
-    let others = http::Others { web, network };
-    let server = http::serve(listener, others, handle.clone(), config.find_account, async {
-        // The sender is dropped when the server stops.
-        drop(serving_ended.await);
-    });
+    // The sender is dropped when the server stops.
+    let end = Box::pin(async { drop(serving_ended.await) });
+    let others = Others { web, network };
+    let server = api(listener, others, handle.clone(), config.find_account, end);
     let server = tokio::spawn(server);
     let forecasts = tokio::spawn(forecast::keep(handle.clone()));
     let removal = tokio::spawn(crate::output::remove_old(handle.clone()));

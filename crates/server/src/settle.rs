@@ -21,7 +21,7 @@ const AGENT_PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Ends the start, or lets it go on in the background until there is room.
-pub(crate) async fn begin(
+pub async fn begin(
     config: &ServerConfig,
     handle: &CoreHandle,
     found: PriorState,

@@ -21,7 +21,7 @@ const KEEP: Duration = Duration::from_secs(2);
 const REASONS_KEEP: Duration = Duration::from_secs(1);
 
 /// The state at one moment.
-pub(crate) struct Still {
+pub struct Still {
     world: Arc<World>,
     now: Timestamp,
     planned: Arc<[PlannedStart]>,
@@ -48,11 +48,11 @@ impl Still {
 }
 
 /// Where a copy goes, once all that it rests on is durable.
-pub(crate) type Reply = oneshot::Sender<Result<Arc<Still>, Refusal>>;
+pub type Reply = oneshot::Sender<Result<Arc<Still>, Refusal>>;
 
 /// Makes copies, and keeps the last one for a while.
 #[derive(Default)]
-pub(crate) struct Stills {
+pub struct Stills {
     last: Option<LastStill>,
     waiters: Vec<Reply>,
     /// Before then no other copy is made.

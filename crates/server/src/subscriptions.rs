@@ -14,7 +14,7 @@ use crate::{budgets, digest};
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Looks every minute, until the server stops.
-pub(crate) async fn keep(handle: CoreHandle) {
+pub async fn keep(handle: CoreHandle) {
     let mut timer = tokio::time::interval(PAUSE);
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -29,7 +29,7 @@ pub(crate) async fn keep(handle: CoreHandle) {
 ///
 /// # Errors
 /// The server is stopping.
-pub(crate) async fn look(handle: &CoreHandle) -> Result<(), Refusal> {
+pub async fn look(handle: &CoreHandle) -> Result<(), Refusal> {
     let compared = budgets::compare(handle).await;
     log("can't compare costs with budgets", compared)?;
     let reported = digest::report(handle, now(), &TimeZone::system()).await;

@@ -9,7 +9,7 @@ pub mod idle;
 pub mod minutes;
 pub mod nodes;
 pub mod tenure;
-pub(crate) mod wasted;
+pub mod wasted;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use gpool_store::CommitError;
 use gpool_world::{Snapshot, World};
 
 /// Why jobs wait, by shape: computed when the first job needs it.
-pub(crate) type Reasons = OnceLock<ReasonsByShape>;
+pub type Reasons = OnceLock<ReasonsByShape>;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
@@ -47,15 +47,15 @@ impl<'a> View<'a> {
 }
 
 /// Answers a query later: when its state is durable, or with the reason why it is not.
-pub(crate) type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
+pub type Deliver = Box<dyn FnOnce(Result<(), Refusal>) + Send>;
 
 /// Looks at the state and prepares an answer.
-pub(crate) type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
+pub type Ask = Box<dyn FnOnce(&View<'_>) -> Deliver + Send>;
 
 /// Looks at the state right after a request, with its reply, and prepares an answer.
-pub(crate) type LookAfter = Box<dyn FnOnce(&View<'_>, &Reply) -> Deliver + Send>;
+pub type LookAfter = Box<dyn FnOnce(&View<'_>, &Reply) -> Deliver + Send>;
 
 /// A look after a request as a query, where the request changed nothing.
-pub(crate) fn query_of(look: LookAfter, reply: Reply) -> Ask {
+pub fn query_of(look: LookAfter, reply: Reply) -> Ask {
     Box::new(move |view| look(view, &reply))
 }

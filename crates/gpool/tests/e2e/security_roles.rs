@@ -1,8 +1,8 @@
 //! Every route with every kind of caller, each a real user on a real connection. The table is the
 //! server's own; a test beside it checks that each route has a row.
 
+use gpool_api::routes::{ROUTES, Role, Route};
 use gpool_model::JobVerb;
-use gpool_server::http::routes::{ROUTES, Role, Route};
 use serde_json::{Value, json};
 
 use crate::harness::Cluster;

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 const FILE: &str = "forecast.json";
 
 /// The last forecast, and the learnt calibration.
-pub(crate) struct Forecaster {
+pub struct Forecaster {
     path: PathBuf,
     cache: Mutex<ForecastCache>,
     /// Woken by each command.

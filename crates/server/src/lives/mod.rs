@@ -27,7 +27,7 @@ use crate::clock::now;
 use crate::input::CoreMessage;
 
 /// The present state of each job, and the changes that are not durable yet.
-pub(crate) struct Lives {
+pub struct Lives {
     state: Mutex<LivesState>,
     /// The counters.
     pub tally: Tally,
@@ -64,7 +64,7 @@ enum LifeChange {
 }
 
 /// A job that goes from one state to another.
-pub(crate) struct Passage<'a> {
+pub struct Passage<'a> {
     pub job: JobId,
     pub spec: &'a JobSpec,
     pub from: Option<&'a Now>,

@@ -6,7 +6,7 @@ use gpool_wire::cause::{cause_word, cause_words};
 
 /// The state of a job at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Now {
+pub struct Now {
     pub state: JobState,
     pub since: Timestamp,
     pub attempt: Attempt,
@@ -23,7 +23,7 @@ pub(crate) struct Now {
 
 /// The reason of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Why {
+pub struct Why {
     /// A word of a closed set.
     pub code: &'static str,
     pub other: Option<JobId>,

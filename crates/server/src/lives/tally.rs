@@ -18,9 +18,9 @@ use super::settings::Detail;
 use crate::usage::minutes::UsageSnapshot;
 
 /// Labels of a metric.
-pub(crate) type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 /// A counter of seconds or other fractions.
-pub(crate) type Sum = Counter<f64, AtomicU64>;
+pub type Sum = Counter<f64, AtomicU64>;
 
 /// Projects with labels of their own; the sum of all others is `other`.
 const PROJECTS_MOST: usize = 100;
@@ -28,7 +28,7 @@ const PROJECTS_MOST: usize = 100;
 const HOUR: f64 = 3600.0;
 
 /// The counters.
-pub(crate) struct Tally {
+pub struct Tally {
     projects: Mutex<BTreeSet<String>>,
     n_projects_most: usize,
     started: Family<Labels, Counter>,

@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The sender of traces.
-pub(crate) struct Tracer {
+pub struct Tracer {
     spans: SyncSender<Span>,
     counts: Arc<Counts>,
 }

@@ -175,7 +175,7 @@ fn refusal(host: &str) -> String {
 ///
 /// # Errors
 /// Users may not name it; the text says why.
-pub(crate) fn check(url: &str, allow: &[Allowed]) -> Result<(), String> {
+pub fn check(url: &str, allow: &[Allowed]) -> Result<(), String> {
     let Ok(uri) = url.strip_prefix(CHAT).unwrap_or(url).parse::<Uri>() else { return Ok(()) };
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let found: Vec<SocketAddr> = match own_address(host) {

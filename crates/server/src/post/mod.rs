@@ -25,7 +25,7 @@ use crate::usage::{UsageHistory, nodes};
 
 #[cfg(feature = "fuzzing")]
 pub use address::Guarded;
-pub(crate) use address::check;
+pub use address::check;
 pub use address::{Allowed, BadAllowed};
 pub use mail::MailSettings;
 pub use relay::{BadRelay, Relay};
@@ -43,7 +43,7 @@ pub struct NotifySettings {
 }
 
 /// Sends messages, each on a thread of its own.
-pub(crate) struct Post {
+pub struct Post {
     keys: Arc<Keys>,
     /// The HTTP clients for users and for admins; admins may name any address.
     agents: [Agent; 2],

@@ -4,7 +4,7 @@ use gpool_wire::{Became, Recovery};
 
 /// The account, with the owner of each job.
 #[derive(Debug)]
-pub(crate) struct RecoveryAccount {
+pub struct RecoveryAccount {
     recovery: Recovery,
     /// In the order of the jobs.
     uids: Vec<u32>,

@@ -12,7 +12,7 @@ const RUNNING_MAX: usize = 500;
 
 /// A job with its GPU time and the part of it without running kernels.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wasted {
+pub struct Wasted {
     pub job: JobId,
     /// The GPU time that it held.
     pub time: GpuTime,
@@ -41,10 +41,10 @@ impl Wasted {
 }
 
 /// A running job: its ID, its GPU time up to now, and its start.
-pub(crate) type Runs = (JobId, GpuTime, Timestamp);
+pub type Runs = (JobId, GpuTime, Timestamp);
 
 /// The jobs with the most GPU time among those that run.
-pub(crate) fn running<'a>(rows: impl Iterator<Item = &'a JobRow>, now: Timestamp) -> Vec<Runs> {
+pub fn running<'a>(rows: impl Iterator<Item = &'a JobRow>, now: Timestamp) -> Vec<Runs> {
     let runs = rows.filter(|row| !row.job.phase.allocations().is_empty());
     let mut all: Vec<Runs> = runs
         .filter_map(|row| Some((row.job.id, row.job.attained(now), row.job.started_at()?)))
@@ -58,7 +58,7 @@ pub(crate) fn running<'a>(rows: impl Iterator<Item = &'a JobRow>, now: Timestamp
 ///
 /// # Errors
 /// The history cannot be read.
-pub(crate) fn measured(store: &UsageHistory, running: Vec<Runs>) -> Result<Vec<Wasted>, Refusal> {
+pub fn measured(store: &UsageHistory, running: Vec<Runs>) -> Result<Vec<Wasted>, Refusal> {
     let Some(first) = running.iter().map(|(_, _, started)| *started).min() else {
         return Ok(Vec::new());
     };
@@ -70,7 +70,7 @@ pub(crate) fn measured(store: &UsageHistory, running: Vec<Runs>) -> Result<Vec<W
 }
 
 /// Keeps the jobs with the most idle time, most first.
-pub(crate) fn largest(all: &mut Vec<Wasted>, n_rows: usize) {
+pub fn largest(all: &mut Vec<Wasted>, n_rows: usize) {
     all.sort_by(|one, other| other.idle.total_cmp(&one.idle).then(one.job.cmp(&other.job)));
     all.truncate(n_rows);
 }

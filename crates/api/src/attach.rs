@@ -1,0 +1,272 @@
+//! Streams between callers and running jobs. This file checks the caller's rights and then copies
+//! bytes both ways. Their meaning is defined by the caller and the job's shepherd, or the job.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::{CONNECTION, UPGRADE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Response, StatusCode};
+use gpool_link::Connection;
+use gpool_model::attach::{NotOpened, Opening};
+use gpool_model::refusal::Permitted;
+use gpool_model::{NodeName, Phase, Refusal, TaskId};
+use gpool_protocol::{Answer, Question};
+use gpool_wire::attach::UPGRADE as PROTOCOL;
+use gpool_wire::{AttachJob, ExecInJob, ForwardToJob, Problem, catalogue};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncWriteExt, copy, split};
+use tokio::net::UnixStream;
+
+use super::asker::{Asker, Asks};
+use super::connections::Seated;
+use super::extract::{ApiError, JsonBody, Segment, job_id};
+use super::found;
+use crate::api::Api;
+use gpool_server::agents::Reply;
+use gpool_server::fault::internal;
+
+/// How long a job's shepherd may take to open a line.
+const OPENING: Duration = Duration::from_secs(10);
+
+/// A connection, which can become a line if that was asked for.
+pub(crate) struct Upgrading(Option<(OnUpgrade, Seated)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Upgrading {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let is_asked = parts
+            .headers
+            .get(UPGRADE)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(PROTOCOL.as_bytes()));
+        let seat = parts.extensions.get::<Seated>().cloned();
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
+        Ok(Self(upgrade.filter(|_| is_asked).zip(seat)))
+    }
+}
+
+/// Attaches to the terminal of a job. The answer begins with its last output.
+#[utoipa::path(
+    post, path = "/jobs/{id}/attach", operation_id = "jobs_attach", request_body = AttachJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "The stream is open; frames follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "The job is not running or has no terminal", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn attach(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<AttachJob>,
+) -> Result<Response<Body>, ApiError> {
+    let window = body.window.map(gpool_wire::launch::checked_window).transpose()?;
+    let at = (&*id, body.rank);
+    open(&api, &asker, at, "attach to", Opening::Attach { window }, upgrading).await
+}
+
+/// Runs another program in a running job, with its environment and GPUs.
+#[utoipa::path(
+    post, path = "/jobs/{id}/exec", operation_id = "jobs_exec", request_body = ExecInJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "The program was started; frames follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "The job is not running", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn exec(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<ExecInJob>,
+) -> Result<Response<Body>, ApiError> {
+    let opening = Opening::Exec(body.check()?);
+    open(&api, &asker, (&id, body.rank), "run a program in", opening, upgrading).await
+}
+
+/// Connects to a port or socket on which a process of a running job listens.
+#[utoipa::path(
+    post, path = "/jobs/{id}/forward", operation_id = "jobs_forward", request_body = ForwardToJob,
+    params(("id" = String, Path, description = "The job")),
+    responses(
+        (status = 101, description = "The stream is connected; its bytes follow"),
+        (status = 403, description = "The job belongs to another user", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 404, description = "There is no such job", body = Problem,
+         content_type = "application/problem+json"),
+        (status = 409, description = "The job is not running, or none of its processes listens \
+                                      there",
+         body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn forward(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Segment(id): Segment,
+    upgrading: Upgrading,
+    JsonBody(body): JsonBody<ForwardToJob>,
+) -> Result<Response<Body>, ApiError> {
+    let opening = Opening::Forward { to: body.check()? };
+    open(&api, &asker, (&id, body.rank), "connect to", opening, upgrading).await
+}
+
+async fn open(
+    api: &Api,
+    asker: &Asker,
+    (id, rank): (&str, Option<u32>),
+    action: &str,
+    opening: Opening,
+    upgrading: Upgrading,
+) -> Result<Response<Body>, ApiError> {
+    let id = job_id(id)?;
+    let found = found::find(api, id).await?;
+    let owner = &found.spec.owner;
+    if !asker.may_see(owner.uid) {
+        let what = format!("{action} job {id} of user {}", owner.user);
+        return Err(Refusal::NotPermitted { what, by: Permitted::Owner }.into());
+    }
+    let (node, task) = match &found.job.phase {
+        Phase::Ended(end) => {
+            return Err(Refusal::AlreadyEnded { id, state: end.outcome.state() }.into());
+        }
+        Phase::Running { .. } | Phase::Stopping { .. } => {
+            let rank = rank.unwrap_or(0);
+            let task = TaskId { job: id, attempt: found.job.attempt, rank };
+            let n_tasks = found.spec.gang.n_tasks();
+            if rank >= n_tasks {
+                let why = format!("job {id} has no task {rank}; it has {n_tasks}, from 0");
+                return Err(Refusal::Invalid { field: "rank".to_owned(), why }.into());
+            }
+            let mut allocations = found.job.phase.allocations().iter();
+            let own = allocations.find(|allocation| allocation.task == task);
+            (own.map(|allocation| allocation.node.clone()), task)
+        }
+        phase => {
+            let (state, action) = (phase.state(), action.to_owned());
+            return Err(Refusal::WrongState { id, state, action }.into());
+        }
+    };
+    if matches!(opening, Opening::Attach { .. }) && found.spec.pty.is_none() {
+        return Err(not_opened(id, &NotOpened::NoTerminal).into());
+    }
+    let Some((upgrade, seat)) = upgrading.0 else {
+        let why = format!("the request needs the header Upgrade: {PROTOCOL}");
+        return Err(Refusal::Invalid { field: "Upgrade".to_owned(), why }.into());
+    };
+    // The user, the action and the job's owner, without the input typed.
+    tracing::info!(target: "audit", by = &*asker.caller.owner.user, job = %id,
+        of = &*owner.user, "{action} a job");
+    let stream = match node {
+        Some(node) => stream_to(api, &node, task, opening).await?,
+        None => Err(NotOpened::NotRunning),
+    };
+    let opened = stream.map_err(|why| not_opened(id, &why))?;
+    opened.stream.set_nonblocking(true).map_err(internal)?;
+    let stream = UnixStream::from_std(opened.stream).map_err(internal)?;
+    tokio::spawn(carry(api.clone(), upgrade, seat, stream, opened.early));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    Ok(response)
+}
+
+/// Has the agent of a node open a stream to a task.
+async fn stream_to(
+    api: &Api,
+    node: &NodeName,
+    task: TaskId,
+    opening: Opening,
+) -> Result<Result<Connection, NotOpened>, ApiError> {
+    let agent = api.handle.agent(node);
+    let agent = agent.ok_or_else(|| internal(format!("node {node} has no agent here")))?;
+    // If the caller has gone, the connection is closed when it comes.
+    match agent.ask(Question::Stream { task, opening }, OPENING).await {
+        Some(Reply::Connection(connection)) => Ok(Ok(connection)),
+        Some(Reply::Answer(Answer::NotOpened(why))) => Ok(Err(why)),
+        _ => {
+            let why =
+                "its shepherd process does not answer; it may have an earlier version".to_owned();
+            Ok(Err(NotOpened::Failed { why }))
+        }
+    }
+}
+
+/// Carries bytes until one side has gone, or the server ends.
+async fn carry(api: Api, upgrade: OnUpgrade, seat: Seated, mut job: UnixStream, early: Vec<u8>) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let (mut from_caller, mut to_caller) = split(TokioIo::new(upgraded));
+    let (mut from_job, mut to_job) = job.split();
+    let mut end = api.end.clone();
+    let inward = async {
+        // The program may end before it has read its whole input; its output is still sent.
+        let _ = copy(&mut from_caller, &mut to_job).await;
+        let _ = to_job.shutdown().await;
+        std::future::pending::<()>().await;
+    };
+    let outward = async {
+        to_caller.write_all(&early).await?;
+        copy(&mut from_job, &mut to_caller).await?;
+        to_caller.shutdown().await
+    };
+    tokio::select! {
+        // However it ends, both lines are closed with it.
+        _ = outward => {}
+        () = inward => {}
+        _ = end.wait_for(|end| *end) => {}
+    }
+    drop(seat);
+}
+
+fn not_opened(id: gpool_model::JobId, why: &NotOpened) -> Problem {
+    match why {
+        NotOpened::NoTerminal => {
+            let what = format!("job {id} has no terminal");
+            Problem::new(catalogue::NO_TERMINAL, what)
+                .because("only jobs of `gpool shell` and `gpool run --pty` have a terminal")
+                .try_this(format!("gpool logs -f {id}"))
+                .try_this(format!("gpool exec {id} -- bash"))
+        }
+        NotOpened::NotRunning => {
+            let what = format!("job {id} is not running now");
+            Problem::new(catalogue::WRONG_STATE, what).try_this(format!("gpool show {id}"))
+        }
+        NotOpened::NothingListens { ports } => {
+            let what = format!("no process of job {id} listens there");
+            let problem = Problem::new(catalogue::NOTHING_LISTENS, what);
+            match &ports[..] {
+                [] => problem.because("none of its processes listens on a port of this machine"),
+                ports => {
+                    let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+                    problem
+                        .because(format!("its processes listen on {}", list.join(", ")))
+                        .try_this(format!("gpool forward {id} {}", list[0]))
+                }
+            }
+        }
+        NotOpened::TooMany { most } => {
+            let what = format!("job {id} has {most} open streams, the maximum");
+            Problem::new(catalogue::TOO_MANY_CONNECTIONS, what)
+        }
+        NotOpened::Failed { why } => {
+            let what = format!("job {id} could not be reached: {why}");
+            Problem::new(catalogue::JOB_NOT_REACHED, what)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The sessions of browsers.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use gpool_model::Refusal;
+use gpool_model::refusal::Permitted;
+use gpool_wire::{Document, EndedSessions};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::asker::Asks;
+use super::audit::entered;
+use super::extract::{ApiError, Params};
+use super::tokens::is_own;
+use crate::api::Api;
+use gpool_server::clock::now;
+
+/// The sessions to end.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SessionsQuery {
+    /// If true, those of all users. Only for admins.
+    all: bool,
+}
+
+/// Ends your sessions in browsers and unused links, or those of all users. Pages that are open get
+/// no more news.
+#[utoipa::path(
+    delete, path = "/sessions", operation_id = "sessions_end", params(SessionsQuery),
+    responses((status = 200, description = "They are over", body = Document<EndedSessions>))
+)]
+pub(crate) async fn end(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+    Params(query): Params<SessionsQuery>,
+) -> Result<Response, ApiError> {
+    if query.all && !asker.caller.admin {
+        let (what, by) = ("end the sessions of all users".to_owned(), Permitted::Admin);
+        return Err(Refusal::NotPermitted { what, by }.into());
+    }
+    let shared = &api.handle.shared;
+    let of = (!query.all).then_some(asker.caller.owner.uid);
+    let mut n_sessions = shared.sessions.end_all(of);
+    let tokens = shared.access.tokens(now()).into_iter();
+    let own = tokens.filter(|row| !query.all && is_own(&asker, row));
+    n_sessions += own.map(|row| shared.sessions.end_of_token(&row.id)).sum::<usize>();
+    Ok(entered(Json(Document::new(EndedSessions { n_sessions })), n_sessions == 0))
+}
