@@ -16,9 +16,9 @@ use super::extract::{ApiError, Params};
 use super::found::FoundJob;
 use super::usage::{UsageQuery, hours, row};
 use crate::api::Api;
+use gpool_insight::usage::cost::{self, Priced};
+use gpool_insight::usage::{UsageHistory, minute_of};
 use gpool_server::clock::now;
-use gpool_server::usage::cost::{self, Priced};
-use gpool_server::usage::{UsageHistory, minute_of};
 
 /// Returns GPU time with its cost, by project, user, model, kind, node, pool or job.
 #[utoipa::path(

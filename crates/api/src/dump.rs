@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::extract::ApiError;
 use crate::api::Api;
-use gpool_server::case::Case;
+use gpool_journal::case::Case;
 use gpool_server::fault::internal;
 
 /// Returns the present state and its plan, as `gpool replay` reads them, without commands, names,

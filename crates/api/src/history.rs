@@ -12,10 +12,10 @@ use super::extract::{ApiError, Params, Segment, job_id};
 use super::listing::{self, ListParams};
 use super::{found, jobs};
 use crate::api::Api;
-use gpool_server::codec;
+use gpool_insight::usage::tenure::Tenure;
+use gpool_insight::usage::{UsageHistory, nodes};
+use gpool_journal::codec;
 use gpool_server::fault::internal;
-use gpool_server::usage::tenure::Tenure;
-use gpool_server::usage::{UsageHistory, nodes};
 
 /// Jobs that are summed up, at the most.
 const SUMMED_MAX: u64 = 200_000;

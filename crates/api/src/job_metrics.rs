@@ -15,9 +15,9 @@ use super::extract::{ApiError, Params, Segment, job_id};
 use super::found::{self, FoundJob};
 use super::usage::n_points;
 use crate::api::Api;
+use gpool_insight::usage::grid::{Grid, time_of};
 use gpool_server::clock::now;
 use gpool_server::handle::CoreHandle;
-use gpool_server::usage::grid::{Grid, time_of};
 
 /// Returns the use of a job's GPUs and hosts over time, and the metrics that it reports in lines
 /// of JSON.

@@ -24,7 +24,7 @@ use super::found::{self, FoundJob};
 use super::gpu_use::{of_idle, over_limit, xid};
 use super::job_event::{event, facts};
 use crate::api::Api;
-use gpool_server::codec;
+use gpool_journal::codec;
 use gpool_server::fault::internal;
 
 /// Maximum number of journal entries read for one job.

@@ -18,10 +18,11 @@ use super::extract::ApiError;
 use super::found::{self, FoundJob};
 use super::page::{self, Making, Piece, Room};
 use crate::api::Api;
+use gpool_journal::codec;
+use gpool_server::elements;
 use gpool_server::fault::internal;
 use gpool_server::handle::{Age, CoreHandle};
 use gpool_server::view::View;
-use gpool_server::{codec, elements};
 
 const LIMIT_DEFAULT: u32 = 200;
 const LIMIT_MAX: u32 = 10_000;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Bytes;
-use gpool_server::lives::tally::Labels;
+use gpool_insight::lives::tally::Labels;
 use gpool_wire::metrics::MetricNames;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -31,10 +31,10 @@ use super::extract::{ApiError, Params};
 use super::process::ProcessMetrics;
 use super::projects::overview;
 use crate::api::Api;
+use gpool_insight::lives::settings::Detail;
+use gpool_insight::lives::tally::{Labels, Sum};
 use gpool_server::fault::internal;
 use gpool_server::handle::Age;
-use gpool_server::lives::settings::Detail;
-use gpool_server::lives::tally::{Labels, Sum};
 use gpool_server::recorder;
 use gpool_server::view::View;
 

@@ -25,9 +25,9 @@ use super::extract::{ApiError, JsonBody};
 use super::submit::checked;
 use super::{context, simulated};
 use crate::api::Api;
+use gpool_insight::otherwise;
 use gpool_server::fault::internal;
 use gpool_server::handle::Age;
-use gpool_server::otherwise;
 
 /// Number of changed jobs that an answer names.
 const NAMED_MAX: usize = 1000;

@@ -15,9 +15,9 @@ use gpool_wire::{Problem, SimulatedCourse, SimulatedFigures, SimulatedPairs, Tim
 use gpool_world::World;
 
 use super::usage::before as earlier;
+use gpool_insight::history::{Extent, History};
 use gpool_server::clock::now;
 use gpool_server::fault::internal;
-use gpool_server::history::{Extent, History};
 
 /// The newest past jobs that run once more.
 const PAST_MAX: usize = 10_000;

@@ -9,7 +9,7 @@ use gpool_model::{Allocation, DeviceUuid, Millis, Phase, Refusal, Timestamp};
 use super::found::FoundJob;
 use super::life;
 use crate::api::Api;
-use gpool_server::usage::tenure::Tenure;
+use gpool_insight::usage::tenure::Tenure;
 
 /// The devices that a job has or had alone, with the time. A part of a device is not among them:
 /// its records are those of all its jobs. After a pause, the time begins when the job continued: it

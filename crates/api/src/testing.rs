@@ -25,18 +25,18 @@ use super::accept::serve_as;
 use super::asker::{Asker, Peer};
 use gpool_identity::tls::{NetworkConfig, Tls};
 use gpool_identity::web::Web;
+use gpool_insight::forecaster::Forecaster;
+use gpool_insight::lives::Lives;
+use gpool_insight::lives::settings::Telemetry;
+use gpool_post::{NotifySettings, Post};
 use gpool_server::agents::{AgentPeer, Agents};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
-use gpool_server::forecast::forecaster::Forecaster;
 use gpool_server::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
-use gpool_server::input::CoreMessage;
+use gpool_server::input::{CoreMessage, pass_commits, pass_deliveries};
 use gpool_server::limits::Limits;
 use gpool_server::listen::Others;
-use gpool_server::lives::Lives;
-use gpool_server::lives::settings::Telemetry;
-use gpool_server::post::{NotifySettings, Post};
 use gpool_server::recovery::PriorState;
 
 pub use super::asker::{LIMITS, Limit, limits_of, parse_limits};
@@ -55,12 +55,12 @@ pub use gpool_identity::pool::{Active, Places, Pool, Rates, RequestSource};
 pub use gpool_identity::sign_in::waiting::PendingSignIns;
 pub use gpool_identity::tls::Authority;
 pub use gpool_identity::web::connected::users;
+pub use gpool_insight::history::ran;
+pub use gpool_insight::otherwise::{FORMS, Supposed, added, read};
+pub use gpool_post::{Guarded, KEY_FILE, Keys};
 pub use gpool_server::alert::{KEPT_MOST, dump};
 pub use gpool_server::clock::now;
-pub use gpool_server::history::ran;
 pub use gpool_server::live::{Live, Pulse, of};
-pub use gpool_server::otherwise::{FORMS, Supposed, added, read};
-pub use gpool_server::post::{Guarded, KEY_FILE, Keys};
 pub use gpool_server::reads::{ReadQueueState, Reads, Work};
 pub use gpool_server::run::{STOP_PATIENCE, within};
 
@@ -107,7 +107,7 @@ impl Server {
         let blobs = Arc::new(store.blobs()?);
         let (inputs, inbox) = mpsc::channel();
         let lives = Lives::new(&telemetry)?;
-        let committer = Committer::spawn(store, lives.before(inputs.clone()))?;
+        let committer = Committer::spawn(store, lives.before(pass_commits(inputs.clone())))?;
         let info = info(folder, state_dir);
         let agent = AgentPeer::new(NodeName::new(NODE), inputs.clone(), Arc::clone(&blobs));
         let files = JobFiles::new([info.state_dir.clone()].into());
@@ -134,7 +134,7 @@ impl Server {
             web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
             sessions: Arc::default(),
             network: OnceLock::new(),
-            usage: Arc::new(gpool_server::usage::UsageHistory::new(folder)),
+            usage: Arc::new(gpool_insight::usage::UsageHistory::new(folder)),
             account: OnceLock::new(),
             access: Arc::new(Access::open(folder)?),
             sign_ins: None,
@@ -155,7 +155,8 @@ impl Server {
             still: Mutex::default(),
         });
         let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
-        let post = Post::new(keys, &NotifySettings::default(), usage, inputs.clone());
+        let post =
+            Post::new(keys, &NotifySettings::default(), usage, pass_deliveries(inputs.clone()));
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
         let found = PriorState::of(core.world(), &shared.info.state_dir);
         core.set_agents(Box::new(move |_, to, order| agent.order(to, order)));

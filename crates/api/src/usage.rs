@@ -18,11 +18,11 @@ use super::cluster::all_gpus;
 use super::extract::{ApiError, Params, job_id};
 use super::{found, tenure};
 use crate::api::Api;
+use gpool_insight::usage::grid::{Grid, time_of};
+use gpool_insight::usage::minute_of;
+use gpool_insight::usage::tenure::{Tenure, within};
 use gpool_server::clock::now;
 use gpool_server::handle::CoreHandle;
-use gpool_server::usage::grid::{Grid, time_of};
-use gpool_server::usage::minute_of;
-use gpool_server::usage::tenure::{Tenure, within};
 
 /// The range of reports without a start.
 pub(super) const WEEK: Millis = Millis::from_hours(24 * 7);

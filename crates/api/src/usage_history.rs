@@ -12,9 +12,9 @@ use super::asker::Asks;
 use super::extract::{ApiError, Params};
 use super::usage::{before, n_points};
 use crate::api::Api;
+use gpool_insight::usage::course::{SERIES, member};
+use gpool_insight::usage::grid::Grid;
 use gpool_server::clock::now;
-use gpool_server::usage::course::{SERIES, member};
-use gpool_server::usage::grid::Grid;
 
 /// The range without a start.
 const DAY: Millis = Millis::from_hours(24);

@@ -16,12 +16,12 @@ use super::found::FoundJob;
 use super::usage::{WEEK, before};
 use super::{found, listing, simulate};
 use crate::api::Api;
+use gpool_insight::usage::idle::{self, JobOutcome};
+use gpool_insight::usage::wasted::{self, Wasted, largest};
+use gpool_journal::codec;
 use gpool_server::clock::now;
-use gpool_server::codec;
 use gpool_server::fault::internal;
 use gpool_server::handle::Age;
-use gpool_server::usage::idle::{self, JobOutcome};
-use gpool_server::usage::wasted::{self, Wasted, largest};
 use gpool_server::view::View;
 
 /// Rows without a limit.

@@ -25,8 +25,8 @@ use gpool_store::{BlobError, Blobs};
 use gpool_wire::Time;
 use tokio::sync::oneshot;
 
-use crate::clock::boot_ms;
 use crate::input::CoreMessage;
+use gpool_sys::clock::boot_ms;
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::path::Path;
 use gpool_control::Control;
 use gpool_model::agent::{LoanIs, LoanReport, Report, TaskIs, TaskReport};
 
-use crate::case::Case;
+use gpool_journal::case::Case;
 
 /// No more are kept: a fault that lasts makes the same one again and again.
 pub const KEPT_MOST: usize = 20;

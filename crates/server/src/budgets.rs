@@ -13,8 +13,8 @@ use gpool_wire::Time;
 
 use crate::clock::now;
 use crate::handle::{CoreHandle, server_itself};
-use crate::usage::cost::{self, Priced};
-use crate::usage::{UsageHistory, minute_of};
+use gpool_insight::usage::cost::{self, Priced};
+use gpool_insight::usage::{UsageHistory, minute_of};
 
 pub type Projects = BTreeMap<ProjectName, Project>;
 

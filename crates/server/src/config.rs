@@ -7,11 +7,11 @@ use gpool_model::{DeviceStrategy, Labels, Millis, NodeName, PoolName};
 use crate::account::FindAccount;
 use crate::handle::FindUser;
 use crate::limits::Limits;
-use crate::lives::settings::Telemetry;
-use crate::post::NotifySettings;
 use gpool_identity::sign_in::ProviderConfig;
 use gpool_identity::tls::NetworkConfig;
 use gpool_identity::web::WebAddress;
+use gpool_insight::lives::settings::Telemetry;
+use gpool_post::NotifySettings;
 
 #[derive(Debug, Clone)]
 pub struct ServerConfig {

@@ -20,17 +20,17 @@ use tokio::sync::oneshot;
 use crate::agents::Agents;
 use crate::alert::{dump, make_plans_wrong, warn_of};
 use crate::answers::Answers;
-use crate::case::Case;
 use crate::clock::now;
 use crate::encoder::Encoder;
 use crate::fault::{StoreWatch, refusal_of};
 use crate::handle::Shared;
 use crate::input::CoreMessage;
-use crate::inspect::world_of;
-use crate::post::Post;
 use crate::room;
 use crate::still::Stills;
 use crate::view::{Ask, LookAfter, Reasons, View, query_of};
+use gpool_journal::case::Case;
+use gpool_journal::inspect::world_of;
+use gpool_post::Post;
 
 /// Sends an order to the agent of a node.
 pub type SendOrder = Box<dyn Fn(&NodeName, Option<Incarnation>, Order) + Send>;

@@ -21,13 +21,13 @@ use jiff::ToSpan as _;
 use jiff::tz::TimeZone;
 
 use crate::budgets::{self, Projects, money};
-use crate::codec;
 use crate::fault::internal;
 use crate::handle::{CoreHandle, server_itself};
-use crate::usage::cost::{self, Priced};
-use crate::usage::wasted::{self, Wasted, largest};
-use crate::usage::{UsageHistory, minute_of};
 use crate::view::View;
+use gpool_insight::usage::cost::{self, Priced};
+use gpool_insight::usage::wasted::{self, Wasted, largest};
+use gpool_insight::usage::{UsageHistory, minute_of};
+use gpool_journal::codec;
 
 /// The length of the range of a digest.
 const WEEK: Millis = Millis::from_hours(24 * 7);

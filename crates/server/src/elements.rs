@@ -14,8 +14,8 @@ use gpool_store::Reader;
 use gpool_wire::array::Elements;
 use gpool_world::{JobRow, World};
 
-use crate::codec;
 use crate::fault::internal;
+use gpool_journal::codec;
 
 /// An element that has no row of its own, as if it had one.
 pub fn alone(row: &JobRow, id: JobId) -> JobRow {

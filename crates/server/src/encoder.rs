@@ -5,9 +5,9 @@ use std::sync::{Arc, mpsc};
 use gpool_model::Commit;
 use gpool_store::Submitter;
 
-use crate::codec;
 use crate::input::CoreMessage;
-use crate::lives::Lives;
+use gpool_insight::lives::Lives;
+use gpool_journal::codec;
 
 /// The thread that does: a bulk submission has megabytes of rows.
 pub struct Encoder {

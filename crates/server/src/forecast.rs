@@ -5,7 +5,6 @@
 //! The corrections learnt from earlier forecasts are in a file of the state folder. It is not part
 //! of the cluster's state: without the file, learning begins anew.
 
-pub mod forecaster;
 mod late;
 
 use std::sync::Arc;

@@ -21,23 +21,23 @@ use crate::agents::{AgentPeer, Agents};
 use crate::evictions::Evictions;
 use crate::fault::internal;
 use crate::feed::Feed;
-use crate::forecast::forecaster::Forecaster;
 use crate::input::CoreMessage;
 pub use crate::input::StopRequest;
 use crate::limits::Limits;
 use crate::listeners::Listeners;
 use crate::live::Pulse;
-use crate::lives::Lives;
-use crate::lives::settings::Telemetry;
-use crate::post::{self, Allowed, Keys, MailSettings};
 use crate::reads::Reads;
 use crate::recovery::account::RecoveryAccount;
 use crate::still::Still;
-use crate::usage::UsageHistory;
 use crate::view::{Deliver, View};
 use gpool_identity::access::Access;
 use gpool_identity::audit::Audit;
 use gpool_identity::sign_in::SignIns;
+use gpool_insight::forecaster::Forecaster;
+use gpool_insight::lives::Lives;
+use gpool_insight::lives::settings::Telemetry;
+use gpool_insight::usage::UsageHistory;
+use gpool_post::{Allowed, Keys, MailSettings};
 
 /// Facts about the server.
 #[derive(Debug, Clone)]
@@ -348,7 +348,7 @@ impl CoreHandle {
     /// Checks that the caller may send messages to the addresses of these rules.
     pub fn check_notify(&self, caller: &Caller, rules: &[NotifyRule]) -> Result<(), Refusal> {
         let allow = &self.shared.notify_allow;
-        let mut checked = rules.iter().map(|rule| post::check(&rule.url, allow));
+        let mut checked = rules.iter().map(|rule| gpool_post::check(&rule.url, allow));
         match checked.find_map(Result::err).filter(|_| !caller.admin) {
             Some(why) => Err(Refusal::Invalid { field: "notify".to_owned(), why }),
             None => Ok(()),

@@ -1,8 +1,12 @@
 //! Messages to the core, and the request to stop the server.
 
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
 use gpool_model::agent::Report;
 use gpool_model::notify::{DeliveryId, Sent};
 use gpool_model::{Caller, Command, NodeName, Refusal, Reply, Revision, Silence};
+use gpool_post::OnSent;
 use gpool_store::CommitError;
 use tokio::sync::oneshot;
 
@@ -48,4 +52,16 @@ pub enum StopRequest {
     LeaveJobs,
     /// Running jobs are ended first.
     EndJobs,
+}
+
+/// Passes the store's results on to the core, which may be gone.
+pub fn pass_commits(core: Sender<CoreMessage>) -> impl Fn(Result<Revision, CommitError>) + Send {
+    move |result| drop(core.send(CoreMessage::Committed(result)))
+}
+
+/// Passes the results of messages on to the core. A core that has stopped sends these messages
+/// again when it is back.
+#[must_use]
+pub fn pass_deliveries(core: Sender<CoreMessage>) -> OnSent {
+    Arc::new(move |id, sent| drop(core.send(CoreMessage::Delivered(id, sent))))
 }

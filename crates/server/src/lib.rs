@@ -9,14 +9,11 @@ pub mod agents;
 pub mod alert;
 pub mod answers;
 pub mod budgets;
-pub mod case;
 pub mod clock;
-pub mod codec;
 pub mod commands;
 pub mod config;
 pub mod core;
 pub mod digest;
-pub mod dump;
 pub mod elements;
 pub mod encoder;
 pub mod environments;
@@ -25,31 +22,24 @@ pub mod fault;
 pub mod feed;
 pub mod forecast;
 pub mod handle;
-pub mod history;
 pub mod input;
-pub mod inspect;
 pub mod lease;
 pub mod limits;
 pub mod listen;
 pub mod listeners;
 pub mod live;
-pub mod lives;
 pub mod lost;
 pub mod mig_auto;
 pub mod older;
-pub mod otherwise;
 pub mod output;
-pub mod post;
 pub mod reads;
 pub mod recorder;
 pub mod recovery;
-pub mod replay;
 pub mod room;
 pub mod run;
 pub mod settle;
 pub mod still;
 pub mod subscriptions;
-pub mod usage;
 pub mod view;
 
 /// Files and folders of the state folder that belong into backups with the store: tokens and rules,
@@ -58,20 +48,22 @@ pub const BACKED_UP: [&str; 4] = [
     ACCESS_FILE,
     gpool_identity::audit::FOLDER,
     gpool_identity::tls::AUTHORITY_FILE,
-    post::KEY_FILE,
+    gpool_post::KEY_FILE,
 ];
 
 pub use config::ServerConfig;
 pub use environments::KEPT_USUALLY as ENVIRONMENT_KEPT_USUALLY;
 pub use gpool_identity::access::FILE as ACCESS_FILE;
 pub use gpool_identity::sign_in::{ProviderConfig, SameNames};
+pub use gpool_insight::lives::settings::{Detail, Telemetry, TraceUrl, Traces};
+pub use gpool_insight::lives::trace::context_of as trace_context;
 pub use gpool_oidc::Settings as ProviderSettings;
+pub use gpool_post::{
+    Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text,
+};
 pub use handle::{CoreHandle, ServerInfo, StopRequest};
 pub use lease::NODE_LEASE_USUALLY;
 pub use limits::Limits;
-pub use lives::settings::{Detail, Telemetry, TraceUrl, Traces};
-pub use lives::trace::context_of as trace_context;
-pub use post::{Allowed, BadAllowed, BadRelay, MailSettings, NotifySettings, Relay, chat_text};
 pub use run::{StopAgent, run};
 
 pub use gpool_identity::audit::{Broken as BrokenAudit, verify as verify_audit};

@@ -18,11 +18,11 @@ use tokio::time::MissedTickBehavior;
 
 use crate::clock::now;
 use crate::handle::{Age, CoreHandle};
-use crate::usage::hosts::{Readings, Running};
-use crate::usage::minutes::{
+use gpool_insight::usage::hosts::{Readings, Running};
+use gpool_insight::usage::minutes::{
     DeviceReading, HeldPart, JobReading, Minutes, UsageSnapshot, WaitingJobs,
 };
-use crate::usage::this_minute;
+use gpool_insight::usage::this_minute;
 
 /// Pause between two looks at the devices.
 const PAUSE: Duration = Duration::from_secs(5);

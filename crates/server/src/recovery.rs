@@ -15,10 +15,10 @@ use gpool_wire::cause::{cause_word, cause_words};
 use gpool_wire::{Became, Before, RecoveredJob, Recovery, Time};
 use gpool_world::World;
 
-use crate::codec::journaled;
 use crate::handle::CoreHandle;
 use crate::recovery::account::RecoveryAccount;
 use crate::view::View;
+use gpool_journal::codec::journaled;
 
 /// What there was before this server did anything.
 #[derive(Debug, Default)]

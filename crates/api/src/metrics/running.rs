@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpool_wire::Node;
 
 use super::{MetricsPage, float};
-use gpool_server::usage::minutes::{DeviceReading, HeldPart};
+use gpool_insight::usage::minutes::{DeviceReading, HeldPart};
 
 /// The GPUs of a job that were measured.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use gpool_world::World;
 use std::path::Path;
 
 use gpool_api::testing::{KEPT_MOST, dump};
-use gpool_server::case::Case;
+use gpool_journal::case::Case;
 
 #[test]
 fn the_state_of_a_bad_plan_is_kept_where_only_its_owner_reads_it() {

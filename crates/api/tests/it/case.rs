@@ -2,8 +2,8 @@
 //! and plan, under a checksum. Environments and scripts are in no record; what else users wrote is
 //! left out before the plan is made, so that it can be given to others.
 
+use gpool_journal::case::{Case, CaseError, VERSION, difference};
 use gpool_model::{Policy, Revision, Timestamp};
-use gpool_server::case::{Case, CaseError, VERSION, difference};
 use gpool_world::World;
 
 fn case() -> Case {

@@ -3,9 +3,9 @@
 use gpool_history::{
     Batch, Dimension, History, Minute, ReportQuery, Settings, Span, Step, UNMANAGED, Use,
 };
+use gpool_insight::usage::cost::{Priced, report};
+use gpool_insight::usage::{UsageHistory, this_minute};
 use gpool_model::{Policy, Timestamp};
-use gpool_server::usage::cost::{Priced, report};
-use gpool_server::usage::{UsageHistory, this_minute};
 use gpool_wire::usage::UsageParams;
 use gpool_wire::{JobCreate, PolicyPatch};
 

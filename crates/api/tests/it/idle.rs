@@ -1,7 +1,7 @@
 //! When a job did not use its GPUs.
 
 use gpool_history::Point;
-use gpool_server::usage::idle::{IdleParts, JobOutcome, parts};
+use gpool_insight::usage::idle::{IdleParts, JobOutcome, parts};
 
 /// Minutes with this utilization in percent; `None` was not recorded.
 fn minutes(percents: &[Option<u32>]) -> Vec<Option<Point>> {

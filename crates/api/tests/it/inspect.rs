@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use gpool_control::Control;
+use gpool_journal::codec;
+use gpool_journal::inspect;
 use gpool_model::array::ArraySpec;
 use gpool_model::job::{BlobId, Owner};
 use gpool_model::{
     Caller, Command, Effect, Event, GpuRequest, JobNumber, JobRequest, Millis, NewJob, Policy,
     RequestId, Standing, Term, Timestamp,
 };
-use gpool_server::{codec, inspect};
 use gpool_store::{Commit, ElementEntry, RecordChange, Store, StoreOptions};
 
 fn held_job() -> NewJob {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use gpool_journal::codec;
 use gpool_model::record::{EndedJob, Record, RecordKind};
 use gpool_model::{JobNumber, Revision, Timestamp};
-use gpool_server::codec;
 use serde_json::Value;
 
 /// As gpool 0.1.0 wrote them: a line each, with the kind, the key and the value.

@@ -2,10 +2,10 @@
 
 use gpool_client::{Client, Error};
 use gpool_history::{Batch, History, JobSample, JobSeries, Settings, UNMANAGED, Use};
+use gpool_insight::usage::this_minute;
 use gpool_model::budget::Payer;
 use gpool_model::{Millis, ProjectName, Timestamp};
 use gpool_server::digest::week_end;
-use gpool_server::usage::this_minute;
 use gpool_wire::{Digest, JobCreate, Notification, PolicyPatch, ProjectSettings};
 use jiff::tz::TimeZone;
 use serde_json::json;

@@ -2,15 +2,15 @@
 
 use gpool_api::testing::without_gaps;
 use gpool_history::{DeviceSeries, Dimension, History, Minute, ReportQuery, Settings, Span, Step};
-use gpool_model::device::DeviceSample;
-use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
-use gpool_server::usage::course::{SERIES, member};
-use gpool_server::usage::grid::Grid;
-use gpool_server::usage::minutes::{
+use gpool_insight::usage::course::{SERIES, member};
+use gpool_insight::usage::grid::Grid;
+use gpool_insight::usage::minutes::{
     Collected, DeviceReading, HeldPart, Minutes, UsageSnapshot, WaitingJobs,
 };
-use gpool_server::usage::tenure::{Tenure, within};
-use gpool_server::usage::{UsageHistory, nodes, this_minute};
+use gpool_insight::usage::tenure::{Tenure, within};
+use gpool_insight::usage::{UsageHistory, nodes, this_minute};
+use gpool_model::device::DeviceSample;
+use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
 use gpool_wire::usage::UsagePoints;
 use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
 

@@ -1,11 +1,11 @@
 //! The hosts and metrics of jobs over time.
 
 use gpool_history::{Batch, History, JobSample, JobSeries, Minute, Point, Settings};
+use gpool_insight::usage::UsageHistory;
+use gpool_insight::usage::grid::Grid;
+use gpool_insight::usage::hosts::{HostUse, Readings, Running};
+use gpool_insight::usage::minutes::{JobReading, Minutes, UsageSnapshot};
 use gpool_model::{Attempt, JobId, NodeName, TaskId, Timestamp};
-use gpool_server::usage::UsageHistory;
-use gpool_server::usage::grid::Grid;
-use gpool_server::usage::hosts::{HostUse, Readings, Running};
-use gpool_server::usage::minutes::{JobReading, Minutes, UsageSnapshot};
 use gpool_wire::live_usage::LiveUsage;
 
 const START: u32 = 29_000_000;

@@ -15,7 +15,7 @@ use gpool_cli::render::safe::safe_json;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::working::during;
 use gpool_client::{Client, JobsQuery};
-use gpool_server::dump;
+use gpool_journal::dump;
 use gpool_shepherd::layout;
 use gpool_store::Reader;
 use gpool_wire::{API_VERSION, Job};

@@ -12,7 +12,7 @@ use gpool_cli::render::page::Page;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
-use gpool_server::inspect::contradictions;
+use gpool_journal::inspect::contradictions;
 use gpool_server::verify_audit;
 use gpool_store::{Reader, VerifyReport};
 use serde_json::json;

@@ -13,8 +13,8 @@ use gpool_cli::render::safe::safe;
 use gpool_cli::session::Session;
 use gpool_cli::store_file::{fault, is_store};
 use gpool_control::replay::Differs;
-use gpool_server::case::{self, Case, CaseError};
-use gpool_server::replay::{ReplayError, Replayed, replay};
+use gpool_journal::case::{self, Case, CaseError};
+use gpool_journal::replay::{ReplayError, Replayed, replay};
 use gpool_store::Reader;
 use serde_json::json;
 

@@ -90,7 +90,7 @@ fn another_plan_is_shown_beside_the_recorded_one() {
     let path = cluster.work().join("case.json");
     let mut dump: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     // As if another program had planned, with a valid checksum.
-    let mut case = gpool_server::case::Case::read(&std::fs::read(&path).unwrap()).unwrap();
+    let mut case = gpool_journal::case::Case::read(&std::fs::read(&path).unwrap()).unwrap();
     let plan = case.plan.as_mut().unwrap();
     assert_eq!(plan.waits.len(), 1, "{plan:?}");
     plan.waits[0].n_jobs += 1;

@@ -12,9 +12,9 @@ use gpool_cli::render::clock::Clock;
 use gpool_cli::render::jobs::JOBS;
 use gpool_cli::render::list::{Appearance, select};
 use gpool_cli::render::view::View;
+use gpool_journal::codec;
 use gpool_lab::bench::synthetic::{Fleet, job};
 use gpool_model::{Event, Revision};
-use gpool_server::codec;
 use gpool_store::Record;
 use serde_json::json;
 

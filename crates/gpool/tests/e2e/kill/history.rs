@@ -148,7 +148,7 @@ impl History {
             let Some(last) = page.last() else { break };
             next = Seq(last.seq.0 + 1);
             for entry in &page {
-                let entry = gpool_server::codec::journaled(&entry.body).unwrap();
+                let entry = gpool_journal::codec::journaled(&entry.body).unwrap();
                 self.journal.extend(noted(&entry));
             }
         }

@@ -16,9 +16,9 @@ use gpool_wire::cause::{cause_word, loan_words, move_words, output_words};
 use gpool_world::Snapshot;
 
 use crate::case::Case;
-use crate::clock::now;
 use crate::codec;
 use crate::inspect::world_of;
+use crate::now;
 
 /// Ids that one line names.
 const NAMED_MAX: usize = 20;

@@ -23,8 +23,8 @@ use gpool_model::{Refusal, Timestamp};
 
 use self::idle::{IdleParts, JobOutcome};
 use self::minutes::Collected;
-use crate::clock::now;
-use crate::fault::internal;
+use crate::internal;
+use crate::now;
 
 /// Points of a job's utilization that are read to find its idle time: a week of minutes.
 const IDLE_POINTS: usize = 7 * 24 * 60;

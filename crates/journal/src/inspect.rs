@@ -9,8 +9,8 @@ use gpool_model::{Job, JobNumber, JobSpec, Outcome, Phase};
 use gpool_store::{ArchiveFilter, Loaded, Reader, Record};
 use gpool_world::{Snapshot, World};
 
-use crate::clock::now;
 use crate::codec::{self, DecodeError};
+use crate::now;
 
 /// Ended jobs that are read at once.
 const PAGE: u32 = 1000;

@@ -1,17 +1,20 @@
 //! Sends messages of the outbox, once for each order of the state machine, and reports the result.
 //! The state machine decides when and how often. A receiver that hangs blocks only its own thread.
 
+#![forbid(unsafe_code)]
+
 mod address;
+mod failure;
 mod mail;
 mod relay;
 mod sign;
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use gpool_model::notify::{Delivery, JobNews, Sent};
+use gpool_model::notify::{Delivery, DeliveryId, JobNews, Sent};
 use gpool_wire::notify::{CHAT, ID_HEADER, MAILTO, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use gpool_wire::{Message, MessageData, NodeUse};
 use ureq::Agent;
@@ -19,9 +22,9 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use gpool_identity::outbound;
 
-use crate::clock::now;
-use crate::input::CoreMessage;
-use crate::usage::{UsageHistory, nodes};
+use gpool_insight::usage::{UsageHistory, nodes};
+
+use failure::{failed, short};
 
 #[cfg(feature = "fuzzing")]
 pub use address::Guarded;
@@ -42,6 +45,9 @@ pub struct NotifySettings {
     pub mail: MailSettings,
 }
 
+/// Called with the ID of each message and its result.
+pub type OnSent = Arc<dyn Fn(DeliveryId, Sent) + Send + Sync>;
+
 /// Sends messages, each on a thread of its own.
 pub struct Post {
     keys: Arc<Keys>,
@@ -50,7 +56,7 @@ pub struct Post {
     mail: Arc<MailSettings>,
     usage: Arc<UsageHistory>,
     n_under_way: Arc<AtomicUsize>,
-    inputs: mpsc::Sender<CoreMessage>,
+    on_sent: OnSent,
 }
 
 /// Counts a message as under way for as long as it lives.
@@ -69,12 +75,12 @@ impl Post {
     /// that were under way before.
     const UNDER_WAY_MAX: usize = 64;
 
-    /// One that tells the core by `inputs` what became of each message.
+    /// One that reports the result of each message by `on_sent`.
     pub fn new(
         keys: Arc<Keys>,
         settings: &NotifySettings,
         usage: Arc<UsageHistory>,
-        inputs: mpsc::Sender<CoreMessage>,
+        on_sent: OnSent,
     ) -> Self {
         let agent = |allow| {
             let resolver = address::Guarded::new(allow);
@@ -86,17 +92,16 @@ impl Post {
         };
         let agents = [agent(Some(settings.allow.clone())), agent(None)];
         let mail = Arc::new(settings.mail.clone());
-        Self { keys, agents, mail, usage, n_under_way: Arc::default(), inputs }
+        Self { keys, agents, mail, usage, n_under_way: Arc::default(), on_sent }
     }
 
-    /// Sends a message; what became of it comes as an input of the core.
+    /// Sends a message, and reports its result later.
     pub fn send(&self, delivery: Delivery) {
         let under_way = UnderWay(Arc::clone(&self.n_under_way));
         let id = Arc::clone(&delivery.id);
         let answer = {
-            let (inputs, id) = (self.inputs.clone(), Arc::clone(&id));
-            // A core that has stopped sends it again when it is back.
-            move |sent| drop(inputs.send(CoreMessage::Delivered(id, sent)))
+            let (on_sent, id) = (Arc::clone(&self.on_sent), Arc::clone(&id));
+            move |sent| on_sent(id, sent)
         };
         if under_way.0.fetch_add(1, Ordering::Relaxed) >= Self::UNDER_WAY_MAX {
             return answer(failed("too many messages are being sent"));
@@ -205,17 +210,7 @@ fn not_sent(error: &ureq::Error) -> Sent {
     }
 }
 
-fn failed(why: &str) -> Sent {
-    Sent::Failed { why: short(why) }
-}
-
-/// Text of a user in one line of ours.
-fn line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-/// Shortens the text of an error for its record.
-fn short(why: &str) -> Arc<str> {
-    const MAX: usize = 200;
-    Arc::from(why.chars().take(MAX).collect::<String>())
+/// The wall clock.
+fn now() -> gpool_model::Timestamp {
+    gpool_model::Timestamp::new(gpool_sys::clock::unix_ms())
 }

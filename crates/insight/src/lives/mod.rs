@@ -8,7 +8,6 @@ pub mod tally;
 pub mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -23,8 +22,7 @@ use self::settings::Telemetry;
 use self::state::Now;
 use self::tally::Tally;
 use self::trace::Tracer;
-use crate::clock::now;
-use crate::input::CoreMessage;
+use crate::now;
 
 /// The present state of each job, and the changes that are not durable yet.
 pub struct Lives {
@@ -112,18 +110,17 @@ impl Lives {
         self.state().waiting.push_back(waiting);
     }
 
-    /// Returns the receiver of the store's results, which passes them on to the core.
+    /// Returns the receiver of the store's results, which passes them on.
     pub fn before(
         self: &Arc<Self>,
-        core: Sender<CoreMessage>,
+        pass_on: impl Fn(Result<Revision, CommitError>) + Send + 'static,
     ) -> Box<dyn Fn(Result<Revision, CommitError>) + Send> {
         let lives = Arc::clone(self);
         Box::new(move |result| {
             if let Ok(revision) = &result {
                 lives.durable(*revision);
             }
-            // The core may be gone.
-            drop(core.send(CoreMessage::Committed(result)));
+            pass_on(result);
         })
     }
 

@@ -16,8 +16,8 @@ use gpool_model::{
 use gpool_store::{ArchiveFilter, Reader};
 use gpool_trace::Coming;
 
-use crate::codec;
 use crate::otherwise::{self, Supposed};
+use gpool_journal::codec;
 
 /// Number of ended jobs read at once.
 const PAGE: u32 = 1000;

@@ -4,7 +4,7 @@ use gpool_model::record::EndedJob;
 use gpool_model::{GpuTime, JobId, Phase, Refusal, Timestamp};
 use gpool_world::JobRow;
 
-use crate::clock::now;
+use crate::now;
 use crate::usage::UsageHistory;
 
 /// The utilization of this many running jobs is read: those with the most GPU time.

@@ -10,7 +10,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport as _};
 
-use super::line;
+use crate::failure::line;
 
 /// A mail server: `smtps://user@host:port`, where user and port may be absent.
 #[derive(Clone, PartialEq, Eq)]

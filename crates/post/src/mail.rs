@@ -18,8 +18,8 @@ use lettre::message::{Mailbox, MessageBuilder};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::line;
-use super::relay::Relay;
+use crate::failure::{failed, line};
+use crate::relay::Relay;
 
 /// Where the program is, by custom.
 const USUAL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
@@ -69,24 +69,24 @@ impl MailSettings {
         if let Some(relay) = &self.relay {
             return match relay.send(message, patience) {
                 Ok(()) => Sent::Taken,
-                Err(why) => super::failed(&format!("mail server: {why}")),
+                Err(why) => failed(&format!("mail server: {why}")),
             };
         }
         let Some(program) = self.program() else {
             let what = "the server's machine has no sendmail (see mail_server in gpool.toml)";
-            return super::failed(what);
+            return failed(what);
         };
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(error) => return super::failed(&format!("can't wait for sendmail: {error}")),
+            Err(error) => return failed(&format!("can't wait for sendmail: {error}")),
         };
         // Dropped in time, it kills the program.
         let sent = runtime
             .block_on(async { tokio::time::timeout(patience, hand_over(program, &message)).await });
         match sent {
             Ok(Ok(())) => Sent::Taken,
-            Ok(Err(why)) => super::failed(&format!("sendmail: {why}")),
-            Err(_) => super::failed(&format!(
+            Ok(Err(why)) => failed(&format!("sendmail: {why}")),
+            Err(_) => failed(&format!(
                 "sendmail did not accept the message within {} s",
                 patience.as_secs()
             )),
