@@ -6,7 +6,7 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::unit::Bytes;
 use gpool_node::presence::{MemoryPresence, can_return};
 
-use crate::grow::{Keeper, TaskLedger};
+use crate::grow::{Departure, Keeper, TaskLedger};
 use crate::input::LoanAction;
 use crate::input::ThreadInput;
 use crate::lend::Seat;
@@ -22,7 +22,7 @@ impl Keeper {
         let before = kept.presence;
         kept.presence = before.then(presence);
         if presence.is_away() {
-            kept.departs = None;
+            kept.departure = Departure::No;
         } else if presence == MemoryPresence::Here {
             (kept.holds, kept.comes) = (None, None);
         }
@@ -84,7 +84,7 @@ impl Keeper {
     pub(crate) fn depart(&mut self, task: TaskId, beneficiary: Option<TaskId>) {
         match self.tasks.get_mut(&task).filter(|kept| kept.presence == MemoryPresence::Here) {
             Some(kept) => {
-                kept.departs = Some(beneficiary);
+                kept.departure = beneficiary.map_or(Departure::ForUnknown, Departure::For);
                 self.settle_all();
             }
             None => self.sender.send(ThreadInput::LoanAction(LoanAction::Leave(task))),
@@ -117,7 +117,7 @@ impl Keeper {
     pub(crate) fn stay(&mut self, task: TaskId) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
         kept.presence = kept.presence.stayed();
-        (kept.can_move, kept.departs, kept.holds) = (false, None, None);
+        (kept.can_move, kept.departure, kept.holds) = (false, Departure::No, None);
         self.settle_all();
     }
 

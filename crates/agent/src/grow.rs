@@ -59,6 +59,14 @@ pub(crate) enum GrowMessage {
     Stop,
 }
 
+/// Whether a task has to leave its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departure {
+    No,
+    ForUnknown,
+    For(TaskId),
+}
+
 /// The ledger of a running task.
 pub(crate) struct TaskLedger {
     pub ledger: Ledger,
@@ -74,8 +82,7 @@ pub(crate) struct TaskLedger {
     pub can_move: bool,
     /// Whether it may still be paused for them.
     pub can_pause: bool,
-    /// Whether it has to leave its devices, and for which task, if that is known.
-    pub departs: Option<Option<TaskId>>,
+    pub departure: Departure,
     /// The devices that it goes to when they have room, by slot.
     pub comes: Option<Vec<DeviceUuid>>,
     /// Memory of the device that it leaves for its loan: its restore on another one can fail.
@@ -144,7 +151,7 @@ impl TaskLedger {
             presence: MemoryPresence::Here,
             can_move: true,
             can_pause: true,
-            departs: None,
+            departure: Departure::No,
             comes: None,
             holds: None,
             calls: BTreeMap::new(),

@@ -13,7 +13,7 @@ use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
 use gpool_node::presence::{MemoryPresence, reserve};
 use gpool_sys::clock;
 
-use crate::grow::{Keeper, OldestQuestion, TaskLedger};
+use crate::grow::{Departure, Keeper, OldestQuestion, TaskLedger};
 use crate::input::{LoanAction, ThreadInput};
 use gpool_shepherd::message::DeviceMemory;
 
@@ -170,8 +170,13 @@ impl Keeper {
                 self.tell(task);
                 let keep = decision.called.map_or(Bytes::ZERO, |called| called.keep);
                 let bytes = seat.tenant.used.saturating_sub(keep);
-                let departs = self.tasks.get(&task).and_then(|kept| kept.departs);
-                if let Some(beneficiary) = departs.map_or(beneficiary, |it| it) {
+                let departure = self.tasks.get(&task).map_or(Departure::No, |kept| kept.departure);
+                let beneficiary = match departure {
+                    Departure::No => beneficiary,
+                    Departure::ForUnknown => None,
+                    Departure::For(task) => Some(task),
+                };
+                if let Some(beneficiary) = beneficiary {
                     self.report(task, on, LoanIs::Called { bytes, beneficiary });
                 }
             }
@@ -267,7 +272,7 @@ impl Keeper {
             can_pause: kept.can_pause && kept.presence == MemoryPresence::Here,
             // After it left, the driver's figure is an old one for a moment.
             is_leaving: kept.presence != MemoryPresence::Here,
-            departs: kept.departs.is_some(),
+            departs: kept.departure != Departure::No,
         };
         Some(Seat { task, place, tenant, ledger_usage, needed })
     }

@@ -64,11 +64,11 @@ pub struct Core {
     stills: Stills,
     /// Until then nothing is tried, after a commit failed.
     paused: Option<(Instant, CommitError)>,
-    /// Why the last commit failed; `None` once one has not.
+    /// The error of the last commit; `None` after a success.
     store_fault: Option<CommitError>,
-    /// Why the store takes no ordinary changes.
+    /// The reason why the store takes no ordinary changes.
     low: Option<CommitError>,
-    /// What the state machine knows of that; `None` after a failed commit.
+    /// The value that the state machine has; `None` after a failed commit.
     is_low_told: Option<bool>,
     /// When the store was last asked to complete its reserve.
     filled: Instant,
@@ -455,7 +455,7 @@ impl Core {
 
     fn reload(&mut self) {
         self.stills.forget_last();
-        // Behind everything that is on its way, so that nothing of before comes after.
+        // Drain first: no commit from before the failure may arrive after the reload.
         self.encoder.drain();
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
         match reloaded.and_then(|loaded| world_of(&loaded).map_err(anyhow::Error::msg)) {

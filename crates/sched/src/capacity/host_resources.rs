@@ -98,8 +98,8 @@ impl HostResources {
         Self(self.0.map(|amount| amount.min(0)))
     }
 
-    /// The first kind that `available` has less of than this. A demand that needs nothing of a
-    /// kind fits even where that kind is overbooked.
+    /// The first resource that is short in `available`. A demand without a resource fits even
+    /// where that resource is overbooked.
     pub fn first_short(self, available: Self) -> Option<ResourceKind> {
         self.first_short_with(Self::default(), available)
     }

@@ -14,7 +14,9 @@ use gpool_model::{Millis, Timestamp};
 use crate::capacity::{
     Bookings, Demand, Drawbacks, Freed, Placed, View, n_missing, replace_on_node, times_on,
 };
-use crate::victims::{Backoff, Evictable, EvictionProblem, Evictions, Solution, Test, VictimNode};
+use crate::victims::{
+    Backoff, Evictable, EvictionProblem, Evictions, RoomAnswer, Solution, Test, VictimNode,
+};
 
 /// After this many searches without a result, a cycle searches no more: each reads many nodes.
 const FAILURES_MAX: usize = 8;
@@ -62,23 +64,22 @@ pub(crate) struct Moving<'c> {
     pub may_have: &'c Test<'c>,
 }
 
-/// Moves other jobs elsewhere so that a job can start; `None` if that does not help. A moved job
-/// only loses the time of the move, so it may be of any project.
+/// Moves other jobs elsewhere so that a job can start. A moved job only loses the time of the move,
+/// so it may be of any project.
 pub(crate) fn consolidate(
     input: EvictionProblem<'_, '_>,
     evictions: &mut Evictions,
     movables: &mut Movables,
     n_most: usize,
-) -> Option<Solution> {
+) -> RoomAnswer {
     if evictions.place_on_leaving(&input).is_some() {
-        return None;
+        return RoomAnswer::Leaving;
     }
     let moving = Moving { giving: BTreeMap::new(), n_most, may_have: &|_| true };
-    move_others(input, evictions, movables, &moving)
+    move_others(input, evictions, movables, &moving).into()
 }
 
-/// Moves other jobs elsewhere so that a job can start, while some leave for good: for the job, or
-/// for the jobs that move.
+/// Moves jobs, and evicts others, so that a job can start.
 pub(crate) fn move_others(
     input: EvictionProblem<'_, '_>,
     evictions: &mut Evictions,

@@ -68,7 +68,7 @@ impl Placing {
     /// Returns where a job can start at once. `class` is the class of GPUs that it is limited to.
     ///
     /// # Errors
-    /// The reason why it has no place; as exact as is needed if it `is_shown` or not.
+    /// The reason why it has no place: with `is_shown`, exact numbers; otherwise only the kind.
     pub fn place(
         &mut self,
         view: View<'_, '_>,
@@ -181,7 +181,7 @@ fn find_placement(
 }
 
 /// Returns the reason why a job has no placement now: a hold on the place that it would have
-/// otherwise, or the resource that is short; as exact as is needed if it `is_shown` or not.
+/// otherwise, or the resource that is short. With `is_shown`, it has exact numbers.
 fn reason(view: View<'_, '_>, demand: Demand<'_>, is_shown: bool) -> Reason {
     let View { capacity, holds, .. } = view;
     let without_holds = Holds::default();

@@ -167,8 +167,8 @@ struct Cycle<'a, 'w> {
 /// A job that is scheduled, and its resource flavors by the answer of the quotas.
 #[derive(Default)]
 struct JobFlavors<'f> {
-    /// The project or user that is charged, if quotas count.
-    charged: Option<TreeIx>,
+    /// The leaf of the fair-share tree that it is charged to, if quotas count.
+    leaf: Option<TreeIx>,
     /// Flavors that the job may use now.
     open: Vec<Flavor<'f>>,
     /// Flavors that a quota refuses unless other jobs leave, with the reason.
@@ -324,7 +324,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             false => None,
             true => match self.start_job(&head, &request, queue) {
                 Ok(charge) => {
-                    self.count_start(&head, request.charged, &charge);
+                    self.count_start(&head, request.leaf, &charge);
                     match self.cursor.take(self.row(&head)) {
                         true => queue.heads(leaf).push_again(head),
                         false => queue.heads(leaf).push_next(world, policy, &head),
@@ -335,7 +335,7 @@ impl<'a, 'w> Cycle<'a, 'w> {
             },
         };
         if request.by_right && (!request.open.is_empty() || request.is_limited_above) {
-            let projects = self.cluster.projects.as_ref().zip(request.charged);
+            let projects = self.cluster.projects.as_ref().zip(request.leaf);
             self.waiters.extend(projects.map(|(projects, leaf)| projects.project(leaf)));
         }
         // A job that may borrow capacity, free or of jobs that would leave, waits until every
@@ -343,9 +343,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let mut borrowable = request.borrowable.iter();
         let has_place = borrowable.clone().any(|it| self.place(&head, it).is_ok());
         let may_borrow = has_place
-            || borrowable.any(|it| {
-                request.open.is_empty() || self.would_preempt(&head, it, request.charged)
-            });
+            || borrowable
+                .any(|it| request.open.is_empty() || self.would_preempt(&head, it, request.leaf));
         // A planned start must not hold the place of an earlier job of the project.
         let is_behind = !self.is_lending && !request.open.is_empty() && queue.has_borrower(leaf);
         // A start may still take that place: then the next cycle plans this job's start.
@@ -384,8 +383,8 @@ impl<'a, 'w> Cycle<'a, 'w> {
         let row = self.row(head);
         self.cursor.plan(row);
         self.users.started(self.world(), self.scope.policy, shape);
-        if let (Some(projects), Some(row)) = (&mut self.cluster.projects, request.charged) {
-            projects.ledger.plan(&projects.tree, row, &charge, shape.preemptible);
+        if let (Some(projects), Some(leaf)) = (&mut self.cluster.projects, request.leaf) {
+            projects.ledger.plan(&projects.tree, leaf, &charge, shape.preemptible);
         }
         self.scope.plans_always(head)
     }
@@ -400,17 +399,18 @@ impl<'a, 'w> Cycle<'a, 'w> {
             let open = vec![Flavor::uncharged(world, shape)];
             return JobFlavors { open, by_right, ..JobFlavors::default() };
         };
-        let row = projects.leaf(queue.line());
-        let mut request = JobFlavors { charged: Some(row), by_right, ..JobFlavors::default() };
-        for flavor in projects.flavors(world, shape, row) {
+        let leaf = projects.leaf(queue.line());
+        let mut request = JobFlavors { leaf: Some(leaf), by_right, ..JobFlavors::default() };
+        for flavor in projects.flavors(world, shape, leaf) {
             request.is_mixed |= flavor.is_mixed;
-            match projects.refuses(row, &flavor.charge, shape.preemptible, &[]) {
+            match projects.refuses(leaf, &flavor.charge, shape.preemptible, &[]) {
                 Some(reason) => {
                     let (charge, preemptible) = (&flavor.charge, shape.preemptible);
-                    request.is_limited_above |= projects.is_limited_above(row, charge, preemptible);
+                    request.is_limited_above |=
+                        projects.is_limited_above(leaf, charge, preemptible);
                     request.refused.push((flavor, reason));
                 }
-                None if by_right && !projects.is_entitled(row, &flavor.charge) => {
+                None if by_right && !projects.is_entitled(leaf, &flavor.charge) => {
                     request.borrowable.push(flavor);
                 }
                 None => request.open.push(flavor),
@@ -420,12 +420,12 @@ impl<'a, 'w> Cycle<'a, 'w> {
     }
 
     /// Counts a job that starts.
-    fn count_start(&mut self, head: &QueueHead, charged: Option<TreeIx>, charge: &Amounts) {
+    fn count_start(&mut self, head: &QueueHead, leaf: Option<TreeIx>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
         self.users.started(self.world(), self.scope.policy, shape);
-        if let (Some(projects), Some(row)) = (&mut self.cluster.projects, charged) {
-            projects.ledger.add(&projects.tree, row, charge, shape.preemptible);
-            projects.take_slots(row, &shape.fit);
+        if let (Some(projects), Some(leaf)) = (&mut self.cluster.projects, leaf) {
+            projects.ledger.add(&projects.tree, leaf, charge, shape.preemptible);
+            projects.take_slots(leaf, &shape.fit);
         }
         let is_held = self.cluster.shared().is_some() && !self.plan.planned.is_empty();
         self.is_unsettled |= shape.preemptible || is_held;

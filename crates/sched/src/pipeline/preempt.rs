@@ -16,8 +16,8 @@ use crate::pipeline::consolidate::{Movables, Moving, move_others};
 use crate::preemption;
 use crate::quota_state::Projects;
 use crate::victims::{
-    ByNode, Evictable, EvictionProblem, Evictions, Solution, Test, VictimSearch, add_on_nodes,
-    fewest_that, in_order, pauses_any,
+    ByNode, Evictable, EvictionProblem, Evictions, RoomAnswer, Solution, Test, VictimSearch,
+    add_on_nodes, fewest_that, in_order, pauses_any,
 };
 
 /// The precedence of a job, by the first keys of the policy's order; less comes first. A job is
@@ -97,7 +97,7 @@ struct OfProject {
     /// All come after this in precedence.
     after: Precedence,
     by_node: ByNode,
-    /// The precedence of the last: jobs that do not come before it preempt none.
+    /// The lowest precedence among these jobs. A job that is not above it can preempt nothing.
     last: Precedence,
 }
 
@@ -124,39 +124,39 @@ impl Preempting {
         self.cache.clear();
     }
 
-    /// Returns the jobs of the same project that leave so that a job can start, and its place;
-    /// `None` if none that may leave help.
+    /// Searches jobs of the same project to preempt, so that a job can start.
     pub fn preempt(
         &mut self,
         input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         let projects = input.projects;
         let project = projects.are_shared.then(|| projects.project(input.leaf));
-        let mut is_too_soon = false;
+        let mut answer = RoomAnswer::Nothing;
         for may_pause in [true, false] {
             let known = self.cache.get(&Among { project, may_pause: true });
             if !may_pause && !known.is_some_and(|known| pauses_any(&known.by_node)) {
                 break;
             }
             let among = Among { project, may_pause };
-            let found =
-                self.preempt_among(among, input, evictions, movables, preemptor, &mut is_too_soon);
-            if found.is_some() {
-                return found;
+            match self.preempt_among(among, input, evictions, movables, preemptor) {
+                RoomAnswer::Start(found) => return RoomAnswer::Start(found),
+                RoomAnswer::Nothing => {}
+                // That some may leave later counts, whether others are leaving or not.
+                RoomAnswer::Leaving if matches!(answer, RoomAnswer::TooSoon) => {}
+                other => answer = other,
             }
         }
-        if is_too_soon {
+        if matches!(answer, RoomAnswer::TooSoon) {
             // Until its time comes, no jobs leave for a later job in the queue either.
             evictions.backoff.add(input.demand.shape);
         }
-        None
+        answer
     }
 
-    /// The same among some jobs. Sets `is_too_soon` if enough of them may leave, but not before
-    /// their minimum run time is over.
+    /// The same among some jobs.
     fn preempt_among(
         &mut self,
         among: Among,
@@ -164,18 +164,17 @@ impl Preempting {
         evictions: &mut Evictions,
         movables: &mut Movables,
         preemptor: Preemptor<'_>,
-        is_too_soon: &mut bool,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         let own = precedence_of_waiting(policy, shape, preemptor.is_escalated);
         // Mostly no job comes after it. By priorities alone that is known without reading the jobs.
         if !policy.asks_attained() && own >= self.lasts.of(among.project) {
-            return None;
+            return RoomAnswer::Nothing;
         }
         // Jobs ask in the order of precedence, so the list of one serves those after it.
         let known = self.cache.remove(&among).filter(|known| known.after <= own);
         let known = known.unwrap_or_else(|| OfProject::new(&input, among, own));
-        let answer = known.preempt(input, evictions, movables, preemptor, own, is_too_soon);
+        let answer = known.preempt(input, evictions, movables, preemptor, own);
         self.cache.insert(among, known);
         answer
     }
@@ -228,16 +227,15 @@ impl OfProject {
         movables: &mut Movables,
         Preemptor { is_escalated, n_moved_most, may_have }: Preemptor<'_>,
         own: Precedence,
-        is_too_soon: &mut bool,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         let (policy, shape) = (input.demand.policy, input.demand.shape);
         if own >= self.last || evictions.backoff.applies_to(shape) {
-            return None;
+            return RoomAnswer::Nothing;
         }
         let placed = evictions.place_on_leaving(&input).filter(|_| may_have(&[]));
         if let Some(placed) = placed {
             evictions.wait_for(&input.demand, &placed);
-            return None;
+            return RoomAnswer::Leaving;
         }
         let now = input.view.snapshot.now;
         // Jobs that matter less leave at once. Rotating jobs of equal importance has its cost.
@@ -255,10 +253,10 @@ impl OfProject {
         let search = VictimSearch { input, evictions, all, may_go: &may_go, is_enough: &|_| true };
         let found = solve(search, may_have);
         if let Some(found) = found {
-            return Some(evictions.commit(found));
+            return RoomAnswer::Start(evictions.commit(found));
         }
         let rests = |it: &Evictable| comes_after(it) && has_to_rest(it);
-        *is_too_soon |= all.values().flatten().any(rests)
+        let is_too_soon = all.values().flatten().any(rests)
             && solve(VictimSearch { may_go: &comes_after, ..search }, may_have).is_some();
         let giving = all.iter().filter_map(|(ix, all)| {
             let all: Vec<&Evictable> = all.iter().filter(|it| may_go(it)).collect();
@@ -266,11 +264,13 @@ impl OfProject {
         });
         let giving: BTreeMap<_, _> = giving.collect();
         // Without any, stage consolidate has tried it.
-        if n_moved_most == 0 || giving.is_empty() {
-            return None;
+        if n_moved_most > 0 && !giving.is_empty() {
+            let moving = Moving { giving, n_most: n_moved_most, may_have };
+            if let Some(found) = move_others(input, evictions, movables, &moving) {
+                return RoomAnswer::Start(found);
+            }
         }
-        let moving = Moving { giving, n_most: n_moved_most, may_have };
-        move_others(input, evictions, movables, &moving)
+        if is_too_soon { RoomAnswer::TooSoon } else { RoomAnswer::Nothing }
     }
 }
 

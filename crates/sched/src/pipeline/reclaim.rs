@@ -1,6 +1,6 @@
 //! Stage reclaim: jobs over quota leave for a job that its project is entitled to (scheduling.md
-//! A10 as A′2 has it). Of all jobs that may leave, the fewest that make room on the nodes of the
-//! job do, from the projects furthest over their shares. The freed devices are claimed at once.
+//! A10 as A′2 has it). Evicts the fewest over-quota jobs that free enough devices on the nodes of
+//! the job, from the projects furthest over their shares. The freed devices are claimed at once.
 //!
 //! A job may also be within its project's share while a limit above the project keeps it waiting:
 //! a department has reached its limit, and a sibling project has borrowed what the job is entitled
@@ -16,8 +16,8 @@ use crate::capacity::Placed;
 use crate::fairshare::{Denied, Reclaimer, TreeIx, Victim, check, gate, mark_loans};
 use crate::quota_state::Amounts;
 use crate::victims::{
-    ByNode, Evictable, EvictionProblem, Evictions, Solution, VictimSearch, add_on_nodes,
-    fewest_that, in_order, leaving, pauses_any,
+    ByNode, Evictable, EvictionProblem, Evictions, RoomAnswer, Solution, VictimSearch,
+    add_on_nodes, fewest_that, in_order, leaving, pauses_any,
 };
 
 /// The jobs that may be reclaimed in a cycle, computed when a job first asks for them.
@@ -31,41 +31,42 @@ pub(crate) struct Reclaiming {
 type Limited<'f> = (TreeIx, Option<&'f Solution>);
 
 impl Reclaiming {
-    /// Returns the jobs that leave so that a job fits, and its place; `None` if no jobs that may be
-    /// reclaimed help.
+    /// Searches jobs to reclaim, so that a job fits.
     pub fn reclaim(
         &mut self,
         input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         if !may_reclaim(&input, evictions) {
-            return None;
+            return RoomAnswer::Nothing;
         }
         if let Some(placed) = evictions.place_on_leaving(&input) {
             if is_evicted(&input, &placed) {
                 let solution = Solution { placed: vec![placed], victims: Vec::new() };
-                return Some(evictions.commit(solution));
+                return RoomAnswer::Start(evictions.commit(solution));
             }
             evictions.wait_for(&input.demand, &placed);
-            return None;
+            return RoomAnswer::Leaving;
         }
-        self.solve(input, evictions, None)
+        self.solve(input, evictions, None).into()
     }
 
-    /// Returns the jobs that leave so that a limit above the project no longer keeps a job waiting,
-    /// and its place. `free` is its place if it has room now.
+    /// Searches jobs to reclaim, so that a limit above the project no longer keeps a job waiting.
+    /// `free` is its place if it has room now.
     pub fn reclaim_at_limit(
         &mut self,
         input: EvictionProblem<'_, '_>,
         evictions: &mut Evictions,
         free: Option<&Solution>,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         if !may_reclaim(&input, evictions) {
-            return None;
+            return RoomAnswer::Nothing;
         }
         let preemptible = input.demand.shape.preemptible;
-        let (by, ..) = input.projects.bound(input.leaf, input.charge, preemptible, &[])?;
-        self.solve(input, evictions, Some((by, free)))
+        match input.projects.bound(input.leaf, input.charge, preemptible, &[]) {
+            Some((by, ..)) => self.solve(input, evictions, Some((by, free))).into(),
+            None => RoomAnswer::Nothing,
+        }
     }
 
     /// A paused job keeps its host memory. If that is short, the search is repeated without pauses.

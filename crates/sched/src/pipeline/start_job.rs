@@ -1,5 +1,6 @@
-//! Starts one job: the stages place, consolidate, reclaim and preempt, in this order, each over the
-//! flavors of GPUs that quotas allow.
+//! Starts one job, over the flavors of GPUs that quotas allow. In this order: a free place, in one
+//! flavor or in several; consolidate in each flavor; then for each flavor reclaim and preempt; last,
+//! for each flavor that a quota refuses, reclaim at the limit and preempt.
 
 use gpool_model::{Decision, DeviceStrategy, JobId, Placement, Reason, Shape, TakenBack};
 use gpool_world::QueueHead;
@@ -9,17 +10,16 @@ use super::find_placement::waits_for_capacity;
 use super::preempt::{self, Preemptor};
 use super::queue_order::QueueOrder;
 use super::{Cycle, JobFlavors, PlannedCluster};
-use crate::capacity::{Demand, seed};
+use crate::capacity::{Demand, Placed, seed};
 use crate::fairshare::TreeIx;
 use crate::preemption;
 use crate::quota_state::Amounts;
 use crate::quota_state::resource_flavors::Flavor;
-use crate::victims::{Evictable, EvictionProblem, Solution};
+use crate::victims::{Evictable, EvictionProblem, RoomAnswer, Solution};
 
-/// A stage that may start a job, in their order.
+/// A stage in which other jobs make room for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    Place,
     Consolidate,
     Reclaim,
     ReclaimAtLimit,
@@ -48,8 +48,7 @@ impl<'a> Cycle<'a, '_> {
         if let Some(charge) = self.start_mixed(head, request, queue) {
             return Ok(charge);
         }
-        let may_wait = request.open.len() > 1
-            && waits.iter().any(|it| self.fits_on_leaving(head, request, it.flavor));
+        let may_wait = request.open.len() > 1 && self.waits_for_leaving(head, request, &waits);
         if !may_wait && let Some(charge) = self.make_room(head, request, &waits, queue) {
             return Ok(charge);
         }
@@ -67,7 +66,7 @@ impl<'a> Cycle<'a, '_> {
         for flavor in &request.open {
             match self.place(head, flavor) {
                 Ok(solution) if !flavor.is_mixed => {
-                    self.start(Stage::Place, head, &flavor.shape, solution, queue);
+                    self.start(None, head, &flavor.shape, solution, queue);
                     return Ok(flavor.charge.clone());
                 }
                 Ok(_) => {}
@@ -85,7 +84,7 @@ impl<'a> Cycle<'a, '_> {
         waits: &[NoPlace<'_, '_>],
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
-        let (leaf, n_moved_most) = (request.charged?, self.n_moved_most(head));
+        let (leaf, n_moved_most) = (request.leaf?, self.n_moved_most(head));
         let open = waits.iter().filter(|it| waits_for_capacity(&it.reason)).map(|it| it.flavor);
         let refused = request.refused.iter().filter(|(_, reason)| waits_for_capacity(reason));
         let moves = open.clone().map(|flavor| (Stage::Consolidate, flavor));
@@ -96,11 +95,12 @@ impl<'a> Cycle<'a, '_> {
             if !request.by_right && matches!(stage, Stage::Reclaim | Stage::ReclaimAtLimit) {
                 return None;
             }
-            let solution = self.solve(stage, head, flavor, leaf, n_moved_most)?;
+            let answer = self.solve(stage, head, flavor, leaf, n_moved_most);
+            let RoomAnswer::Start(solution) = answer else { return None };
             let fit = &flavor.shape.fit;
             let charge =
                 self.charge_at(flavor, &self.cluster.capacity.placements(&solution.placed, fit));
-            self.start(stage, head, &flavor.shape, solution, queue);
+            self.start(Some(stage), head, &flavor.shape, solution, queue);
             Some(charge)
         })
     }
@@ -129,16 +129,16 @@ impl<'a> Cycle<'a, '_> {
         &mut self,
         head: &QueueHead,
         flavor: &Flavor<'_>,
-        charged: Option<TreeIx>,
+        leaf: Option<TreeIx>,
     ) -> bool {
-        let Some(leaf) = charged else { return false };
+        let Some(leaf) = leaf else { return false };
         let evictions = self.evictions.clone();
         let is_lending = std::mem::replace(&mut self.is_lending, true);
         let n_moved_most = self.n_moved_most(head);
-        let found = self.solve(Stage::Preempt, head, flavor, leaf, n_moved_most);
+        let answer = self.solve(Stage::Preempt, head, flavor, leaf, n_moved_most);
         self.is_lending = is_lending;
         self.evictions = evictions;
-        found.is_some()
+        matches!(answer, RoomAnswer::Start(_))
     }
 
     /// One stage for one flavor: the place of a job, and the jobs that move or leave for it.
@@ -149,27 +149,27 @@ impl<'a> Cycle<'a, '_> {
         flavor: &Flavor<'_>,
         leaf: TreeIx,
         n_moved_most: usize,
-    ) -> Option<Solution> {
+    ) -> RoomAnswer {
         let policy = self.scope.policy;
         let (charge, preemptible) = (&flavor.charge[..], flavor.shape.preemptible);
-        let projects = self.cluster.projects.as_ref()?;
+        let Some(projects) = &self.cluster.projects else { return RoomAnswer::Nothing };
         let is_useful = match stage {
-            Stage::Place | Stage::Reclaim => true,
+            Stage::Reclaim => true,
             Stage::Consolidate => n_moved_most > 0,
             Stage::ReclaimAtLimit => projects.is_limited_above(leaf, charge, preemptible),
             Stage::Preempt => preemption::is_possible(self.world(), policy),
         };
         if !is_useful {
-            return None;
+            return RoomAnswer::Nothing;
         }
-        let needs_free = matches!(stage, Stage::Place | Stage::ReclaimAtLimit);
-        let free = if needs_free { self.place(head, flavor).ok() } else { None };
+        let needs_free = stage == Stage::ReclaimAtLimit;
+        let free = needs_free.then(|| self.place(head, flavor).ok()).flatten();
         let demand = self.demand(head, &flavor.shape);
-        let (view, projects) = (self.cluster.view(), self.cluster.projects.as_ref()?);
+        let Some(projects) = &self.cluster.projects else { return RoomAnswer::Nothing };
+        let view = self.cluster.view();
         let input = EvictionProblem { view, projects, demand, leaf, charge };
         let evictions = &mut self.evictions;
         match stage {
-            Stage::Place => free,
             Stage::Consolidate => {
                 consolidate(input, evictions, &mut self.workspace.movables, n_moved_most)
             }
@@ -190,22 +190,31 @@ impl<'a> Cycle<'a, '_> {
         }
     }
 
-    /// Whether a flavor fits once jobs that are leaving already have left: the job waits for that,
-    /// and no job leaves for it in another flavor.
-    fn fits_on_leaving(
+    /// Claims a place in the first flavor that fits once jobs that are leaving already have left.
+    /// Then the job waits for that, and no job leaves for it in another flavor.
+    fn waits_for_leaving(
         &mut self,
         head: &QueueHead,
         request: &JobFlavors<'_>,
-        flavor: &Flavor<'_>,
+        waits: &[NoPlace<'_, '_>],
     ) -> bool {
+        let place = |it: &NoPlace<'_, '_>| self.place_on_leaving(head, request, it.flavor);
+        let Some(placed) = waits.iter().find_map(place) else { return false };
+        self.evictions.claim(&placed);
+        true
+    }
+
+    /// The place of a job in a flavor once jobs that are leaving already have left.
+    fn place_on_leaving(
+        &self,
+        head: &QueueHead,
+        request: &JobFlavors<'_>,
+        flavor: &Flavor<'_>,
+    ) -> Option<Placed> {
         let demand = self.demand(head, &flavor.shape);
-        let view = self.cluster.view();
-        let Some((projects, leaf)) = self.cluster.projects.as_ref().zip(request.charged) else {
-            return false;
-        };
-        let input = EvictionProblem { view, projects, demand, leaf, charge: &flavor.charge };
-        let placed = self.evictions.place_on_leaving(&input);
-        placed.inspect(|placed| self.evictions.claim(placed)).is_some()
+        let (projects, leaf) = self.cluster.projects.as_ref().zip(request.leaf)?;
+        let (view, charge) = (self.cluster.view(), &flavor.charge[..]);
+        self.evictions.place_on_leaving(&EvictionProblem { view, projects, demand, leaf, charge })
     }
 
     /// Why a job waits: the reason of its one flavor, or of all together.
@@ -237,7 +246,7 @@ impl<'a> Cycle<'a, '_> {
         request: &JobFlavors<'_>,
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
-        let leaf = request.charged.filter(|_| request.is_mixed)?;
+        let leaf = request.leaf.filter(|_| request.is_mixed)?;
         let world = self.world();
         let shape = &world.shape(head.shape_ix).shape;
         let solution = self.place(head, &Flavor::uncharged(world, shape)).ok()?;
@@ -262,13 +271,13 @@ impl<'a> Cycle<'a, '_> {
         queue: &mut QueueOrder<'_>,
     ) -> Option<Amounts> {
         let (world, projects) = (self.world(), self.cluster.projects.as_ref()?);
-        let leaf = request.charged?;
+        let leaf = request.leaf?;
         let placements = self.cluster.capacity.placements(&solution.placed, &shape.fit);
         let charge = projects.charge_at(world, shape, &placements);
         let may_have = projects.refuses(leaf, &charge, shape.preemptible, &[]).is_none()
             && (!request.by_right || projects.is_entitled(leaf, &charge));
         may_have.then(|| {
-            self.start(Stage::Place, head, shape, solution, queue);
+            self.start(None, head, shape, solution, queue);
             charge
         })
     }
@@ -304,10 +313,11 @@ impl<'a> Cycle<'a, '_> {
         }
     }
 
-    /// Carries out the solution of a stage: evicts its victims, and starts the job at its place.
+    /// Carries out the solution of a stage: evicts its victims, and starts the job at its place;
+    /// `None` for a place that is free.
     fn start(
         &mut self,
-        stage: Stage,
+        stage: Option<Stage>,
         head: &QueueHead,
         shape: &Shape,
         Solution { placed, victims }: Solution,
@@ -315,12 +325,14 @@ impl<'a> Cycle<'a, '_> {
     ) {
         let row = self.row(head);
         let (job, attempt) = self.cursor.next(row);
-        let mut after: Vec<u32> =
-            victims.iter().map(|it| self.evict(stage, it, job, head, shape)).collect();
+        let mut after: Vec<u32> = Vec::new();
+        if let Some(stage) = stage {
+            after.extend(victims.iter().map(|it| self.evict(stage, it, job, head, shape)));
+        }
         for it in &victims {
             queue.settle(self.cluster.shared(), Some(it.leaf));
         }
-        if after.is_empty() && stage != Stage::Place {
+        if after.is_empty() && stage.is_some() {
             after = self.cluster.capacity.frees(&self.plan.decisions, &placed);
         }
         let fit = &shape.fit;
@@ -354,7 +366,7 @@ impl<'a> Cycle<'a, '_> {
         shape: &Shape,
     ) -> u32 {
         let why = match stage {
-            Stage::Place | Stage::Consolidate => TakenBack::Consolidate,
+            Stage::Consolidate => TakenBack::Consolidate,
             Stage::Reclaim | Stage::ReclaimAtLimit => TakenBack::Reclaim,
             Stage::Preempt => preempt::why(self.scope.policy, it, shape, head.is_escalated),
         };

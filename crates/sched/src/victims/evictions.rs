@@ -41,6 +41,24 @@ impl EvictionProblem<'_, '_> {
     }
 }
 
+/// The answer of a stage in which other jobs make room for a job.
+pub(crate) enum RoomAnswer {
+    /// The job starts once these victims have left.
+    Start(Solution),
+    /// Jobs that are leaving already make room: the job waits for them.
+    Leaving,
+    /// Enough jobs may leave, but not before their minimum run time is over.
+    TooSoon,
+    /// No jobs that may leave help.
+    Nothing,
+}
+
+impl From<Option<Solution>> for RoomAnswer {
+    fn from(found: Option<Solution>) -> Self {
+        found.map_or(Self::Nothing, Self::Start)
+    }
+}
+
 /// The place of a job, and the jobs that leave for it.
 pub(crate) struct Solution {
     pub placed: Vec<Placed>,

@@ -15,6 +15,6 @@ mod search;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use evictable::{ByNode, Evictable, Test, add_on_nodes, pauses_any};
-pub(crate) use evictions::{EvictionProblem, Evictions, Solution};
+pub(crate) use evictions::{EvictionProblem, Evictions, RoomAnswer, Solution};
 pub(crate) use node::{VictimNode, leaving};
 pub(crate) use search::{VictimSearch, fewest_that, in_order};
