@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use gpool_control::mig_plan;
 use gpool_model::escape::repeated;
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, NodeName, PoolName, Refusal};
+use gpool_sched::mig_plan;
 use gpool_wire::{
     Document, Gpu, List, MigAnswer, MigInstance, MigProfile, MigRequest, MigStep, Problem,
     catalogue, check,

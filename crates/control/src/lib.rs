@@ -12,7 +12,6 @@ mod choose;
 mod control;
 pub mod forecast;
 pub mod lease;
-pub mod mig_plan;
 pub mod project_tree;
 pub mod replay;
 

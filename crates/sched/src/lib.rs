@@ -4,7 +4,7 @@
 //! Read `pipeline` first: the stages of a cycle in order. Then `capacity` (does a demand fit, and
 //! on which devices), `victims` (which jobs leave for it), `quota_state` and [`fairshare`] (the
 //! quota and share of each project), [`fragmentation`] and `node_scores` (which node to take),
-//! `fit_reason` (why a job waits).
+//! `fit_reason` (why a job waits). [`mig_plan`] plans MIG instances for jobs that wait.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -14,6 +14,7 @@ mod caps;
 pub mod fairshare;
 mod fit_reason;
 pub mod fragmentation;
+pub mod mig_plan;
 mod node_scores;
 mod order;
 mod pending_report;

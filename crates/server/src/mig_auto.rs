@@ -1,13 +1,13 @@
-//! MIG instances by demand: carries out the plans of `gpool_control::mig_plan` through the agents.
+//! MIG instances by demand: carries out the plans of `gpool_sched::mig_plan` through the agents.
 //! Nothing is stored: after a crash, the next plan starts from the instances that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use gpool_control::mig_plan::{self, MigStep};
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 use gpool_model::{DeviceUuid, NodeName, PoolName, Refusal};
 use gpool_protocol::{Answer, Question};
+use gpool_sched::mig_plan::{self, MigStep};
 
 use crate::agents::Reply;
 use crate::fault::internal;

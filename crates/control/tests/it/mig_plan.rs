@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use gpool_control::mig_plan::{MigStep, lacks_instances, plan, waiting};
 use gpool_model::agent::Report;
 use gpool_model::device::{Device, Mig};
 use gpool_model::mig_layout::{MigChange, MigInstance, MigPlacement, MigSize};
 use gpool_model::*;
 use gpool_sched::Explainer;
+use gpool_sched::mig_plan::{MigStep, lacks_instances, plan, waiting};
 use gpool_world::Snapshot;
 
 use crate::harness::{Harness, NODE, device, inventory, job, root};
