@@ -25,7 +25,7 @@ struct Candidate {
     device: DeviceUuid,
 }
 
-/// Chooses devices for a reservation that is otherwise complete; the devices in `kept` stay. `Err`
+/// Chooses devices for a reservation that is otherwise complete; those in `retained` stay. `Err`
 /// is the largest number of devices that could be reserved.
 pub(crate) fn choose(
     world: &World,
@@ -78,7 +78,7 @@ fn with(retained: &ReservedDevices, more: impl Iterator<Item = Candidate>) -> Re
     chosen
 }
 
-/// Returns every device that could be reserved besides the devices in `kept`, best first.
+/// Returns every device that could be reserved besides the devices in `retained`, best first.
 fn candidates(
     world: &World,
     now: Timestamp,

@@ -7,7 +7,7 @@ use gpool_model::id::TaskId;
 use gpool_model::unit::Bytes;
 
 /// Returns the tasks with processes that together use more memory of a device than their limit, by
-/// task. `given` returns the task of a process and its limit; `None` for tasks that have the
+/// task. `task_limit` returns the task of a process and its limit; `None` for tasks that have the
 /// whole device and for other processes. A process of unknown memory counts as zero.
 #[must_use]
 pub fn overshoots(

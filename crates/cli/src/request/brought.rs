@@ -11,7 +11,7 @@ use crate::flags;
 use crate::foreign::translated::Translated;
 use crate::script::Script;
 
-/// Does the same as [`super::of_script`] for a command of another scheduler: `told` has the
+/// Does the same as [`super::of_script`] for a command of another scheduler: `translation` has the
 /// messages about its flags, and `output` the default file of the output.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Tests of `said`.
+//! Tests of `repeated`.
 
 use gpool_model::escape::{repeated, unknown_name};
 

@@ -94,7 +94,7 @@ fn guaranteed(level: &mut [Claimant], total: u64, buffers: &mut Buffers) -> u64 
     total - left
 }
 
-/// If a department was cut to whole steps, some children may get less than their `kept` parts. Then
+/// If a department was cut to whole steps, some children may get less than their `safe_claim`. Then
 /// the children with more give it to them, the last in order first.
 pub fn keep(level: &mut [Claimant]) {
     let bounded = |it: &&mut Claimant| !it.guaranteed.is_unlimited();
