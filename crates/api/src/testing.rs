@@ -123,7 +123,7 @@ impl Server {
             limits,
             inputs: inputs.clone(),
             notices: broadcast::Sender::new(4096),
-            evictions: Evictions::new(),
+            evictions: Evictions::default(),
             feed: Arc::new(Feed::new(now())),
             blobs,
             presence,

@@ -21,11 +21,13 @@ pub struct Charge {
 /// The evictions that were decided.
 pub struct Evictions(broadcast::Sender<Charge>);
 
-impl Evictions {
-    pub fn new() -> Self {
+impl Default for Evictions {
+    fn default() -> Self {
         Self(broadcast::Sender::new(WAITING_MAX))
     }
+}
 
+impl Evictions {
     /// Notes the evictions of a commit. `world` has its changes.
     pub fn note(&self, commit: &Commit, world: &World) {
         let decisions = commit.journal.iter().flat_map(|entry| match &entry.entry {

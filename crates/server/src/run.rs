@@ -148,7 +148,7 @@ fn share(
         limits: config.limits,
         inputs,
         notices: broadcast::Sender::new(NOTICES_MAX),
-        evictions: Evictions::new(),
+        evictions: Evictions::default(),
         feed: Arc::new(Feed::new(now())),
         blobs: Arc::new(store.blobs()?),
         presence: store.presence(),

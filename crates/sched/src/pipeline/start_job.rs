@@ -1,6 +1,6 @@
 //! Starts one job, over the flavors of GPUs that quotas allow. In this order: a free place, in one
-//! flavor or in several; consolidate in each flavor; then for each flavor reclaim and preempt; last,
-//! for each flavor that a quota refuses, reclaim at the limit and preempt.
+//! flavor or in several; consolidate in each flavor; then for each flavor reclaim and preempt;
+//! last, for each flavor that a quota refuses, reclaim at the limit and preempt.
 
 use gpool_model::{Decision, DeviceStrategy, JobId, Placement, Reason, Shape, TakenBack};
 use gpool_world::QueueHead;
