@@ -193,7 +193,10 @@ fn explained(view: &View<'_>, id: JobId) -> Option<Explained> {
     let is_of_quota = reasons.iter().any(|it| it.blocking && it.code == "quota_project");
     let waits_for_gpus =
         row.job.phase.waits_for_room_since().is_some() && !row.spec.gpus.is_none() && !is_of_quota;
-    let lost = waits_for_gpus.then(|| lost::of_project(view.world, &row.spec.project)).flatten();
+    let lost = match waits_for_gpus {
+        true => lost::of_project(view.world, &row.spec.project),
+        false => lost::silent_nodes(view.world, &row.job, view.now),
+    };
     Some(Explained { found, reasons, lost, nodes, place, part })
 }
 

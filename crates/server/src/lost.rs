@@ -1,7 +1,10 @@
-//! GPUs that jobs can't use at the moment although projects are guaranteed them.
+//! GPUs that jobs can't use at the moment although projects are guaranteed them, and nodes of
+//! running jobs that do not answer.
+
+use std::collections::BTreeMap;
 
 use gpool_control::project_tree;
-use gpool_model::{Device, Node, ProjectName, ResourceKind};
+use gpool_model::{Device, Job, Node, NodeName, ProjectName, ResourceKind, Timestamp};
 use gpool_world::World;
 
 /// Most GPUs that are named.
@@ -41,6 +44,24 @@ pub fn of_project(world: &World, project: &ProjectName) -> Option<String> {
     let (name, amount) = promised.next()?;
     let amount = gpool_wire::node::cores(amount);
     Some(format!("Project {name} is guaranteed {amount} GPUs, but {}", shortfall(world)?))
+}
+
+/// Says which nodes of a job do not answer, and for how long:
+/// `No answer from the agent of lab-2 for 45s: the state of the job there is the last known one`.
+pub fn silent_nodes(world: &World, job: &Job, now: Timestamp) -> Option<String> {
+    let nodes = job.phase.allocations().iter().filter_map(|it| {
+        let silence = world.node(&it.node)?.node.silence?;
+        Some((&it.node, now.since(silence.since)))
+    });
+    let nodes: BTreeMap<&NodeName, _> = nodes.collect();
+    let longest = nodes.values().max()?;
+    let names: Vec<&str> = nodes.keys().map(|it| it.as_str()).collect();
+    let agents = if names.len() == 1 { "agent" } else { "agents" };
+    Some(format!(
+        "No answer from the {agents} of {} for {longest}: the state of the job there is the last \
+         known one",
+        names.join(", ")
+    ))
 }
 
 /// The GPUs that all projects together are guaranteed, in thousandths.

@@ -24,7 +24,8 @@ pub struct Why {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
     /// GPUs that can't be used now, with the reason of each, if the job waits for capacity and
-    /// projects are guaranteed more GPUs than the others.
+    /// projects are guaranteed more GPUs than the others; or nodes of the job whose agent does not
+    /// answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Usable capacity on each node.

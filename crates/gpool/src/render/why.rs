@@ -59,6 +59,9 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     if let Some(stalled) = &job.stalled {
         wrapped(&mut page, "", &format!("It is paused at the moment, and waits: {stalled}."));
     }
+    if let Some(lost) = &why.lost {
+        wrapped(&mut page, "", &format!("{}.", safe(lost)));
+    }
     if let Some(why) = &job.not_released {
         wrapped(&mut page, "", &format!("Its GPUs are not released: {why}."));
     }

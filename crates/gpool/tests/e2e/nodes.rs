@@ -325,8 +325,12 @@ fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
     std::fs::write(&settings, "node_lease = \"3s\"\n").unwrap();
     let settings = ("GPOOL_CONFIG".to_owned(), settings.display().to_string());
     cluster.variables.push(settings.clone());
-    cluster.variables.push(("GPOOL_STUCKPOINT".to_owned(), "agent-launch-before".to_owned()));
+    cluster
+        .variables
+        .push(("GPOOL_STUCKPOINT".to_owned(), "agent-launch-before=1*off->pause".to_owned()));
     cluster.up();
+    let before = cluster.sh(&["--node", "lab1-1"], "sleep 600");
+    cluster.until_is(&before, "running");
     let stuck = cluster.sh(&["--node", "lab1-1"], "true");
     let node = |cluster: &Cluster, name: &str| {
         let nodes = cluster.client().nodes().unwrap().items;
@@ -341,6 +345,8 @@ fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
     let why = cluster.gpool(["why", &waiting]).ok();
     assert!(why.contains("The agent of lab1-1 does not answer since"), "{why}");
     assert_eq!(cluster.job(&waiting).state.as_str(), "pending");
+    let why = cluster.gpool(["why", &before]).ok();
+    assert!(why.contains("No answer from the agent of lab1-1 for "), "{why}");
     // Another server has no such fault.
     cluster.kill();
     cluster.variables = vec![settings];

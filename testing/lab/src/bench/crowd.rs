@@ -19,6 +19,8 @@ use super::{Options, failed};
 const READERS: u32 = 240;
 /// A user id without an account.
 const READER_UID: u32 = 1_900_000_000;
+/// The code of the answer to a connection too many.
+const TOO_MANY: &str = "GP0109";
 /// Limit for the slowdown of the other user's submissions.
 const RATIO_MAX: f64 = 10.0;
 
@@ -95,17 +97,24 @@ fn beside(socket: &Path, ask: Ask, n: u32) -> Result<Ranked> {
         let mut connection = Connection::open(socket).map_err(lost)?;
         all_lines().push(connection.line().map_err(lost)?);
         loop {
-            let asked = connection.ask(ask, "", 0).map_err(lost);
+            let answer = connection.ask(ask, "", 0);
             // The connections are already closed, so this thread does not wait for an answer.
             if is_over.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            asked?;
+            match answer {
+                // The server has not yet closed all connections of the measurement before.
+                Err(error) if error.to_string().contains(TOO_MANY) => {
+                    connection = Connection::open(socket).map_err(lost)?;
+                    all_lines().push(connection.line().map_err(lost)?);
+                }
+                answer => drop(answer.map_err(lost)?),
+            }
         }
     };
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
-        let are_open = || (all_lines().len() == READERS as usize).then_some(());
+        let are_open = || (all_lines().len() >= READERS as usize).then_some(());
         let measured = until("the readers did not connect in time", are_open);
         let measured = measured.and_then(|()| submissions(socket, n));
         is_over.store(true, Ordering::Relaxed);
