@@ -1,8 +1,8 @@
-//! Counts names that hide what a thing is, and names that stand for too many things.
+//! Counts unclear names, and names that several types share.
 //!
-//! A definition is unclear if its last word is a bare participle or pronoun (`asked`, `whom`): the
-//! reader has to find out what was asked. Predicates (`is_known`) and names that end in a noun
-//! (`known_jobs`) are clear. Some uses are right, such as a serialized field that users know.
+//! A definition is unclear if its last word is a bare participle or pronoun (`asked`): it does not
+//! name the thing. Predicates (`is_known`) and names that end in a noun (`known_jobs`) are clear.
+//! A few unclear names are right, such as a serialized field that users know.
 
 use std::collections::BTreeMap;
 use std::fs;

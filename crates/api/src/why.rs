@@ -242,13 +242,13 @@ struct TriedAll {
 fn try_all(
     part: ForecastInput,
     id: JobId,
-    whose: Requester,
+    requester: Requester,
     alternatives: bool,
-    learnt: &Calibrator,
+    calibrator: &Calibrator,
 ) -> TriedAll {
-    let estimate = forecast::estimate(&part, id, STARTS_MAX, learnt);
+    let estimate = forecast::estimate(&part, id, STARTS_MAX, calibrator);
     let alternatives = match alternatives {
-        true => forecast::alternatives(&part, id, whose, &estimate, STARTS_MAX, learnt),
+        true => forecast::alternatives(&part, id, requester, &estimate, STARTS_MAX, calibrator),
         false => Vec::new(),
     };
     TriedAll { part, estimate, alternatives }

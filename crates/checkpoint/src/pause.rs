@@ -65,13 +65,13 @@ pub(crate) fn still_there(
 pub(crate) fn new_on(
     machine: &mut dyn Machine,
     look: &DeviceSnapshot,
-    known: &[ResidentProcess],
+    residents: &[ResidentProcess],
 ) -> Vec<ResidentProcess> {
     let mut found: Vec<ResidentProcess> = Vec::new();
     for device in &look.devices {
         for process in &device.processes {
             let pid = process.pid;
-            if known.iter().any(|it| it.pid == pid) {
+            if residents.iter().any(|it| it.pid == pid) {
                 continue;
             }
             let Some(started) = machine.own(pid) else { continue };

@@ -113,7 +113,7 @@ impl Clearing<'_> {
 pub(crate) fn of_reservation(snapshot: &Snapshot<'_>, reservation: &Reservation) -> Affected {
     let begins = reservation.occurrence(snapshot.now).map_or(snapshot.now, |window| window.from);
     let closes = begins.max(snapshot.now);
-    let admits = |spec: &JobSpec| reservation.whom.is_for(spec);
+    let admits = |spec: &JobSpec| reservation.beneficiary.is_for(spec);
     let clearing = Clearing { what: &reservation.what, by: Some(closes), closes, admits: &admits };
     clearing.affected(snapshot)
 }

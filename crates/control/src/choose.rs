@@ -87,7 +87,7 @@ fn candidates(
     retained: &ReservedDevices,
 ) -> Vec<Candidate> {
     let others: Vec<&Reservation> = (world.reservations().values())
-        .filter(|it| it.name != of.name && !it.whom.is_same(&of.whom) && it.meets(of))
+        .filter(|it| it.name != of.name && !it.beneficiary.is_same(&of.beneficiary) && it.meets(of))
         .collect();
     let begins = of.occurrence(now).map_or(now, |window| window.from.max(now));
     let mut found = Vec::new();
@@ -122,7 +122,7 @@ fn is_in_the_way(
     (now, begins): (Timestamp, Timestamp),
 ) -> bool {
     let jobs = row.devices[device_ix].holders.iter().filter_map(|task| world.job(task.job));
-    let mut others = jobs.filter(|row| !of.whom.is_for(&row.spec));
+    let mut others = jobs.filter(|row| !of.beneficiary.is_for(&row.spec));
     others.any(|row| world.expected_end(row, now).is_none_or(|end| end.at > begins))
 }
 

@@ -79,7 +79,7 @@ impl Forecaster {
             n_beyond: kept.last.n_beyond,
             took_s: kept.took.as_secs_f64(),
             n_failed: kept.n_failed,
-            n_told: count(kept.calibrator.told.len()),
+            n_told: count(kept.calibrator.first_forecasts.len()),
             calibration: calibration(&kept.calibrator.buckets),
         }
     }
@@ -89,7 +89,7 @@ impl Forecaster {
             let mut kept = self.cache();
             // The forecast of an array names its first start.
             for id in [job, JobId { element: None, ..job }] {
-                if kept.calibrator.told.contains_key(&id) {
+                if kept.calibrator.first_forecasts.contains_key(&id) {
                     Arc::make_mut(&mut kept.calibrator).started(id, notice.time);
                     kept.is_saved = false;
                 }
@@ -101,7 +101,7 @@ impl Forecaster {
     pub fn accept(&self, part: &ForecastInput, forecast: Forecast, took: Duration) {
         let mut kept = self.cache();
         let learnt = Arc::make_mut(&mut kept.calibrator);
-        let before = learnt.told.len();
+        let before = learnt.first_forecasts.len();
         let waits = |id: JobId| {
             part.excerpt.jobs.get(&id).map_or(part.n_beyond > 0, |row| {
                 matches!(row.job.phase, Phase::Waiting { .. })
@@ -114,7 +114,7 @@ impl Forecaster {
                 learnt.record_forecast((*id, row.job.version), (eta, *lead), forecast.as_of);
             }
         }
-        let is_other = learnt.told.len() != before;
+        let is_other = learnt.first_forecasts.len() != before;
         kept.is_saved &= !is_other;
         kept.last = Arc::new(forecast);
         kept.version += 1;
@@ -123,7 +123,7 @@ impl Forecaster {
 
     pub fn nothing_waits(&self, now: Timestamp) {
         let mut kept = self.cache();
-        if !kept.calibrator.told.is_empty() {
+        if !kept.calibrator.first_forecasts.is_empty() {
             Arc::make_mut(&mut kept.calibrator).retain_forecasts(|_| false);
             kept.is_saved = false;
         }

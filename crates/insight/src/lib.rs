@@ -1,4 +1,4 @@
-//! What happened and what it cost: utilization by minute ([`usage`]), counters and traces of jobs
+//! Past use and its cost: utilization by minute ([`usage`]), counters and traces of jobs
 //! ([`lives`]), past jobs ([`history`]) and the same past with other resources ([`otherwise`]).
 
 #![forbid(unsafe_code)]

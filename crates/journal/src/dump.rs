@@ -130,7 +130,7 @@ fn of_command(command: &Command) -> String {
         Command::SetPolicy { preset, set, dry_run } => of_policy(preset.as_deref(), set, *dry_run),
         Command::Reserve { reservation, .. } => {
             let name = reservation.name.as_ref().map_or("a new one", |name| name.as_str());
-            format!("reserve {name} for {:?}", reservation.whom)
+            format!("reserve {name} for {:?}", reservation.beneficiary)
         }
         Command::EditReservation { name, .. } => format!("change reservation {name}"),
         Command::Unreserve { names } => {

@@ -364,7 +364,8 @@ pub enum Refusal {
         /// The other reservation.
         other: ReservationName,
         /// Its beneficiary.
-        whom: Beneficiary,
+        #[serde(rename = "whom")]
+        beneficiary: Beneficiary,
         /// The node.
         node: NodeName,
         /// The index of the device; `None` if one of the reservations covers the whole node.

@@ -20,7 +20,8 @@ pub struct Reservation {
     /// Its name, unique among reservations that have not ended.
     pub name: ReservationName,
     /// The beneficiary.
-    pub whom: Beneficiary,
+    #[serde(rename = "whom")]
+    pub beneficiary: Beneficiary,
     /// The devices and nodes.
     pub what: Reserved,
     /// The time; for a recurring one, its first occurrence.
@@ -220,7 +221,7 @@ impl Reservation {
     /// Whether it is a maintenance window.
     #[must_use]
     pub fn is_maintenance(&self) -> bool {
-        self.whom == Beneficiary::Nobody
+        self.beneficiary == Beneficiary::Nobody
     }
 
     /// The window that is active at a moment, or else the next one; `None` after the last.
@@ -271,7 +272,7 @@ impl Reservation {
     /// Whether both cover the same device at the same time for different beneficiaries.
     #[must_use]
     pub fn clashes(&self, other: &Self) -> bool {
-        !self.whom.is_same(&other.whom)
+        !self.beneficiary.is_same(&other.beneficiary)
             && self.what.common(&other.what).is_some()
             && self.meets(other)
     }

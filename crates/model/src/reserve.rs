@@ -16,7 +16,8 @@ pub struct NewReservation {
     /// Its name; `None` asks for the next free one.
     pub name: Option<ReservationName>,
     /// The beneficiary.
-    pub whom: Beneficiary,
+    #[serde(rename = "whom")]
+    pub beneficiary: Beneficiary,
     /// The devices or nodes.
     pub ask: ReserveAsk,
     /// The time.
@@ -82,8 +83,8 @@ pub enum ReserveEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReservationPatch {
     /// The beneficiary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whom: Option<Beneficiary>,
+    #[serde(default, rename = "whom", skip_serializing_if = "Option::is_none")]
+    pub beneficiary: Option<Beneficiary>,
     /// The devices or nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<ReserveAsk>,

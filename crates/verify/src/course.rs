@@ -375,7 +375,7 @@ pub(crate) fn reserved(
             None => it.what.has_node(&node.name),
             Some(device) => it.what.has_device(&node.name, &device.uuid),
         };
-        covers && !it.whom.admits(shape) && {
+        covers && !it.beneficiary.admits(shape) && {
             // The first of its windows that is not over when the stretch begins. A planned start
             // never counts on a reservation's capacity, whether or not the reservation will be
             // over.
@@ -397,7 +397,7 @@ pub(crate) fn is_reserved_for(
     snapshot.world.reservations().values().any(|it| {
         let is_on = it.what.has_device(&node.name, &device.uuid)
             || (it.what.has_node(&node.name) && !it.is_maintenance());
-        is_on && it.whom.admits(shape) && it.occurrence(at).is_some_and(|it| it.from <= at)
+        is_on && it.beneficiary.admits(shape) && it.occurrence(at).is_some_and(|it| it.from <= at)
     })
 }
 

@@ -167,7 +167,7 @@ fn is_kept(
     snapshot.world.reservations().get(name).is_some_and(|it| {
         let window = it.occurrence(snapshot.now);
         it.is_maintenance() == maintenance
-            && !it.whom.admits(&wait.shape)
+            && !it.beneficiary.admits(&wait.shape)
             && window.is_some_and(|it| when.until.is_none_or(|until| it.from < until))
     })
 }

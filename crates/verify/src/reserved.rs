@@ -25,7 +25,9 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, plan: &Plan, found: &mut Vec<Violat
                 found.push(Violation::NotReserved { job, node });
             }
             let keeps = |it: &&Reservation| {
-                !it.whom.is_for(&row.spec) && is_on(it, placement) && is_met(it, row, snapshot.now)
+                !it.beneficiary.is_for(&row.spec)
+                    && is_on(it, placement)
+                    && is_met(it, row, snapshot.now)
             };
             let mut by = reservations.values().filter(keeps);
             found.extend(by.next().map(|it| Violation::Reserved {

@@ -20,8 +20,8 @@ pub(crate) fn shape_of(world: &World, row: &JobRow) -> Shape {
         || !world.policy().user_caps.is_none()
         || world.policy().share_between == ShareBetween::Users
         || is_capping(world, &row.spec.project)
-        || world.reservations().values().any(|it| is_for(&it.whom));
-    let is_reserved = world.reservations().values().any(|it| it.whom == own);
+        || world.reservations().values().any(|it| is_for(&it.beneficiary));
+    let is_reserved = world.reservations().values().any(|it| it.beneficiary == own);
     Shape {
         project: row.spec.project.clone(),
         uid: is_told.then_some(uid),

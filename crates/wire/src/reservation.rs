@@ -80,7 +80,7 @@ impl ReservedHere {
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
-        let (whom, beneficiary) = beneficiary_words(&it.whom);
+        let (whom, beneficiary) = beneficiary_words(&it.beneficiary);
         Self {
             name: it.name.to_string(),
             beneficiary_kind: whom.to_owned(),
@@ -227,7 +227,7 @@ impl Reservation {
     #[must_use]
     pub fn new(it: &gpool_model::Reservation, now: Timestamp, find: &FindDevice<'_>) -> Self {
         let window = it.occurrence(now).unwrap_or(it.window);
-        let (whom, beneficiary) = beneficiary_words(&it.whom);
+        let (whom, beneficiary) = beneficiary_words(&it.beneficiary);
         let mut gpus = Vec::new();
         let mut warnings = Vec::new();
         for (node, uuids) in &it.what.devices {

@@ -153,7 +153,7 @@ impl ReserveRequest {
         })?;
         Ok(NewReservation {
             name: self.name.as_deref().map(ReservationName::new),
-            whom,
+            beneficiary: whom,
             ask,
             when: ReserveWhen {
                 from: self.from.map(|from| from.0),
@@ -177,7 +177,7 @@ impl ReserveRequest {
             return Err(invalid("name", "the name of a reservation can't change"));
         }
         Ok(ReservationPatch {
-            whom: self.beneficiary(user)?,
+            beneficiary: self.beneficiary(user)?,
             ask: self.ask(targets)?,
             from: self.from.map(|from| from.0),
             end: self.end()?,

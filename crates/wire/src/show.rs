@@ -86,14 +86,14 @@ impl Job {
         spec: &JobSpec,
         job: &gpool_model::Job,
         now: Timestamp,
-        shown: &JobFacts,
+        facts: &JobFacts,
     ) {
         let (started_at, allocations) = run_of(job);
         let ended = end_of(job);
         let exit = ended.and_then(|end| end.exit);
         let placed = |it: &Allocation| {
             let mut placed = PlacedOn::new(&it.node, &it.slots);
-            if let Some(node) = shown.nodes.iter().find(|node| node.name == it.node) {
+            if let Some(node) = facts.nodes.iter().find(|node| node.name == it.node) {
                 placed.spread(node, it.task, &it.slots);
             }
             placed
@@ -101,12 +101,12 @@ impl Job {
         self.placement = allocations.iter().map(placed).collect();
         if matches!(job.phase, Phase::Running { .. }) {
             let stalled = allocations.iter().find_map(|it| {
-                let node = shown.nodes.iter().find(|node| node.name == it.node)?;
+                let node = facts.nodes.iter().find(|node| node.name == it.node)?;
                 node.stalled(it.task).map(str::to_owned)
             });
             self.stalled = stalled;
             let idle = allocations.iter().map(|it| {
-                let node = shown.nodes.iter().find(|node| node.name == it.node)?;
+                let node = facts.nodes.iter().find(|node| node.name == it.node)?;
                 node.idle_since(it.task).map(Time)
             });
             self.idle_since =
@@ -122,12 +122,12 @@ impl Job {
         self.exit_code = exit.map(ExitStatus::shell_code);
         self.signal = exit.and_then(signal_of);
         self.usage = ended.map(|end| Usage::from(end.usage));
-        let steps = ended.filter(|_| !shown.private).map(|end| &**end.steps).unwrap_or_default();
+        let steps = ended.filter(|_| !facts.private).map(|end| &**end.steps).unwrap_or_default();
         self.steps = steps.iter().map(JobStep::from).collect();
         let (cause, text) = cause(spec, job);
-        (self.cause, self.cause_text) = (cause, text.filter(|_| !shown.private));
+        (self.cause, self.cause_text) = (cause, text.filter(|_| !facts.private));
         let totals = match &job.array {
-            Some(array) => shown.elements.as_ref().map_or(array.totals, |it| it.totals),
+            Some(array) => facts.elements.as_ref().map_or(array.totals, |it| it.totals),
             None => RunTotals::of(&job.phase, now),
         };
         self.gpu_hours = gpu_hours(totals.gpu_time);

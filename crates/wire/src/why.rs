@@ -23,9 +23,9 @@ pub struct Why {
     /// Number of further dependencies that the reasons do not contain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_more_reasons: u64,
-    /// GPUs that can't be used now, with the reason of each, if the job waits for capacity and
-    /// projects are guaranteed more GPUs than the others; or nodes of the job whose agent does not
-    /// answer.
+    /// For a job that waits for capacity: GPUs that can't be used now, with the reason of each, if
+    /// projects are guaranteed more GPUs than the others. For a running job: its nodes with an
+    /// agent that does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Usable capacity on each node.

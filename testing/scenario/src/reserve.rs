@@ -53,7 +53,7 @@ impl Reader {
         }
         self.situation.reservations.push(Reservation {
             name,
-            whom,
+            beneficiary: whom,
             what,
             window: Window::lasting(from, length),
             every,
@@ -167,7 +167,7 @@ pub(crate) fn reservation(
             }
         }
     }
-    let whom = match &it.whom {
+    let whom = match &it.beneficiary {
         Beneficiary::Nobody => "nobody".to_owned(),
         Beneficiary::User { uid, .. } => format!("uid {uid}"),
         Beneficiary::Project { name } => format!("project {name}"),

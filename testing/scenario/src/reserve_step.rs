@@ -46,7 +46,7 @@ impl ReserveSeed {
         let every = long.filter(|_| self.recurs).map(|long| long.saturating_add(long));
         Some(Reservation {
             name: ReservationName::new(format!("r{}", world.n_changes())),
-            whom: match self.whom % 4 {
+            beneficiary: match self.whom % 4 {
                 0 => Beneficiary::Nobody,
                 1 => Beneficiary::Project { name: ProjectName::new("nlp") },
                 two_or_three => {

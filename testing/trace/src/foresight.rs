@@ -53,7 +53,7 @@ impl Foresight {
 
     /// Compares a start with its forecast, if there was one.
     pub fn started(&mut self, job: JobId, at: Timestamp) -> Option<Foretold> {
-        let told = self.learnt.told.get(&job).copied()?;
+        let told = self.learnt.first_forecasts.get(&job).copied()?;
         self.learnt.started(job, at);
         let (p10, p50, p90) = (told.p10, told.p50, told.p90);
         Some(Foretold { at: told.at, p10, p50, p90, started_at: at })

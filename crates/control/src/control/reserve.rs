@@ -42,7 +42,7 @@ impl Control {
             what: Reserved::default(),
             window: self.window(new.when, None)?,
             every: new.when.every,
-            whom: new.whom,
+            beneficiary: new.beneficiary,
             at_begin: consent.choice.unwrap_or_default(),
             reason: new.reason,
             made_by: Arc::clone(&caller.owner.user),
@@ -67,7 +67,7 @@ impl Control {
             end: patch.end.or(length.map(ReserveEnd::After)),
             every: patch.every.or(before.every).filter(|every| !every.is_zero()),
         };
-        let touches_nobody = patch.whom.is_none()
+        let touches_nobody = patch.beneficiary.is_none()
             && patch.ask.is_none()
             && patch.from.is_none()
             && patch.end.is_none()
@@ -79,7 +79,7 @@ impl Control {
                 false => before.window,
             },
             every: when.every,
-            whom: patch.whom.unwrap_or(before.whom),
+            beneficiary: patch.beneficiary.unwrap_or(before.beneficiary),
             reason: patch.reason.unwrap_or(before.reason),
             at_begin: consent.choice.unwrap_or(before.at_begin),
             ..before
@@ -116,9 +116,9 @@ impl Control {
         ask: Option<ReserveAsk>,
         consent: Consent,
     ) -> Result<Reply, Refusal> {
-        self.check_beneficiary(&draft.whom)?;
+        self.check_beneficiary(&draft.beneficiary)?;
         // A reservation for one element is for its whole array.
-        if let Beneficiary::Job { id } = &mut draft.whom {
+        if let Beneficiary::Job { id } = &mut draft.beneficiary {
             id.element = None;
         }
         if let Some(ask) = ask {
@@ -150,7 +150,7 @@ impl Control {
     fn name_for(&self, new: &NewReservation) -> Result<ReservationName, Refusal> {
         let taken = self.world.reservations();
         let Some(name) = &new.name else {
-            let letter = if new.whom == Beneficiary::Nobody { 'm' } else { 'r' };
+            let letter = if new.beneficiary == Beneficiary::Nobody { 'm' } else { 'r' };
             let names = (1u64..).map(|number| ReservationName::new(format!("{letter}{number}")));
             let mut free = names.filter(|name| !taken.contains_key(name));
             return Ok(free.next().expect("there are more numbers than reservations"));
@@ -283,7 +283,7 @@ impl Control {
             let window = other.occurrence(self.now).unwrap_or(other.window);
             return Err(Refusal::ReservationClash {
                 other: other.name.clone(),
-                whom: other.whom.clone(),
+                beneficiary: other.beneficiary.clone(),
                 node: node.clone(),
                 index,
                 from: window.from,

@@ -36,10 +36,11 @@ impl Control {
     }
 
     fn end_reservations(&mut self, kept: &mut Vec<Upkeep>) {
-        let is_over = |it: &&Reservation| {
-            it.is_over(self.now)
-                || matches!(&it.whom, Beneficiary::Job { id } if self.world.job(*id).is_none())
+        let has_left = |it: &Beneficiary| match it {
+            Beneficiary::Job { id } => self.world.job(*id).is_none(),
+            _ => false,
         };
+        let is_over = |it: &&Reservation| it.is_over(self.now) || has_left(&it.beneficiary);
         let over = self.world.reservations().values().filter(is_over);
         let over: Vec<ReservationName> = over.map(|it| it.name.clone()).collect();
         for reservation in over {
@@ -84,7 +85,7 @@ impl Control {
 
     /// Returns jobs that run on their own reservation.
     fn entitled_on(&self, it: &Reservation) -> Vec<JobId> {
-        let others = |spec: &JobSpec| !it.whom.is_for(spec);
+        let others = |spec: &JobSpec| !it.beneficiary.is_for(spec);
         let clearing = Clearing { what: &it.what, by: None, closes: self.now, admits: &others };
         clearing.in_the_way(&self.world)
     }
@@ -94,7 +95,7 @@ impl Control {
         let due: Vec<Reservation> =
             self.world.reservations().values().filter(due).cloned().collect();
         for it in due {
-            let admits = |spec: &JobSpec| it.whom.is_for(spec);
+            let admits = |spec: &JobSpec| it.beneficiary.is_for(spec);
             let clearing = Clearing { what: &it.what, by: None, closes: self.now, admits: &admits };
             let word = if it.is_maintenance() { "maintenance" } else { "reservation" };
             let by = format!("{word} {}", it.name);

@@ -13,7 +13,8 @@ pub struct Calibrator {
     /// By how long before the start the forecast was made.
     pub buckets: Vec<Bucket>,
     /// The first forecasts of jobs that have not started.
-    pub told: BTreeMap<JobId, FirstForecast>,
+    #[serde(rename = "told")]
+    pub first_forecasts: BTreeMap<JobId, FirstForecast>,
 }
 
 /// Results of forecasts with one lead time.
@@ -80,7 +81,7 @@ impl Default for Calibrator {
             factor: Self::ONE,
             factor_p50: Self::ONE,
         };
-        Self { buckets: Self::LEADS.map(bucket).to_vec(), told: BTreeMap::new() }
+        Self { buckets: Self::LEADS.map(bucket).to_vec(), first_forecasts: BTreeMap::new() }
     }
 }
 
@@ -125,17 +126,19 @@ impl Calibrator {
         if p90.since(at) <= Self::MOMENT {
             return;
         }
-        if self.told.get(&job).is_some_and(|told| told.version == version) {
+        if self.first_forecasts.get(&job).is_some_and(|told| told.version == version) {
             return;
         }
-        if self.told.len() < Self::FORECASTS_MAX || self.told.contains_key(&job) {
-            self.told.insert(job, FirstForecast { at, version, lead, p10, p50, p90 });
+        if self.first_forecasts.len() < Self::FORECASTS_MAX
+            || self.first_forecasts.contains_key(&job)
+        {
+            self.first_forecasts.insert(job, FirstForecast { at, version, lead, p10, p50, p90 });
         }
     }
 
     /// Compares a start with its forecast; returns true if there was one.
     pub fn started(&mut self, job: JobId, at: Timestamp) -> bool {
-        let Some(told) = self.told.remove(&job) else { return false };
+        let Some(told) = self.first_forecasts.remove(&job) else { return false };
         let Some(bucket) = self.bucket_mut(told.lead) else { return false };
         bucket.n += 1;
         bucket.n_before_p10 += u64::from(at.after(Self::MOMENT) < told.p10);
@@ -161,7 +164,7 @@ impl Calibrator {
 
     /// Forgets the forecasts of jobs that no longer wait.
     pub fn retain_forecasts(&mut self, still_waits: impl Fn(JobId) -> bool) {
-        self.told.retain(|job, _| still_waits(*job));
+        self.first_forecasts.retain(|job, _| still_waits(*job));
     }
 
     /// Returns the estimate with its median and p90 corrected and kept in order.

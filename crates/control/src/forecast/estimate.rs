@@ -134,14 +134,14 @@ pub fn estimate(
     part: &ForecastInput,
     job: JobId,
     n_starts: usize,
-    learnt: &Calibrator,
+    calibrator: &Calibrator,
 ) -> Estimate {
     if !part.covers(&part.world(), job) {
         return Estimate { is_out_of_reach: true, ..Estimate::default() };
     }
     let bounds = Bounds { target: Some(job), n_starts };
     let courses = Pace::ALL.map(|pace| SimulationResult::of(part, pace, &bounds));
-    let eta = eta_of(part, &courses, job).map(|eta| learnt.corrected(eta, part.now));
+    let eta = eta_of(part, &courses, job).map(|eta| calibrator.corrected(eta, part.now));
     let [early, middle, late] = &courses;
     let start = middle.starts.get(&job);
     let freed_by = start.into_iter().flat_map(|start| &start.freed_by);
@@ -156,7 +156,7 @@ pub fn estimate(
     let deadline = row.and_then(|row| row.spec.life.deadline).filter(|_| eta.is_none());
     let without_deadline = deadline.and_then(|_| {
         let part = part.with(&WhatIf::WithoutDeadline, whole(job));
-        estimate(&part, job, n_starts, learnt).eta
+        estimate(&part, job, n_starts, calibrator).eta
     });
     Estimate {
         eta,

@@ -290,7 +290,7 @@ fn reservations<'a>(
     part: &'a ForecastInput,
     spec: &'a JobSpec,
 ) -> impl Iterator<Item = WhatIf> + 'a {
-    let others = part.excerpt.reservations.values().filter(|it| !it.whom.is_for(spec));
+    let others = part.excerpt.reservations.values().filter(|it| !it.beneficiary.is_for(spec));
     others.take(RESERVATIONS_MAX).map(|it| WhatIf::WithoutReservation {
         reservation: it.name.clone(),
         maintenance: it.is_maintenance(),

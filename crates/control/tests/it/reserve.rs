@@ -15,7 +15,7 @@ const HOUR: Millis = Millis::from_hours(1);
 fn for_bo(ask: ReserveAsk) -> NewReservation {
     NewReservation {
         name: None,
-        whom: Beneficiary::User { uid: 1001, name: Arc::from("bo") },
+        beneficiary: Beneficiary::User { uid: 1001, name: Arc::from("bo") },
         ask,
         when: ReserveWhen::default(),
         reason: Arc::from(""),
@@ -132,7 +132,7 @@ fn devices_by_number_are_the_ones_with_the_least_work_in_the_way() {
     assert_eq!(lab.devices_of(&outcome.reservation.name), ["GPU-1", "GPU-2"]);
     // Other reservations have those, so one more gets the busy device and the last one.
     let carl = NewReservation {
-        whom: Beneficiary::User { uid: 1002, name: Arc::from("carl") },
+        beneficiary: Beneficiary::User { uid: 1002, name: Arc::from("carl") },
         ..for_bo(gpus("3"))
     };
     let refused = lab.reserve(carl.clone(), Consent::default());
@@ -157,7 +157,7 @@ fn a_reservation_that_clashes_with_another_is_refused_naming_it() {
     // Ten days later, at the same time of day.
     let later =
         ReserveWhen { from: at(242, &lab), end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Beneficiary::Nobody, when: later, ..for_bo(node()) };
+    let window = NewReservation { beneficiary: Beneficiary::Nobody, when: later, ..for_bo(node()) };
     let refused = lab.reserve(window.clone(), Consent::default());
     let Err(Refusal::ReservationClash { other, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(other, ReservationName::new("r1"));
@@ -202,13 +202,16 @@ fn invalid_reservations_are_refused() {
         (
             602,
             NewReservation {
-                whom: Beneficiary::Project { name: ProjectName::new("none") },
+                beneficiary: Beneficiary::Project { name: ProjectName::new("none") },
                 ..for_bo(gpus("1"))
             },
         ),
         (
             601,
-            NewReservation { whom: Beneficiary::Job { id: JobId::single(9) }, ..for_bo(gpus("1")) },
+            NewReservation {
+                beneficiary: Beneficiary::Job { id: JobId::single(9) },
+                ..for_bo(gpus("1"))
+            },
         ),
         (733, for_bo(gpus("a100:1"))),
     ];
@@ -232,7 +235,7 @@ fn affected_jobs_are_shown_before_a_reservation_is_made() {
     let ends_before = lab.add(limited("1", HOUR));
     let from = Some(lab.now.after(Millis::from_hours(2)));
     let when = ReserveWhen { from, end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Beneficiary::Nobody, when, ..for_bo(node()) };
+    let window = NewReservation { beneficiary: Beneficiary::Nobody, when, ..for_bo(node()) };
     let refused = lab.reserve(window.clone(), Consent::default());
     let Err(Refusal::AffectsOthers { affected, .. }) = refused else { panic!("{refused:?}") };
     let ids = |there: &[reserve::RunningThere]| there.iter().map(|it| it.job).collect::<Vec<_>>();
@@ -259,7 +262,8 @@ fn a_reservation_that_is_over_goes_and_one_for_a_job_goes_with_it() {
     let once = ReserveWhen { end, ..ReserveWhen::default() };
     lab.reserve(NewReservation { when: once, ..for_bo(device_named("1")) }, Consent::default())
         .expect("free");
-    let of_job = NewReservation { whom: Beneficiary::Job { id }, ..for_bo(device_named("0")) };
+    let of_job =
+        NewReservation { beneficiary: Beneficiary::Job { id }, ..for_bo(device_named("0")) };
     lab.reserve(of_job, Consent::default()).expect("it is its own");
     assert_eq!(lab.control.next_timer(), lab.control.next_timer().min(Some(lab.now.after(HOUR))));
     lab.pass(HOUR);
@@ -304,7 +308,7 @@ fn work_of_others_leaves_when_a_window_begins_if_that_was_asked_for() {
     lab.started(id);
     let from = Some(lab.now.after(HOUR));
     let when = ReserveWhen { from, end: Some(ReserveEnd::After(HOUR)), every: None };
-    let window = NewReservation { whom: Beneficiary::Nobody, when, ..for_bo(node()) };
+    let window = NewReservation { beneficiary: Beneficiary::Nobody, when, ..for_bo(node()) };
     lab.reserve(window, chosen(Displace::Cancel)).expect("it was agreed to");
     lab.take_orders();
     lab.pass(Millis::from_mins(59));

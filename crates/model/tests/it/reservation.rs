@@ -13,7 +13,7 @@ fn window(from: u64, until: Option<u64>) -> Window {
 fn reservation(from: u64, until: Option<u64>, every: Option<u64>) -> Reservation {
     Reservation {
         name: ReservationName::new("r1"),
-        whom: Beneficiary::Nobody,
+        beneficiary: Beneficiary::Nobody,
         what: Reserved { nodes: BTreeSet::from([NodeName::new("n1")]), ..Reserved::default() },
         window: window(from, until),
         every: every.map(Millis::new),

@@ -41,7 +41,7 @@ impl Hold<'_> {
     fn admits(&self, shape: &Shape) -> bool {
         match self {
             Self::Start { .. } => false,
-            Self::Reserved { by, .. } => by.whom.admits(shape),
+            Self::Reserved { by, .. } => by.beneficiary.admits(shape),
         }
     }
 
@@ -83,7 +83,7 @@ pub(crate) fn reserved_for_others(
     match by.is_maintenance() {
         true => Reason::MaintenanceSoon { reservation, node, from, until },
         false => {
-            let whom = by.whom.text();
+            let whom = by.beneficiary.text();
             Reason::ReservedForOther { reservation, whom, node, n_devices, from, until }
         }
     }
@@ -162,7 +162,8 @@ impl<'a> Holds<'a> {
         let own = here.filter_map(|hold| match hold {
             Hold::Reserved { by, devices, .. } => {
                 let window = by.occurrence(at)?;
-                let is_own = !by.is_maintenance() && window.from <= at && by.whom.admits(shape);
+                let is_own =
+                    !by.is_maintenance() && window.from <= at && by.beneficiary.admits(shape);
                 is_own.then_some(devices)
             }
             Hold::Start { .. } => None,
@@ -190,7 +191,7 @@ impl<'a> Holds<'a> {
     /// capacity.
     pub fn access(&self, shape: &Shape) -> Vec<usize> {
         let all = self.reservations.iter().enumerate();
-        all.filter(|(_, by)| by.whom.admits(shape)).map(|(at, _)| at).collect()
+        all.filter(|(_, by)| by.beneficiary.admits(shape)).map(|(at, _)| at).collect()
     }
 
     /// Times after `from` at which a hold ends, or begins for the jobs that it admits.

@@ -294,17 +294,17 @@ impl Moving<'_> {
 
 impl MovableOnNode {
     fn read<'m>(
-        known: &'m mut ByNode,
+        cache: &'m mut ByNode,
         input: &EvictionProblem<'_, '_>,
         node_pos: usize,
     ) -> &'m [Evictable] {
         let nodes = &input.view.capacity.nodes;
         let basis = (nodes.len(), nodes[node_pos].row.n_changes);
         let is_valid = |it: &Self| it.basis == basis && it.valid.contains(&input.view.snapshot.now);
-        if !known.get(&node_pos).is_some_and(is_valid) {
-            known.insert(node_pos, Self::new(input, node_pos, basis));
+        if !cache.get(&node_pos).is_some_and(is_valid) {
+            cache.insert(node_pos, Self::new(input, node_pos, basis));
         }
-        &known[&node_pos].jobs
+        &cache[&node_pos].jobs
     }
 
     /// The jobs on one node only, with whole devices or a share of one, that have run for a while

@@ -17,7 +17,7 @@ use crate::quota_state::Amounts;
 use crate::quota_state::resource_flavors::Flavor;
 use crate::victims::{Evictable, EvictionProblem, RoomAnswer, Solution};
 
-/// A stage in which other jobs make room for a job.
+/// A stage that moves or evicts other jobs to start a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Consolidate,

@@ -41,7 +41,7 @@ impl EvictionProblem<'_, '_> {
     }
 }
 
-/// The answer of a stage in which other jobs make room for a job.
+/// The answer of a stage that moves or evicts other jobs to start a job.
 pub(crate) enum RoomAnswer {
     /// The job starts once these victims have left.
     Start(Solution),

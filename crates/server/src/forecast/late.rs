@@ -18,12 +18,12 @@ use crate::view::View;
 /// The server is stopping.
 pub(super) async fn report(handle: &CoreHandle) -> Result<Option<Moment>, Refusal> {
     let forecaster = Arc::clone(&handle.shared.forecaster);
-    if forecaster.calibrator().told.is_empty() {
+    if forecaster.calibrator().first_forecasts.is_empty() {
         return Ok(None);
     }
     let look = move |view: &View<'_>| {
         let (learnt, last) = (forecaster.calibrator(), forecaster.last());
-        let told = learnt.told.iter().filter_map(|(id, told)| {
+        let told = learnt.first_forecasts.iter().filter_map(|(id, told)| {
             let row = view.world.job(*id)?;
             (row.job.version == told.version && row.job.reports_late()).then_some((row, told))
         });

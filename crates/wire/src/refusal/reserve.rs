@@ -20,11 +20,13 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
             "reservation {name} already exists"
         ))
         .try_this(format!("gpool reserve edit {name}   (changes it), or use another --name")),
-        Refusal::ReservationClash { other, whom, node, index, from, until } => problem(format!(
-            "reservation {other} overlaps: it has the same GPUs or nodes at that time"
-        ))
-        .because(touched::clash(whom, node, *index, *from, *until))
-        .try_this(format!("gpool reserve show {other}, then choose another time or other GPUs")),
+        Refusal::ReservationClash { other, beneficiary: whom, node, index, from, until } => {
+            problem(format!(
+                "reservation {other} overlaps: it has the same GPUs or nodes at that time"
+            ))
+            .because(touched::clash(whom, node, *index, *from, *until))
+            .try_this(format!("gpool reserve show {other}, then choose another time or other GPUs"))
+        }
         Refusal::NotEnoughToReserve { asked, most, spread } => {
             let asked = request_words(asked);
             match spread {

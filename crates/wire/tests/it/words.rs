@@ -124,7 +124,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::ReservationExists { name: r1() },
         Refusal::ReservationClash {
             other: r1(),
-            whom: Beneficiary::Nobody,
+            beneficiary: Beneficiary::Nobody,
             node: lab7(),
             index: Some(3),
             from: Timestamp::ZERO,

@@ -68,7 +68,7 @@ impl World {
     #[must_use]
     pub fn reserved_as(&self, job: JobId) -> Option<JobId> {
         let own = Beneficiary::Job { id: job };
-        self.reservations.values().any(|it| it.whom == own).then_some(job)
+        self.reservations.values().any(|it| it.beneficiary == own).then_some(job)
     }
 
     /// Adds a reservation or replaces the one with its name.
@@ -77,11 +77,11 @@ impl World {
         self.mark(Record::Reservation(Box::new(reservation.clone())).key());
         // The next change after the last moment that has passed; later changes follow from it.
         self.alarms.set_reservation(&name, reservation.next_change(self.alarms.now));
-        let whom = reservation.whom.clone();
+        let whom = reservation.beneficiary.clone();
         let before = self.reservations.insert(name, reservation);
         self.index_again(&whom);
-        if let Some(before) = before.filter(|before| before.whom != whom) {
-            self.index_again(&before.whom);
+        if let Some(before) = before.filter(|before| before.beneficiary != whom) {
+            self.index_again(&before.beneficiary);
         }
     }
 
@@ -90,7 +90,7 @@ impl World {
         let removed = self.reservations.remove(name)?;
         self.mark(Record::Reservation(Box::new(removed.clone())).key());
         self.alarms.set_reservation(name, None);
-        self.index_again(&removed.whom);
+        self.index_again(&removed.beneficiary);
         Some(removed)
     }
 
@@ -102,7 +102,7 @@ impl World {
         let is_told = self.policy.tells_users_apart()
             || self.limits_slots()
             || self.capping(project).next().is_some()
-            || self.reservations.values().any(|it| is_for(&it.whom));
+            || self.reservations.values().any(|it| is_for(&it.beneficiary));
         is_told.then_some(uid)
     }
 

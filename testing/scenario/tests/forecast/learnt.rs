@@ -89,9 +89,9 @@ fn a_job_is_compared_with_its_first_forecast_since_the_last_edit() {
     learnt.record_forecast((job, Version(1)), (&eta(), LEAD), NOW);
     let later = NOW.after(Millis::from_mins(10));
     learnt.record_forecast((job, Version(1)), (&eta(), LEAD), later);
-    assert_eq!(learnt.told[&job].at, NOW);
+    assert_eq!(learnt.first_forecasts[&job].at, NOW);
     learnt.record_forecast((job, Version(2)), (&eta(), LEAD), later);
-    assert_eq!(learnt.told[&job].at, later);
+    assert_eq!(learnt.first_forecasts[&job].at, later);
     learnt.retain_forecasts(|_| false);
     assert!(!learnt.started(job, later), "it is forgotten when it no longer waits");
 }
@@ -101,5 +101,5 @@ fn a_job_that_starts_at_once_has_no_forecast() {
     let mut learnt = Calibrator::default();
     let now = Eta { p10: Some(NOW), p50: Some(NOW), p90: Some(NOW), ..eta() };
     learnt.record_forecast((JobId::single(1), Version(1)), (&now, Millis::ZERO), NOW);
-    assert!(learnt.told.is_empty());
+    assert!(learnt.first_forecasts.is_empty());
 }

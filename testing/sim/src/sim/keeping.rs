@@ -74,7 +74,8 @@ impl Sim {
             every: Some(hours_long(what.count("every"))).filter(|every| !every.is_zero()),
         };
         let name = Some(ReservationName::new(format!("k{}", self.askings.len())));
-        let reservation = Box::new(NewReservation { name, whom, ask, when, reason: Arc::from("") });
+        let reservation =
+            Box::new(NewReservation { name, beneficiary: whom, ask, when, reason: Arc::from("") });
         Some(Command::Reserve { reservation, consent: consent(what.count("then")) })
     }
 
@@ -93,7 +94,7 @@ impl Sim {
     pub(crate) fn note_kept(&mut self, command: &Command, reply: &Reply) {
         let (Command::Reserve { .. }, Reply::Reserved(outcome)) = (command, reply) else { return };
         let it = &outcome.reservation;
-        if it.window.until.is_none() && !matches!(it.whom, Beneficiary::Job { .. }) {
+        if it.window.until.is_none() && !matches!(it.beneficiary, Beneficiary::Job { .. }) {
             self.watch.reserved.insert(it.name.clone());
         }
     }
@@ -173,7 +174,7 @@ pub(crate) fn outsider(
             let keeps = |it: &&gpool_model::Reservation| {
                 let mut slots = allocation.slots.iter();
                 it.is_active(now)
-                    && !it.whom.is_for(&row.spec)
+                    && !it.beneficiary.is_for(&row.spec)
                     && (it.what.has_node(&allocation.node)
                         || slots.any(|slot| it.what.has_device(&allocation.node, &slot.device)))
             };

@@ -143,19 +143,19 @@ fn memory(flag: &PassedFlag, mebibytes: u64, all: &mut Translated) {
 
 /// The layout of the processes, as `--nodes`, `--tasks` and `--launcher`.
 fn shape(
-    given: &[PassedFlag],
+    flags: &[PassedFlag],
     gpus: Option<&RequestedGpus<'_>>,
     all: &mut Translated,
 ) -> Result<JobLayout> {
-    let nodes = match last(given, "nodes") {
+    let nodes = match last(flags, "nodes") {
         Some(flag) => Some((flag, n_nodes(flag)?)),
         // A job gets every node that it names.
-        None => match last(given, "nodelist") {
+        None => match last(flags, "nodelist") {
             Some(flag) => Some((flag, node_constraints::n_named(flag)?)).filter(|(_, n)| *n > 1),
             None => None,
         },
     };
-    let (per_node, total) = (count_of(given, "ntasks-per-node")?, count_of(given, "ntasks")?);
+    let (per_node, total) = (count_of(flags, "ntasks-per-node")?, count_of(flags, "ntasks")?);
     let shape = match (nodes, per_node, total) {
         (None, None, Some((_, n))) if n > 1 && is_anywhere(gpus, n) => {
             JobLayout { n_parts: n, anywhere: true, processes: n, copies: 1 }
@@ -184,7 +184,7 @@ fn shape(
             JobLayout { n_parts: n.min(processes), anywhere: false, processes, copies: 1 }
         }
     };
-    let (shape, copied) = match copies(given) {
+    let (shape, copied) = match copies(flags) {
         None => (shape, None),
         Some((flag, copies)) => {
             all.flag("env", &format!("{}={copies}", SIZE), flag);
@@ -197,8 +197,8 @@ fn shape(
     let from = nodes.map(|(flag, _)| flag).or(per_node.or(total).map(|(flag, _)| flag));
     let from = from.or(copied);
     // Flags of the command line must override the script even with one node and one process.
-    let is_over = given.iter().any(|given| given.place.is_none())
-        && given.iter().any(|given| given.place.is_some());
+    let is_over = flags.iter().any(|given| given.place.is_none())
+        && flags.iter().any(|given| given.place.is_some());
     // A script that requests tasks, even one, reads their number from the environment.
     let has_tasks = per_node.is_some() || total.is_some();
     if let Some(flag) = from.filter(|_| shape.processes > 1 || has_tasks || is_over) {
@@ -243,11 +243,11 @@ struct RequestedGpus<'g> {
 
 /// The last request for GPUs.
 fn asked_gpus<'g>(
-    given: &'g [PassedFlag],
+    flags: &'g [PassedFlag],
     all: &mut Translated,
 ) -> Result<Option<RequestedGpus<'g>>> {
     let mut request: Option<RequestedGpus<'_>> = None;
-    for flag in given.iter().filter(|given| GPUS.contains(&given.flag.long)) {
+    for flag in flags.iter().filter(|given| GPUS.contains(&given.flag.long)) {
         let read = match flag.flag.long {
             "gres" => values::gres(flag, &mut all.ignored)?,
             _ => Some(values::gpus(flag)?),
@@ -269,11 +269,11 @@ fn asked_gpus<'g>(
 
 /// The number of GPUs of each part, if any.
 fn gpus(
-    asked: Option<RequestedGpus<'_>>,
+    request: Option<RequestedGpus<'_>>,
     shape: JobLayout,
     all: &mut Translated,
 ) -> Result<Option<u64>> {
-    let Some(RequestedGpus { text, n, flag }) = asked else { return Ok(None) };
+    let Some(RequestedGpus { text, n, flag }) = request else { return Ok(None) };
     let of_process = flag.flag.long == "gpus-per-task";
     let n = match flag.flag.long {
         "gpus-per-task" => n.saturating_mul(shape.each()),

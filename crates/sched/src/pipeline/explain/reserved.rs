@@ -27,7 +27,8 @@ impl<'a> Explainer<'a> {
         let here = world.reservations().values();
         let here = here.filter(|by| by.what.has_device(&node.name, &device.uuid));
         let here = here.filter_map(|by| Some((by, by.occurrence(now)?)));
-        let (own, others): (Vec<_>, Vec<_>) = here.partition(|(by, _)| by.whom.is_for(&row.spec));
+        let (own, others): (Vec<_>, Vec<_>) =
+            here.partition(|(by, _)| by.beneficiary.is_for(&row.spec));
         let others = others.into_iter().filter(|(_, window)| window.meets(run));
         let first = others.min_by_key(|(by, window)| (window.from, &by.name));
         let is_own = own.iter().any(|(_, window)| window.holds(now));
