@@ -2,9 +2,7 @@
 
 use std::fmt::Debug;
 
-use gpool_protocol::{Answer, Decoder, ToAgent, ToServer, encode};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use gpool_protocol::{Answer, Decoder, Message, ToAgent, ToServer, encode};
 
 /// Messages are the same in any split of the stream, and after they were written again.
 pub fn check(input: &[u8]) {
@@ -23,7 +21,7 @@ pub fn check(input: &[u8]) {
 
 fn check_as<M>(step: u8, bytes: &[u8], is_exact: impl Fn(&M) -> bool)
 where
-    M: Serialize + DeserializeOwned + PartialEq + Debug,
+    M: Message + PartialEq + Debug,
 {
     let messages: Vec<M> = read(bytes, bytes.len().max(1));
     assert_eq!(messages, read(bytes, usize::from(step).max(1)));
@@ -33,7 +31,7 @@ where
     }
 }
 
-fn read<M: DeserializeOwned>(bytes: &[u8], step: usize) -> Vec<M> {
+fn read<M: Message>(bytes: &[u8], step: usize) -> Vec<M> {
     let (mut decoder, mut found) = (Decoder::default(), Vec::new());
     for part in bytes.chunks(step) {
         decoder.push(part);

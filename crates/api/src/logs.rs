@@ -95,7 +95,7 @@ pub(crate) async fn get(
     let job_has_ended = found.job.phase.is_ended();
     let mut output = TaskOutput::new(api.clone(), &found, task, streams);
     let (first, offset) = match output.read(start, since).await? {
-        OutputPart::Bytes { offset, bytes } => (Bytes::from(bytes.0), offset),
+        OutputPart::Bytes { offset, bytes } => (Bytes::from(bytes), offset),
         OutputPart::NotRegular => {
             let what = format!("the output of job {id} is not a regular file of its user any more");
             return Err(Problem::new(catalogue::NO_SUCH_LOG, what).into());
@@ -312,9 +312,9 @@ impl LogReader {
     async fn read(&mut self) -> io::Result<Option<Bytes>> {
         let part = self.output.read(OutputStart::Byte(self.position), None).await;
         match part.map_err(|error| io::Error::other(error.0.detail))? {
-            OutputPart::Bytes { bytes, .. } if !bytes.0.is_empty() => {
-                self.position += bytes.0.len() as u64;
-                Ok(Some(Bytes::from(bytes.0)))
+            OutputPart::Bytes { bytes, .. } if !bytes.is_empty() => {
+                self.position += bytes.len() as u64;
+                Ok(Some(Bytes::from(bytes)))
             }
             OutputPart::Unreadable { why } => Err(io::Error::other(why)),
             OutputPart::NotRegular => Err(io::Error::other("it is no regular file any more")),

@@ -5,9 +5,7 @@ use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 
 use gpool_model::job::BlobId;
-use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use gpool_protocol::{Decoder, FrameError, Message, QuestionId, ToAgent, ToServer, encode};
 
 use crate::{AgentInbox, AgentLink, Connection, ServerInbox, ServerLink};
 
@@ -60,7 +58,7 @@ impl ServerLink for AgentEnd {
 }
 
 /// Returns a message as the other end reads it. One that it can't read is logged and lost.
-fn sent<M: Serialize + DeserializeOwned>(message: &M) -> Option<M> {
+fn sent<M: Message>(message: &M) -> Option<M> {
     let read = || -> Result<Option<M>, FrameError> {
         let mut decoder = Decoder::default();
         decoder.push(&encode(message)?);

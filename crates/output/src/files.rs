@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use gpool_model::id::TaskId;
 use gpool_model::output::OutputStream;
-use gpool_protocol::{
-    FileAnswer, FileQuestion, OutputBytes, OutputPart, OutputRequest, OutputStart,
-};
+use gpool_protocol::{FileAnswer, FileQuestion, OutputPart, OutputRequest, OutputStart};
 
 use crate::{Output, file_name, old_jobs, remove_job, run_folder};
 
@@ -138,7 +136,7 @@ impl OutputReader {
             if self.open.len() == OPEN_MAX {
                 self.open.remove(0);
             }
-            self.open.push((request.clone(), offset + bytes.0.len() as u64, output));
+            self.open.push((request.clone(), offset + bytes.len() as u64, output));
         }
         part
     }
@@ -169,7 +167,7 @@ fn read(output: &mut Output, request: &OutputRequest) -> io::Result<OutputPart> 
     let mut bytes = vec![0; usize::try_from(n_bytes).unwrap_or(PART_BYTES)];
     let n_read = output.read_at(offset, &mut bytes)?;
     bytes.truncate(n_read);
-    Ok(OutputPart::Bytes { offset, bytes: OutputBytes(bytes) })
+    Ok(OutputPart::Bytes { offset, bytes })
 }
 
 fn output_paths(state_dirs: &[PathBuf], task: TaskId) -> FileAnswer {

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use gpool_model::id::{Generation, JobId, JobNumber, TaskId};
 use gpool_model::output::OutputStream;
 use gpool_model::unit::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 /// A question about the files of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +84,9 @@ pub enum OutputPart {
     Bytes {
         /// The position of the first one.
         offset: u64,
-        bytes: OutputBytes,
+        /// The body of the message.
+        #[serde(skip)]
+        bytes: Vec<u8>,
     },
     /// The last output is older than requested.
     TooOld,
@@ -98,25 +98,6 @@ pub enum OutputPart {
     NotRegular,
     /// The files can't be read.
     Unreadable { why: String },
-}
-
-/// Bytes of output. As JSON they are a text in Base64.
-///
-/// Source: RFC 4648, section 4.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputBytes(pub Vec<u8>);
-
-impl Serialize for OutputBytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for OutputBytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Self).map_err(de::Error::custom)
-    }
 }
 
 /// Jobs and tasks that agents launched in the state folders of one agent, by its files.

@@ -1,14 +1,27 @@
-//! Frames: the length of a message in four bytes, big-endian, and the message as JSON.
+//! Frames: the lengths of a message and of its body in four bytes each, big-endian, the message as
+//! JSON, and the body as it is.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// The largest message in bytes. A task order is a few kilobytes; the report of all tasks of a full
+/// The largest message in bytes, and the largest body. A task order is a few kilobytes; the report of all tasks of a full
 /// node is less than a megabyte.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-const LENGTH_BYTES: usize = 4;
+/// The lengths of the message and of its body.
+const HEAD_BYTES: usize = 8;
+
+/// A message that may have a body: bytes that do not stand in its JSON.
+pub trait Message: Serialize + DeserializeOwned {
+    /// The body; empty for most messages.
+    fn body(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Gives a message that was read its body. One that takes none ignores it.
+    fn set_body(&mut self, _body: &[u8]) {}
+}
 
 /// Why a frame can't be written or read.
 #[derive(Debug, Error)]
@@ -28,13 +41,17 @@ pub enum FrameError {
 ///
 /// # Errors
 /// [`FrameError::TooLarge`].
-pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
-    let mut frame = vec![0; LENGTH_BYTES];
+pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
+    let body = message.body();
+    let mut frame = vec![0; HEAD_BYTES];
     serde_json::to_writer(&mut frame, message)?;
-    let n_bytes = frame.len() - LENGTH_BYTES;
-    let length = u32::try_from(n_bytes).ok().filter(|_| n_bytes <= FRAME_BYTES_MAX);
-    let length = length.ok_or(FrameError::TooLarge { n_bytes })?;
-    frame[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+    let lengths = [frame.len() - HEAD_BYTES, body.len()];
+    for (place, n_bytes) in frame.chunks_exact_mut(HEAD_BYTES / 2).zip(lengths) {
+        let length = u32::try_from(n_bytes).ok().filter(|_| n_bytes <= FRAME_BYTES_MAX);
+        let length = length.ok_or(FrameError::TooLarge { n_bytes })?;
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+    frame.extend_from_slice(body);
     Ok(frame)
 }
 
@@ -59,18 +76,22 @@ impl Decoder {
     /// # Errors
     /// The frame is too large, or no message of this type. The first can't be skipped, since its
     /// length can't be trusted. The second is skipped: the next call returns the message behind it.
-    pub fn next_message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, FrameError> {
+    pub fn next_message<M: Message>(&mut self) -> Result<Option<M>, FrameError> {
         let rest = &self.bytes[self.start..];
-        let Some((length, rest)) = rest.split_first_chunk::<LENGTH_BYTES>() else {
-            return Ok(None);
-        };
-        let n_bytes = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        if n_bytes > FRAME_BYTES_MAX {
-            return Err(FrameError::TooLarge { n_bytes });
-        }
-        let Some(message) = rest.get(..n_bytes) else { return Ok(None) };
-        let message = serde_json::from_slice(message);
-        self.start += LENGTH_BYTES + n_bytes;
-        Ok(Some(message?))
+        let Some((head, rest)) = rest.split_first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let (message, body) = (length(head, 0)?, length(head, 1)?);
+        let Some((message, rest)) = rest.split_at_checked(message) else { return Ok(None) };
+        let Some(body) = rest.get(..body) else { return Ok(None) };
+        self.start += HEAD_BYTES + message.len() + body.len();
+        let mut message: M = serde_json::from_slice(message)?;
+        message.set_body(body);
+        Ok(Some(message))
     }
+}
+
+/// Returns one of the lengths of a head.
+fn length(head: &[u8; HEAD_BYTES], i: usize) -> Result<usize, FrameError> {
+    let (lengths, _) = head.as_chunks::<{ HEAD_BYTES / 2 }>();
+    let n_bytes = usize::try_from(u32::from_be_bytes(lengths[i])).unwrap_or(usize::MAX);
+    if n_bytes > FRAME_BYTES_MAX { Err(FrameError::TooLarge { n_bytes }) } else { Ok(n_bytes) }
 }

@@ -8,7 +8,7 @@
 //! - A stream to a task, such as a terminal, is a further connection that the agent opens. It
 //!   carries the id of the question that asked for it.
 //!
-//! Messages are JSON. An unknown field is ignored, so that a newer peer can send more; an unknown
+//! Messages are JSON; output is the body of its message, as it is. An unknown field is ignored, so that a newer peer can send more; an unknown
 //! variant is refused by its name.
 
 #![forbid(unsafe_code)]
@@ -21,10 +21,9 @@ pub mod recent;
 mod telemetry;
 
 pub use files::{
-    FileAnswer, FileQuestion, Launched, LaunchedTask, OutputBytes, OutputPart, OutputRequest,
-    OutputStart,
+    FileAnswer, FileQuestion, Launched, LaunchedTask, OutputPart, OutputRequest, OutputStart,
 };
-pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
+pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, Message, encode};
 pub use message::{Hello, ToAgent, ToServer, VERSION};
 pub use question::{Answer, Question, QuestionId};
 pub use telemetry::Telemetry;

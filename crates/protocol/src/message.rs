@@ -5,6 +5,8 @@ use gpool_model::agent::{Order, Report};
 use gpool_model::id::{Incarnation, NodeName};
 use serde::{Deserialize, Serialize};
 
+use crate::files::{FileAnswer, OutputPart};
+use crate::frame::Message;
 use crate::question::{Answer, Question, QuestionId};
 use crate::telemetry::Telemetry;
 
@@ -57,6 +59,30 @@ pub enum ToServer {
     Telemetry(Telemetry),
     /// The answer to a question.
     Answer { id: QuestionId, answer: Answer },
+}
+
+impl Message for ToAgent {}
+
+impl Message for ToServer {
+    fn body(&self) -> &[u8] {
+        match self {
+            Self::Answer {
+                answer: Answer::Files(FileAnswer::Output(OutputPart::Bytes { bytes, .. })),
+                ..
+            } => bytes,
+            _ => &[],
+        }
+    }
+
+    fn set_body(&mut self, body: &[u8]) {
+        if let Self::Answer {
+            answer: Answer::Files(FileAnswer::Output(OutputPart::Bytes { bytes, .. })),
+            ..
+        } = self
+        {
+            *bytes = body.to_vec();
+        }
+    }
 }
 
 /// The first message of an agent.

@@ -6,9 +6,7 @@ use std::sync::mpsc::channel;
 use gpool_model::output::OutputStream;
 use gpool_model::unit::Timestamp;
 use gpool_output::JobFiles;
-use gpool_protocol::{
-    FileAnswer, FileQuestion, OutputBytes, OutputPart, OutputRequest, OutputStart,
-};
+use gpool_protocol::{FileAnswer, FileQuestion, OutputPart, OutputRequest, OutputStart};
 
 use crate::{file_of, me, task};
 
@@ -31,7 +29,7 @@ fn part(files: &JobFiles, request: OutputRequest) -> OutputPart {
 }
 
 fn bytes(offset: u64, text: &str) -> OutputPart {
-    OutputPart::Bytes { offset, bytes: OutputBytes(text.as_bytes().to_vec()) }
+    OutputPart::Bytes { offset, bytes: text.as_bytes().to_vec() }
 }
 
 fn files_of(state_dir: &Path) -> JobFiles {
@@ -69,10 +67,10 @@ fn a_reader_that_continues_gets_all_bytes_of_the_file_that_it_began_with() {
         let start = OutputStart::Byte(read.len() as u64);
         let OutputPart::Bytes { offset, bytes } = part(&files, request(start)) else { panic!() };
         assert_eq!(offset, read.len() as u64);
-        if bytes.0.is_empty() {
+        if bytes.is_empty() {
             break;
         }
-        read.extend(bytes.0);
+        read.extend(bytes);
         n_parts += 1;
         // The job moves its file away; a later reader sees the new one.
         std::fs::rename(&path, dir.path().join("moved")).ok();

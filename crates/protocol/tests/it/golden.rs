@@ -22,8 +22,8 @@ use gpool_model::{
 };
 use gpool_protocol::recent::{DevicePoint, TaskMetric};
 use gpool_protocol::{
-    Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputBytes, OutputPart,
-    OutputRequest, OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION,
+    Answer, FileAnswer, FileQuestion, Hello, Launched, LaunchedTask, OutputPart, OutputRequest,
+    OutputStart, Question, QuestionId, Telemetry, ToAgent, ToServer, VERSION,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -176,7 +176,8 @@ fn reports() -> Vec<Report> {
 
 /// Answers about the files of jobs.
 fn of_files() -> Vec<Answer> {
-    let bytes = OutputPart::Bytes { offset: 5, bytes: OutputBytes(b"epoch 1\n\xff".to_vec()) };
+    // The bytes are the body of the message, so they are not in its JSON.
+    let bytes = OutputPart::Bytes { offset: 5, bytes: Vec::new() };
     let parts = vec![
         bytes,
         OutputPart::TooOld,
