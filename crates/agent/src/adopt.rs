@@ -26,12 +26,19 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The state of a claimed task.
 pub(crate) enum Adopted {
-    /// The shepherd lives.
-    Alive { record: ClaimRecord, shepherd: OwnedFd },
+    Alive {
+        record: ClaimRecord,
+        shepherd: OwnedFd,
+    },
     /// The shepherd is dead, and the agent is ending the processes that it left.
-    Leaving { record: ClaimRecord },
+    Leaving {
+        record: ClaimRecord,
+    },
     /// The task is over. Without a record its generation is unknown.
-    Over { record: Option<ClaimRecord>, end: TaskEnd },
+    Over {
+        record: Option<ClaimRecord>,
+        end: TaskEnd,
+    },
     /// No process has ever claimed the task.
     Unclaimed,
 }

@@ -37,7 +37,6 @@ pub enum StartError {
     #[error("can't use {path}: {error}", path = path.display())]
     Folder {
         path: PathBuf,
-        /// Why.
         #[source]
         error: io::Error,
     },
@@ -49,10 +48,7 @@ pub enum StartError {
         "another agent uses {}; end it first, or choose another state folder",
         .path.display()
     )]
-    InUse {
-        /// The state directory.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// Shepherds of an earlier agent have not claimed their tasks yet, and still could.
     #[error(
         "processes of an earlier agent are still starting a task: {}; end them, then start again",
@@ -67,13 +63,11 @@ pub enum StartError {
     System {
         /// What the agent tried to do.
         what: &'static str,
-        /// Why it failed.
         #[source]
         error: io::Error,
     },
 }
 
-/// Starts agents.
 pub struct Agent;
 
 /// A running agent. Dropping the handle leaves it running until the process ends;
@@ -195,7 +189,6 @@ fn prepare_process() -> Result<(), StartError> {
     Ok(())
 }
 
-/// Sends the first message.
 fn say_hello(config: &AgentConfig, incarnation: &Incarnation, server: &dyn ServerLink) {
     let (node, version) = (config.node.clone(), gpool_protocol::VERSION);
     server.send(&ToServer::Hello(Hello { version, node, incarnation: incarnation.clone() }));

@@ -16,7 +16,6 @@ use crate::shares::LOAN_PAUSE_REASON;
 const MARGIN: Bytes = Bytes::from_mib(512);
 
 impl Keeper {
-    /// Notes where a task is.
     pub(crate) fn note(&mut self, task: TaskId, presence: MemoryPresence) {
         let Some(kept) = self.tasks.get_mut(&task) else { return };
         let before = kept.presence;

@@ -51,7 +51,6 @@ impl Done {
         Ok((done, tasks.into()))
     }
 
-    /// Adds a task.
     pub fn note(&mut self, task: TaskId) -> io::Result<()> {
         if self.lines >= Self::MOST {
             let [present, before] = self.layout.done();

@@ -162,9 +162,6 @@ fn filtered(device: &Device, filter: &Result<(), String>) -> Probe {
 }
 
 /// The folder of the control groups that the driver could limit.
-///
-/// # Errors
-/// Returns why there is none, for people.
 pub(crate) fn groups(site: &Site) -> Result<PathBuf, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can set them".to_owned());

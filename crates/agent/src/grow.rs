@@ -24,7 +24,6 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// The time between two checks for dead processes.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A message to the thread.
 pub(crate) enum GrowMessage {
     /// Answer the questions of a task.
     Keep(TaskId, Box<TaskLedger>),
@@ -55,7 +54,6 @@ pub(crate) enum GrowMessage {
     Stay(TaskId),
     /// The task is between devices, and these are chosen for it, by slot.
     Come(TaskId, Vec<DeviceUuid>),
-    /// The agent ends.
     Stop,
 }
 
@@ -75,7 +73,6 @@ pub(crate) struct TaskLedger {
     pub devices: Vec<DeviceUuid>,
     /// The start of its program; until that is known, since when this agent answers it.
     pub since: Timestamp,
-    /// The priority of its job.
     pub priority: i32,
     pub presence: MemoryPresence,
     /// Whether it may still be moved for its loans.
@@ -95,7 +92,6 @@ pub(crate) struct TaskLedger {
     pub pending_grants: BTreeMap<usize, (Bytes, Instant)>,
 }
 
-/// A question that waits.
 pub(crate) struct PendingQuestion {
     pub task: TaskId,
     pub device: usize,
@@ -111,7 +107,6 @@ pub(crate) struct PendingQuestion {
 /// The oldest question of a task about a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldestQuestion {
-    /// The position of the question.
     pub ix: usize,
     pub bytes: Bytes,
     pub since: Timestamp,

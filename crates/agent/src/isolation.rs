@@ -19,9 +19,6 @@ const NVIDIA: u32 = 195;
 const OF_ALL: [u32; 2] = [254, 255];
 
 /// Whether tasks can be kept from other GPUs.
-///
-/// # Errors
-/// Returns why not, for people.
 pub(crate) fn probe(is_wanted: bool, site: &Site) -> Result<(), String> {
     match is_wanted {
         true => site.can_filter_devices(),

@@ -16,7 +16,6 @@ use crate::assignments::Assignment;
 /// The jobs of each GPU, by its index.
 pub type JobsByGpu = BTreeMap<u32, BTreeSet<JobId>>;
 
-/// The files of a folder.
 pub struct JobFiles {
     folder: Option<PathBuf>,
     /// The content of the files; `None` before the first update.

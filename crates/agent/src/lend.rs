@@ -155,7 +155,6 @@ impl Keeper {
         Some(answers)
     }
 
-    /// Acts on a borrower.
     fn act(
         &mut self,
         device: &DeviceUuid,

@@ -35,7 +35,6 @@ use gpool_shepherd::layout::{Layout, claim_name};
 use gpool_shepherd::message::{FromShepherd, ToShepherd};
 use gpool_shepherd::record::{Claim, Claimant, rename_new};
 
-/// The parts of a runner.
 pub(crate) struct Parts {
     pub config: AgentConfig,
     pub layout: Layout,
@@ -69,7 +68,6 @@ pub(crate) struct Runner {
     pub(crate) memory: BTreeMap<DeviceUuid, Bytes>,
     /// The stamp of the last report that carried one.
     stamp: Stamp,
-    /// The last inventory.
     inventory: Option<Report>,
     /// Reports that wait for the inventory, which must be sent first; `None` once it was sent.
     held_back: Option<Vec<Report>>,

@@ -9,7 +9,6 @@ use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::node::StalledTask;
 use gpool_model::unit::Bytes;
 
-/// The facts, for both threads.
 #[derive(Clone, Default)]
 pub(crate) struct SharedFacts(Arc<Mutex<Facts>>);
 
@@ -31,7 +30,6 @@ pub(crate) struct Facts {
     pub resumed: BTreeSet<TaskId>,
     /// Tasks with released devices that wait at their gate.
     pub returning: BTreeSet<TaskId>,
-    /// The loans on each device.
     pub lending: BTreeMap<DeviceUuid, Lending>,
 }
 

@@ -29,9 +29,7 @@ use gpool_shepherd::nursery::{ForkOutcome, Nursery};
 /// launch is tried again; but a program that can't be a nursery fails each time.
 const NURSERIES_MOST: u32 = 20;
 
-/// A living shepherd.
 pub(crate) struct Shepherd {
-    /// Its process ID.
     pub pid: u32,
     process: OwnedFd,
     link: Option<ShepherdConnection>,
@@ -94,7 +92,6 @@ pub(crate) struct Caller {
     line: ShepherdConnection,
 }
 
-/// All shepherds of the agent.
 pub(crate) struct Shepherds {
     watch: Poller,
     about: BTreeMap<Token, About>,
@@ -292,7 +289,6 @@ impl Shepherds {
         }
     }
 
-    /// Accepts new connections.
     pub(crate) fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC;
         while let Ok(socket) = accept_with(&self.listener, flags) {

@@ -79,7 +79,6 @@ impl TelemetrySource {
         telemetry
     }
 
-    /// The next running tasks.
     fn next_tasks(&self, last: Option<TaskId>) -> Vec<TaskId> {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<TaskId> = owners.values().map(|given| given.task).collect();

@@ -41,7 +41,6 @@ impl Waker {
     }
 }
 
-/// The watched descriptors.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     next: u64,
@@ -79,7 +78,6 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, data, epoll::EventFlags::IN | room)?)
     }
 
-    /// Waits for events.
     pub(crate) fn wait(&self) -> Vec<Token> {
         let mut room = [const { MaybeUninit::uninit() }; 64];
         match epoll::wait(&self.epoll, &mut room, None) {

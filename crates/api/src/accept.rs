@@ -175,7 +175,6 @@ enum Arrival {
     Seated(Arrived),
     /// Above the limit of its user.
     TooMany(UnixStream, OwnedSemaphorePermit),
-    /// Closed already.
     Closed,
 }
 

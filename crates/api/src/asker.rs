@@ -57,7 +57,6 @@ pub(crate) struct Asker {
     pub home: String,
     /// The process that connected, if known.
     pub pid: Option<u32>,
-    /// How the request came in.
     pub way: Way,
     /// Whether the account is a person's.
     pub is_person: bool,

@@ -118,7 +118,6 @@ pub(crate) struct Scribe {
     pub ends_when_full: SlowEnds,
 }
 
-/// Which entries to list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
@@ -457,7 +456,6 @@ fn texts_that_differ(before: &str, after: &str) -> (String, String) {
 struct RequestBody {
     /// Its first bytes.
     start: Vec<u8>,
-    /// Its length.
     n_bytes: u64,
 }
 

@@ -119,7 +119,6 @@ struct Deduction {
 }
 
 impl Portion {
-    /// A portion without a limit.
     pub fn unlimited() -> Self {
         Self::new(None, 0, None)
     }

@@ -32,7 +32,6 @@ impl Connection {
         self.has_input.load(Ordering::Relaxed)
     }
 
-    /// Sends all of that.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             self.stream.writable().await?;

@@ -26,7 +26,6 @@ pub(crate) struct Files {
     is_sent: bool,
 }
 
-/// The bytes of files.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sizes {
     /// Of all files of the request.

@@ -10,7 +10,6 @@ use serde::de::IgnoredAny;
 
 use super::routes::Route;
 
-/// The document.
 pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
 /// What the server itself reads of the document.

@@ -70,9 +70,6 @@ fn units(millionths: f64) -> f64 {
 
 /// The cost of a job or array over all attempts, by currency; empty if no prices were set, or it
 /// never started.
-///
-/// # Errors
-/// The history cannot be read.
 pub(super) async fn of_job(api: &Api, uid: u32, found: &FoundJob) -> Result<Vec<Cost>, Refusal> {
     let policy = api.handle.query(|view| view.world.policy().clone()).await?;
     let has_prices = !policy.prices.is_none() || !policy.past_prices.is_empty();

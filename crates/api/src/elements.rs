@@ -271,7 +271,6 @@ fn give(element: &mut ArrayElement, name: &mut String, values: &ArrayValues) {
     element.params = params.into_iter().map(owned).collect();
 }
 
-/// Parameters of a retry.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields, default)]

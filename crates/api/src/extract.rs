@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use crate::api::Api;
 use gpool_server::fault::internal;
 
-/// A request that was refused.
 #[derive(Debug)]
 pub(crate) struct ApiError(pub Box<Problem>);
 

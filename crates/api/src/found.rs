@@ -27,7 +27,6 @@ pub(crate) struct FoundJob {
     pub n_more_reasons: u64,
     /// When it will likely start, and when that was worked out.
     pub eta: Option<(gpool_model::Eta, Timestamp)>,
-    /// Its planned start.
     pub planned_at: Option<Timestamp>,
     /// How long it will likely run from now or from its start.
     pub expected_run: Option<Millis>,

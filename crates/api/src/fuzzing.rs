@@ -27,9 +27,6 @@ fn problem(error: impl Into<ApiError>) -> Problem {
 }
 
 /// The query of `GET /jobs`; its cursor as it would be given out.
-///
-/// # Errors
-/// As the route answers.
 pub fn list(uri: &Uri) -> Result<String, Problem> {
     let asked: ListParams = params(uri)?;
     let cursor = asked.cursor.as_deref().map(listing::cursor_of).transpose().map_err(problem)?;
@@ -40,34 +37,22 @@ pub fn list(uri: &Uri) -> Result<String, Problem> {
 }
 
 /// The query of `GET /jobs/{id}/logs`.
-///
-/// # Errors
-/// As the route answers.
 pub fn logs(uri: &Uri) -> Result<(), Problem> {
     let asked: LogParams = params(uri)?;
     asked.since.as_deref().map(since_of).transpose().map(drop).map_err(problem)
 }
 
 /// The query of the routes that submit.
-///
-/// # Errors
-/// As the routes answer.
 pub fn dry_run(uri: &Uri) -> Result<bool, Problem> {
     params::<DryRun>(uri).map(|asked| asked.dry_run)
 }
 
 /// The job of a path.
-///
-/// # Errors
-/// As the routes answer.
 pub fn id(text: &str) -> Result<String, Problem> {
     job_id(text).map(|id| id.to_string()).map_err(problem)
 }
 
 /// All that is read of headers.
-///
-/// # Errors
-/// As the routes answer.
 pub fn header(name: HeaderName, value: &HeaderValue) -> Result<(), Problem> {
     let headers = HeaderMap::from_iter([(name, value.clone())]);
     idempotency::key_name(&headers).map_err(problem)?;
@@ -80,18 +65,12 @@ pub fn header(name: HeaderName, value: &HeaderValue) -> Result<(), Problem> {
 }
 
 /// The jobs of `POST /jobs/cancel` and the like.
-///
-/// # Errors
-/// As the routes answer.
 pub fn selected(body: &[u8]) -> Result<usize, Problem> {
     let selection: Selection = json::read(body)?;
     actions::selected(&selection.jobs).map(|jobs| jobs.len()).map_err(problem)
 }
 
 /// The devices of `POST /gpus/allow`, written out; `None` for all.
-///
-/// # Errors
-/// As the route answers.
 pub fn devices(body: &[u8]) -> Result<Option<Vec<String>>, Problem> {
     let allow: AllowDevices = json::read(body)?;
     device_list::devices_of(&allow.devices).map_err(problem)
@@ -99,9 +78,6 @@ pub fn devices(body: &[u8]) -> Result<Option<Vec<String>>, Problem> {
 
 /// The jobs of `POST /jobs/bulk` with the lines that they stand on, if its body comes in these
 /// parts.
-///
-/// # Errors
-/// As the route answers.
 pub fn bulk(parts: &[&[u8]]) -> Result<Vec<(u64, NewJob)>, Problem> {
     let owner = Owner { uid: 1000, gid: 1000, user: Arc::from("ana") };
     let caller = Caller::new(owner, false);

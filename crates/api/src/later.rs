@@ -26,7 +26,6 @@ pub(crate) fn reserve(part: &mut ForecastInput, it: &Reservation) {
     part.excerpt.reservations.insert(it.name.clone(), it.clone());
 }
 
-/// With nodes or devices drained.
 pub(crate) fn drain(part: &mut ForecastInput, targets: &[DrainTarget], drain: &Drain) {
     for node in &mut part.excerpt.nodes {
         for target in targets.iter().filter(|target| target.node == node.name) {

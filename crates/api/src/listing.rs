@@ -65,7 +65,6 @@ pub(crate) enum Cursor {
     Ended(Option<JobNumber>),
 }
 
-/// The filter of a list.
 #[derive(Debug, Clone)]
 struct Filter {
     states: BTreeSet<JobState>,

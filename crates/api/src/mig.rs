@@ -111,7 +111,6 @@ fn profiles(node: &NodeName, report: &MigReport, gpus: &[Gpu]) -> Vec<MigProfile
     report.devices.iter().flat_map(|it| MigProfile::of(node.as_str(), it, gpus)).collect()
 }
 
-/// Query parameters of a plan.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -19,7 +19,6 @@ pub(super) struct TaskOutput {
     api: Api,
     task: TaskId,
     streams: Vec<OutputStream>,
-    /// The user of the job.
     owner: u32,
     /// The node of the task, as far as the job has said it.
     last_node: Option<NodeName>,
@@ -65,9 +64,6 @@ impl TaskOutput {
     }
 
     /// Returns the paths of the files on the node of the task.
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
     pub async fn paths(&mut self) -> Result<LogFiles, ApiError> {
         match self.ask(FileQuestion::OutputPaths { task: self.task }).await? {
             Some(FileAnswer::OutputPaths { stdout, stderr }) => Ok(LogFiles { stdout, stderr }),

@@ -31,7 +31,6 @@ pub(crate) struct Room {
     n_bytes: usize,
 }
 
-/// A piece of a page.
 pub(crate) struct Piece<P> {
     text: String,
     n_items: usize,
@@ -53,7 +52,6 @@ impl<P> Piece<P> {
         self.room.n_items - self.n_items
     }
 
-    /// Whether the piece is full.
     pub fn is_full(&self) -> bool {
         self.n_left() == 0 || self.text.len() >= PIECE_BYTES
     }
@@ -77,7 +75,6 @@ impl<P> Piece<P> {
 
 /// Creates the piece that begins at a position.
 pub(crate) type Make<P> = Box<dyn FnMut(P, Room) -> Making<P> + Send>;
-/// A piece in progress.
 pub(crate) type Making<P> = Pin<Box<dyn Future<Output = Result<Piece<P>, Refusal>> + Send>>;
 
 struct Rest<P> {

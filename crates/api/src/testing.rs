@@ -64,7 +64,6 @@ pub use gpool_server::live::{Live, Pulse, of};
 pub use gpool_server::reads::{ReadQueueState, Reads, Work};
 pub use gpool_server::run::{STOP_PATIENCE, within};
 
-/// The node of the server.
 pub const NODE: &str = "lab1";
 
 /// The agent of the node: gets each order, and answers with reports.
@@ -91,9 +90,6 @@ fn find_user(name: &str) -> Option<(u32, String)> {
 
 impl Server {
     /// Starts a server with its state below a folder. It takes jobs of every user.
-    ///
-    /// # Errors
-    /// If the store can't be opened, or a thread can't be started.
     pub fn start(
         folder: &Path,
         limits: Limits,
@@ -170,7 +166,6 @@ impl Server {
         &self.handle
     }
 
-    /// Reports for the node.
     pub fn report(&self, report: Report) {
         drop(self.inputs.send(CoreMessage::Report(NodeName::new(NODE), report)));
     }
@@ -235,33 +230,21 @@ impl Server {
     }
 
     /// Removes the output of all jobs that have ended; returns their number.
-    ///
-    /// # Errors
-    /// If the server is stopping.
     pub async fn remove_output(&self) -> Result<u64, gpool_model::Refusal> {
         gpool_server::output::remove_expired(&self.handle, Millis::ZERO).await
     }
 
     /// Removes environments that were last used longer ago than `keep`; returns their number.
-    ///
-    /// # Errors
-    /// If the server is stopping.
     pub async fn remove_environments(&self, keep: Duration) -> Result<usize, gpool_model::Refusal> {
         gpool_server::environments::look(&self.handle, keep).await
     }
 
     /// Compares the cost of this month with the budgets.
-    ///
-    /// # Errors
-    /// If the server is stopping, or the history cannot be read.
     pub async fn compare_budgets(&self) -> Result<(), gpool_model::Refusal> {
         gpool_server::budgets::compare(&self.handle).await
     }
 
     /// Sends the digests of weeks that ended before a time, in UTC.
-    ///
-    /// # Errors
-    /// If the server is stopping, or the history cannot be read.
     pub async fn report_digests(&self, now: Timestamp) -> Result<(), gpool_model::Refusal> {
         gpool_server::digest::report(&self.handle, now, &jiff::tz::TimeZone::UTC).await
     }

@@ -90,9 +90,6 @@ pub(super) struct UsageQuery {
 
 impl UsageQuery {
     /// Reads the parameters.
-    ///
-    /// # Errors
-    /// One is not valid.
     pub fn read(params: &UsageParams) -> Result<Self, Refusal> {
         let until = params.until.map_or_else(now, |time| time.0);
         let since = params.since.map_or_else(|| before(until, WEEK), |time| time.0);
@@ -110,7 +107,6 @@ impl UsageQuery {
         self.only.iter().map(|(property, name)| (*property, name.as_str())).collect()
     }
 
-    /// The report.
     pub fn report<'a>(&'a self, only: &'a [(Dimension, &'a str)]) -> ReportQuery<'a> {
         let Self { span, step, by, n_groups, .. } = self;
         ReportQuery { span: *span, step: *step, by, only, n_groups: *n_groups }
@@ -177,7 +173,6 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// All points of all devices.
     fn all(&self, gpus: &[Gpu]) -> Result<Vec<GpuPoints>, Refusal> {
         let gpus: Vec<&Gpu> = gpus.iter().collect();
         let lines = self.lines(&gpus, self.grid.span)?;
@@ -337,7 +332,6 @@ fn step(text: Option<&str>) -> Result<Option<Step>, Refusal> {
     }
 }
 
-/// A row for the API.
 pub(super) fn row(by: &[Dimension], row: ReportRow) -> UsageRow {
     let ReportRow { start, names, is_outside, totals } = row;
     let measured = |ms, of_ms: u64| (of_ms > 0).then(|| hours(ms));

@@ -12,11 +12,9 @@ use super::routes::{Least, Route};
 /// Where a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The Unix socket.
     Socket,
     /// The dashboard on a loopback address.
     Dashboard,
-    /// The network, from this address.
     Network(IpAddr),
 }
 

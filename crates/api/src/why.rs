@@ -32,7 +32,6 @@ const STARTS_MAX: usize = 2 * AHEAD_MAX;
 /// Number of earlier jobs in the queue that the answer names.
 const AHEAD_NAMED: usize = 3;
 
-/// Query parameters of an explanation.
 #[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

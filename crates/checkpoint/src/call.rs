@@ -28,7 +28,6 @@ pub enum Call {
     State(u32),
     /// Wait for the GPU calls of a process, and hold back new ones.
     Lock {
-        /// The process.
         pid: u32,
         /// Milliseconds after which the driver gives up and lets the process run on.
         timeout_ms: u32,
@@ -37,7 +36,6 @@ pub enum Call {
     Checkpoint(u32),
     /// Copy it back. The process stays locked.
     Restore {
-        /// The process.
         pid: u32,
         /// The old and the new device of every device of the machine; empty for the same ones.
         pairs: Vec<(String, String)>,
@@ -48,20 +46,16 @@ pub enum Call {
     Unlock(u32),
 }
 
-/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// It succeeded.
     Done,
     State(ProcessState),
     Looked(DeviceSnapshot),
-    /// The driver's abilities.
     Probed(Probe),
     Failed(CallError),
 }
 
-/// The devices at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceSnapshot {
     /// The driver: `580.95.05`.
@@ -81,18 +75,14 @@ pub struct SeenDevice {
     pub used: Option<u64>,
     /// Whether it is a MIG instance, or divided into such.
     pub is_mig: bool,
-    /// Whether MPS serves it.
     pub has_mps: bool,
     /// Its compute processes.
     pub processes: Vec<SeenProcess>,
 }
 
-/// A process on a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenProcess {
-    /// Its process ID.
     pub pid: u32,
-    /// The name of its program.
     pub name: String,
     /// Its bytes on the device with its context, if the driver can tell.
     pub memory: Option<u64>,
@@ -115,7 +105,6 @@ pub struct Probe {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
-    /// It uses its devices.
     Running,
     /// Its GPU calls wait.
     Locked,
@@ -146,33 +135,20 @@ impl ProcessState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "snake_case")]
 pub enum CallError {
-    /// The library can't be loaded.
     #[error("can't load {library}: {why}")]
-    NoLibrary {
-        library: String,
-        /// The loader's error.
-        why: String,
-    },
+    NoLibrary { library: String, why: String },
     /// The driver is too old for the call.
     #[error("the driver has no {symbol}; it needs version 570 or later")]
-    NoSymbol {
-        /// The function.
-        symbol: String,
-    },
-    /// The driver returned an error.
+    NoSymbol { symbol: String },
     #[error("{symbol} failed: {} ({code})", name_of(*.code))]
     Driver {
-        /// The function.
         symbol: String,
         /// `CUresult`.
         code: i32,
     },
     /// The driver listed no devices or processes.
     #[error("can't list the processes on the GPUs: {why}")]
-    NoList {
-        /// The error.
-        why: String,
-    },
+    NoList { why: String },
     /// There was no answer before the deadline.
     #[error("the driver did not answer within {seconds} s")]
     Hung {
@@ -181,10 +157,7 @@ pub enum CallError {
     },
     /// The helper process could not be started, or was killed.
     #[error("the process that calls the driver {why}")]
-    Helper {
-        /// The error.
-        why: String,
-    },
+    Helper { why: String },
 }
 
 /// Memory was short on the device.

@@ -46,7 +46,6 @@ impl Driver {
         })
     }
 
-    /// Whether it has a function.
     pub(crate) fn has(&self, symbol: &str) -> bool {
         // SAFETY: only its address is read.
         unsafe { self.library.get::<*const c_void>(symbol.as_bytes()) }.is_ok()

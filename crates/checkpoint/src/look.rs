@@ -38,7 +38,6 @@ pub(crate) fn look(library: &Path, wanted: &[String]) -> Result<DeviceSnapshot, 
     Ok(look)
 }
 
-/// Opens the library for devices.
 pub(crate) fn open(library: &OsStr) -> Result<NvmlSource, CallError> {
     NvmlSource::open(library, OPEN).map_err(|error| CallError::NoList { why: error.to_string() })
 }

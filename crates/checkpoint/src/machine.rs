@@ -51,9 +51,6 @@ pub trait Machine {
     fn lock(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
     /// Copies the GPU memory of a locked process to host memory.
-    ///
-    /// # Errors
-    /// If the call fails.
     fn checkpoint(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
     /// Allocates this much on each device, by UUID, and frees it again: the driver's figure of
@@ -70,9 +67,6 @@ pub trait Machine {
 
     /// Copies it back, each device's memory to the other device of its pair. Without pairs, the
     /// devices stay the same.
-    ///
-    /// # Errors
-    /// If the call fails.
     fn restore(
         &mut self,
         process: &ResidentProcess,
@@ -80,12 +74,8 @@ pub trait Machine {
     ) -> Result<(), CallError>;
 
     /// Lets a locked process go on.
-    ///
-    /// # Errors
-    /// If the call fails.
     fn unlock(&mut self, process: &ResidentProcess) -> Result<(), CallError>;
 
-    /// Facts about a process.
     fn facts(&mut self, pid: u32) -> Facts;
 
     /// Bytes of host memory that these processes can still use.

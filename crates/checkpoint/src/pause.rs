@@ -16,7 +16,6 @@ pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// A pause that failed. The task's processes run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotPaused {
-    /// The reason.
     pub why: String,
     /// Whether GPU memory of the task is lost, so that it has to be ended.
     pub is_lost: bool,
@@ -25,9 +24,6 @@ pub struct NotPaused {
 /// Frees the devices of a task and stops its processes, unless they run on. Returns the processes
 /// with GPU memory in host memory. Nothing is changed before all checks have passed, and a failure
 /// is undone.
-///
-/// # Errors
-/// If the task can't be paused, or a step fails.
 pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<ResidentProcess>, NotPaused> {
     let refused = |why: String| NotPaused { why, is_lost: false };
     let look = machine.look().map_err(|error| refused(error.to_string()))?;
@@ -53,7 +49,6 @@ pub fn pause(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<ResidentProce
     }
 }
 
-/// The processes that still run.
 pub(crate) fn still_there(
     machine: &mut dyn Machine,
     processes: &[ResidentProcess],
@@ -265,7 +260,6 @@ pub(crate) fn bring_back(
     }
 }
 
-/// Unlocks a locked process.
 pub(crate) fn unlock(machine: &mut dyn Machine, process: &ResidentProcess) -> Result<(), String> {
     match machine.state(process) {
         Ok(ProcessState::Locked) => {}

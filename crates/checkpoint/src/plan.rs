@@ -17,13 +17,11 @@ pub const ARGUMENT: &str = "__checkpoint";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// One call of the driver.
     Call(Request),
     /// A pause or resume with all its calls.
     Plan(Box<Plan>),
 }
 
-/// The goal of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
@@ -38,7 +36,6 @@ pub enum Aim {
 /// A pause or resume of one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The goal.
     pub aim: Aim,
     /// The process above the task's processes.
     pub shepherd: u32,
@@ -65,7 +62,6 @@ pub struct Plan {
     #[serde(default)]
     pub runs_on: bool,
     pub drivers: Drivers,
-    /// Time limits.
     pub deadlines: Deadlines,
 }
 
@@ -150,7 +146,6 @@ impl Deadlines {
 /// A process with GPU memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResidentProcess {
-    /// Its process ID.
     pub pid: u32,
     /// Its start time in ticks since boot.
     pub started: u64,
@@ -194,7 +189,6 @@ pub enum Say {
     Paused(Vec<ResidentProcess>),
     /// The last message of a pause that failed.
     NotPaused {
-        /// The reason.
         why: String,
         /// Whether GPU memory of the task is lost.
         is_lost: bool,
@@ -203,7 +197,6 @@ pub enum Say {
     Resumed,
     /// The last message of a resume on other devices that is undone: the processes are paused.
     NotMoved {
-        /// The reason.
         why: String,
         /// The processes with GPU memory in host memory.
         held: Vec<ResidentProcess>,

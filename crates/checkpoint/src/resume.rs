@@ -9,7 +9,6 @@ use crate::pause::{STEP, await_free, bring_back, checkpoint, lock, new_on, still
 use crate::plan::{Plan, ResidentProcess};
 use crate::room::{MARGIN, need};
 
-/// Attempts to restore.
 const TRIES: u32 = 5;
 /// Time between two attempts, and between two looks for free memory.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -19,14 +18,12 @@ const LAST_LOCKS: u32 = 3;
 /// Why a restore waits although its devices have room.
 const NOT_GRANTED: &str = "other jobs may still use the free GPU memory that it needs";
 
-/// A resume that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotResumed {
     /// The GPU memory of the task can't be restored.
     Lost(String),
     /// It can't be restored on other devices. The task is paused, as before.
     NotMoved {
-        /// The reason.
         why: String,
         /// The processes with GPU memory in host memory.
         held: Vec<ResidentProcess>,

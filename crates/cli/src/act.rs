@@ -39,9 +39,6 @@ fn state_of(job: &JobChanged) -> String {
 }
 
 /// Does the same as [`on_jobs`] and describes each result with `says`: `time limit +30m`.
-///
-/// # Errors
-/// As [`on_jobs`].
 pub fn on_jobs_saying(
     jobs: &Jobs,
     verb: JobVerb,
@@ -136,7 +133,6 @@ pub fn try_all(ids: &[String], act: impl Fn(&[String]) -> Acted) -> Tried {
 #[derive(Debug)]
 pub struct Each {
     n_jobs: usize,
-    /// The failures of refused jobs.
     pub refused: Vec<Failure>,
 }
 

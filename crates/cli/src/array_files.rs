@@ -12,9 +12,6 @@ use crate::failure::{Failure, Result};
 const FILE_MAX: u64 = 15 << 20;
 
 /// Adds the values from the flags to a job.
-///
-/// # Errors
-/// A file can't be read, or has not the format of its flag.
 pub fn fill(job: &mut JobCreate, flags: ArrayFlags) -> Result<()> {
     job.params = flags.param;
     if let Some(path) = &flags.each_line {

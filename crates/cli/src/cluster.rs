@@ -60,9 +60,6 @@ impl Cluster {
     }
 
     /// Starts a server on the folder without waiting for it.
-    ///
-    /// # Errors
-    /// It can't be started.
     pub fn start_server(&mut self) -> Result<()> {
         let log = File::create(self.log_path());
         let log = log.map_err(|error| io("write the server's log", &error))?;
@@ -89,9 +86,6 @@ impl Cluster {
     }
 
     /// Kills the server like a crash; running jobs go on.
-    ///
-    /// # Errors
-    /// It can't be killed.
     pub fn kill_server(&mut self) -> Result<()> {
         match self.server.take() {
             Some(mut server) => {
@@ -129,7 +123,6 @@ impl Cluster {
         self.folder().join("server.log")
     }
 
-    /// A client of the server.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -141,7 +134,6 @@ impl Cluster {
         &self.socket
     }
 
-    /// The folder with all files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
@@ -161,9 +153,6 @@ impl Cluster {
     }
 
     /// Ends the jobs and the server, and removes the folder.
-    ///
-    /// # Errors
-    /// The folder can't be removed.
     pub fn end(mut self) -> Result<()> {
         self.stop_server();
         match self.folder.take() {

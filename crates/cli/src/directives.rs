@@ -12,7 +12,6 @@ pub const LOOKED_AT: usize = 32 * 1024;
 /// The scheduler that a directive is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DirectiveKind {
-    /// Slurm.
     Sbatch,
     Gflow,
     Gpool,
@@ -32,7 +31,6 @@ impl DirectiveKind {
         }
     }
 
-    /// The usual spelling.
     #[must_use]
     pub fn spelling(self) -> &'static str {
         match self {
@@ -65,7 +63,6 @@ pub struct Directive {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptDirectives {
-    /// The directives, in order.
     pub directives: Vec<Directive>,
     /// Lines that look like directives but come after the first command; they are not read.
     pub too_late: Vec<(usize, DirectiveKind)>,
@@ -82,9 +79,6 @@ pub struct UnclosedQuote {
 }
 
 /// Finds the directives of a script.
-///
-/// # Errors
-/// A line has an unclosed quotation mark.
 pub fn find(script: &[u8]) -> Result<ScriptDirectives, UnclosedQuote> {
     let start = &script[..script.len().min(LOOKED_AT)];
     let mut found = ScriptDirectives::default();

@@ -5,11 +5,9 @@
 pub struct Exit(pub u8);
 
 impl Exit {
-    /// Success.
     pub const OK: Self = Self(0);
     /// A failure without a more specific code, or a check that found a problem.
     pub const FAILED: Self = Self(1);
-    /// No server answers.
     pub const UNREACHABLE: Self = Self(3);
     /// A job exceeded its time limit, as with `timeout`.
     pub const JOB_TIMED_OUT: Self = Self(124);

@@ -12,7 +12,6 @@ use crate::exit::Exit;
 use crate::render::safe::{safe, safe_json};
 use crate::render::style::Style;
 
-/// A failure with suggestions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     exit: Exit,
@@ -61,7 +60,6 @@ impl Failure {
         self
     }
 
-    /// Adds a suggestion.
     #[must_use]
     pub fn tip(mut self, command: impl Into<String>) -> Self {
         self.tries.push(command.into());
@@ -110,7 +108,6 @@ impl Failure {
         is_known && codes.contains(&self.exit.0)
     }
 
-    /// Replaces the exit code.
     #[must_use]
     pub fn exit_with(mut self, exit: Exit) -> Self {
         self.exit = exit;
@@ -138,19 +135,16 @@ impl Failure {
         matches!(self.code, Some(catalogue::UNREACHABLE | catalogue::SILENT))
     }
 
-    /// The suggestions.
     #[must_use]
     pub fn tips(&self) -> &[String] {
         &self.tries
     }
 
-    /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// The code of the error.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         self.code

@@ -22,9 +22,6 @@ pub fn copy(client: &Client, id: &str, query: &LogQuery, out: &mut dyn Write) ->
 }
 
 /// Copies the output after the first `n_seen` bytes.
-///
-/// # Errors
-/// As for [`copy`].
 pub fn copy_after(
     client: &Client,
     id: &str,

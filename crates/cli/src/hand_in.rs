@@ -90,9 +90,6 @@ pub fn note_wait(client: &Client, job: &Job, session: &Session) {
 }
 
 /// Prints the result of a dry run.
-///
-/// # Errors
-/// The server refuses the job.
 pub fn dry_run(client: &Client, job: &JobCreate, session: &Session) -> Result {
     let forecast = client.forecast(job)?;
     if session.global.json {

@@ -42,7 +42,6 @@ pub fn run_before(job: &Job) -> Option<u32> {
 /// A writer that labels its lines, for several writers to the same output.
 #[derive(Debug)]
 pub struct Labelled<W: Write> {
-    /// The text before each line.
     label: String,
     line: Vec<u8>,
     to: W,
@@ -64,9 +63,6 @@ impl<W: Write> Labelled<W> {
     }
 
     /// Writes an unfinished last line.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub fn finish(mut self) -> io::Result<()> {
         if !self.line.is_empty() {
             self.write_line()?;
@@ -91,7 +87,6 @@ impl<W: Write> Write for Labelled<W> {
     }
 }
 
-/// One output to show.
 #[derive(Debug, Clone)]
 pub struct OutputSource {
     job: String,

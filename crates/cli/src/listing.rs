@@ -22,17 +22,12 @@ use crate::session::{AWAY, BACK, Session};
 /// The time range of `--since` and `--until`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Between {
-    /// The first moment.
     pub since: Option<Time>,
-    /// The last moment.
     pub until: Option<Time>,
 }
 
 impl Between {
     /// Parses the values of the two flags.
-    ///
-    /// # Errors
-    /// One is not a time.
     pub fn read(since: &Option<String>, until: &Option<String>, session: &Session) -> Result<Self> {
         let moment = |flag: &str, text: &Option<String>| -> Result<Option<Time>> {
             let read = |text: &String| session.screen.clock.read(text, clock::now());
@@ -50,7 +45,6 @@ impl Between {
     }
 }
 
-/// A list as just read.
 pub struct Listing<T> {
     /// The rows that the flags select.
     pub rows: Vec<Row<T>>,
@@ -144,9 +138,6 @@ pub fn show<T: Serialize + Send>(
 
 /// Writes a list of all that `read` returns, with the number of rows below it; `one` is the word
 /// for a row.
-///
-/// # Errors
-/// As for [`show`].
 pub fn show_with_count<T: Serialize + Send>(
     noun: &Noun<T>,
     flags: &ListFlags,
@@ -162,9 +153,6 @@ pub fn show_with_count<T: Serialize + Send>(
 }
 
 /// Writes a page for each item, or all of them as JSON.
-///
-/// # Errors
-/// The output can't be written.
 pub fn pages<T: Serialize>(
     items: &[T],
     page: impl Fn(&T, &View<'_>) -> String,

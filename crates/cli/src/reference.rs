@@ -18,7 +18,6 @@ pub enum Reference {
     },
     /// A range of ids with a step.
     Range {
-        /// The first id.
         first: u64,
         /// The last id, if the steps reach it.
         last: u64,
@@ -27,9 +26,7 @@ pub enum Reference {
     },
     /// A range of array elements with a step.
     Elements {
-        /// The id of the array.
         array: u64,
-        /// The first index.
         first: u32,
         /// The last index, if the steps reach it.
         last: u32,

@@ -82,17 +82,11 @@ pub fn of_command(line: JobFlags, words: &[String]) -> Result<Request> {
 }
 
 /// The request for a script, with flags from its directives.
-///
-/// # Errors
-/// As for a command; or a directive is not valid.
 pub fn of_script(line: JobFlags, script: &Script, arguments: &[String]) -> Result<Request> {
     of_brought_script(line, Translated::default(), |_| None, script, arguments)
 }
 
 /// The common part of all lines of `--from-jsonl`.
-///
-/// # Errors
-/// As for a command.
 pub fn of_many(line: JobFlags) -> Result<Request> {
     request(line.or(flags::from_variables(text_variables())?))
 }
@@ -246,18 +240,12 @@ impl Request {
 }
 
 /// Parses a time in the future from a flag.
-///
-/// # Errors
-/// It is not a time.
 pub fn moment(clock: &Clock, flag: &str, text: &str) -> Result<Time> {
     let read = clock.read_ahead(text, now());
     read.map_err(|why| Failure::new(catalogue::INVALID, format!("{flag}: {why}")))
 }
 
 /// Parses the earliest start, with a note about it; a time in the past means none.
-///
-/// # Errors
-/// It is not a time.
 pub fn begin(clock: &Clock, text: &str) -> Result<(Option<Time>, String)> {
     let at = moment(clock, "--begin", text)?;
     if at > now() {

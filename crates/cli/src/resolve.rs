@@ -19,7 +19,6 @@ pub const PAGE: u32 = 10_000;
 /// The jobs that a range, a name or `all` may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobScope {
-    /// Jobs that have not ended.
     Living,
     /// Jobs in one of these states that have not ended; others are skipped.
     In(&'static [JobState]),
@@ -27,7 +26,6 @@ pub enum JobScope {
     Ever,
 }
 
-/// The referenced jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolvedJobs {
     /// Their ids in the order given, without repetitions.
@@ -43,9 +41,6 @@ pub struct ResolvedJobs {
 }
 
 /// Reads all pages of a list of jobs.
-///
-/// # Errors
-/// See [`gpool_client::Error`].
 pub fn every_job(client: &Client, query: &JobsQuery) -> Result<Vec<Job>> {
     each_job(client, query).collect()
 }
@@ -60,9 +55,6 @@ pub fn each_job<'c>(
 }
 
 /// Reads elements of an array in some states, from an index on, up to a limit.
-///
-/// # Errors
-/// See [`gpool_client::Error`].
 pub fn elements(
     client: &Client,
     array: &str,
@@ -117,9 +109,6 @@ pub fn jobs<'r>(
 }
 
 /// Finds the referenced jobs one by one: a reference that is refused does not affect the others.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn each<'r>(
     client: &Client,
     references: impl Iterator<Item = &'r Reference>,

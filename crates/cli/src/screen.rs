@@ -9,7 +9,6 @@ use crate::failure::{Failure, Result};
 use crate::render::clock::Clock;
 use crate::render::style::Style;
 
-/// When to use colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ColorWhen {
     /// On a capable terminal, unless NO_COLOR is set.
@@ -32,13 +31,11 @@ pub struct Screen {
     pub width: Option<usize>,
     /// Height of the terminal, if known.
     pub height: Option<usize>,
-    /// Whether to write ASCII only.
     pub ascii: bool,
     /// Whether to leave out notes.
     pub quiet: bool,
     /// Whether to write errors as JSON.
     pub json: bool,
-    /// Writes times.
     pub clock: Clock,
 }
 
@@ -83,9 +80,6 @@ impl Screen {
     }
 
     /// Writes bytes to standard output as they are.
-    ///
-    /// # Errors
-    /// As for [`Screen::data`].
     pub fn raw(&self, bytes: &[u8]) -> Result<()> {
         let mut out = std::io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| not_written(&e))

@@ -17,7 +17,6 @@ use crate::failure::{Failure, Result};
 pub struct Script {
     /// Its path as written.
     pub path: String,
-    /// Its contents.
     pub bytes: Vec<u8>,
 }
 

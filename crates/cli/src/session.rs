@@ -71,9 +71,7 @@ pub type Verbs = fn(&[String], &Session) -> Result;
 
 /// One run of one verb.
 pub struct Session {
-    /// The output.
     pub screen: Screen,
-    /// The flags of every verb.
     pub global: Global,
     // Looked up on first use: it may need a name service.
     me: OnceLock<String>,
@@ -88,7 +86,6 @@ impl From<gpool_client::Error> for Failure {
 }
 
 impl Session {
-    /// A session with these flags.
     #[must_use]
     pub fn new(screen: Screen, global: Global) -> Self {
         let session = Self::of(screen, global);
@@ -107,9 +104,6 @@ impl Session {
     }
 
     /// Runs a command line of gpool.
-    ///
-    /// # Errors
-    /// As that command; or the program has no verbs.
     pub fn verb(&self, words: &[String]) -> Result {
         match self.verbs {
             Some(verbs) => verbs(words, self),
@@ -156,9 +150,6 @@ impl Session {
     }
 
     /// Refuses a command that needs the machine of the server, if the server is on the network.
-    ///
-    /// # Errors
-    /// It is.
     pub fn refuse_remote(&self, command: &str) -> Result<()> {
         if !self.is_remote() {
             return Ok(());
@@ -171,9 +162,6 @@ impl Session {
 
     /// A client that waits for a server that goes away, and prints a note if that takes longer than
     /// a restart.
-    ///
-    /// # Errors
-    /// No server answers now.
     pub fn listener(&self) -> Result<Client> {
         Ok(self.patient(self.client()?))
     }

@@ -30,9 +30,6 @@ const COLUMNS: usize = 80;
 
 /// Shows the result of `read` as `text` formats it for a width, and repeats that at the interval.
 /// While the server does not answer, the list stays and the first line says so.
-///
-/// # Errors
-/// `read` or `text` fails, or the terminal can't be written.
 pub fn on_terminal<L: Send>(
     every: Millis,
     session: &Session,
@@ -197,7 +194,6 @@ pub fn leave(full: FullScreen, is_asked: bool) -> Result {
     Ok(Exit::OK)
 }
 
-/// The line above the list.
 #[derive(Debug, Clone, Copy)]
 struct HeaderLine {
     every: Millis,

@@ -18,7 +18,6 @@ pub mod import;
 pub mod shim;
 pub mod slurm;
 
-/// Every command.
 pub static SHIMS: &[Shim] = &[
     slurm::SBATCH,
     slurm::SRUN,
@@ -45,7 +44,6 @@ pub static SHIMS: &[Shim] = &[
     gflow::GSTATS,
 ];
 
-/// The command with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Shim> {
     SHIMS.iter().find(|shim| shim.name == name)

@@ -30,17 +30,11 @@ pub struct Shim {
 }
 
 /// Runs a gpool command line.
-///
-/// # Errors
-/// The errors of the command.
 pub fn gpool(words: &[String], session: &Session) -> Result {
     session.verb(words)
 }
 
 /// Runs a gpool command line from literals.
-///
-/// # Errors
-/// The errors of the command.
 pub fn gpool_line(line: &[&str], session: &Session) -> Result {
     gpool(&line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), session)
 }
@@ -59,9 +53,6 @@ pub fn version(command: &str) -> String {
 }
 
 /// Parses a command line. Prints help and the version itself and returns `None` then.
-///
-/// # Errors
-/// A flag is not valid.
 pub fn read(spoken: &Spoken, words: &[String], session: &Session) -> Result<Option<ParsedArgs>> {
     match spoken.read(words)? {
         ParseOutcome::Help(text) => {
@@ -136,9 +127,6 @@ pub fn below<'w>(
 }
 
 /// Prints a text as the whole output.
-///
-/// # Errors
-/// The output can't be written.
 pub fn print(text: &str, session: &Session) -> Result {
     session.screen.data(text)?;
     Ok(Exit::OK)
@@ -146,9 +134,6 @@ pub fn print(text: &str, session: &Session) -> Result {
 
 /// Prints a text once, or repeatedly until the user or the reader leaves: in place on a terminal,
 /// otherwise one after another.
-///
-/// # Errors
-/// `text` fails, or the output can't be written.
 pub fn print_every(
     every: Option<Millis>,
     session: &Session,

@@ -55,7 +55,6 @@ impl PollRequest {
         Self { usage: false, detail: false, health: false, processes: true };
     /// Faults and errors, for the last poll of a failed task.
     pub const ERRORS: Self = Self { usage: false, detail: true, health: true, processes: false };
-    /// Everything.
     pub const ALL: Self = Self { usage: true, detail: true, health: true, processes: true };
 }
 

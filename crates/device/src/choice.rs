@@ -14,7 +14,6 @@ use crate::nvml::NvmlSource;
 use crate::sim::{self, Follows, SimDevice, SimFile, SimSource};
 use crate::source::DeviceSource;
 
-/// The value of `--devices`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DevicesArg {
     /// The devices of one node, this machine.
@@ -33,7 +32,6 @@ pub enum DevicesArg {
 /// The source of a node's devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeDevices {
-    /// The NVIDIA driver.
     Nvml,
     /// None: a node for work without GPUs.
     None,
@@ -100,9 +98,6 @@ impl DevicesArg {
     /// model = "NVIDIA H100 80GB HBM3"
     /// memory = "80G"
     /// ```
-    ///
-    /// # Errors
-    /// If the text is none of these.
     pub fn parse(text: &str) -> Result<Self, ChoiceError> {
         let is_path = text.contains('/') || text.ends_with(".toml");
         let several = text.strip_suffix(')').and_then(|text| text.split_once("x("));
@@ -131,9 +126,6 @@ impl DevicesArg {
 
     /// Returns the nodes. A single node is called `own`; several with the same devices are called
     /// `own-1`, `own-2` and so on.
-    ///
-    /// # Errors
-    /// If a file can't be read or is invalid.
     pub fn nodes(&self, own: &NodeName) -> Result<NodesArg, ChoiceError> {
         let (cpus, memory) = (None, None);
         let plain = |name, devices| NodeArg {

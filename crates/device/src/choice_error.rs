@@ -21,7 +21,6 @@ pub enum ChoiceError {
         value: String,
         /// The part that is wrong.
         word: String,
-        /// The fault.
         why: String,
     },
     /// The file can't be read or is invalid.

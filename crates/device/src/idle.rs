@@ -54,7 +54,6 @@ struct Watched {
 struct Quiet {
     at: Timestamp,
     memory: Option<Bytes>,
-    /// Since when nothing happened.
     since: Option<Timestamp>,
 }
 

@@ -15,7 +15,6 @@ pub struct Identity {
     pub started: Option<u64>,
 }
 
-/// Looks processes up.
 pub struct Lookup {
     proc: PathBuf,
     passwd: PathBuf,
@@ -40,7 +39,6 @@ impl Lookup {
         Self { proc: proc.into(), passwd: passwd.into(), users: HashMap::new() }
     }
 
-    /// Identifies a process.
     pub fn identify(&mut self, pid: u32) -> Identity {
         let folder = self.proc.join(pid.to_string());
         let status = std::fs::read(folder.join("status")).unwrap_or_default();

@@ -52,15 +52,12 @@ pub struct SimLoad {
     pub stated: Option<Stated>,
 }
 
-/// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimUse {
     /// Percent of the time with running kernels.
     pub percent: u32,
     pub memory: Bytes,
-    /// Power in milliwatts.
     pub power_mw: u64,
-    /// Temperature in degrees Celsius.
     pub temperature_c: u32,
 }
 

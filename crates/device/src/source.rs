@@ -241,11 +241,7 @@ pub enum SourceError {
     NoDevice(DeviceUuid),
     /// A call failed in a way that says nothing about the device's state.
     #[error("{call} failed: {why}")]
-    Call {
-        call: &'static str,
-        /// The error.
-        why: String,
-    },
+    Call { call: &'static str, why: String },
     /// The control file of simulated devices can't be used.
     #[error("{0}")]
     Control(String),

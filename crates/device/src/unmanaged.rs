@@ -23,7 +23,6 @@ pub enum Belongs {
 pub struct Ignore {
     /// By program name; the whole name must match.
     pub names: BTreeSet<String>,
-    /// By process ID.
     pub pids: BTreeSet<u32>,
 }
 

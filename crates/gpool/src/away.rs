@@ -30,7 +30,6 @@ const MACHINE_STATE: &str = "/var/lib/gpool";
 /// Time limit for connecting to a server, to see whether one runs.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What `look` found.
 #[derive(Debug, Default)]
 pub struct AwayReport {
     /// Launched jobs without a recorded end, by id.
@@ -42,12 +41,10 @@ pub struct AwayReport {
 }
 
 impl AwayReport {
-    /// The tasks that still run.
     pub fn runs(&self) -> impl Iterator<Item = &LocalTask> {
         self.tasks.iter().filter(|left| left.is == LocalTaskState::Runs)
     }
 
-    /// All tasks as JSON.
     #[must_use]
     pub fn in_json(&self) -> Value {
         Value::Array(self.tasks.iter().map(in_json).collect())

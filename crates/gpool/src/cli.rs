@@ -31,22 +31,16 @@ struct Top {
     version: Option<bool>,
 }
 
-/// A section of `gpool help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelpSection {
     /// The commands that every user needs.
     Common,
     /// Set up gpool and check it.
     Start,
-    /// Submit jobs.
     Submit,
-    /// Show jobs, nodes and GPUs.
     Show,
-    /// Change jobs.
     Control,
-    /// Manage a cluster.
     Administer,
-    /// Help.
     Help,
     /// Measure and repeat, with `gpool-lab`, which most users do not have; the list of commands in
     /// help leaves them out.
@@ -86,7 +80,6 @@ impl HelpSection {
 
 /// A verb of the command line.
 pub struct Verb {
-    /// The name.
     pub name: &'static str,
     /// Other names that help shows.
     pub aliases: &'static [&'static str],
@@ -98,7 +91,6 @@ pub struct Verb {
     pub about: &'static str,
     /// Adds the flags of the verb to a parser.
     pub flags: fn(Command) -> Command,
-    /// Runs the verb.
     pub run: fn(ArgMatches, &CommandLine<'_>) -> Result,
 }
 
@@ -122,7 +114,6 @@ impl Verb {
 pub struct CommandLine<'a> {
     /// All words; the first is the name of the program.
     pub words: &'a [String],
-    /// The session.
     pub session: &'a Session,
 }
 
@@ -135,26 +126,20 @@ impl CommandLine<'_> {
     }
 }
 
-/// A parsed command line.
 pub struct Parsed {
     /// The flags that every verb has.
     pub global: Global,
-    /// The verb.
     pub verb: &'static Verb,
     found: ArgMatches,
 }
 
 impl Parsed {
     /// Runs the verb.
-    ///
-    /// # Errors
-    /// The errors of the verb.
     pub fn run(self, line: &CommandLine<'_>) -> Result {
         (self.verb.run)(self.found, line)
     }
 }
 
-/// The parser of all verbs.
 #[must_use]
 pub fn command(verbs: &[Verb]) -> Command {
     let top = Top::command().override_help(sections(verbs));

@@ -24,7 +24,6 @@ use crate::topics;
 const ASKS: &str = "GPOOL_COMPLETE";
 /// Time limit for an answer of the server: users do not wait longer for a word.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Most words that are offered.
 const WORDS_MAX: u32 = 200;
 
 /// Answers a shell that asks for completions; false if this call is not such a request.

@@ -28,7 +28,6 @@ use crate::toml_file;
 pub enum SameNamesSetting {
     /// Of all people, or none.
     All(bool),
-    /// Only these.
     Only(Vec<String>),
 }
 
@@ -44,7 +43,6 @@ impl Default for SameNamesSetting {
 pub enum OutputFull {
     /// It goes on without further output.
     Drop,
-    /// It is stopped.
     Stop,
 }
 
@@ -74,7 +72,6 @@ pub struct Config {
     pub user_jobs_max: Option<u64>,
     /// Most dependencies of all jobs of one user together.
     pub user_dependencies_max: Option<u64>,
-    /// Most dependencies of one job.
     pub job_dependencies_max: Option<u64>,
     /// Most processes and threads of one job.
     pub job_processes_max: Option<NonZeroU32>,
@@ -169,7 +166,6 @@ pub struct Config {
     pub mail_password_file: Option<PathBuf>,
     /// The program that sends mail like sendmail, or `none`.
     pub sendmail: Option<PathBuf>,
-    /// The sender address of mail.
     pub mail_from: Option<String>,
 }
 
@@ -271,9 +267,6 @@ impl Config {
     }
 
     /// The settings of notifications.
-    ///
-    /// # Errors
-    /// A rule or an address range is not valid.
     pub fn notify(&self) -> Result<NotifySettings> {
         let mut usual = gpool_wire::notify::rules(&self.notify)
             .map_err(|refusal| bad("gpool.toml", &gpool_wire::Problem::from(&refusal).detail))?;
@@ -375,7 +368,6 @@ impl Config {
     }
 }
 
-/// The failure of a setting.
 fn bad(key: &str, what: &str) -> Failure {
     Failure::new(errors::BAD_CONFIG, format!("{key}: {what}")).tip("gpool help settings")
 }
@@ -417,10 +409,8 @@ pub(crate) fn usual_path() -> Option<PathBuf> {
     user_path()
 }
 
-/// The file of the machine.
 pub(crate) const OF_MACHINE: &str = "/etc/gpool/gpool.toml";
 
-/// The file of the user.
 pub(crate) fn user_path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));

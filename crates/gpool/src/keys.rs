@@ -7,7 +7,6 @@ pub struct ConfigKey {
     pub name: &'static str,
     /// The default as written in the file, or an example if the default has no written form.
     pub value: &'static str,
-    /// Whether `value` is the default.
     pub is_default: bool,
     /// What the key does, in one line.
     pub about: &'static str,
@@ -191,7 +190,6 @@ pub const KEYS: &[ConfigKey] = &[
     ),
 ];
 
-/// The names of all keys.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
 }

@@ -11,7 +11,6 @@ use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::program;
 
-/// The name of the program.
 const PROGRAM: &str = "gpool-lab";
 
 /// The words after a verb of `gpool-lab`.
@@ -27,9 +26,6 @@ pub struct LabArgs {
 }
 
 /// Replaces this process by `gpool-lab` with the same command line.
-///
-/// # Errors
-/// The program is missing or can't be run.
 pub fn run() -> Result {
     let Some(program) = program::find(PROGRAM) else {
         return Err(Failure::new(errors::NO_LAB, format!("there is no program {PROGRAM}"))

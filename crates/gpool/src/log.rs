@@ -15,7 +15,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub use self::lines::line;
 
-/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -26,7 +25,6 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// The name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

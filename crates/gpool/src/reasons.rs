@@ -12,7 +12,6 @@ pub fn page() -> String {
     reasons.into_iter().map(line).collect()
 }
 
-/// The page of one reason.
 #[must_use]
 pub fn find(code: &str) -> Option<String> {
     let found = all().find(|it| it.code == code)?;

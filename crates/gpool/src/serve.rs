@@ -56,9 +56,6 @@ pub fn node_folder(state_dir: &Path, node: &NodeName, is_only: bool) -> PathBuf 
 
 /// Runs the server and all agents until the server is stopped; running jobs go on. `nodes` are in
 /// the order of the configuration.
-///
-/// # Errors
-/// The server or an agent can't start.
 pub fn serve(
     config: &ServerConfig,
     nodes: &[NodeArg],

@@ -7,7 +7,6 @@ use std::time::Duration;
 use gpool_client::Client;
 use sd_notify::NotifyState;
 
-/// The owner of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceScope {
     /// A user's own service; it needs no root.
@@ -23,7 +22,6 @@ impl ServiceScope {
         if rustix::process::geteuid().is_root() { Self::System } else { Self::User }
     }
 
-    /// The name of the unit.
     pub const UNIT: &str = "gpool.service";
 
     /// The path of the unit; `None` for a user without a home.

@@ -10,7 +10,6 @@ pub struct Misfit {
     pub line: usize,
     /// The message of the parser.
     pub message: String,
-    /// The error with a suggestion.
     pub problem: Problem,
 }
 

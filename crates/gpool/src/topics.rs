@@ -4,16 +4,13 @@ mod documents;
 
 pub use documents::compat_of;
 
-/// One page.
 pub struct Topic {
     /// The name in `gpool help NAME`.
     pub name: &'static str,
-    /// The subject.
     pub about: &'static str,
     pub text: &'static str,
 }
 
-/// Every page.
 pub const TOPICS: &[Topic] = &[
     Topic {
         name: "gpu-requests",
@@ -440,7 +437,6 @@ struct ComputedTopic {
     text: fn() -> String,
 }
 
-/// Every generated page.
 const COMPUTED_TOPICS: &[ComputedTopic] = &[
     ComputedTopic {
         name: "reasons",
@@ -484,7 +480,6 @@ fn find(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
-/// The list of pages.
 #[must_use]
 pub fn list() -> String {
     let lines = all().map(|(name, about)| format!("  gpool help {name:<14} {about}\n"));

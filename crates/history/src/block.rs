@@ -25,12 +25,10 @@ impl Block {
         Self { n_slots, values: vec![None; n_columns * n_slots] }
     }
 
-    /// The values of a column.
     pub fn slots(&self, column: usize) -> &[Option<u32>] {
         &self.values[column * self.n_slots..][..self.n_slots]
     }
 
-    /// Replaces a value.
     pub fn set(&mut self, column: usize, slot: usize, value: u32) {
         self.values[column * self.n_slots + slot] = Some(value);
     }
@@ -48,7 +46,6 @@ impl Block {
         Some([n, scale.quantise(sum / f64::from(n))?, *present().max()?])
     }
 
-    /// The block as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for slots in self.values.chunks(self.n_slots) {

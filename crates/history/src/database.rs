@@ -30,7 +30,6 @@ CREATE TABLE name (
 CREATE UNIQUE INDEX name_text ON name (kind, text);
 COMMIT;";
 
-/// An open file.
 pub struct Database {
     pub connection: Connection,
     /// Device and inode, to notice that the file was removed or replaced.

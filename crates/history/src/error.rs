@@ -10,31 +10,21 @@ use rusqlite::ErrorCode;
 pub enum Error {
     /// Something else has the name of the file.
     #[error("{path} is not a utilization history ({what}): move it away, or choose another path")]
-    NotAHistory {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        what: String,
-    },
+    NotAHistory { path: PathBuf, what: String },
     /// A gpool with another format wrote the file.
     #[error(
         "{path} has the format {found} of another gpool, and this one supports {supported}: move \
          it away to start a new history, or use that gpool"
     )]
     OtherFormat {
-        /// The file.
         path: PathBuf,
         /// Its format.
         found: u32,
         /// The format of this gpool.
         supported: u32,
     },
-    /// There is no file.
     #[error("there is no utilization history in {path}: the server creates it")]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The disk is full, or the file has its largest size.
     #[error(
         "no space for utilization history: free disk space, or raise its limit; minutes until \
@@ -44,24 +34,12 @@ pub enum Error {
     /// Another program holds the file.
     #[error("another program has the utilization history locked: close it")]
     Busy,
-    /// The file is damaged.
     #[error(
         "the utilization history is damaged ({what}): the server moves it aside and starts anew"
     )]
-    Damaged {
-        /// The damage.
-        what: String,
-    },
-    /// The operating system refuses.
+    Damaged { what: String },
     #[error("can't {doing} {path}: {source}")]
-    Io {
-        /// The step.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
     /// SQLite refuses for another reason.
     #[error("can't use the utilization history: {0}")]
     Database(String),
@@ -70,11 +48,7 @@ pub enum Error {
         "the chart has {n_cells} values, more than {limit}: choose a longer step, a shorter range, \
          or fewer lines"
     )]
-    TooWide {
-        /// Number of values.
-        n_cells: usize,
-        limit: usize,
-    },
+    TooWide { n_cells: usize, limit: usize },
 }
 
 impl Error {

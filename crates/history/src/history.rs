@@ -73,7 +73,6 @@ pub struct Use<'a> {
     /// The project, or an empty string.
     pub project: &'a str,
     pub user: &'a str,
-    /// The GPU model.
     pub model: &'a str,
     /// The kind of job or use.
     pub kind: &'a str,
@@ -132,10 +131,8 @@ pub enum Refusal {
     Old,
 }
 
-/// The result of [`History::append`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// Why nothing was stored.
     pub refused: Option<Refusal>,
     /// Samples, metrics and uses that were refused alone: a name is longer than 256 bytes or has
     /// control characters, or a job has too many metrics.
@@ -144,7 +141,6 @@ pub struct Appended {
     pub recreated: Option<String>,
 }
 
-/// The result of [`History::maintain`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Maintained {
     /// Sealed parts of hours.
@@ -182,9 +178,6 @@ impl History {
     }
 
     /// Bytes of the file that hold data.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn bytes(&self) -> Result<u64, Error> {
         self.database.bytes()
     }

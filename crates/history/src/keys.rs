@@ -19,7 +19,6 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// All streams.
     pub const ALL: [Self; 4] = [
         Self::Values(Family::Device),
         Self::Values(Family::Job),
@@ -87,7 +86,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// All levels.
     pub const ALL: [Self; 8] = [
         Self::Minutes(Family::Device),
         Self::Minutes(Family::Job),

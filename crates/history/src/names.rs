@@ -20,23 +20,16 @@ const SEPARATOR: char = '\u{1f}';
 /// The kinds of names. The numbers are stored; the first three are families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
-    /// A device.
     Device = 0,
-    /// A job.
     Job = 1,
     /// A job and one of its metrics.
     Metric = 2,
-    /// A project.
     Project = 3,
-    /// A user.
     User = 4,
-    /// A GPU model.
     Model = 5,
     /// A kind of job or use.
     Use = 6,
-    /// A node.
     Node = 7,
-    /// A pool.
     Pool = 8,
 }
 

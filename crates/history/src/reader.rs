@@ -52,7 +52,6 @@ pub struct ChartLine {
 pub struct Chart {
     /// The time of the first point.
     pub start: Minute,
-    /// The distance of the points.
     pub step: Step,
     /// The lines: for each name, all its series.
     pub lines: Vec<ChartLine>,
@@ -82,9 +81,6 @@ impl Reader {
     }
 
     /// Series of jobs, as for [`Reader::devices`].
-    ///
-    /// # Errors
-    /// As for [`Reader::devices`].
     pub fn jobs(
         &self,
         jobs: &[&str],
@@ -97,9 +93,6 @@ impl Reader {
     }
 
     /// All metrics of a job that its user reports.
-    ///
-    /// # Errors
-    /// As for [`Reader::devices`].
     pub fn metrics(&self, job: &str, span: Span, step: Step) -> Result<Chart, Error> {
         let connection = self.connect()?;
         let metrics = names::metrics_of(&connection, job)?;
@@ -109,9 +102,6 @@ impl Reader {
 
     /// The last value of each metric of a job, with its minute, by name. Where minutes are no
     /// longer kept, it is the mean of an hour.
-    ///
-    /// # Errors
-    /// As for [`Reader::devices`].
     pub fn last_metrics(&self, job: &str) -> Result<BTreeMap<String, (Minute, f64)>, Error> {
         let connection = self.connect()?;
         let days = names::days_of_metrics(&connection, job)?;

@@ -20,11 +20,8 @@ pub const UNMANAGED: &str = "unmanaged";
 /// A property for splitting time. The numbers are positions in a stored key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// The project.
     Project = 0,
-    /// The user.
     User = 1,
-    /// The GPU model.
     Model = 2,
     /// The kind of job or use.
     Kind = 3,
@@ -50,7 +47,6 @@ impl Dimension {
     }
 }
 
-/// The question of [`Reader::report`].
 #[derive(Debug, Clone)]
 pub struct ReportQuery<'a> {
     /// The hours; parts of an hour count as a whole one.
@@ -67,13 +63,11 @@ pub struct ReportQuery<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRow {
-    /// Start of the row.
     pub start: Minute,
     /// The names in the order of `by`; `None` for the sum of all groups beyond the limit.
     pub names: Option<Vec<String>>,
     /// Whether the group is time outside gpool, if time is split by user or kind.
     pub is_outside: bool,
-    /// The sums.
     pub totals: Totals,
 }
 

@@ -89,7 +89,6 @@ pub enum DeviceSeries {
 }
 
 impl DeviceSeries {
-    /// Number of series.
     pub const N: usize = 13;
 
     /// All series, in the order of [`crate::Sample::values`].
@@ -163,9 +162,7 @@ impl JobSeries {
 /// Things with values in each minute. The numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// Devices.
     Device = 0,
-    /// Jobs.
     Job = 1,
     /// The users' own metrics, one each for a job and a name.
     Metric = 2,

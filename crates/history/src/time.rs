@@ -56,14 +56,12 @@ impl Minute {
 /// A range of minutes, without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// The first minute.
     pub from: Minute,
     /// The minute after the last.
     pub to: Minute,
 }
 
 impl Span {
-    /// Number of minutes.
     #[must_use]
     pub fn minutes(self) -> u32 {
         self.to.0.saturating_sub(self.from.0)
@@ -109,7 +107,6 @@ impl Step {
         Self(Self::ALL.iter().find(fits).copied().unwrap_or(168 * HOUR))
     }
 
-    /// The length in minutes.
     #[must_use]
     pub fn minutes(self) -> u32 {
         self.0
@@ -121,7 +118,6 @@ impl Step {
         Self(self.0.max(HOUR))
     }
 
-    /// Number of points in `span`.
     #[must_use]
     pub fn n_points(self, span: Span) -> usize {
         if span.minutes() == 0 {

@@ -26,17 +26,13 @@ const N_FIRST: usize = 11;
 /// time that has such a measurement, so ratios are right even if some devices measure nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Allocated time.
     pub allocated_ms: u64,
-    /// Busy time.
     pub busy_ms: u64,
     /// Allocated time with a measurement of busy time; 0 if there was none.
     pub busy_of_ms: u64,
-    /// Useful time.
     pub useful_ms: u64,
     /// Allocated time with a measurement of useful time; 0 if there was none.
     pub useful_of_ms: u64,
-    /// Energy in joules.
     pub energy_j: u64,
     /// Allocated time with a measurement of energy; 0 if there was none.
     pub energy_of_ms: u64,
@@ -114,7 +110,6 @@ impl HourSums {
         is_new
     }
 
-    /// The table as bytes.
     pub fn encode(&self) -> Vec<u8> {
         let rows: Vec<_> = self.0.iter().map(|(key, row)| cells(key, row)).collect();
         let mut bytes = Vec::new();

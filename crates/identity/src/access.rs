@@ -29,7 +29,6 @@ pub const TOKENS_MAX: usize = 100;
 pub enum Subject {
     /// A user of the system. The account is looked up for each connection.
     System {
-        /// The user ID.
         uid: u32,
         /// The name when the token was created.
         user: Arc<str>,
@@ -59,14 +58,11 @@ impl Subject {
     }
 }
 
-/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRow {
     /// The ID, which is no secret.
     pub id: String,
-    /// The name, for its user.
     pub name: String,
-    /// Its user.
     pub subject: Subject,
     /// The most that it allows.
     pub scope: Scope,
@@ -206,13 +202,11 @@ impl AccessFile {
 /// Why a token was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The user has too many.
     #[error("the user has {TOKENS_MAX} tokens, the maximum")]
     TooMany,
     /// The name of the network user is another user's.
     #[error("another user has this name")]
     NameConflict,
-    /// The file can't be written.
     #[error("can't store the token: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -295,17 +289,11 @@ impl Access {
     }
 
     /// Stores a token; returns it with its ID and its secret.
-    ///
-    /// # Errors
-    /// Its user has too many, or the file can't be written.
     pub fn create(&self, row: TokenRow, now: Timestamp) -> Result<(TokenRow, String), CreateError> {
         self.change(|kept| kept.add(row, now))
     }
 
     /// Stores the token of a sign-in. The first one of a user binds it to its name.
-    ///
-    /// # Errors
-    /// As [`Self::create`]; or the name is another user's.
     pub fn sign_in(
         &self,
         row: TokenRow,

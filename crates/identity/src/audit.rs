@@ -40,7 +40,6 @@ pub const SYSLOG: &str = "/dev/log";
 /// Facility `authpriv`, severity `info`. Source: RFC 5424, section 6.2.1.
 const PRIORITY: u8 = 10 * 8 + 6;
 
-/// What an entry is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuditKind {
     /// Changes with the rights of an administrator.
@@ -57,7 +56,6 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Admin, Self::Denials, Self::Cluster, Self::Jobs, Self::AdminJobs];
 
@@ -77,10 +75,8 @@ impl AuditKind {
     }
 }
 
-/// Which entries to read.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
-    /// Only those of this user.
     pub user: Option<String>,
     /// Only those of this object: its address in the API, or the name that users see.
     pub object: Option<String>,
@@ -135,7 +131,6 @@ fn is_of(object: &str, wanted: &str) -> bool {
     }
 }
 
-/// The last entries.
 #[derive(Debug, Default)]
 struct LogTail {
     /// The number of the last one of all.
@@ -148,7 +143,6 @@ struct LogTail {
     is_full: bool,
 }
 
-/// The log of one server.
 pub struct Audit {
     folder: PathBuf,
     /// One writer at a time.
@@ -160,9 +154,6 @@ pub struct Audit {
 impl Audit {
     /// Opens the log of a state folder. With `syslog`, the socket of the system's log, entries go
     /// there, too.
-    ///
-    /// # Errors
-    /// The folder or a file can't be made or read.
     pub fn open(state_dir: &Path, syslog: Option<&Path>) -> anyhow::Result<Self> {
         let folder = state_dir.join(FOLDER);
         let shown = folder.display();
@@ -200,9 +191,6 @@ impl Audit {
 
     /// Adds an entry and gives it its number; returns its length. Waits for the disk if it must
     /// survive a power failure.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub fn add(&self, kind: AuditKind, entry: AuditEntry) -> io::Result<u64> {
         self.add_all(vec![(kind, entry)]).pop().unwrap_or(Ok(0))
     }

@@ -14,7 +14,6 @@ pub mod web;
 
 use gpool_model::Timestamp;
 
-/// The wall clock.
 fn now() -> Timestamp {
     Timestamp::new(gpool_sys::clock::unix_ms())
 }

@@ -128,7 +128,6 @@ const SOURCES: usize = 1024;
 /// How long a source counts as active after its last request.
 const ACTIVE: Duration = Duration::from_secs(1);
 
-/// The places of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     /// For all sources together.

@@ -70,16 +70,13 @@ impl std::fmt::Debug for ProviderConfig {
 /// Which users of a provider act as the system users of the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SameNames {
-    /// None of them.
     #[default]
     None,
     /// Those with the system user of a person: no account of the system, and with a login shell.
     People,
-    /// Only these.
     Only(Vec<String>),
 }
 
-/// Why a sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// The provider refused, or its answers are not valid.
@@ -93,11 +90,7 @@ pub enum SignInError {
     BadName(#[from] BadName),
     /// The name belongs to another user of the provider.
     #[error("network user {name} is another user of the identity provider")]
-    NameConflict {
-        /// The network user.
-        name: String,
-    },
-    /// The token can't be stored.
+    NameConflict { name: String },
     #[error(transparent)]
     NotStored(#[from] CreateError),
 }
@@ -145,7 +138,6 @@ impl Browser {
     }
 }
 
-/// Sign-ins under way.
 pub struct SignIns {
     config: ProviderConfig,
     access: Arc<Access>,
@@ -247,9 +239,6 @@ impl SignIns {
     }
 
     /// Ends a sign-in with a browser. Waits for the provider and the disk.
-    ///
-    /// # Errors
-    /// See [`SignInError`].
     pub fn finish(
         &self,
         callback: &Callback,
@@ -291,9 +280,6 @@ impl SignIns {
     }
 
     /// Asks whether the user has confirmed a device sign-in. Waits for the provider and the disk.
-    ///
-    /// # Errors
-    /// See [`SignInError`].
     pub fn poll(&self, handle: &str, from: &str, at: Instant) -> Result<DeviceState, SignInError> {
         let code = {
             let mut devices = locked(&self.devices);

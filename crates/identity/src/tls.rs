@@ -32,7 +32,6 @@ const ADDRESSES_MAX: usize = 64;
 /// How the server listens on the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// The address.
     pub listen: SocketAddr,
     /// More names and addresses in certificates of the own authority.
     pub names: Vec<String>,
@@ -45,7 +44,6 @@ pub struct NetworkConfig {
 pub struct SiteFiles {
     /// The chain, the server's certificate first.
     pub chain: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
@@ -83,9 +81,6 @@ pub struct Served {
 
 impl Tls {
     /// Opens or makes the authority, or reads the site's files.
-    ///
-    /// # Errors
-    /// A file can't be read, written or understood.
     pub fn open(config: &NetworkConfig, state_dir: &Path) -> anyhow::Result<Self> {
         let source = match &config.site {
             Some(files) => CertificateSource::Site(files.clone()),

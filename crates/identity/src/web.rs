@@ -13,7 +13,6 @@ pub use self::loopback::Loopback;
 use self::sessions::Link;
 pub use self::sessions::{At, NotRedeemed, SessionKey, Sessions, SignedIn};
 
-/// Where the dashboard listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WebAddress {
     /// On the usual port of the loopback address, or on a free one if that is taken.
@@ -21,7 +20,6 @@ pub enum WebAddress {
     Usual,
     /// Only on this loopback address.
     At(SocketAddr),
-    /// Nowhere.
     None,
 }
 
@@ -62,7 +60,6 @@ impl Web {
         Self { at, sessions }
     }
 
-    /// The address for people.
     pub fn url(&self) -> String {
         format!("http://{}/", self.at)
     }

@@ -21,7 +21,6 @@ const FILE: &str = "forecast.json";
 pub struct Forecaster {
     path: PathBuf,
     cache: Mutex<ForecastCache>,
-    /// Woken by each command.
     pub commanded: Notify,
 }
 
@@ -57,7 +56,6 @@ impl Forecaster {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calibration so far.
     pub fn calibrator(&self) -> Arc<Calibrator> {
         Arc::clone(&self.cache().calibrator)
     }
@@ -97,7 +95,6 @@ impl Forecaster {
         }
     }
 
-    /// Takes over a new forecast.
     pub fn accept(&self, part: &ForecastInput, forecast: Forecast, took: Duration) {
         let mut kept = self.cache();
         let learnt = Arc::make_mut(&mut kept.calibrator);

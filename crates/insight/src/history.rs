@@ -27,13 +27,10 @@ const PAGE: u32 = 1000;
 pub struct PastJob {
     /// ID of the job, or of a single array element.
     pub id: JobId,
-    /// The user that submitted it.
     pub owner: Owner,
     /// When it could start: after its submission, its begin time and the end of its dependencies.
     pub came_at: Timestamp,
-    /// Run time.
     pub ran: Millis,
-    /// The request.
     pub job: NewJob,
 }
 
@@ -247,7 +244,6 @@ fn whole(mut node: Node) -> Node {
 }
 
 impl HistoryFacts {
-    /// Records an ended job.
     fn ended(&mut self, spec: Arc<JobSpec>, job: Job) {
         let Phase::Ended(end) = &job.phase else { return };
         self.ended_at.insert(job.id, end.ended_at);

@@ -9,7 +9,6 @@ pub mod lives;
 pub mod otherwise;
 pub mod usage;
 
-/// The wall clock.
 fn now() -> gpool_model::Timestamp {
     gpool_model::Timestamp::new(gpool_sys::clock::unix_ms())
 }

@@ -38,16 +38,12 @@ pub const FORMS: [(&str, &str); 10] = [
 #[derive(Debug, Clone, PartialEq)]
 pub enum Supposed {
     Command(Command),
-    /// Several equal jobs.
     Submit {
-        /// One of them.
         job: Box<JobCreate>,
-        /// How many.
         n_jobs: u64,
     },
     /// Several equal nodes with several devices of one model each.
     Nodes {
-        /// How many nodes.
         n_nodes: u32,
         /// How many devices each has; 0 of a model that is not said.
         n_devices: u32,

@@ -149,9 +149,6 @@ impl UsageHistory {
     }
 
     /// When a job did not use its GPUs; `None` if that was not recorded.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn idle_of_job(
         &self,
         job: &str,
@@ -216,7 +213,6 @@ pub fn this_minute() -> Minute {
     minute_of(now())
 }
 
-/// The minute of a time.
 pub fn minute_of(at: Timestamp) -> Minute {
     Minute::from_unix_seconds(i64::try_from(at.get() / 1000).unwrap_or(i64::MAX))
 }

@@ -22,7 +22,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// One decision with everything that it was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// The moment.
     pub now: Timestamp,
     /// The last commit before it.
     pub revision: Revision,
@@ -82,7 +81,6 @@ pub enum CaseError {
     /// The file is not a dump of gpool.
     #[error("it is not a dump of gpool")]
     NoDump,
-    /// It ends in the middle.
     #[error("it is incomplete: only a part was written or copied")]
     Truncated,
     /// The checksum does not match the content.
@@ -127,7 +125,6 @@ impl Case {
         Self { now, revision: basis, violations, plan, records: without_words(records) }
     }
 
-    /// How many records it holds.
     #[must_use]
     pub fn n_records(&self) -> usize {
         self.records.len()
@@ -194,9 +191,6 @@ impl Case {
     }
 
     /// Reads it from a file, alone or within a dump.
-    ///
-    /// # Errors
-    /// Why it can't be replayed here.
     pub fn read(text: &[u8]) -> Result<Self, CaseError> {
         let refused = |error: serde_json::Error| match error.is_eof() {
             true if text.trim_ascii_start().starts_with(b"{") => CaseError::Truncated,
@@ -247,7 +241,6 @@ pub struct Difference {
     pub what: String,
     /// As it was recorded, as JSON; `None` if it has none there.
     pub recorded: Option<String>,
-    /// As it is made now.
     pub replayed: Option<String>,
 }
 

@@ -10,7 +10,6 @@ pub mod dump;
 pub mod inspect;
 pub mod replay;
 
-/// The wall clock.
 fn now() -> gpool_model::Timestamp {
     gpool_model::Timestamp::new(gpool_sys::clock::unix_ms())
 }

@@ -13,14 +13,11 @@ use crate::inspect::world_of;
 /// Entries that are read at once.
 const PAGE: u32 = 1000;
 
-/// Counts of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
     /// Inputs of the server: requests, reports, starts, timers.
     pub n_events: u64,
-    /// Plans that were made.
     pub n_plans: u64,
-    /// Commits that were made.
     pub n_commits: u64,
     /// Records that were compared at the end.
     pub n_records: u64,
@@ -29,29 +26,17 @@ pub struct Replayed {
 /// Why a journal was not replayed to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// The store can't be read.
     #[error("{0}")]
     Unread(String),
     /// The oldest entries are gone, and with them what the cluster began with.
     #[error("the journal begins with entry {first}: earlier entries were removed")]
-    Cut {
-        /// The first that is kept.
-        first: Seq,
-    },
+    Cut { first: Seq },
     /// It was written before entries said which belong together.
     #[error("entry {seq} is from an earlier gpool, which did not store the data for a replay")]
-    TooOld {
-        /// The first such entry.
-        seq: Seq,
-    },
+    TooOld { seq: Seq },
     /// Another gpool decided, and may have decided otherwise.
     #[error("gpool {version} made the decisions from entry {seq} on, and this is gpool {VERSION}")]
-    OtherVersion {
-        /// Its start.
-        seq: Seq,
-        /// Which it was.
-        version: String,
-    },
+    OtherVersion { seq: Seq, version: String },
     /// The place to begin with is none of this journal.
     #[error("the two are not from the same cluster, or the journal does not go back far enough")]
     OtherStore,
@@ -60,14 +45,7 @@ pub enum ReplayError {
     Differs(Box<Differs>),
     /// All plans are the same, and a record is not.
     #[error("record {key}: the result differs from the recorded one")]
-    Records {
-        /// Which.
-        key: String,
-        /// As the store has it.
-        recorded: Option<String>,
-        /// As it has become now.
-        replayed: Option<String>,
-    },
+    Records { key: String, recorded: Option<String>, replayed: Option<String> },
 }
 
 /// The entry where things differ; of a commit or of records that are not there, none is known.
@@ -89,9 +67,6 @@ struct ReplayEntry {
 
 /// Replays the journal of a store from its beginning, or from where another store ended: a backup
 /// that was made of it earlier. `tell` hears after each page how many of how many entries are done.
-///
-/// # Errors
-/// Where it differs, or why it can't be replayed.
 pub fn replay(
     reader: &Reader,
     from: Option<&Reader>,
@@ -256,9 +231,6 @@ fn text(record: &Record) -> Result<String, ReplayError> {
 }
 
 /// The last commit of a store.
-///
-/// # Errors
-/// If it can't be read.
 pub fn revision(reader: &Reader) -> Result<Revision, ReplayError> {
     Ok(load(reader)?.revision)
 }

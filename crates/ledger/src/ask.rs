@@ -12,7 +12,6 @@ use crate::layout::{
 /// A shim sends its question at once. Another program must not hold the agent up.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The socket of a ledger.
 pub struct QuestionSocket {
     listener: UnixListener,
 }
@@ -20,19 +19,16 @@ pub struct QuestionSocket {
 /// A question that waits for its answer.
 pub struct Question {
     stream: UnixStream,
-    /// The asking process.
     pub pid: u32,
     pub wish: Wish,
 }
 
-/// The wish of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// An allocation that needs this more than is granted.
     Memory {
         /// The device's index in the ledger.
         device: usize,
-        /// The size of the allocation.
         bytes: u64,
         /// How long it has waited already, by its own account.
         waited: Duration,
@@ -58,9 +54,6 @@ impl QuestionSocket {
     }
 
     /// The next question; `None` if there is none now, or the process sent something else.
-    ///
-    /// # Errors
-    /// If the socket can't be read.
     pub fn next(&self) -> io::Result<Option<Question>> {
         let mut stream = match self.listener.accept() {
             Ok((stream, _)) => stream,

@@ -14,7 +14,6 @@ use crate::layout::{
 /// The limits of a job on a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// The device.
     pub uuid: [u8; 16],
     /// Guaranteed to the job.
     pub request: u64,
@@ -47,14 +46,12 @@ impl Gate {
     }
 }
 
-/// Writes a UUID.
 pub(crate) fn write_uuid(words: &[AtomicU64; 2], uuid: [u8; 16]) {
     for (word, bytes) in words.iter().zip(uuid.as_chunks::<8>().0) {
         word.store(u64::from_le_bytes(*bytes), Relaxed);
     }
 }
 
-/// The mapped file.
 pub(crate) struct Mapped {
     /// Points to a mapping that lives as long as this value.
     page: NonNull<Grants>,
@@ -129,7 +126,6 @@ impl Mapped {
         page.devices.iter().take(n_devices).map(share).collect()
     }
 
-    /// Adds devices without limits.
     pub(crate) fn add_unlimited(&self, uuids: &[[u8; 16]]) {
         let page = self.page();
         let n_devices = page.n_devices.load(SeqCst) as usize;

@@ -29,7 +29,6 @@ pub const NVML_VARIABLE: &str = "GPOOL_LIBNVML";
 pub const GRANTS_MAGIC: u64 = u64::from_le_bytes(*b"gpGRANTS");
 /// Marks a complete `usage` file.
 pub const USAGE_MAGIC: u64 = u64::from_le_bytes(*b"gpoolUSE");
-/// Marks a message.
 pub const MESSAGE_MAGIC: u32 = u32::from_le_bytes(*b"gpQ1");
 /// The version of both files. A shim ignores files of another version.
 pub const VERSION: u32 = 1;
@@ -61,7 +60,6 @@ pub struct Grants {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// Number of devices.
     pub n_devices: AtomicU32,
     /// `GATE_…` bits. Processes wait for a change with a futex.
     pub gate: AtomicU32,
@@ -94,7 +92,6 @@ pub struct Device {
     pub named: [AtomicU64; 2],
 }
 
-/// The file `usage`.
 #[repr(C, align(64))]
 pub struct UsageFile {
     /// [`USAGE_MAGIC`].
@@ -160,7 +157,6 @@ pub struct Ask {
     pub device: u32,
     /// Milliseconds that the process has waited already, for an earlier agent.
     pub waited_ms: u32,
-    /// Bytes that are needed.
     pub bytes: u64,
 }
 

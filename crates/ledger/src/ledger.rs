@@ -25,16 +25,12 @@ pub struct Ledger {
     usage: File,
 }
 
-/// The user of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// User ID.
     pub uid: u32,
-    /// Group ID.
     pub gid: u32,
 }
 
-/// A ledger can't be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// A file is missing or can't be mapped.
@@ -192,7 +188,6 @@ impl Ledger {
         Ok(dead)
     }
 
-    /// The gate's state.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.grants.gate()

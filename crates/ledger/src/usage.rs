@@ -19,7 +19,6 @@ use crate::process;
 pub struct CudaProcess {
     /// Its position in the file.
     pub(crate) slot: usize,
-    /// Its process ID.
     pub pid: u32,
     /// Its start time in clock ticks since boot.
     pub start: u64,
@@ -31,11 +30,9 @@ pub struct CudaProcess {
     pub n_waiting: u32,
     /// Whether it exported or imported memory.
     pub shares_memory: bool,
-    /// Whether it has managed memory.
     pub has_managed_memory: bool,
 }
 
-/// The file can't be used.
 #[derive(Debug, Error)]
 pub enum UsageError {
     /// The job truncated or overwrote it.
@@ -47,7 +44,6 @@ pub enum UsageError {
 }
 
 impl CudaProcess {
-    /// Whether the process still lives.
     #[must_use]
     pub fn lives(&self) -> bool {
         process::lives(self.pid, self.start)

@@ -25,7 +25,6 @@ pub struct Seats {
 /// How a node moves running tasks between its devices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moves {
-    /// It can't.
     #[default]
     No,
     /// Tasks leave nothing on a device.
@@ -36,7 +35,6 @@ pub enum Moves {
 }
 
 impl Seats {
-    /// On the booked devices.
     #[must_use]
     pub fn booked(slots: &[Slot]) -> Self {
         let booked = slots.iter().map(|slot| slot.device.clone()).collect();
@@ -73,33 +71,27 @@ impl Seats {
 #[serde(rename_all = "snake_case")]
 pub enum Halting {
     Paused,
-    /// It runs.
     Resumed,
     /// It could not be paused, and runs.
     NotPaused {
-        /// The reason, for people.
         why: String,
     },
     /// It could not resume on other devices, and is paused.
     NotMoved {
-        /// The reason, for people.
         why: String,
         /// The devices on which it can resume, by slot.
         devices: Vec<DeviceUuid>,
     },
 }
 
-/// An input of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// An order from the server.
     Order(Order),
     /// The devices of the node, and how it moves running tasks between them.
     Devices {
         /// In the driver's order.
         devices: Vec<Device>,
-        /// How it moves tasks.
         moves: Moves,
     },
     /// A task should leave a device, because it keeps memory of it that was called back.
@@ -114,9 +106,7 @@ pub enum Input {
     /// A task that is already on this node: found when the agent started, launched by another
     /// shepherd, or connected again.
     Found {
-        /// Its state.
         report: TaskReport,
-        /// Where it is.
         seats: Seats,
         /// Whether it left its devices, to go to others.
         is_detached: bool,
@@ -124,26 +114,21 @@ pub enum Input {
         /// task may still move.
         is_settled: bool,
     },
-    /// A task's program was started.
     Started {
         task: TaskId,
         /// The process ID of its program.
         pid: u32,
-        /// The start time.
         started_at: Timestamp,
     },
     /// The new terms of this generation are noted in the task's claim.
     Changed {
         task: TaskId,
-        /// The generation of the order.
         generation: Generation,
     },
     /// A task was paused or resumed by the order of this generation, or could not be paused.
     Halted {
         task: TaskId,
-        /// The generation of the order.
         generation: Generation,
-        /// The result.
         halting: Halting,
     },
     /// A task has left its devices, to go to others, or could not leave them.
@@ -154,9 +139,13 @@ pub enum Input {
     },
     /// A task that left its devices waits until those that it was sent to have room for it. It may
     /// take long, so it keeps nothing of the old ones.
-    Parked { task: TaskId },
+    Parked {
+        task: TaskId,
+    },
     /// A task has come to the devices that it was sent to.
-    Attached { task: TaskId },
+    Attached {
+        task: TaskId,
+    },
     /// A task could not come to the devices that it was sent to, and uses none.
     NotAttached {
         task: TaskId,
@@ -164,11 +153,13 @@ pub enum Input {
         left: Vec<DeviceUuid>,
     },
     /// Other processes use devices of a task, so it was not launched.
-    Refused { task: TaskId, devices: Vec<DeviceUuid> },
+    Refused {
+        task: TaskId,
+        devices: Vec<DeviceUuid>,
+    },
     /// A task has ended, could not be launched, or was prevented.
     Ended {
         task: TaskId,
-        /// How it ended.
         end: TaskEnd,
     },
 }
@@ -181,15 +172,10 @@ pub enum Action {
     Launch {
         /// The server's order, with the booked devices.
         order: Box<TaskOrder>,
-        /// Where it starts.
         seats: Seats,
     },
     /// Let a running task leave its devices; its memory there is kept.
-    Detach {
-        task: TaskId,
-        /// Why.
-        reason: MoveReason,
-    },
+    Detach { task: TaskId, reason: MoveReason },
     /// Leave a task where it is: it can't come to any of the devices of [`Input::Relocate`].
     Stay { task: TaskId },
     /// Bring a task that left its devices to these, and note them in its claim.
@@ -200,12 +186,7 @@ pub enum Action {
     },
     /// Make sure that a task is never launched here, then report its end; or report its state if it
     /// was already launched.
-    Prevent {
-        task: TaskId,
-        /// The generation of the order.
-        generation: Generation,
-    },
-    /// End a task.
+    Prevent { task: TaskId, generation: Generation },
     Stop {
         task: TaskId,
         /// Time between SIGTERM and SIGKILL.
@@ -214,17 +195,10 @@ pub enum Action {
         signal: Option<i32>,
     },
     /// Change a task's terms, note them in the claim, then report it.
-    Change {
-        task: TaskId,
-        /// The generation of the order.
-        generation: Generation,
-        /// The new terms.
-        terms: Terms,
-    },
+    Change { task: TaskId, generation: Generation, terms: Terms },
     /// Pause a task's processes, note it in the claim, then report it.
     Pause {
         task: TaskId,
-        /// The generation of the order.
         generation: Generation,
         /// Whether its processes run on: only its devices are freed.
         runs_on: bool,
@@ -232,7 +206,6 @@ pub enum Action {
     /// Resume a task's processes, note it in the claim, then report it.
     Resume {
         task: TaskId,
-        /// The generation of the order.
         generation: Generation,
         /// Its devices from now on, by slot.
         devices: Vec<DeviceUuid>,
@@ -240,20 +213,13 @@ pub enum Action {
         booked: Vec<DeviceUuid>,
     },
     /// Send a task's processes a signal.
-    Signal {
-        task: TaskId,
-        /// The signal's number.
-        signal: i32,
-        /// The processes that get it.
-        to: SignalTo,
-    },
+    Signal { task: TaskId, signal: i32, to: SignalTo },
     /// Send a report to the server; the agent fills in the stamp.
     Report(Report),
     /// Discard the records of a task that has ended.
     Forget(TaskId),
 }
 
-/// How a task was found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FoundState {
     /// Its program has not started.
@@ -264,7 +230,6 @@ pub(crate) enum FoundState {
     Detached,
 }
 
-/// What follows from a change.
 pub(crate) enum FollowUp {
     Act(Action),
     /// The task can't be launched: guests that can't move are on these devices.
@@ -274,9 +239,7 @@ pub(crate) enum FollowUp {
 /// Whether a task is paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// It runs.
     No,
-    /// It was ordered to pause.
     Pausing,
     /// It is paused.
     Done,

@@ -43,7 +43,6 @@ pub struct Tenant {
 /// A call for a loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Called {
-    /// When it began.
     pub since: Timestamp,
     /// The memory that the task may keep.
     pub keep: Bytes,
@@ -62,18 +61,15 @@ pub enum Rung {
     Move,
     /// It is paused, if it can be and can't be moved.
     Pause,
-    /// It is stopped.
     Stop,
 }
 
-/// A decision about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// Its memory, and the answer to its wish.
     pub grant: Grant,
     /// The call for its loan from now on.
     pub called: Option<Called>,
-    /// What to do now.
     pub act: Option<Act>,
     /// Whether its guaranteed wish has waited for the whole deadline.
     pub is_late: bool,
@@ -276,7 +272,6 @@ fn act(tenant: &Tenant, called: Option<Called>) -> Option<Act> {
 }
 
 impl Rung {
-    /// The rung after this time.
     fn at(waited: Millis, deadline: Millis) -> Self {
         let (waited, sixth) = (waited.get(), deadline.get() / 6);
         match waited {

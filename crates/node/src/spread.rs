@@ -24,7 +24,6 @@ pub struct Space<'a> {
 /// Whether a device takes pieces that are booked elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guests {
-    /// Others may come.
     Come,
     /// Those that are there may stay.
     Stay,
@@ -43,7 +42,6 @@ pub struct Piece {
     pub at: Option<usize>,
     /// The guaranteed memory, and the most memory; `None` if it has the device alone.
     pub share: Option<(Bytes, Bytes)>,
-    /// Whether it can be moved.
     pub can_move: bool,
     /// Whether it may only be on the device that it booked, because it can't ever be moved.
     pub is_pinned: bool,
@@ -56,7 +54,6 @@ pub struct Piece {
 pub struct Among {
     /// The pieces that it accepts.
     pub with: ShareWith,
-    /// Its user.
     pub uid: u32,
     /// A number for its project.
     pub project: usize,
@@ -205,7 +202,6 @@ impl Placement {
 struct SpreadSearch<'a> {
     spaces: &'a [Space<'a>],
     pieces: &'a [Piece],
-    /// The best placement so far.
     best: &'a mut Option<Placement>,
 }
 

@@ -38,15 +38,25 @@ impl Growth {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TaskState {
     /// Passed to the launcher. `stop` is the last stop order, if there was one.
-    Launching { stop: Option<Ending> },
+    Launching {
+        stop: Option<Ending>,
+    },
     /// Stopped before it was launched here; the launcher makes sure that it never will be.
-    Preventing { ending: Ending },
-    /// Its program was started.
-    Running { pid: u32, started_at: Timestamp, stop: Option<Ending>, halt: Halt },
+    Preventing {
+        ending: Ending,
+    },
+    Running {
+        pid: u32,
+        started_at: Timestamp,
+        stop: Option<Ending>,
+        halt: Halt,
+    },
     /// It has ended, and the server has not acknowledged it.
     Ended(TaskEnd),
     /// It was not launched; an order of a later generation may name other devices.
-    Refused { devices: Vec<DeviceUuid> },
+    Refused {
+        devices: Vec<DeviceUuid>,
+    },
 }
 
 /// The stop order of a task.

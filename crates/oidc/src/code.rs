@@ -37,13 +37,11 @@ pub struct Attempt {
 pub struct Callback {
     /// The code, after a successful sign-in.
     pub code: Option<String>,
-    /// The state of the attempt.
     pub state: Option<String>,
     /// The issuer.
     pub iss: Option<String>,
     /// Why the provider refused.
     pub error: Option<String>,
-    /// The same in words.
     pub error_description: Option<String>,
 }
 

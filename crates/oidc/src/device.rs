@@ -38,7 +38,6 @@ pub enum Poll {
     Pending,
     /// The same, and the next question must come five seconds later than planned.
     SlowDown,
-    /// The user is signed in.
     Done(Identity),
 }
 

@@ -3,40 +3,20 @@
 /// Why a sign-in failed: the user is not signed in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The connection failed.
     #[error("can't reach the identity provider at {url}: {why}")]
-    Unreachable {
-        /// The address.
-        url: String,
-        /// The reason.
-        why: String,
-    },
+    Unreachable { url: String, why: String },
     /// The answer is not what the standard requires.
     #[error("{url} did not answer as an identity provider: {why}")]
-    Answer {
-        /// The address.
-        url: String,
-        /// The reason.
-        why: String,
-    },
-    /// The provider describes another issuer.
+    Answer { url: String, why: String },
     #[error(
         "the provider calls itself {found:?}, not {expected:?}: set this issuer if it is right"
     )]
-    OtherIssuer {
-        /// The issuer of the settings.
-        expected: String,
-        /// The issuer of the answer.
-        found: String,
-    },
+    OtherIssuer { expected: String, found: String },
     /// An address could be read by others on the way.
     #[error(
         "{url} is not https: only a provider on this machine's loopback address may do without"
     )]
-    Insecure {
-        /// The address.
-        url: String,
-    },
+    Insecure { url: String },
     /// The provider has no device flow.
     #[error(
         "the identity provider offers no device sign-in: sign in with a browser, or use a token"
@@ -47,7 +27,6 @@ pub enum Error {
     Refused {
         /// The code of the error, as in RFC 6749.
         error: String,
-        /// The provider's explanation.
         description: Option<String>,
     },
     /// The provider does not know the address to come back to.
@@ -55,20 +34,13 @@ pub enum Error {
         "the identity provider refuses to send browsers back to {redirect}: register this redirect \
          address there for client {client_id:?}"
     )]
-    NotRegistered {
-        /// The address.
-        redirect: String,
-        client_id: String,
-    },
+    NotRegistered { redirect: String, client_id: String },
     /// The answer belongs to no sign-in of this browser.
     #[error("this answer belongs to another sign-in: start again")]
     OtherAttempt,
     /// The ID token is not valid.
     #[error("the provider's ID token is not valid: {why}")]
-    Token {
-        /// The reason.
-        why: String,
-    },
+    Token { why: String },
     /// A claim that the settings need is missing.
     #[error("the provider sent no claim {claim:?} with a name of the user: choose another claim")]
     NoName { claim: String },

@@ -9,7 +9,6 @@ use crate::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderRequest {
-    /// The address.
     pub url: String,
     /// The value of the header `Authorization`.
     pub authorization: Option<String>,
@@ -20,7 +19,6 @@ pub struct ProviderRequest {
 /// An answer with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderResponse {
-    /// The HTTP status.
     pub status: u16,
     pub body: Vec<u8>,
 }
@@ -83,7 +81,6 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// The answer to a request.
 pub(crate) fn answer(
     fetch: &Fetch<'_>,
     request: &ProviderRequest,

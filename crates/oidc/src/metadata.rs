@@ -7,7 +7,6 @@ use serde::Deserialize;
 use crate::Error;
 use crate::fetch::{self, Fetch, ProviderRequest};
 
-/// The description of a provider.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Metadata {
     pub issuer: String,

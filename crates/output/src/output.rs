@@ -120,9 +120,6 @@ impl Output {
     }
 
     /// The time of the last write; 1970 if there was none.
-    ///
-    /// # Errors
-    /// A file can't be read.
     pub fn written_at(&self) -> io::Result<Timestamp> {
         let mut last = Timestamp::ZERO;
         for file in self.files.iter().flatten() {
@@ -133,27 +130,18 @@ impl Output {
     }
 
     /// The user that owns the files; `None` if there are none.
-    ///
-    /// # Errors
-    /// A file can't be read.
     pub fn owner(&self) -> io::Result<Option<u32>> {
         let file = self.files.iter().flatten().next();
         file.map(|file| file.metadata().map(|about| about.uid())).transpose()
     }
 
     /// The position of the last `n_lines` lines, within the last 64 MiB.
-    ///
-    /// # Errors
-    /// A file can't be read.
     pub fn last_lines(&self, n_lines: u64) -> io::Result<u64> {
         last_lines(self.length(), n_lines, |at, buffer| self.read_exact_at(at, buffer))
     }
 
     /// Reads bytes from a position on, as of the last refresh; none at the end. It reads less than
     /// the buffer only there, or where a file has become shorter.
-    ///
-    /// # Errors
-    /// A file can't be read.
     pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut n_read = 0;
         while n_read < buffer.len() {

@@ -21,7 +21,6 @@ pub enum Allowed {
     Network {
         /// The first of them.
         address: IpAddr,
-        /// How many bits.
         bits: u8,
     },
 }

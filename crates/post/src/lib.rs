@@ -34,14 +34,12 @@ pub use mail::MailSettings;
 pub use relay::{BadRelay, Relay};
 pub use sign::{KEY_FILE, Keys};
 
-/// How messages are sent.
 #[derive(Debug, Clone, Default)]
 pub struct NotifySettings {
     /// Addresses inside the server's machine and its network that users may name.
     pub allow: Vec<Allowed>,
     /// Notification rules of jobs that name none.
     pub usual: Vec<gpool_model::NotifyRule>,
-    /// How mail is sent.
     pub mail: MailSettings,
 }
 
@@ -210,7 +208,6 @@ fn not_sent(error: &ureq::Error) -> Sent {
     }
 }
 
-/// The wall clock.
 fn now() -> gpool_model::Timestamp {
     gpool_model::Timestamp::new(gpool_sys::clock::unix_ms())
 }

@@ -24,7 +24,6 @@ use crate::relay::Relay;
 /// Where the program is, by custom.
 const USUAL: [&str; 2] = ["/usr/sbin/sendmail", "/usr/lib/sendmail"];
 
-/// How mail is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailSettings {
     /// The mail server; without one, a program takes the mail.
@@ -42,7 +41,6 @@ impl Default for MailSettings {
 }
 
 impl MailSettings {
-    /// Whether mail can be sent.
     #[must_use]
     pub fn can_send(&self) -> bool {
         self.relay.is_some() || self.program().is_some()
@@ -204,7 +202,6 @@ pub(super) fn advice(job: &MessageJob) -> Option<String> {
     job.time_left_s.map(|_| format!("gpool extend {} +30m", job.id)).or(late)
 }
 
-/// The news in one line.
 pub(super) fn subject(job: &MessageJob) -> String {
     let exit = job.exit_code.filter(|code| *code != 0);
     let exit = exit.map(|code| format!(", exit {code}")).unwrap_or_default();

@@ -19,7 +19,6 @@ pub struct Relay {
     user: Option<String>,
     host: String,
     port: Option<u16>,
-    /// The password of the user.
     pub password: Option<String>,
 }
 

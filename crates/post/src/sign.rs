@@ -16,16 +16,12 @@ pub const KEY_FILE: &str = "notify.key";
 /// Bytes of a key.
 const LENGTH: usize = 32;
 
-/// The keys of one server.
 pub struct Keys {
     master: hmac::Key,
 }
 
 impl Keys {
     /// The keys of a state folder, made if they are not there.
-    ///
-    /// # Errors
-    /// The file can't be read or made, or holds something else.
     pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(KEY_FILE);
         let shown = path.display();

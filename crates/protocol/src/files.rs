@@ -11,30 +11,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileQuestion {
-    /// Read output.
     Output(OutputRequest),
     /// Name the output files of a task.
-    OutputPaths { task: TaskId },
+    OutputPaths {
+        task: TaskId,
+    },
     /// List the jobs with files that have not changed since a time.
     OldJobs {
-        /// The time.
         before: Timestamp,
     },
     /// Remove all files of some jobs.
-    RemoveJobs { jobs: Vec<JobId> },
+    RemoveJobs {
+        jobs: Vec<JobId>,
+    },
 }
 
-/// The answer to a [`FileQuestion`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAnswer {
-    /// To [`FileQuestion::Output`].
     Output(OutputPart),
     /// To [`FileQuestion::OutputPaths`]: those that exist.
     OutputPaths {
-        /// The standard output.
         stdout: Option<String>,
-        /// The standard error.
         stderr: Option<String>,
     },
     /// To [`FileQuestion::OldJobs`], in order.
@@ -51,7 +49,6 @@ pub struct OutputRequest {
     pub streams: Vec<OutputStream>,
     /// The user that the files must belong to.
     pub owner: u32,
-    /// The first byte.
     pub start: OutputStart,
     /// The time of the last output at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,8 +93,9 @@ pub enum OutputPart {
     Missing,
     /// A file is not a regular file of the owner.
     NotRegular,
-    /// The files can't be read.
-    Unreadable { why: String },
+    Unreadable {
+        why: String,
+    },
 }
 
 /// Jobs and tasks that agents launched in the state folders of one agent, by its files.
@@ -111,7 +109,6 @@ pub struct Launched {
     pub running: BTreeSet<JobId>,
 }
 
-/// A task that was launched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchedTask {
     pub task: TaskId,

@@ -26,12 +26,8 @@ pub trait Message: Serialize + DeserializeOwned {
 /// Why a frame can't be written or read.
 #[derive(Debug, Error)]
 pub enum FrameError {
-    /// The message is too large.
     #[error("a message has {n_bytes} bytes, more than {FRAME_BYTES_MAX}")]
-    TooLarge {
-        /// Its length.
-        n_bytes: usize,
-    },
+    TooLarge { n_bytes: usize },
     /// It is not JSON, or not a message of this version.
     #[error("a message can't be read: {0}")]
     NotAMessage(#[from] serde_json::Error),
@@ -64,7 +60,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;

@@ -51,14 +51,15 @@ pub enum ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToServer {
-    /// The first message.
     Hello(Hello),
     /// A report. Reports of an agent arrive in sending order.
     Report(Box<Report>),
     /// The last values of devices and tasks.
     Telemetry(Telemetry),
-    /// The answer to a question.
-    Answer { id: QuestionId, answer: Answer },
+    Answer {
+        id: QuestionId,
+        answer: Answer,
+    },
 }
 
 impl Message for ToAgent {}
@@ -90,8 +91,6 @@ impl Message for ToServer {
 pub struct Hello {
     /// The [`VERSION`] of the agent.
     pub version: u32,
-    /// The node of the agent.
     pub node: NodeName,
-    /// This run of the agent.
     pub incarnation: Incarnation,
 }

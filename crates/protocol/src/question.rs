@@ -16,34 +16,24 @@ use crate::recent::{DevicePoint, TaskMetric};
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
 
-/// A question of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
     /// Open a stream to a running task. The agent opens a further connection with the id of this
     /// question, or answers [`Answer::NotOpened`].
-    Stream {
-        task: TaskId,
-        /// The kind of stream.
-        opening: Opening,
-    },
+    Stream { task: TaskId, opening: Opening },
     /// List the MIG instances of the node, after a change if there is one.
     MigInstances {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<MigChange>,
     },
     /// The samples of a device in the last hour, from a time on.
-    DevicePoints {
-        device: DeviceUuid,
-        /// The earliest sample.
-        since: Timestamp,
-    },
+    DevicePoints { device: DeviceUuid, since: Timestamp },
     /// The metrics that tasks reported in the last hour, from a time on.
     Metrics {
         /// The job of the tasks; all jobs if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         job: Option<JobId>,
-        /// The earliest value.
         since: Timestamp,
     },
     /// Read, list or remove files of jobs.
@@ -52,13 +42,11 @@ pub enum Question {
     Launched { jobs: BTreeSet<JobId> },
 }
 
-/// The answer of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// To [`Question::Stream`]: why there is none.
     NotOpened(NotOpened),
-    /// To [`Question::MigInstances`].
     MigInstances(MigReport),
     /// To [`Question::MigInstances`]: why nothing was changed.
     MigRefused(MigError),
@@ -66,8 +54,6 @@ pub enum Answer {
     DevicePoints(Vec<DevicePoint>),
     /// To [`Question::Metrics`], by task and name.
     Metrics(Vec<TaskMetric>),
-    /// To [`Question::Files`].
     Files(FileAnswer),
-    /// To [`Question::Launched`].
     Launched(Launched),
 }

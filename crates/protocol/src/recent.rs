@@ -22,7 +22,6 @@ pub fn is_metric_name(name: &str) -> bool {
 /// A device at one time; a value that was not measured is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DevicePoint {
-    /// When.
     pub at: Timestamp,
     /// Part of the time with a running kernel, 0 to 1.
     pub utilization: Option<f64>,
@@ -36,8 +35,6 @@ pub struct DevicePoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskMetric {
     pub task: TaskId,
-    /// The name of the metric.
     pub name: String,
-    /// Times and values.
     pub points: Vec<(Timestamp, f64)>,
 }

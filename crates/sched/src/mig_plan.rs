@@ -23,13 +23,11 @@ const STEPS_MAX: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigStep {
     pub node: NodeName,
-    /// The pool of the node.
     pub pool: PoolName,
     /// The divided device.
     pub device: DeviceUuid,
     /// Its index.
     pub gpu: u32,
-    /// The profile of the instance.
     pub profile: String,
     /// The index of the instance that is destroyed.
     pub instance: Option<u32>,

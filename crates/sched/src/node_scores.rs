@@ -58,7 +58,6 @@ pub(crate) struct NodeComparison<'a> {
 }
 
 impl Fragmentation {
-    /// Begins a cycle.
     pub fn begin(&mut self) {
         self.scarce = None;
         self.n_looks = 0;

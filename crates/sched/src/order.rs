@@ -48,7 +48,6 @@ impl<'w> Heads<'w> {
         closed.chain(opened).min().is_some_and(|head| head.is_escalated)
     }
 
-    /// Whether no job is left.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.firsts.is_empty() && self.more.is_empty()
     }

@@ -13,7 +13,6 @@ pub(crate) struct PendingReport {
     pub is_silent: bool,
     /// In the order of the queue; of an array, with the number of its further elements.
     waits: Vec<(Waiting, u64, Reason)>,
-    /// Positions of these.
     positions: BTreeMap<Waiting, usize>,
     /// Jobs of a shape that need no place: they start, or their array is at its limit.
     n_aside: BTreeMap<ShapeIx, u64>,

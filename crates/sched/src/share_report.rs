@@ -24,7 +24,6 @@ pub struct ProjectShare {
     pub lends: Vec<Loan>,
 }
 
-/// A loan between two projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loan {
     /// The other project; `None` is capacity that no project is guaranteed.
@@ -40,7 +39,6 @@ pub struct Loan {
 /// When a loan ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoanEnd {
-    /// The time.
     pub at: Timestamp,
     pub basis: StartBasis,
 }

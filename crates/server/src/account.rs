@@ -5,11 +5,8 @@
 pub struct UserAccount {
     /// The login name.
     pub name: String,
-    /// Primary group.
     pub gid: u32,
-    /// Home directory.
     pub home: String,
-    /// Names of the user's groups.
     pub groups: Vec<String>,
     /// Whether it is a person's: no account of the system, and one that can log in.
     pub is_person: bool,

@@ -78,9 +78,6 @@ pub async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
 }
 
 /// Every budget with the cost of this month, in the present currency.
-///
-/// # Errors
-/// The history cannot be read.
 pub fn spending(
     store: &UsageHistory,
     policy: &Policy,

@@ -2,7 +2,6 @@
 
 use gpool_model::Timestamp;
 
-/// The time now.
 #[must_use]
 pub fn now() -> Timestamp {
     Timestamp::new(gpool_sys::clock::unix_ms())

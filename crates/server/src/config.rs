@@ -29,7 +29,6 @@ pub struct ServerConfig {
     pub allowed: Option<Vec<String>>,
     /// Order in which whole devices are allocated; `None` changes nothing.
     pub strategy: Option<DeviceStrategy>,
-    /// Where the dashboard listens.
     pub web: WebAddress,
     /// How the server listens on the network, if it does.
     pub network: Option<NetworkConfig>,
@@ -37,7 +36,6 @@ pub struct ServerConfig {
     pub provider: Option<ProviderConfig>,
     /// Whether entries of the audit log go to the system's log, too.
     pub audit_syslog: bool,
-    /// Limits of one user.
     pub limits: Limits,
     /// Minimum number of stored journal entries; `None` uses the default.
     pub journal_entries: Option<u64>,
@@ -47,10 +45,8 @@ pub struct ServerConfig {
     pub keep_environment: Millis,
     /// After this time without a message, an agent is silent, and its node gets no new jobs.
     pub node_lease: Millis,
-    /// Settings of metrics and traces.
     pub telemetry: Telemetry,
     pub notify: NotifySettings,
-    /// Finds user accounts.
     pub find_account: FindAccount,
     /// Finds users by name or number.
     pub find_user: FindUser,

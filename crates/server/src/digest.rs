@@ -212,7 +212,6 @@ impl Books {
     }
 }
 
-/// The jobs of a digest.
 #[derive(Default)]
 struct Jobs {
     n_ended: u64,

@@ -25,7 +25,6 @@ const SLACK: Duration = Duration::from_secs(2 * 3600);
 /// Jobs that are looked at in one step of the core.
 const AT_ONCE: usize = 10_000;
 
-/// The files that jobs need.
 fn blobs_of(spec: &JobSpec) -> impl Iterator<Item = BlobId> + '_ {
     spec.blobs().filter_map(|blob| blob.0.parse().ok())
 }

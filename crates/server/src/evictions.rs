@@ -18,7 +18,6 @@ pub struct Charge {
     pub n_runs: u64,
 }
 
-/// The evictions that were decided.
 pub struct Evictions(broadcast::Sender<Charge>);
 
 impl Default for Evictions {

@@ -10,7 +10,6 @@ use gpool_wire::Time;
 use gpool_wire::event::{Event, EventKind};
 use tokio::sync::watch;
 
-/// Maximum number of stored events.
 const EVENTS_MAX: usize = 32_768;
 
 /// The last events of this server.

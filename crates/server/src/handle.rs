@@ -39,20 +39,16 @@ use gpool_insight::lives::settings::Telemetry;
 use gpool_insight::usage::UsageHistory;
 use gpool_post::{Allowed, Keys, MailSettings};
 
-/// Facts about the server.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// Version of this program.
     pub version: &'static str,
     /// The nodes with an agent in this process.
     pub nodes: Vec<NodeName>,
-    /// State directory.
     pub state_dir: PathBuf,
     /// Path of the API socket.
     pub socket: PathBuf,
     /// The user that the server runs as.
     pub uid: u32,
-    /// Start time.
     pub started_at: Timestamp,
     /// Finds a user by name or number; returns ID and name.
     pub find_user: FindUser,
@@ -88,15 +84,12 @@ pub struct Shared {
     pub sessions: Arc<gpool_identity::web::Sessions>,
     /// The certificates of the listener on the network, if there is one, and its address.
     pub network: OnceLock<(Arc<gpool_identity::tls::Tls>, std::net::SocketAddr)>,
-    /// Utilization over time.
     pub usage: Arc<UsageHistory>,
     /// The account of this start; set once all agents have reported their inventory.
     pub account: OnceLock<RecoveryAccount>,
-    /// Tokens and network users.
     pub access: Arc<Access>,
     /// Sign-ins at the identity provider, if there is one.
     pub sign_ins: Option<Arc<SignIns>>,
-    /// The log of changes.
     pub audit: Arc<Audit>,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
@@ -113,13 +106,11 @@ pub struct Shared {
     /// Waiting jobs with a missing file, and the file.
     pub lacking: Mutex<BTreeMap<JobId, BlobId>>,
     pub stop: watch::Sender<StopRequest>,
-    /// Forecasts of start times.
     pub forecaster: Arc<Forecaster>,
     /// Current step of the core, for the liveness check.
     pub pulse: Arc<Pulse>,
     /// Counters and traces of jobs.
     pub lives: Arc<Lives>,
-    /// Settings of metrics and traces.
     pub telemetry: Telemetry,
     /// Threads for slow reads.
     pub reads: Reads,
@@ -158,7 +149,6 @@ pub struct CoreHandle {
 }
 
 impl CoreHandle {
-    /// Returns facts about the server.
     #[must_use]
     pub fn info(&self) -> &ServerInfo {
         &self.shared.info
@@ -189,9 +179,6 @@ impl CoreHandle {
     }
 
     /// Returns an ended job or array element. The array may still be live.
-    ///
-    /// # Errors
-    /// If the archive cannot be read.
     pub async fn archived(&self, id: JobId) -> Result<Option<EndedJob>, Refusal> {
         let living = move |view: &View<'_>| {
             let (row, position) = view.world.position_of(id)?;
@@ -248,9 +235,6 @@ impl CoreHandle {
     }
 
     /// Searches the store in the user's queue of reads.
-    ///
-    /// # Errors
-    /// The error of `search`, or if the store cannot be opened.
     pub async fn search<T: Send + 'static>(
         &self,
         uid: u32,
@@ -261,9 +245,6 @@ impl CoreHandle {
     }
 
     /// Reads a few rows of the store on a thread for slow work.
-    ///
-    /// # Errors
-    /// The error of `read`, or if the store cannot be opened.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
@@ -274,9 +255,6 @@ impl CoreHandle {
     }
 
     /// Opens the store for reading. Call it on a thread for slow work.
-    ///
-    /// # Errors
-    /// If the store cannot be opened.
     pub fn open_reader(&self) -> Result<Reader, Refusal> {
         Reader::open(&self.shared.info.state_dir).map_err(internal)
     }
@@ -360,7 +338,6 @@ impl CoreHandle {
         self.shared.keys.secret(uid)
     }
 
-    /// Asks the server to stop.
     pub fn stop(&self, request: StopRequest) {
         self.shared.stop.send_replace(request);
     }

@@ -14,18 +14,13 @@ use crate::still;
 use crate::view::{Ask, LookAfter};
 
 pub enum CoreMessage {
-    /// A user requests a change.
     Command {
-        /// The user.
         caller: Caller,
-        /// The requested change.
         command: Command,
-        /// Receiver of the answer.
         reply: oneshot::Sender<Result<Reply, Refusal>>,
         /// Looks at the state right after the change.
         look: Option<LookAfter>,
     },
-    /// A user reads the state.
     Query(Ask),
     /// A request for a copy of the state, to read it outside the core's thread.
     Still(still::Reply),
@@ -46,11 +41,8 @@ pub enum CoreMessage {
 /// How the server was asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopRequest {
-    /// No shutdown was requested.
     None,
-    /// Running jobs continue.
     LeaveJobs,
-    /// Running jobs are ended first.
     EndJobs,
 }
 

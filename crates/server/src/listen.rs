@@ -21,7 +21,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Others {
     /// The dashboard on a loopback address.
     pub web: Option<Opening<(Arc<Web>, Loopback)>>,
-    /// The network, with its certificates.
     pub network: Option<Opening<(TcpListener, Arc<Tls>)>>,
 }
 

@@ -21,7 +21,6 @@ struct ReadQueue {
     most_of_one: usize,
 }
 
-/// The waiting and running reads.
 #[derive(Default)]
 pub struct ReadQueueState {
     /// By user, the first come first; none is empty.
@@ -40,9 +39,6 @@ impl Reads {
     const NICE: i32 = 5;
 
     /// Starts the threads: half as many as there are cores, and two at least.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn start() -> std::io::Result<Self> {
         let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
         let n_threads = (n_cores / 2).clamp(2, Self::MOST);
@@ -125,7 +121,6 @@ impl ReadQueue {
 }
 
 impl ReadQueueState {
-    /// Only these reads, which wait.
     #[cfg(feature = "fuzzing")]
     #[must_use]
     pub fn with(waiting: BTreeMap<u32, VecDeque<Work>>) -> Self {

@@ -64,9 +64,6 @@ pub type StopAgent = Box<dyn FnOnce() + Send>;
 
 /// Runs a server with its API until a request to stop it. Calls `start_agent` for each node in
 /// turn, and `ready` once the server answers.
-///
-/// # Errors
-/// If the store, the socket or an agent fails; the error contains what to do.
 pub fn run(
     config: &ServerConfig,
     start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,

@@ -88,7 +88,6 @@ async fn account(handle: &CoreHandle, found: PriorState) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies the configuration.
 async fn configure(
     config: &ServerConfig,
     handle: &CoreHandle,

@@ -12,9 +12,7 @@ pub type Reasons = OnceLock<ReasonsByShape>;
 
 /// The state at one moment, as queries see it.
 pub struct View<'a> {
-    /// The state.
     pub world: &'a World,
-    /// The moment.
     pub now: Timestamp,
     /// The planned starts of the last cycle.
     pub planned: &'a [PlannedStart],
@@ -37,7 +35,6 @@ impl<'a> View<'a> {
         self.planned.iter().find(|planned| planned.job == job).map(|planned| planned.at)
     }
 
-    /// What explains why jobs wait.
     #[must_use]
     pub fn explainer(&self) -> Explainer<'a> {
         let snapshot = Snapshot { world: self.world, now: self.now };

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use gpool_model::Activation;
 
-/// A job's variables by name.
 pub type Variables = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Adds the variables of the activated environments to a job's variables.

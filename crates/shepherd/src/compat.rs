@@ -6,7 +6,6 @@ use gpool_model::agent::TaskOrder;
 
 use crate::rendezvous::TaskPosition;
 
-/// A variable by name.
 type Variable = (&'static str, Vec<u8>);
 
 /// Returns the variables of another scheduler for a task.

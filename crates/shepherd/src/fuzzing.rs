@@ -49,9 +49,7 @@ pub fn claim_line(json: &str) -> String {
 /// The kind of messages to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
-    /// Messages of agents.
     Agent,
-    /// Messages of shepherds.
     Shepherd,
     /// The first message to a shepherd.
     Launch,

@@ -38,7 +38,6 @@ impl Layout {
         Self { state: state.into() }
     }
 
-    /// The state directory.
     #[must_use]
     pub fn state(&self) -> &Path {
         &self.state

@@ -23,7 +23,6 @@ pub struct Launch {
     /// The devices that the server booked for it, by slot.
     #[serde(default)]
     pub booked: Vec<DeviceUuid>,
-    /// The agent's state directory.
     pub state_dir: PathBuf,
     /// The place for control groups.
     pub site: Site,
@@ -80,7 +79,6 @@ pub struct Checkpoints {
     pub record: Option<PathBuf>,
 }
 
-/// Device memory of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuMemory {
     /// The guaranteed memory.
@@ -163,7 +161,6 @@ impl Element {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToShepherd {
-    /// End the task.
     Stop {
         /// Time between SIGTERM and SIGKILL.
         grace: Millis,
@@ -176,11 +173,9 @@ pub enum ToShepherd {
         /// Its end, in milliseconds since the machine was booted.
         until: u64,
     },
-    /// Change the terms.
     Change {
         /// The generation of the order: the latest takes effect.
         generation: Generation,
-        /// The new terms.
         terms: Terms,
     },
     /// Stop the task's processes.
@@ -193,7 +188,6 @@ pub enum ToShepherd {
     },
     /// Let the task's processes go on.
     Resume {
-        /// The generation of the order.
         generation: Generation,
         /// Its devices from now on, by slot.
         #[serde(default)]
@@ -227,9 +221,7 @@ pub enum ToShepherd {
     },
     /// Send the task's processes a signal.
     Signal {
-        /// The signal's number.
         signal: i32,
-        /// The processes that get it.
         #[serde(default)]
         to: SignalTo,
     },
@@ -239,7 +231,6 @@ pub enum ToShepherd {
     Open {
         /// The number of the stream.
         line: u64,
-        /// What to open.
         opening: Opening,
     },
 }
@@ -250,7 +241,6 @@ pub enum ToShepherd {
 pub enum FromShepherd {
     /// The first message to an agent that did not start this shepherd.
     Hello {
-        /// The shepherd's task.
         task: TaskId,
         /// Whether the task's memory is off its devices, or still being restored. A later message
         /// says what becomes of it. None from shepherds that do not say it.
@@ -259,7 +249,6 @@ pub enum FromShepherd {
     },
     /// The only message on a requested stream; the bytes after it are the stream's.
     Line {
-        /// The shepherd's task.
         task: TaskId,
         /// The number of the stream.
         line: u64,
@@ -269,21 +258,16 @@ pub enum FromShepherd {
     },
     /// Another process has claimed the task; this shepherd does nothing and ends.
     AlreadyClaimed,
-    /// The program was started.
     Started {
-        /// Its process id.
         pid: u32,
-        /// Its start time.
         at: Timestamp,
     },
     /// The terms of this generation are noted in the claim and apply.
     Changed {
-        /// The generation of the order.
         generation: Generation,
     },
     /// The task's processes are stopped, and that is noted in the claim.
     Paused {
-        /// The generation of the order.
         generation: Generation,
     },
     /// The job says that it freed its devices itself: the agent checks it.
@@ -291,16 +275,12 @@ pub enum FromShepherd {
         /// The generation of the request.
         generation: Generation,
     },
-    /// The task's processes go on.
     Resumed {
-        /// The generation of the order.
         generation: Generation,
     },
     /// The task could not be paused, and goes on.
     NotPaused {
-        /// The generation of the order.
         generation: Generation,
-        /// The reason, for people.
         #[serde(default)]
         why: String,
         /// Whether it leaves its devices for the node or comes to others, and so was not paused.
@@ -309,16 +289,13 @@ pub enum FromShepherd {
     },
     /// The task could not resume on other devices, and is paused; that is noted in the claim.
     NotMoved {
-        /// The generation of the order.
         generation: Generation,
-        /// The reason, for people.
         why: String,
         /// The devices on which it can resume, by slot.
         devices: Vec<DeviceUuid>,
     },
     /// Output of the task is dropped.
     OutputCut {
-        /// Why.
         cut: OutputCut,
         /// Whether the task is stopped for it.
         is_stopped: bool,
@@ -332,14 +309,12 @@ pub enum FromShepherd {
     Vacated,
     /// It could not be paused for that.
     NotVacated {
-        /// The reason, for people.
         why: String,
     },
     /// A task that vacated its devices is back on them.
     Returned,
     /// The task left its devices, or could not.
     Detached {
-        /// Whether it did.
         is_done: bool,
         /// Why it did not, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -365,7 +340,6 @@ pub enum FromShepherd {
     },
     /// The task has ended: no process of it is left, and its output is written.
     Ended {
-        /// How it ended.
         end: TaskEnd,
     },
 }

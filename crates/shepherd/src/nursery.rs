@@ -86,7 +86,6 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// The sources that are ready.
 struct Ready {
     agent: bool,
     children: bool,

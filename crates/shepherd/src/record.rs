@@ -27,7 +27,6 @@ const RESERVE: u64 = 8192;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
     pub task: TaskId,
-    /// The generation of the order.
     pub generation: Generation,
     /// The shepherd's process id.
     pub shepherd: u32,
@@ -107,7 +106,6 @@ pub struct Claim {
     file: File,
 }
 
-/// The contents of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRecord {
     pub claimant: Claimant,
@@ -132,7 +130,6 @@ pub struct ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// Whether its processes are paused.
     pub fn is_paused(&self) -> bool {
         self.halted.is_some_and(|(_, is_paused)| is_paused)
     }
@@ -149,7 +146,6 @@ impl ClaimRecord {
         changed.max(halted).unwrap_or(self.claimant.generation)
     }
 
-    /// Reads a claim.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         // Bytes that are not valid text fail the line's checksum.
         let text = String::from_utf8_lossy(bytes);
@@ -230,7 +226,6 @@ impl Claimant {
         }
     }
 
-    /// Where the task is.
     pub fn seats(&self) -> Seats {
         let (slots, booked) = (self.slots.clone(), self.booked.clone());
         Seats { slots, booked, sharer: self.sharer.clone(), is_pinned: !self.can_move }
@@ -308,7 +303,6 @@ impl Claim {
         self.append(&ClaimLine::Started { pid, at })
     }
 
-    /// Notes new terms.
     pub fn changed(&mut self, generation: Generation, terms: Terms) -> io::Result<()> {
         self.append(&ClaimLine::Changed { generation, terms })
     }
@@ -329,7 +323,6 @@ impl Claim {
         self.append(&ClaimLine::Attached { devices: devices.to_vec(), booked: booked.to_vec() })
     }
 
-    /// Notes the end.
     pub fn ended(&mut self, end: &TaskEnd) -> io::Result<()> {
         self.append(&ClaimLine::Ended(end.clone()))?;
         // The rest of the space for the record is free again. It is no fault if it stays.

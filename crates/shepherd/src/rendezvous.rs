@@ -16,7 +16,6 @@ pub struct TaskPosition<'a> {
     pub node_rank: usize,
     /// The position of the task among those on its node.
     pub local_rank: usize,
-    /// Number of tasks.
     pub n_tasks: usize,
 }
 

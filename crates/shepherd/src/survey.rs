@@ -27,7 +27,6 @@ pub struct LocalTask {
     pub started_at: Option<Timestamp>,
     /// The user that it runs as.
     pub uid: u32,
-    /// Its state folder.
     pub state_dir: PathBuf,
     /// The socket of the server that started it, if it is visible.
     pub api: Option<PathBuf>,
@@ -41,7 +40,6 @@ pub enum LocalTaskState {
     Ended(TaskEnd),
     /// It is over, and its result is unknown: the machine was restarted, or its shepherd killed.
     Lost {
-        /// Whether the machine was restarted.
         rebooted: bool,
     },
 }

@@ -13,7 +13,6 @@ use crate::row::ArchiveEntry;
 /// A filter of ended jobs. `None` and empty lists match all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArchiveFilter {
-    /// Jobs of this user.
     pub user: Option<String>,
     /// Jobs of one of these projects.
     pub projects: Vec<String>,
@@ -27,7 +26,6 @@ pub struct ArchiveFilter {
     pub until: Option<Timestamp>,
     /// Jobs with a lower number; the last number of a page is the cursor for the next page.
     pub before: Option<JobNumber>,
-    /// The largest number of jobs.
     pub limit: u32,
     /// Stops once the jobs have this many bytes together.
     pub bytes_max: Option<usize>,
@@ -98,7 +96,6 @@ pub fn list(
     Ok(entries)
 }
 
-/// Returns one ended job.
 pub fn get(connection: &Connection, job: JobNumber) -> Result<Option<ArchiveEntry>, ReadError> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM archive WHERE job = ?1"))?

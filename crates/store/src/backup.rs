@@ -12,7 +12,6 @@ use crate::create::{self, Paths};
 use crate::error::{BackupError, LoadError, OpenError};
 use crate::{database, extra_files, file, load};
 
-/// The content of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
     /// The last commit in it.

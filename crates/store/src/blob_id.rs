@@ -17,7 +17,6 @@ impl BlobId {
         Self { text: format!("u{owner}-{}", hash.to_hex()), owner }
     }
 
-    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -66,7 +66,6 @@ pub enum PinEnd {
 /// The result of a sweep over all blobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// How many files were removed.
     pub n_removed: usize,
     /// Blobs that are in use but missing.
     pub missing: HashSet<BlobId>,
@@ -375,12 +374,10 @@ fn is_older(path: &Path, min_age: Duration) -> io::Result<bool> {
 /// The files of blobs, for reading only.
 pub struct BlobFiles {
     dir: PathBuf,
-    /// The key for names.
     pub key: Key,
 }
 
 impl BlobFiles {
-    /// Opens a folder of blobs.
     pub fn open(dir: &Path) -> Result<Self, BlobError> {
         let path = dir.join("key");
         let bytes = match fs::read(&path) {
@@ -406,7 +403,6 @@ impl BlobFiles {
         Ok(bytes)
     }
 
-    /// The names of all blobs.
     pub fn list(&self) -> Result<Vec<BlobId>, BlobError> {
         list(&self.dir)
     }

@@ -40,9 +40,6 @@ pub struct Submitter {
 
 impl Committer {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// If the system can't start another thread.
     pub fn spawn(store: Store, on_done: OnDone) -> std::io::Result<Self> {
         let (messages, inbox) = mpsc::channel();
         let work = move || Work { store, on_done, failed: None }.run(&inbox);

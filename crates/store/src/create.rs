@@ -12,7 +12,6 @@ use crate::mark::Mark;
 use crate::schema::{APPLICATION_ID, SCHEMA, make_tables};
 use crate::{file, spare};
 
-/// The files of a store.
 pub struct Paths {
     /// The state folder.
     pub dir: PathBuf,
@@ -20,7 +19,6 @@ pub struct Paths {
     /// The database's log.
     pub log: PathBuf,
     pub mark: PathBuf,
-    /// The folder of blobs.
     pub blobs: PathBuf,
 }
 
@@ -72,7 +70,6 @@ pub fn fresh_database(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// Makes a new, empty store.
 pub fn create(paths: &Paths) -> Result<(), OpenError> {
     fail::fail_point!("store-create-begin");
     let temporary = Paths::temporary(&paths.database);

@@ -14,37 +14,22 @@ use crate::file;
 pub enum OpenError {
     /// The path is not a folder.
     #[error("{path} is not a folder: choose another state folder, or move the file away")]
-    NotADirectory {
-        /// The state folder.
-        path: PathBuf,
-    },
+    NotADirectory { path: PathBuf },
     /// Reading or writing is not allowed.
     #[error("no permission to use {path}: run as its owner, or choose another state folder")]
-    Permission {
-        /// The file or folder.
-        path: PathBuf,
-    },
+    Permission { path: PathBuf },
     /// The file system or the file is read-only.
     #[error("{path} is read-only: remount it writable, or choose another state folder")]
-    ReadOnly {
-        /// The file or folder.
-        path: PathBuf,
-    },
+    ReadOnly { path: PathBuf },
     /// Other users could replace files in the folder.
     #[error(
         "other users can write to {path} (mode {mode:03o}): run `chmod go-w`, or choose a folder \
          of your own"
     )]
-    Exposed {
-        /// The state folder.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    Exposed { path: PathBuf, mode: u32 },
     /// The folder belongs to another user, so that user could replace files in it.
     #[error("{path} belongs to user {owner}: run as that user, or choose a folder of your own")]
     NotOwned {
-        /// The state folder.
         path: PathBuf,
         /// The owner's user ID.
         owner: u32,
@@ -52,7 +37,6 @@ pub enum OpenError {
     /// Another process has the store open.
     #[error("{path} is in use by {}: use that server, or stop it with `gpool down`", holder(*pid))]
     Held {
-        /// The state folder.
         path: PathBuf,
         /// The process in the lock file, if any.
         pid: Option<u32>,
@@ -61,17 +45,13 @@ pub enum OpenError {
     #[error(
         "no store in {path}: start a server on it with `gpool up`, or `gpool restore` a backup"
     )]
-    NoStore {
-        /// The state folder.
-        path: PathBuf,
-    },
+    NoStore { path: PathBuf },
     /// There was a store, but its database is missing.
     #[error(
         "{path} is missing, but {sign} shows that it existed: put it back, or `gpool restore` a \
          backup; to start from scratch, choose an empty folder"
     )]
     Vanished {
-        /// The database.
         path: PathBuf,
         /// The file that shows that there was one.
         sign: PathBuf,
@@ -85,43 +65,29 @@ pub enum OpenError {
         crate::SCHEMA
     )]
     OtherSchema {
-        /// The database.
         path: PathBuf,
         /// The version of its format.
         found: u32,
-        /// The gpool that made it.
         written_by: String,
     },
     /// The file is not a store.
     #[error("{path} is not a gpool store ({what}): move it away, or choose another state folder")]
-    NotAStore {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        what: String,
-    },
+    NotAStore { path: PathBuf, what: String },
     /// The file is a damaged store.
     #[error(
         "{path} is damaged: {what}; nothing was changed: list all damage with `gpool verify`, then \
          `gpool restore` a backup"
     )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The damage.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// The database ends before commits that were acknowledged.
     #[error(
         "{path} lost its last commits: it ends at revision {found}, but revision {committed} was \
          committed; nothing was changed: look for its lost `-wal` file, or `gpool restore` a backup"
     )]
     LostCommits {
-        /// The database.
         path: PathBuf,
         /// The last revision of the database.
         found: Revision,
-        /// The last acknowledged revision.
         committed: Revision,
     },
     /// The mark is missing, damaged or from another store, so lost commits could go unnoticed.
@@ -129,26 +95,17 @@ pub enum OpenError {
         "{path} {what}, so gpool can't check that the database has its last commits: put the right \
          file back, or move the database away and `gpool restore` it from there"
     )]
-    Mark {
-        /// The mark file.
-        path: PathBuf,
-        /// The problem.
-        what: String,
-    },
+    Mark { path: PathBuf, what: String },
     /// No space to make or open the store.
     #[error("no space left for {path}: free some space, or choose another state folder")]
     StorageFull {
         /// The file that could not be written.
         path: PathBuf,
     },
-    /// Any other system error.
     #[error("can't {doing} {path}")]
     Io {
-        /// The failed action.
         doing: &'static str,
-        /// The file or folder.
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -199,7 +156,6 @@ pub enum LoadError {
     /// The database could not be read.
     #[error("can't read the store: {0}")]
     Io(String),
-    /// The committer has been closed.
     #[error("the store is closed")]
     Closed,
 }
@@ -229,7 +185,6 @@ pub enum CommitError {
     /// The system failed to write or read.
     #[error("can't write the store: {0}: check the disk; accepted jobs are stored")]
     Io(String),
-    /// The database is damaged.
     #[error("the store is damaged: {0}; list all damage with `gpool verify`")]
     Corrupt(String),
     /// The files at the path are not the open ones.
@@ -240,16 +195,10 @@ pub enum CommitError {
     Replaced(PathBuf),
     /// A newer server has taken over.
     #[error("term {stale} has ended: a server with term {stored} has taken over")]
-    Fenced {
-        /// The newest term.
-        stored: Term,
-        /// The term of the commit.
-        stale: Term,
-    },
+    Fenced { stored: Term, stale: Term },
     /// The commit does not follow the previous one: a bug of the caller.
     #[error("the commit does not follow the previous one: {0}")]
     OutOfOrder(String),
-    /// The committer has been closed.
     #[error("the store is closed")]
     Closed,
 }
@@ -265,7 +214,6 @@ impl CommitError {
     }
 }
 
-/// Why a query failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
     /// A row differs from the committed one.
@@ -288,12 +236,8 @@ impl From<rusqlite::Error> for ReadError {
 /// Why a backup failed. No file is left under its name.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The name is taken.
     #[error("{path} exists and was not changed: choose another file")]
-    Exists {
-        /// The name of the backup.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The store could not be opened for reading.
     #[error(transparent)]
     Source(#[from] OpenError),
@@ -304,12 +248,7 @@ pub enum BackupError {
     Damaged(String),
     /// The backup could not be written.
     #[error("can't write {path}: {what}")]
-    Write {
-        /// The name of the backup.
-        path: PathBuf,
-        /// The system's error.
-        what: String,
-    },
+    Write { path: PathBuf, what: String },
     /// A blob could not be read.
     #[error(transparent)]
     Blob(#[from] BlobError),
@@ -323,34 +262,16 @@ pub enum RestoreError {
         "{path} already has a store: choose an empty folder, or use `--put-aside` to keep the old \
          store under another name"
     )]
-    Exists {
-        /// The state folder.
-        path: PathBuf,
-    },
-    /// There is no such backup.
+    Exists { path: PathBuf },
     #[error("there is no backup {path}: `gpool backup FILE` makes one while the server runs")]
-    NoBackup {
-        /// The backup.
-        path: PathBuf,
-    },
+    NoBackup { path: PathBuf },
     /// The file is not a backup.
     #[error("{path} is not a backup ({what}): give a file that `gpool backup` made")]
-    NotABackup {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        what: String,
-    },
-    /// The backup can't be read.
+    NotABackup { path: PathBuf, what: String },
     #[error("no permission to read the backup {path}: run as its owner")]
-    Unreadable {
-        /// The backup.
-        path: PathBuf,
-    },
-    /// The backup has damage.
+    Unreadable { path: PathBuf },
     #[error("{path} is damaged and was not restored: {what}; try an older backup")]
     Damaged {
-        /// The backup.
         path: PathBuf,
         /// The first finding.
         what: String,
@@ -363,12 +284,7 @@ pub enum RestoreError {
     Blob(#[from] BlobError),
     /// The state folder could not be written.
     #[error("can't restore into {path}: {what}; the old files are unchanged")]
-    Write {
-        /// The state folder.
-        path: PathBuf,
-        /// The system's error.
-        what: String,
-    },
+    Write { path: PathBuf, what: String },
 }
 
 impl RestoreError {
@@ -387,7 +303,6 @@ impl RestoreError {
 /// Why a blob could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// The blob does not exist.
     #[error("blob {0} is missing: `gpool restore` a backup that has it")]
     Missing(BlobId),
     /// The file differs from the stored bytes.
@@ -397,34 +312,23 @@ pub enum BlobError {
     #[error(
         "{path} is {what}, but the names of stored blobs depend on it: restore it from a backup"
     )]
-    Key {
-        /// The key file.
-        path: PathBuf,
-        /// The problem.
-        what: &'static str,
-    },
+    Key { path: PathBuf, what: &'static str },
     /// The user has reached the limit for stored bytes.
     #[error("the user has {n_kept} bytes stored; {n_more} more would exceed the limit of {most}")]
     TooMuch {
         /// The bytes that the user has stored.
         n_kept: u64,
-        /// The bytes to be stored.
         n_more: u64,
-        /// The limit for one user.
         most: u64,
     },
-    /// No space left.
     #[error("no space left for {path}: free some space")]
     StorageFull {
         /// The file that could not be written.
         path: PathBuf,
     },
-    /// Any other system error.
     #[error("can't use {path}")]
     Io {
-        /// The file or folder.
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },

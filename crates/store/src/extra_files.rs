@@ -18,11 +18,9 @@ CREATE TABLE beside (name TEXT PRIMARY KEY, bytes BLOB NOT NULL, checksum BLOB N
 /// How many times files are opened again because they were renamed meanwhile.
 const ATTEMPTS: usize = 10;
 
-/// A file of a backup.
 pub struct ExtraFile {
     /// Its path in the state folder.
     pub name: String,
-    /// Its content.
     pub bytes: Vec<u8>,
     /// Whether its checksum is right, and its path stays in the folder.
     pub is_sound: bool,

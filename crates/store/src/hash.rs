@@ -7,7 +7,6 @@ use gpool_model::Revision;
 
 use crate::row::{ArchiveEntry, ElementEntry, JournalEntry};
 
-/// Bytes of a row's checksum.
 pub const CHECKSUM_LEN: usize = 16;
 
 /// The checksum of one row.
@@ -29,14 +28,12 @@ impl Fields {
         Self(blake3::Hasher::new()).bytes(purpose.as_bytes())
     }
 
-    /// Adds bytes.
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.update(&(bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
         self
     }
 
-    /// Adds a number.
     pub fn number(mut self, number: u64) -> Self {
         self.0.update(&number.to_le_bytes());
         self
@@ -91,7 +88,6 @@ pub fn element_checksum(entry: &ElementEntry) -> Checksum {
         .checksum()
 }
 
-/// The chain after `entry`.
 pub fn chain_after(before: &Chain, entry: &JournalEntry) -> Chain {
     Fields::new("journal")
         .bytes(before)
@@ -106,7 +102,6 @@ pub fn chain_after(before: &Chain, entry: &JournalEntry) -> Chain {
 /// row changes the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digest {
-    /// How many rows there are.
     pub n_rows: u64,
     sum: u128,
 }
@@ -122,7 +117,6 @@ impl Digest {
         self.sum = self.sum.wrapping_sub(u128::from_le_bytes(*row));
     }
 
-    /// Returns a stored digest.
     pub fn from_parts(n_rows: u64, sum: [u8; 16]) -> Self {
         Self { n_rows, sum: u128::from_le_bytes(sum) }
     }

@@ -93,7 +93,6 @@ impl Head {
         })
     }
 
-    /// Writes the row.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         connection
             .prepare_cached(

@@ -19,7 +19,6 @@ pub struct JournalSearch<'a> {
     pub until: Timestamp,
     /// Entries that contain either of these.
     pub words: [&'a [u8]; 2],
-    /// The largest number of results.
     pub limit: u32,
     /// Stops once the results have this many bytes together.
     pub bytes_max: usize,

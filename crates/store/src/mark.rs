@@ -24,7 +24,6 @@ const SLOT_OFFSETS: [u64; 2] = [0, 4096];
 /// The last commit of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// The store it belongs to.
     pub store_id: [u8; 16],
     /// The newest term.
     pub fence: Term,
@@ -118,7 +117,6 @@ impl MarkFile {
         Ok(Self { file: file::open_private(path)?, next_slot: 0, sync_every, n_unsynced: 0 })
     }
 
-    /// Writes the mark.
     pub fn set(&mut self, mark: &Mark) -> io::Result<()> {
         self.file.write_all_at(&mark.encode(), SLOT_OFFSETS[self.next_slot])?;
         self.next_slot = 1 - self.next_slot;
@@ -129,7 +127,6 @@ impl MarkFile {
         Ok(())
     }
 
-    /// Makes the mark durable.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         self.n_unsynced = 0;

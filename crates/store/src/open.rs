@@ -27,7 +27,6 @@ use crate::reader::Reader;
 use crate::reserve::{Reserve, Room};
 use crate::spare::{self, Spare};
 
-/// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// Makes a new store in a folder that has none.
@@ -122,17 +121,11 @@ impl Store {
     }
 
     /// Opens another connection for reading, for any thread.
-    ///
-    /// # Errors
-    /// If the database can't be opened again.
     pub fn reader(&self) -> Result<Reader, OpenError> {
         Reader::open(&self.paths.dir)
     }
 
     /// The blobs beside the database.
-    ///
-    /// # Errors
-    /// If their folder can't be read or made.
     pub fn blobs(&self) -> Result<Blobs, BlobError> {
         Blobs::open(&self.paths.dir)
     }

@@ -16,7 +16,6 @@ use crate::journal::{self, JournalSearch};
 use crate::load::{self, Loaded};
 use crate::row::{ArchiveEntry, ElementEntry, JournalEntry};
 
-/// A connection for reading.
 pub struct Reader {
     connection: Connection,
 }
@@ -118,9 +117,6 @@ impl Reader {
     }
 
     /// Returns the arrays with archived elements.
-    ///
-    /// # Errors
-    /// If the store can't be read.
     pub fn arrays_of_elements(&self) -> Result<Vec<JobNumber>, ReadError> {
         Ok(elements::arrays(&self.connection)?)
     }

@@ -24,22 +24,18 @@ const FENCE_STEP: u64 = 1_000_000;
 /// The action for an existing store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Refuse, and change nothing.
     Refuse,
     /// Move its files into a new folder beside them, `aside-1` and so on.
     PutAside,
 }
 
-/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The last commit in it.
     pub revision: Revision,
     /// The newest term; higher than in the backup, so that agents follow.
     pub fence: Term,
-    /// How many records it has.
     pub n_records: u64,
-    /// How many blobs it has.
     pub n_blobs: u64,
     /// Files and folders of the backup from beside its store that were missing here.
     pub extra_files: Vec<PathBuf>,

@@ -19,7 +19,6 @@ pub struct Commit {
     pub elements: Vec<ElementEntry>,
 }
 
-/// A written or deleted record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordChange {
     /// The kind of record, such as `job`.
@@ -30,7 +29,6 @@ pub struct RecordChange {
     pub value: Option<Vec<u8>>,
 }
 
-/// A loaded record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The kind of record, such as `job`.
@@ -39,7 +37,6 @@ pub struct Record {
     pub key: String,
     /// The commit that wrote it last.
     pub revision: Revision,
-    /// Its content.
     pub value: Vec<u8>,
 }
 
@@ -47,7 +44,6 @@ pub struct Record {
 pub struct JournalEntry {
     /// Its number, from 1 without gaps.
     pub seq: Seq,
-    /// When it happened.
     pub time: Timestamp,
     /// The event.
     pub body: Vec<u8>,
@@ -57,15 +53,10 @@ pub struct JournalEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveEntry {
     pub job: JobNumber,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// The owner.
     pub user: String,
-    /// The project that was charged.
     pub project: String,
-    /// The job's name.
     pub name: String,
-    /// Its final state.
     pub state: String,
     /// The whole job.
     pub body: Vec<u8>,
@@ -76,12 +67,9 @@ pub struct ArchiveEntry {
 pub struct ElementEntry {
     /// The array.
     pub job: JobNumber,
-    /// The index of the element.
     pub element: u32,
     pub attempt: u32,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// Its final state.
     pub state: String,
     /// The whole attempt, without what the array has in common.
     pub body: Vec<u8>,

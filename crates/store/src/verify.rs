@@ -30,13 +30,11 @@ pub struct VerifyReport {
     pub seq: Seq,
     /// The newest term.
     pub fence: Term,
-    /// How many records there are.
     pub n_records: u64,
     /// How many entries the journal has.
     pub n_journal: u64,
     /// How many ended jobs there are.
     pub n_archive: u64,
-    /// How many blobs there are.
     pub n_blobs: u64,
     /// All damage; empty if there is none.
     pub findings: Vec<Finding>,
@@ -45,7 +43,6 @@ pub struct VerifyReport {
 /// One damaged part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The part of the store.
     pub kind: FindingKind,
     /// The row, and its damage.
     pub what: String,
@@ -61,9 +58,7 @@ pub enum FindingKind {
     /// Live records.
     Record,
     Journal,
-    /// Ended jobs.
     Archive,
-    /// The mark outside the database.
     Mark,
     Blob,
     /// Files of a backup from beside its store.
@@ -77,7 +72,6 @@ impl fmt::Display for Finding {
 }
 
 impl VerifyReport {
-    /// True if nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()

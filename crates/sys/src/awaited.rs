@@ -28,9 +28,6 @@ pub fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 /// Creates a file as [`open`] does, and makes its folder if that stays missing. Not before: a
 /// program that makes the folder itself may take an existing one for a mistake.
-///
-/// # Errors
-/// The folder or the file can't be made.
 pub fn create<T>(path: &Path, mut create: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match open(&mut create) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

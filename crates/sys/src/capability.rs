@@ -14,12 +14,10 @@ pub enum LimitMechanism {
     ProcessLimit,
     /// By finding the processes of a job and ending each.
     ProcessTree,
-    /// Not at all.
     No,
 }
 
 impl LimitMechanism {
-    /// The name, for users.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +41,6 @@ pub struct Capabilities {
     pub memory: LimitMechanism,
     /// How the number of processes is limited.
     pub processes: LimitMechanism,
-    /// How CPU time is limited.
     pub cpu: LimitMechanism,
     /// Whether a job can be prevented from opening other GPUs, and otherwise why not.
     pub devices: Result<(), String>,

@@ -33,11 +33,9 @@ pub struct Site {
 /// The limits that work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controllers {
-    /// Host memory.
     pub memory: bool,
     /// Processes and threads.
     pub pids: bool,
-    /// CPU time.
     pub cpu: bool,
 }
 
@@ -108,9 +106,6 @@ impl Site {
     }
 
     /// Whether a group's devices can be limited here; otherwise the reason, for users.
-    ///
-    /// # Errors
-    /// The reason why not.
     pub fn can_filter_devices(&self) -> Result<(), String> {
         let none = DeviceFilter { majors: [0].into(), ..DeviceFilter::default() };
         let made = self.group("probe-devices", Limits::default(), Some(&none));
@@ -203,7 +198,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// The limits that apply.
     #[must_use]
     pub fn limited(&self) -> Controllers {
         self.limited

@@ -57,9 +57,6 @@ pub fn fork(cgroup: Option<BorrowedFd<'_>>, body: impl FnOnce() -> Infallible) -
 
 /// Forks this process and returns a handle of the child. `body` is as for [`fork`]. The handle is
 /// made together with the child, so it can't refer to another process with the same ID.
-///
-/// # Errors
-/// As for [`fork`].
 pub fn fork_with_handle(body: impl FnOnce() -> Infallible) -> io::Result<(u32, OwnedFd)> {
     check_one_thread()?;
     let mut handle: libc::c_int = -1;
@@ -128,7 +125,6 @@ pub fn place(fd: BorrowedFd<'_>, standard: i32) -> io::Result<()> {
 /// A child of this process that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedChild {
-    /// Its process ID.
     pub pid: u32,
     /// Its exit code, or the signal that ended it.
     pub status: Result<i32, i32>,

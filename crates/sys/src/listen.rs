@@ -5,7 +5,6 @@ use std::net::Ipv6Addr;
 
 use crate::proc;
 
-/// A listening port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listening {
     pub port: u16,

@@ -9,12 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use thiserror::Error;
 
-/// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{call} failed: {why}")]
 pub struct Failed {
     pub call: &'static str,
-    /// The driver's error.
     pub kind: MigErrorKind,
     /// The driver's message.
     pub why: String,
@@ -25,11 +23,8 @@ pub struct Failed {
 pub enum MigErrorKind {
     /// The device or instance is gone.
     NotFound,
-    /// The device has no room.
     NoRoom,
-    /// A process uses it.
     InUse,
-    /// Any other.
     Other,
 }
 
@@ -46,7 +41,6 @@ pub struct Profile {
     pub slices: u32,
     /// Instances that an empty device can have.
     pub n_max: u32,
-    /// Streaming multiprocessors.
     pub multiprocessors: u32,
     /// MiB of memory.
     pub memory_mb: u64,
@@ -54,7 +48,6 @@ pub struct Profile {
     pub n_free: u32,
     /// First memory slice and number of slices of each possible place.
     pub placements: Vec<(u32, u32)>,
-    /// The instances of this size.
     pub instances: Vec<GpuInstance>,
 }
 

@@ -38,9 +38,6 @@ pub fn signal(process: impl AsFd, number: i32) -> io::Result<bool> {
 }
 
 /// Whether the process has ended, reaped or not.
-///
-/// # Errors
-/// If polling fails.
 pub fn has_ended(process: impl AsFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(&process, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

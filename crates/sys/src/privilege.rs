@@ -10,9 +10,7 @@ use crate::user;
 /// A failed step of [`become_user`]; the process must end then.
 #[derive(Debug)]
 pub struct NotBecome {
-    /// The step, for display.
     pub step: &'static str,
-    /// Why it failed.
     pub error: io::Error,
 }
 

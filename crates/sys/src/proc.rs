@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The state of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// One letter: `R`unning, `S`leeping, `T` stopped, `Z`ombie …

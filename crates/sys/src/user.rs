@@ -5,15 +5,10 @@ use std::ffi::{CStr, CString};
 /// One line of the user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswdEntry {
-    /// The login name.
     pub name: Vec<u8>,
-    /// The number.
     pub uid: u32,
-    /// The primary group.
     pub gid: u32,
-    /// The home directory.
     pub home: Vec<u8>,
-    /// The login shell.
     pub shell: Vec<u8>,
 }
 

@@ -8,7 +8,6 @@ use gpool_wire::Job;
 use crate::data::Process;
 use crate::input::{SIGNALS, TopCommand, VERBS};
 
-/// A question before an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Confirmation {
     /// The action, as text.

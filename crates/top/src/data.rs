@@ -4,10 +4,8 @@ use gpool_wire::usage::GpuHistory;
 use gpool_wire::{Gpu, Job, Status};
 use serde::Serialize;
 
-/// News for the view.
 #[derive(Debug, Clone)]
 pub enum News {
-    /// The server with its GPUs.
     Cluster(Box<Status>, Vec<Gpu>),
     /// The use of GPUs before the first reading.
     Past(Box<GpuHistory>),
@@ -19,7 +17,6 @@ pub enum News {
     Why {
         /// The job's ID.
         job: String,
-        /// The explanation.
         text: String,
     },
     /// The last output of a job.
@@ -38,13 +35,11 @@ pub enum News {
 /// A machine without its GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MachineInfo {
-    /// Name of the machine.
     pub name: String,
     /// Driver of its GPUs. `null` if there are none.
     pub driver: Option<String>,
     /// Why there are no GPUs. `null` if there are some.
     pub no_gpus: Option<String>,
-    /// Number of CPU cores.
     pub cpus: u64,
     /// Part of the cores in use since the last reading, 0 to 1. `null` at the first reading.
     pub cpu: Option<f64>,
@@ -61,9 +56,7 @@ pub struct MachineInfo {
 pub struct Process {
     /// Index of the GPU.
     pub gpu: u32,
-    /// Process ID.
     pub pid: u32,
-    /// Owner of the process.
     pub user: Option<String>,
     /// GPU memory in bytes.
     pub gpu_memory: Option<u64>,
@@ -73,7 +66,6 @@ pub struct Process {
     pub cpu: Option<f64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
-    /// Run time in seconds.
     pub runs_s: Option<u64>,
     /// Start time in ticks since boot; with the process ID it identifies the process.
     pub started: Option<u64>,

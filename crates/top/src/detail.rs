@@ -35,7 +35,6 @@ pub(crate) struct Detail {
 }
 
 impl Top {
-    /// The contents of the pane.
     pub(crate) fn detail(&self, view: &View<'_>) -> Detail {
         match &self.lists {
             Lists::Cluster { gpus, jobs } if self.list == Pane::Gpus => match gpus.selected() {

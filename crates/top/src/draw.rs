@@ -24,7 +24,6 @@ const THREE: u16 = 14;
 const LIST: u16 = 3;
 
 impl Top {
-    /// Draws the picture.
     pub fn draw(&mut self, buffer: &mut Buffer, now: Time) {
         let area = buffer.area;
         if area.height == 0 || area.width == 0 {

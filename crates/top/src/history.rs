@@ -20,7 +20,6 @@ pub struct History {
     of: BTreeMap<String, VecDeque<UseSample>>,
 }
 
-/// Use at one time.
 #[derive(Debug, Clone, Copy, Default)]
 struct UseSample {
     compute: Option<f64>,
@@ -58,7 +57,6 @@ impl History {
         }
     }
 
-    /// Adds one reading.
     pub fn add_one(&mut self, name: &str, compute: Option<f64>, memory: Option<f64>) {
         let series = self.of.entry(name.to_owned()).or_default();
         if series.len() == MOST {

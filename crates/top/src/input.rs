@@ -4,17 +4,12 @@ use gpool_model::JobVerb;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// A character.
     Char(char),
     /// Ctrl-C, also in prompts.
     Interrupt,
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
     PageUp,
     PageDown,
@@ -35,9 +30,7 @@ pub enum Key {
 /// A request of the user to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopCommand {
-    /// Leave.
     Quit,
-    /// Read all data now.
     Refresh,
     /// Apply a verb to jobs; the user has confirmed it.
     Act {
@@ -47,11 +40,9 @@ pub enum TopCommand {
     },
     /// Send a signal to a process; the user has confirmed it.
     Signal {
-        /// The process ID.
         pid: u32,
         /// Start time in ticks since boot, so that no other process gets the signal.
         started: Option<u64>,
-        /// Number of the signal.
         signal: i32,
     },
 }

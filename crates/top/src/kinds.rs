@@ -52,7 +52,6 @@ pub static JOBS_LIST: ListSpec<Job> = ListSpec {
     ],
 };
 
-/// GPUs of a cluster.
 pub static GPUS_LIST: ListSpec<GpuRow> = ListSpec {
     title: "GPUs",
     columns: GPUS.columns,
@@ -152,7 +151,6 @@ pub static MACHINE_GPUS_LIST: ListSpec<Gpu> = ListSpec {
     ],
 };
 
-/// Processes of this machine.
 pub const PROCESSES: Noun<Process> = Noun {
     columns: &[
         Column { name: "gpu", head: "GPU", cell: |it, _| Cell::new(&it.gpu.to_string()) },

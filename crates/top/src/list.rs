@@ -7,7 +7,6 @@ use gpool_cli::render::list::Column;
 use gpool_cli::render::table::Cell;
 use gpool_cli::render::view::View;
 
-/// The properties of a list.
 pub struct ListSpec<T: 'static> {
     pub title: &'static str,
     pub columns: &'static [Column<T>],
@@ -24,7 +23,6 @@ pub struct ListSpec<T: 'static> {
     pub sorts: &'static [Sort<T>],
 }
 
-/// A sort order.
 pub struct Sort<T: 'static> {
     /// The key after `o`.
     pub letter: char,
@@ -45,7 +43,6 @@ pub struct VisibleRows {
 pub struct VisibleRow {
     /// Whether it is the selected row.
     pub is_selected: bool,
-    /// Whether it is tagged.
     pub is_tagged: bool,
     /// A cell for each column.
     pub cells: Vec<Cell>,
@@ -70,7 +67,6 @@ pub trait Browse {
     fn sort_by(&mut self, letter: char);
     /// Sorts by the next or previous order.
     fn sort_next(&mut self, is_forward: bool);
-    /// Reverses the sort order.
     fn reverse(&mut self);
     /// Tags the selected row, or removes its tag, and selects the next row.
     fn tag(&mut self);
@@ -79,7 +75,6 @@ pub trait Browse {
 }
 
 pub struct List<T: 'static> {
-    /// Its properties.
     pub kind: &'static ListSpec<T>,
     rows: Vec<T>,
     /// Positions in `rows`, filtered and sorted.
@@ -97,7 +92,6 @@ pub struct List<T: 'static> {
 }
 
 impl<T> List<T> {
-    /// An empty list.
     #[must_use]
     pub fn new(kind: &'static ListSpec<T>) -> Self {
         Self {
@@ -138,19 +132,16 @@ impl<T> List<T> {
         &self.rows
     }
 
-    /// The selected row.
     #[must_use]
     pub fn selected(&self) -> Option<&T> {
         self.order.get(self.at).map(|ix| &self.rows[*ix])
     }
 
-    /// Whether the row is tagged.
     #[must_use]
     pub fn is_tagged(&self, row: &T) -> bool {
         !self.tagged.is_empty() && self.tagged.contains(&(self.kind.name)(row))
     }
 
-    /// The tagged rows.
     pub fn tagged(&self) -> Vec<&T> {
         match self.tagged.is_empty() {
             true => Vec::new(),

@@ -17,14 +17,11 @@ use crate::input::{Key, TopCommand};
 use crate::kinds::{GPUS_LIST, JOBS_LIST, MACHINE_GPUS_LIST, PROCESSES_LIST, ratio};
 use crate::list::{Browse, List};
 
-/// The surroundings of the view.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Whether it shows this machine instead of a cluster.
     pub is_machine: bool,
-    /// Whether to use colors.
     pub colors: bool,
-    /// Whether to use ASCII only.
     pub ascii: bool,
     /// The reader's user name.
     pub me: String,
@@ -34,7 +31,6 @@ pub struct Setup {
     pub every: Millis,
 }
 
-/// The view.
 pub struct Top {
     pub(crate) setup: Setup,
     pub(crate) lists: Lists,
@@ -65,7 +61,6 @@ pub struct Top {
     pub(crate) page: usize,
 }
 
-/// The lists of a view.
 pub(crate) enum Lists {
     Cluster { gpus: List<GpuRow>, jobs: List<Job> },
     Machine { gpus: List<Gpu>, processes: List<Process> },
@@ -86,9 +81,7 @@ pub(crate) enum Shows {
     /// The most useful of the others.
     Overview,
     Chart,
-    /// Output.
     Log,
-    /// The explanation.
     Why,
 }
 
@@ -108,7 +101,6 @@ pub(crate) enum Mode {
 }
 
 impl Top {
-    /// A view without data.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         let lists = match setup.is_machine {
@@ -140,7 +132,6 @@ impl Top {
         }
     }
 
-    /// Takes news.
     pub fn take(&mut self, news: News, now: Time) {
         if !matches!(news, News::Away(_) | News::Message(_)) {
             self.away = None;

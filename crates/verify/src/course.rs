@@ -349,7 +349,6 @@ pub(crate) fn most_on(node: &Node, fit: &Fit) -> u64 {
     }
 }
 
-/// Multiplies the amounts.
 fn repeated(amounts: &Resources, times: u64) -> Resources {
     let mut sum = amounts.clone();
     for (kind, amount) in amounts.iter() {

@@ -19,7 +19,6 @@ use crate::shape::shape_of;
 use crate::tally::{NodeTally, Tally};
 use crate::violation::Violation;
 
-/// Checks everything.
 pub(crate) fn check(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     let world = snapshot.world;
     let mut found = Vec::new();

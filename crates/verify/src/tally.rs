@@ -314,13 +314,11 @@ pub(crate) fn booked(allocation: &Allocation) -> Resources {
     booked
 }
 
-/// Adds host memory.
 pub(crate) fn add_memory(sum: &mut Resources, bytes: Bytes) {
     let memory = sum.get(&ResourceKind::Memory).saturating_add(bytes.get());
     sum.set(ResourceKind::Memory, memory);
 }
 
-/// Takes host memory away.
 pub(crate) fn take_memory(sum: &mut Resources, bytes: Bytes) {
     let memory = sum.get(&ResourceKind::Memory).saturating_sub(bytes.get());
     sum.set(ResourceKind::Memory, memory);

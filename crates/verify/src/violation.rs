@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use crate::unusable::Unusable;
 
-/// One broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     /// The plan was made from another state.
@@ -17,7 +16,6 @@ pub enum Violation {
     WrongBasis {
         /// The revision that the plan names.
         plan: Revision,
-        /// The revision of the state.
         world: Revision,
     },
     /// A plan starts a job that does not exist.
@@ -37,11 +35,7 @@ pub enum Violation {
     WrongPool { job: JobId, node: NodeName },
     /// A plan starts a job although its user has reached a cap.
     #[error("job {job} is started, and user {uid} would exceed a cap")]
-    OverQuota {
-        job: JobId,
-        /// The user.
-        uid: u32,
-    },
+    OverQuota { job: JobId, uid: u32 },
     /// A plan starts a job although its project, or one above it, has reached its quota.
     #[error("job {job} is started, and project {project} would exceed its quota of {kind}")]
     OverProjectQuota { job: JobId, project: ProjectName, kind: ResourceKind },
@@ -50,11 +44,7 @@ pub enum Violation {
     OwnTakenBack { job: JobId },
     /// A plan evicts a job that must not be evicted, or that frees nothing for a start.
     #[error("job {job} is evicted: {what}")]
-    WrongEviction {
-        job: JobId,
-        /// The error.
-        what: &'static str,
-    },
+    WrongEviction { job: JobId, what: &'static str },
     /// The index of leaving jobs is wrong about a job.
     #[error("job {job} and its records differ on whether it releases its allocation")]
     WrongLeaving { job: JobId },
@@ -72,12 +62,7 @@ pub enum Violation {
     GoesOnElsewhere { job: JobId },
     /// A plan starts a job as another attempt than its next one.
     #[error("job {job} is started as attempt {plan}, and its next attempt is {next}")]
-    WrongAttempt {
-        job: JobId,
-        plan: Attempt,
-        /// The job's next attempt.
-        next: Attempt,
-    },
+    WrongAttempt { job: JobId, plan: Attempt, next: Attempt },
     /// The tasks of a job are not spread over nodes as it asked: on that many nodes, that many
     /// each.
     #[error("the tasks of job {job} are not distributed over nodes as requested")]
@@ -91,7 +76,6 @@ pub enum Violation {
         job: JobId,
         /// How many placements, or allocations.
         places: usize,
-        /// How many tasks it has.
         tasks: usize,
     },
     /// A decision names itself or a later decision as one that it comes after.
@@ -108,17 +92,11 @@ pub enum Violation {
         job: JobId,
         /// How many run after the plan.
         running: u32,
-        /// How many may.
         most: u32,
     },
     /// An array contradicts itself or its elements.
     #[error("the array of job {job}: {what}")]
-    WrongArray {
-        /// The array.
-        job: JobId,
-        /// The contradiction.
-        what: &'static str,
-    },
+    WrongArray { job: JobId, what: &'static str },
     /// A plan places a task on a node that does not exist.
     #[error("job {job} is placed on node {node}, which does not exist")]
     NoSuchNode { job: JobId, node: NodeName },
@@ -133,13 +111,7 @@ pub enum Violation {
     NoSuchDevice { job: JobId, node: NodeName, device: DeviceUuid },
     /// A slot names another index than that of its device.
     #[error("job {job} gets device {device} as number {slot_index}, and its number is {index}")]
-    WrongIndex {
-        job: JobId,
-        device: DeviceUuid,
-        slot_index: u32,
-        /// The index of the device.
-        index: u32,
-    },
+    WrongIndex { job: JobId, device: DeviceUuid, slot_index: u32, index: u32 },
     /// The slots of a task are not in the order of device indexes, or name a device twice.
     #[error("the devices of job {job} on node {node} are not sorted and unique")]
     SlotsOutOfOrder { job: JobId, node: NodeName },
@@ -148,14 +120,7 @@ pub enum Violation {
     WrongPart { job: JobId, device: DeviceUuid },
     /// The shares of a device add up to more than its memory.
     #[error("the fractions on device {device} of node {node} use {booked}, and it has {memory}")]
-    SharesTooLarge {
-        node: NodeName,
-        device: DeviceUuid,
-        /// The memory of the device.
-        memory: Bytes,
-        /// The sum of the shares.
-        booked: Bytes,
-    },
+    SharesTooLarge { node: NodeName, device: DeviceUuid, memory: Bytes, booked: Bytes },
     /// A job waits for a task to leave its claimed devices, and the task stays.
     #[error("job {0} claims devices and waits for task {1}, which does not leave")]
     ClaimBehindOther(JobId, TaskId),
@@ -167,13 +132,7 @@ pub enum Violation {
     MayNotShare(DeviceUuid, JobId, JobId),
     /// A task has more or fewer devices than it asked for.
     #[error("job {job} requests {n_requested} devices and gets {n_assigned}")]
-    WrongNumberOfDevices {
-        job: JobId,
-        /// How many it asked for.
-        n_requested: u32,
-        /// How many it has.
-        n_assigned: usize,
-    },
+    WrongNumberOfDevices { job: JobId, n_requested: u32, n_assigned: usize },
     /// A task has a device of another kind than it asked for.
     #[error("job {job} gets device {device}, and its model or memory does not match the request")]
     WrongKind { job: JobId, device: DeviceUuid },
@@ -182,12 +141,7 @@ pub enum Violation {
     MixedKinds { job: JobId },
     /// A plan gives a task a device that new work may not use.
     #[error("job {job} gets device {device}, which is {why}")]
-    DeviceUnusable {
-        job: JobId,
-        device: DeviceUuid,
-        /// Why not.
-        why: Unusable,
-    },
+    DeviceUnusable { job: JobId, device: DeviceUuid, why: Unusable },
     /// Two tasks have the same device.
     #[error("device {device} of node {node} is allocated to {second}, and {first} has it")]
     DeviceGivenTwice {
@@ -199,13 +153,7 @@ pub enum Violation {
     },
     /// The bookings of a node exceed its capacity.
     #[error("node {node} has {capacity} of {kind}, and {booked} is allocated")]
-    Overbooked {
-        node: NodeName,
-        kind: ResourceKind,
-        capacity: u64,
-        /// The amount booked.
-        booked: u64,
-    },
+    Overbooked { node: NodeName, kind: ResourceKind, capacity: u64, booked: u64 },
     /// A job starts before a job that comes first and asks for the same.
     #[error(
         "job {started} is started before job {passed}, which is earlier in the queue and has the \
@@ -221,19 +169,10 @@ pub enum Violation {
     PlannedForNobody { job: JobId },
     /// The placement of a planned start is not free at that time, or does not stay free.
     #[error("job {job} is planned to start at {at:?} on node {node}, where it does not fit then")]
-    PlannedNotFree {
-        job: JobId,
-        /// The time.
-        at: Timestamp,
-        node: NodeName,
-    },
+    PlannedNotFree { job: JobId, at: Timestamp, node: NodeName },
     /// The planned start of a job is missing, or not the earliest.
     #[error("job {job} could start at {earliest:?}, and its planned start is not then")]
-    PlannedOtherwise {
-        job: JobId,
-        /// The earliest possible start.
-        earliest: Timestamp,
-    },
+    PlannedOtherwise { job: JobId, earliest: Timestamp },
     /// A job starts on capacity that is reserved for others before the job would end.
     #[error(
         "job {job} is started on devices of node {node} that reservation {reservation} reserves \
@@ -252,7 +191,6 @@ pub enum Violation {
         shape: Box<Shape>,
         /// The number in the plan, over all waits of the shape.
         planned: u64,
-        /// The number in the state.
         waiting: u64,
     },
     /// A plan has several waits for one shape.
@@ -260,11 +198,7 @@ pub enum Violation {
     WaitTwice { shape: Box<Shape> },
     /// The reason of a wait is not true.
     #[error("this reason does not apply to {shape:?}: {reason:?}")]
-    ReasonUntrue {
-        shape: Box<Shape>,
-        /// The reason in the plan.
-        reason: Reason,
-    },
+    ReasonUntrue { shape: Box<Shape>, reason: Reason },
     /// The two records of a job, or its key, name different jobs.
     #[error("the records of job {job} have the ID of another job")]
     MixedRecords {
@@ -282,12 +216,7 @@ pub enum Violation {
     NotCounted { job: JobId },
     /// An allocation names another task than its own.
     #[error("job {job} has the allocation of task {task}")]
-    WrongTask {
-        /// The job with the allocation.
-        job: JobId,
-        /// The task that it names.
-        task: TaskId,
-    },
+    WrongTask { job: JobId, task: TaskId },
     /// An allocation books other resources than the job asked for.
     #[error("the allocation of job {job} differs from its request")]
     WrongResources { job: JobId },
@@ -306,15 +235,8 @@ pub enum Violation {
     },
     /// An index differs from the jobs.
     #[error("the index of {index} is wrong about {about}")]
-    WrongIndexEntry {
-        index: &'static str,
-        /// The wrong entry.
-        about: String,
-    },
+    WrongIndexEntry { index: &'static str, about: String },
     /// The state's records load as another state.
     #[error("a state loaded from the records differs: {how}")]
-    LoadsDifferently {
-        /// The difference.
-        how: String,
-    },
+    LoadsDifferently { how: String },
 }

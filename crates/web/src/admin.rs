@@ -12,12 +12,10 @@ use crate::text::span;
 #[derive(Debug, Clone, Copy)]
 pub struct Admin<'a> {
     pub frame: Frame<'a>,
-    /// The status of the server.
     pub status: &'a Status,
     pub policy: &'a PolicyInfo,
     /// Limits of users with jobs; those for all others first.
     pub limits: &'a [UserLimits],
-    /// The order of the tables.
     pub order: Order<'a>,
 }
 

@@ -5,7 +5,6 @@
 pub struct Asset {
     /// The value of `Content-Type`.
     pub kind: &'static str,
-    /// The contents.
     pub text: &'static str,
 }
 

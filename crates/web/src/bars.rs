@@ -4,17 +4,14 @@ use gpool_wire::cost::CostRow;
 use gpool_wire::usage::UsageRow;
 use gpool_wire::waste::WasteRow;
 
-/// The bars of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// The names of the parts.
     pub parts: [&'static str; 3],
     /// Percentages of the largest row: the parts of each row, one after the other.
     pub rows: Vec<[f64; 3]>,
 }
 
 impl Bars {
-    /// The bars of amounts.
     fn of<'r, T: 'r>(
         parts: [&'static str; 3],
         rows: &[&'r T],

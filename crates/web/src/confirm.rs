@@ -5,7 +5,6 @@ use askama::Template;
 use crate::frame::Frame;
 use crate::render;
 
-/// The contents of the question.
 #[derive(Debug, Clone, Copy, Template)]
 #[template(path = "confirm.html")]
 pub struct Confirm<'a> {

@@ -28,7 +28,6 @@ pub struct CostPage<'a> {
     pub range: &'a str,
     /// Its start as the command has it.
     pub since: &'a str,
-    /// The order of the table.
     pub order: Order<'a>,
 }
 

@@ -5,7 +5,6 @@ use askama::Template;
 use crate::frame::Frame;
 use crate::render;
 
-/// A route of the API.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// The method in capitals.

@@ -1,6 +1,5 @@
 //! The frame of a page: navigation, the signed-in user and the chosen colors.
 
-/// The pages of the navigation.
 const PAGES: [(&str, &str); 10] = [
     ("/", "Overview"),
     ("/queue", "Queue"),
@@ -14,10 +13,8 @@ const PAGES: [(&str, &str); 10] = [
     ("/docs", "API"),
 ];
 
-/// The frame of a page.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Frame<'a> {
-    /// The path of the page.
     pub path: &'a str,
     /// The signed-in user; empty without one.
     pub user: &'a str,

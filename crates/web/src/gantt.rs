@@ -9,7 +9,6 @@ use gpool_wire::{Job, Time};
 use crate::jobs::{limit, soon};
 use crate::text::{span, until};
 
-/// The width of the chart.
 const WIDTH: u64 = 1000;
 /// Times later than this are at the right edge.
 const LONGEST_S: u64 = 7 * 86_400;
@@ -18,10 +17,8 @@ const ROWS_MAX: usize = 24;
 /// Distances of the marks on the axis, in seconds.
 const STEPS: [u64; 13] =
     [10, 60, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800];
-/// Most marks.
 const TICKS_MAX: u64 = 6;
 
-/// The row of a job.
 #[derive(Debug, Clone)]
 pub struct GanttRow {
     pub job: String,
@@ -38,7 +35,6 @@ pub struct GanttRow {
     pub range: Option<(u64, u64)>,
 }
 
-/// The chart.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/gantt.html")]
 pub struct Gantt {

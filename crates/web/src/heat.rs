@@ -28,7 +28,6 @@ pub struct HeatRow {
     pub cells: Vec<(&'static str, String)>,
 }
 
-/// The heat map.
 #[derive(Debug, Clone, Default)]
 pub struct Heat {
     pub rows: Vec<HeatRow>,

@@ -60,9 +60,7 @@ pub struct JobPage<'a> {
     pub elements: Option<(&'a [Job], Option<u32>)>,
     /// The address of the page without the order.
     pub address: &'a str,
-    /// The order of its tables.
     pub order: Order<'a>,
-    /// The time of the answers.
     pub now: Time,
 }
 

@@ -10,7 +10,6 @@ use crate::text::{ago, places, roughly, span, until};
 /// Most rows of a sorted table.
 pub const SHOWN_MAX: usize = 100;
 
-/// A row of the table.
 #[derive(Debug, Clone)]
 pub struct Row {
     pub id: String,

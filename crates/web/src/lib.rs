@@ -66,10 +66,8 @@ pub const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; 
 #[template(path = "message.html")]
 pub struct MessagePage<'a> {
     pub frame: Frame<'a>,
-    /// The heading.
     pub title: &'a str,
     pub text: &'a str,
-    /// More lines.
     pub lines: &'a [String],
     /// A command that helps, if there is one.
     pub command: &'a str,

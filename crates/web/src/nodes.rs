@@ -14,11 +14,9 @@ use crate::text::{gib, percent, span, state, style, until};
 pub struct Nodes<'a> {
     pub frame: Frame<'a>,
     pub nodes: &'a [Node],
-    /// All devices.
     pub gpus: &'a [Gpu],
     /// The order of the tables of devices.
     pub order: Order<'a>,
-    /// The time of the answers.
     pub now: Time,
 }
 
@@ -27,7 +25,6 @@ pub(crate) fn is_reserved(gpu: &Gpu) -> bool {
     gpu.state == DeviceState::Free && gpu.reservations.iter().any(|it| it.active)
 }
 
-/// A device in a table.
 pub(crate) struct DeviceRow {
     pub name: String,
     pub model: String,
@@ -44,7 +41,6 @@ pub(crate) struct DeviceRow {
     pub drained: String,
 }
 
-/// The table of devices.
 #[derive(Template)]
 #[template(path = "part/gpus.html")]
 pub(crate) struct Gpus {

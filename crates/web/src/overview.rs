@@ -27,11 +27,9 @@ use glance::{GlanceAnswer, answers};
 /// More devices than this are not in the table.
 const GPUS_MAX: usize = 64;
 
-/// The contents of the Overview.
 #[derive(Debug, Clone, Copy)]
 pub struct Overview<'a> {
     pub frame: Frame<'a>,
-    /// The status of the server.
     pub status: &'a Status,
     /// All devices, by node and index.
     pub gpus: &'a [Gpu],
@@ -60,7 +58,6 @@ pub struct Overview<'a> {
     pub range: &'a str,
     /// The order of the table of devices.
     pub order: Order<'a>,
-    /// The time of the answers.
     pub now: Time,
 }
 

@@ -20,7 +20,6 @@ const STEPS: [u64; 26] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
     172_800, 432_000, 604_800, 1_209_600, 2_592_000, 7_776_000, 15_552_000, 31_104_000,
 ];
-/// Bytes of a GiB.
 const GIB: f64 = 1_073_741_824.0;
 
 /// A vertical axis: its end, and the distance of its marks.
@@ -32,7 +31,6 @@ pub struct Scale {
     unit: Unit,
 }
 
-/// The unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Values from 0 to 1.
@@ -41,7 +39,6 @@ pub enum Unit {
     /// Bytes a second.
     Rate,
     Watts,
-    /// CPU cores.
     Cores,
     Gpus,
     /// A number of the user.
@@ -189,7 +186,6 @@ pub struct Mark {
     pub text: String,
 }
 
-/// A chart.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/plot.html")]
 pub struct Plot {
@@ -206,7 +202,6 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// An empty chart with axes.
     pub fn new(label: String, height: usize, scale: Scale, times: Times) -> Self {
         let ys = scale.marks(height);
         let longest = ys.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
@@ -230,7 +225,6 @@ impl Plot {
         self
     }
 
-    /// With events.
     #[must_use]
     pub fn marked(mut self, marks: &[Mark]) -> Self {
         self.marks = marks.to_vec();

@@ -13,9 +13,7 @@ use crate::text::{encoded, span, until};
 pub struct Projects<'a> {
     pub frame: Frame<'a>,
     pub quota: &'a QuotaOverview,
-    /// The order of the tables.
     pub order: Order<'a>,
-    /// The time of the answer.
     pub now: Time,
 }
 

@@ -25,22 +25,17 @@ pub const STATES: [(&str, &str); 7] = [
 pub struct Filters {
     /// States, as in the list of jobs; one of [`STATES`] if the form chose them.
     pub state: String,
-    /// Only jobs of this user.
     pub user: String,
-    /// Only jobs of this project.
     pub project: String,
-    /// Only jobs with this name.
     pub name: String,
     /// The order of the table, as `gpus` or `-gpus`; empty for that of the queue.
     pub sort: String,
 }
 
-/// The contents of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'a> {
     pub frame: Frame<'a>,
     pub filters: &'a Filters,
-    /// The jobs of the page.
     pub jobs: &'a [Job],
     /// The number of matching jobs that have not ended.
     pub n_jobs: Option<u64>,
@@ -50,7 +45,6 @@ pub struct Queue<'a> {
     pub address: &'a str,
     /// Running and waiting jobs of the chart.
     pub plan: Option<(&'a [Job], &'a [Job])>,
-    /// The time of the answers.
     pub now: Time,
 }
 

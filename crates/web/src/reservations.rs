@@ -10,7 +10,6 @@ use crate::text::{span, until};
 
 /// The shown time in seconds.
 const WEEK_S: u64 = 7 * 86_400;
-/// The width of the chart.
 const WIDTH: u64 = 1000;
 
 /// The contents of the page of reservations.
@@ -19,9 +18,7 @@ pub struct Reservations<'a> {
     pub frame: Frame<'a>,
     /// Active and planned reservations, by start.
     pub reservations: &'a [Reservation],
-    /// The order of the table.
     pub order: Order<'a>,
-    /// The time of the answer.
     pub now: Time,
 }
 

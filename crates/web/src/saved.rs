@@ -11,18 +11,13 @@ use crate::jobs::style;
 use crate::lines::{self, ChartGroup};
 use crate::{asset, render};
 
-/// A page with a table.
 #[derive(Debug, Clone, Copy)]
 pub struct SavedTable<'a> {
-    /// The heading.
     pub title: &'a str,
     /// The command that wrote it, and the time.
     pub about: &'a str,
-    /// The headings of the columns.
     pub heads: &'a [String],
-    /// The cells of each row.
     pub rows: &'a [Vec<String>],
-    /// The bars beside the rows.
     pub bars: Option<&'a Bars>,
     /// Lines below the table.
     pub notes: &'a str,

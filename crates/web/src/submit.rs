@@ -15,19 +15,15 @@ use crate::text::{span, until};
 pub struct SubmitForm {
     /// A command line for the shell.
     pub command: String,
-    /// The GPU request.
     pub gpus: String,
     /// The time limit.
     pub time: String,
     pub name: String,
     pub project: String,
-    /// The working directory.
     pub cwd: String,
     /// Variables of the environment, one `NAME=VALUE` in a line.
     pub variables: String,
-    /// Whether it is preemptible.
     pub preemptible: bool,
-    /// Whether it is held.
     pub hold: bool,
 }
 
@@ -94,15 +90,12 @@ impl SubmitForm {
 #[derive(Debug, Clone, Copy)]
 pub struct Submit<'a> {
     pub frame: Frame<'a>,
-    /// The fields.
     pub form: &'a SubmitForm,
-    /// Names of projects.
     pub projects: &'a [String],
     /// The forecast of a preview.
     pub forecast: Option<&'a Forecast>,
     /// Why the job was refused; empty if it was not.
     pub refused: &'a [String],
-    /// The time of the answers.
     pub now: Time,
 }
 

@@ -28,7 +28,6 @@ pub struct UsagePage<'a> {
     pub only: &'a str,
     /// The shown range, one of [`RANGES`].
     pub range: &'a str,
-    /// The order of the table.
     pub order: Order<'a>,
 }
 
@@ -93,7 +92,6 @@ impl UsagePage<'_> {
     }
 }
 
-/// The heading of a property.
 pub fn heading(by: &str) -> &'static str {
     match by {
         "user" => "User",
@@ -185,7 +183,6 @@ impl Choice<'_> {
     }
 }
 
-/// The sum of rows.
 pub fn total(rows: &[&UsageRow]) -> UsageRow {
     let mut sum = UsageRow::default();
     let add = |sum: &mut Option<f64>, more: Option<f64>| {
@@ -224,7 +221,6 @@ fn table_row(row: &UsageRow, parts: [f64; 3], choice: &Choice<'_>) -> UsageRepor
     }
 }
 
-/// The names of a group.
 pub fn name(row: &UsageRow) -> String {
     match row.group("") {
         _ if row.is_rest => "others".to_owned(),

@@ -10,9 +10,7 @@ use crate::render;
 /// The contents of the wall page.
 #[derive(Debug, Clone, Copy)]
 pub struct Wall<'a> {
-    /// All devices.
     pub gpus: &'a [Gpu],
-    /// The status of the server.
     pub status: &'a Status,
 }
 

@@ -45,7 +45,6 @@ pub struct Supposed {
 impl Supposed {
     /// The simulated times of the present queue.
     pub const AHEAD: [&'static str; 4] = ["2h", "8h", "24h", "48h"];
-    /// The past times.
     pub const PAST: [&'static str; 4] = ["1d", "7d", "30d", "90d"];
 
     /// The changes as text, in the order of the form.
@@ -71,7 +70,6 @@ impl Supposed {
         changes
     }
 
-    /// The request to the API.
     #[must_use]
     pub fn ask(&self) -> SimulateAsk {
         let known = |all: [&'static str; 4], asked: &str| all.into_iter().find(|it| *it == asked);
@@ -94,17 +92,14 @@ impl Supposed {
     }
 }
 
-/// The contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct WhatIf<'a> {
     pub frame: Frame<'a>,
-    /// The form.
     pub supposed: &'a Supposed,
     /// The address of the page without the order.
     pub address: &'a str,
     /// The order of the table of jobs.
     pub order: Order<'a>,
-    /// Models of GPUs.
     pub models: &'a [String],
     pub projects: &'a [String],
     pub nodes: &'a [String],

@@ -9,7 +9,6 @@ use gpool_wire::{Gpu, Node};
 
 use super::{Labels, MetricsPage, flag, float};
 
-/// One mebibyte.
 const MIB: f64 = 1_048_576.0;
 
 /// The profile of a MIG instance, such as `1g.10gb`.

@@ -125,7 +125,6 @@ impl Pages {
         answer.map_err(|_| failed(format!("{target} is read as two types")))
     }
 
-    /// Asks the API for bytes.
     pub(super) async fn bytes(&self, asks: &Asks, target: &str) -> Result<Bytes, Box<Problem>> {
         let request = Request::get(target).body(Body::empty());
         read(self.call(asks, request).await?).await

@@ -76,12 +76,10 @@ pub(crate) async fn login(
     Ok(Json(Document::new(Login { url, expires_in_s: lasts.as_secs() })))
 }
 
-/// The pages.
 pub(crate) struct Pages {
     web: Arc<Web>,
     /// Whether these are the pages on the network.
     is_remote: bool,
-    /// Admits the users of tokens.
     entrance: Arc<Entrance>,
     identify: Arc<dyn Identify>,
     api: Router,
@@ -100,13 +98,11 @@ pub(crate) struct Pages {
 struct Visit<'r> {
     asks: Asks,
     session: SessionKey,
-    /// The token of forms.
     csrf: String,
     headers: &'r HeaderMap,
     query: Query,
 }
 
-/// Where a request came in.
 #[derive(Debug, Clone, Copy)]
 struct RequestOrigin<'h> {
     /// The label below `localhost` in the host.

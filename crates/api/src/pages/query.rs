@@ -69,7 +69,6 @@ impl Query {
         }
     }
 
-    /// All values of a name.
     pub(super) fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(known, _)| known == name);
         values.map(|(_, value)| value.clone()).collect()

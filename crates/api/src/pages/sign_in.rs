@@ -153,7 +153,6 @@ impl Pages {
     }
 }
 
-/// Adds cookies to an answer.
 pub(super) fn with_cookies(mut response: Response<Body>, cookies: &[&str]) -> Response<Body> {
     for value in cookies.iter().filter_map(|cookie| HeaderValue::from_str(cookie).ok()) {
         response.headers_mut().append(header::SET_COOKIE, value);

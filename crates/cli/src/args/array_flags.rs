@@ -6,7 +6,6 @@ use gpool_wire::field::heading;
 
 use super::values;
 
-/// The values of each element.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = heading::ARRAY)]
 pub struct ArrayFlags {

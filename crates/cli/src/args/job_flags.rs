@@ -13,7 +13,6 @@ use crate::caller::Variable;
 use crate::failure::Result;
 use crate::usage;
 
-/// The request of a job.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct JobFlags {
     /// The flags that set a field of the request directly.
@@ -28,7 +27,6 @@ pub struct JobFlags {
     /// When the job starts, and what follows its end.
     #[command(flatten)]
     pub life: LifeFlags,
-    /// The values of an array.
     #[command(flatten)]
     pub array: ArrayFlags,
     /// Working folder of the job (default: the current folder)
@@ -66,9 +64,6 @@ impl JobFlags {
     }
 
     /// Parses flags of `submit`.
-    ///
-    /// # Errors
-    /// A word is not a flag, or its value is invalid.
     pub fn read(words: &[String]) -> Result<Self> {
         let matches = Self::parser().try_get_matches_from(words);
         matches

@@ -29,7 +29,6 @@ pub enum Format {
     Name,
 }
 
-/// Flags of every list.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ListFlags {
     /// Output format: table, wide, json, jsonl, yaml, csv, tsv, html or name

@@ -56,7 +56,6 @@ pub struct Global {
 }
 
 impl Global {
-    /// When to use colors.
     #[must_use]
     pub fn colors(&self) -> ColorWhen {
         if self.no_color { ColorWhen::Never } else { self.color }

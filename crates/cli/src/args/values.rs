@@ -86,17 +86,11 @@ pub fn param(text: &str) -> Result<gpool_wire::Param, String> {
 }
 
 /// Parses a note that is not the value of a flag.
-///
-/// # Errors
-/// As for [`note`].
 pub fn note_alone(text: &str) -> Result<String, String> {
     note(text).map_err(|why| format!("the note: {why}"))
 }
 
 /// Parses references to jobs: one argument, separated by commas.
-///
-/// # Errors
-/// One of them is not a reference.
 pub fn references(text: &str) -> Result<References, String> {
     Reference::list(text).map(References).map_err(|error| error.to_string())
 }

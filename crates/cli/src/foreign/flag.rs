@@ -9,7 +9,6 @@ use crate::errors;
 use crate::failure::{Failure, Result};
 use crate::usage;
 
-/// One flag of another scheduler.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flag {
     /// The long name, without dashes.
@@ -18,9 +17,7 @@ pub struct Flag {
     pub short: char,
     /// Other names; a name of one letter is written with one dash.
     pub also: &'static [&'static str],
-    /// Whether it takes a value.
     pub takes: Takes,
-    /// How gpool treats it.
     pub standing: FlagSupport,
     /// Its gpool counterpart, why it is ignored, or what to use instead.
     pub note: &'static str,
@@ -29,20 +26,16 @@ pub struct Flag {
 /// Whether a flag takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
     Nothing,
-    /// A value.
     Value,
     /// An optional value after `=`.
     Maybe,
 }
 
-/// How gpool treats a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagSupport {
     /// It has the same effect.
     Covered,
-    /// It has a similar effect.
     Approximated,
     /// It has no effect; a note names it.
     Ignored,
@@ -90,7 +83,6 @@ impl Flag {
 /// A command of another scheduler, or its directives.
 #[derive(Debug, Clone, Copy)]
 pub struct Spoken {
-    /// The name.
     pub name: &'static str,
     /// The purpose in gpool, in one line.
     pub about: &'static str,
@@ -108,7 +100,6 @@ fn runs_words(words: &str) -> bool {
 /// A flag on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedFlag {
-    /// The flag.
     pub flag: &'static Flag,
     /// Its value; empty if it has none.
     pub value: String,
@@ -116,10 +107,8 @@ pub struct PassedFlag {
     pub place: Option<String>,
 }
 
-/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParsedArgs {
-    /// The flags, in order.
     pub flags: Vec<PassedFlag>,
     /// The words after the flags.
     pub words: Vec<String>,
@@ -128,16 +117,13 @@ pub struct ParsedArgs {
 /// A parsed command line, or text to print instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParseOutcome {
-    /// A command line.
     Args(ParsedArgs),
-    /// The help text.
     Help(String),
 }
 
 const WORDS: &str = "WORDS";
 
 impl Spoken {
-    /// All flags.
     pub fn rows(&self) -> impl Iterator<Item = &'static Flag> {
         self.flags.iter().flat_map(|table| table.iter())
     }
@@ -260,7 +246,6 @@ fn last_words(matches: &ArgMatches) -> Vec<String> {
 }
 
 impl ParsedArgs {
-    /// Whether the flag is given.
     #[must_use]
     pub fn has(&self, long: &str) -> bool {
         self.flags.iter().any(|given| given.flag.long == long)

@@ -57,9 +57,6 @@ impl Mail {
     }
 
     /// Sets the address from a flag; a plain user name gets the server's machine as host.
-    ///
-    /// # Errors
-    /// It is not an address.
     pub fn to(&mut self, flag: &PassedFlag) -> Result<()> {
         let address = local(flag.value.trim());
         if !is_mail_address(&address) {

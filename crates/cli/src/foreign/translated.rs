@@ -33,7 +33,6 @@ pub struct Translated {
     pub signals: bool,
     /// The pools that it may run in; the first one that exists counts.
     pub pools: Vec<String>,
-    /// The requested mail.
     pub mail: Mail,
 }
 
@@ -94,9 +93,6 @@ impl Translated {
     }
 
     /// Refuses flags without an effect or with two values.
-    ///
-    /// # Errors
-    /// There is such a flag.
     pub fn refuse_unclear(&self) -> Result<()> {
         let unclear = || self.ignored.iter().chain(&self.contradictions).chain(&self.misplaced);
         if unclear().next().is_none() {
@@ -125,9 +121,6 @@ impl Translated {
     }
 
     /// Parses the translated flags: lists are joined, and the later of two values wins.
-    ///
-    /// # Errors
-    /// A value is not valid.
     pub fn flags(&self) -> Result<JobFlags> {
         let words: Vec<String> = self.words.iter().map(|(word, _)| word.clone()).collect();
         let failure = match JobFlags::read(&words) {

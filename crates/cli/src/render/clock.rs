@@ -111,17 +111,11 @@ impl Clock {
     }
 
     /// Parses a time, usually in the past: `2h` is two hours ago.
-    ///
-    /// # Errors
-    /// It is not a time.
     pub fn read(&self, text: &str, now: Time) -> Result<Time, String> {
         moment::read(text, now, self.zone(), Lean::Past)
     }
 
     /// Parses a time, usually in the future: `2h` is in two hours, `18:00` the next 18:00.
-    ///
-    /// # Errors
-    /// It is not a time.
     pub fn read_ahead(&self, text: &str, now: Time) -> Result<Time, String> {
         moment::read(text, now, self.zone(), Lean::Future)
     }
@@ -147,16 +141,12 @@ fn zone(name: &str) -> Result<TimeZone, jiff::Error> {
 }
 
 /// Checks the name of a time zone.
-///
-/// # Errors
-/// There is no such zone.
 pub fn zone_name(name: &str) -> Result<String, String> {
     zone(name).map(|_| name.to_owned()).map_err(|_| {
         format!("{name:?} is not a time zone; write, for example, Europe/Berlin or UTC")
     })
 }
 
-/// The current time.
 #[must_use]
 pub fn now() -> Time {
     let millis = jiff::Timestamp::now().as_millisecond();

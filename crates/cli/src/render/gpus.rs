@@ -32,7 +32,6 @@ pub struct GpuRow {
     pub job_left: Option<Millis>,
 }
 
-/// Devices.
 pub const GPUS: Noun<GpuRow> = Noun {
     columns: COLUMNS,
     table: &["node", "gpu", "model", "state", "util", "mem", "job", "user", "project", "free_in"],

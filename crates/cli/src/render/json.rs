@@ -25,7 +25,6 @@ pub fn one<T: Serialize>(body: T) -> String {
     pretty(&Document::new(body))
 }
 
-/// One line for each item.
 #[must_use]
 pub fn lines<T: Serialize>(items: &[T]) -> String {
     items.iter().map(line).collect()

@@ -23,12 +23,10 @@ use crate::args::list::{Format, ListFlags};
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// One column for people.
 pub struct Column<T: 'static> {
     /// The name for `--format`.
     pub name: &'static str,
     pub head: &'static str,
-    /// The cell of an item.
     pub cell: fn(&T, &View<'_>) -> Cell,
 }
 
@@ -45,7 +43,6 @@ pub struct Noun<T: 'static> {
     pub keys: fn() -> Vec<String>,
 }
 
-/// An item with its JSON.
 pub struct Row<T> {
     pub item: T,
     /// The JSON from the API.
@@ -200,9 +197,7 @@ pub struct Appearance<'a> {
     pub view: View<'a>,
     /// Width of the terminal, if the output goes to one.
     pub width: Option<usize>,
-    /// Whether to use colors.
     pub colors: bool,
-    /// The text below the list.
     pub footer: &'a str,
     /// The names of rows to mark.
     pub marked: &'a BTreeSet<String>,

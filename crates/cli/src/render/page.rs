@@ -11,7 +11,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a headline.
     #[must_use]
     pub fn new(headline: &str) -> Self {
         let mut page = Self::default();
@@ -43,7 +42,6 @@ impl Page {
         }
     }
 
-    /// The text of the page.
     #[must_use]
     pub fn text(self) -> String {
         self.text

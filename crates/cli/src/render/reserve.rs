@@ -210,7 +210,6 @@ fn jobs(n: usize) -> String {
     if n == 1 { "1 job".to_owned() } else { format!("{n} jobs") }
 }
 
-/// One reservation in full.
 #[must_use]
 pub fn page(it: &Reservation, view: &View<'_>) -> String {
     let mut page = Page::new(&format!("{} {} · {}", it.kind, it.name, it.state));

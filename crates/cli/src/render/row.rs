@@ -7,10 +7,8 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::style::Style;
 
-/// The color of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
-    /// A text style.
     Style(Style),
     /// One of twelve foreground colors, by number.
     Hue(usize),
@@ -28,7 +26,6 @@ pub struct StyledLine {
 }
 
 impl StyledLine {
-    /// Adds a piece.
     pub fn push(&mut self, ink: Ink, text: &str) {
         match self.pieces.last_mut() {
             Some((last, before)) if *last == ink => before.push_str(text),
@@ -36,12 +33,10 @@ impl StyledLine {
         }
     }
 
-    /// Adds plain text.
     pub fn plain(&mut self, text: &str) {
         self.push(Ink::Style(Style::Plain), text);
     }
 
-    /// Adds dimmed text.
     pub fn dim(&mut self, text: &str) {
         self.push(Ink::Style(Style::Dim), text);
     }

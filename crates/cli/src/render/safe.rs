@@ -59,7 +59,6 @@ pub fn safe_json(document: &str) -> Cow<'_, str> {
 /// newlines and tabs. The user's own output is not filtered.
 #[derive(Debug)]
 pub struct Plain<W> {
-    /// The inner writer.
     pub to: W,
     /// The first bytes of an incomplete character.
     pending: Vec<u8>,
@@ -71,14 +70,12 @@ pub struct Plain<W> {
 /// user. The filter passes carriage return and backspace, which move within a line.
 #[derive(Debug)]
 pub enum TerminalOutput<W> {
-    /// Unchanged.
     Raw(W),
     /// With control characters made visible.
     Plain(Plain<W>),
 }
 
 impl<W: Write> TerminalOutput<W> {
-    /// Filters the output if `is_plain`.
     pub fn new(to: W, is_plain: bool) -> Self {
         match is_plain {
             true => Self::Plain(Plain { moves: true, ..Plain::new(to) }),
@@ -104,7 +101,6 @@ impl<W: Write> Write for TerminalOutput<W> {
 }
 
 impl<W: Write> Plain<W> {
-    /// Starts a filter.
     pub fn new(to: W) -> Self {
         Self { to, pending: Vec::new(), moves: false }
     }

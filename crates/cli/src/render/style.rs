@@ -8,21 +8,17 @@ use gpool_model::job::JobState;
 /// The style of a text if colors are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
-    /// No color.
     #[default]
     Plain,
-    /// The head of a table.
     Head,
     Good,
     Warn,
-    /// Wrong.
     Bad,
     /// Unimportant.
     Dim,
 }
 
 impl Style {
-    /// The text in this style.
     #[must_use]
     pub fn paint(self, text: &str, colors: bool) -> Cow<'_, str> {
         let code = match self {

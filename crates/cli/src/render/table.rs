@@ -59,7 +59,6 @@ impl Cell {
         self.styled(Style::Head)
     }
 
-    /// Sets the style.
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
         Self { style, ..self }
@@ -87,7 +86,6 @@ impl Cell {
         cut(self.fitting(room), room)
     }
 
-    /// The width of the text.
     #[must_use]
     pub fn width(&self) -> usize {
         UnicodeWidthStr::width(self.text.as_str())
@@ -120,7 +118,6 @@ impl From<String> for Cell {
     }
 }
 
-/// Rows under a head.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     head: Vec<String>,

@@ -7,9 +7,7 @@ use super::clock::Clock;
 /// The reader, the current time and the time zone.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// Writes times.
     pub clock: &'a Clock,
-    /// The current time.
     pub now: Time,
     /// The reader's user name, shown as `you`.
     pub me: &'a str,

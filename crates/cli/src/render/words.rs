@@ -164,7 +164,6 @@ pub fn cores(cpus: f64) -> String {
     if text == "1" { "1 CPU".to_owned() } else { format!("{text} CPUs") }
 }
 
-/// A job's time limit.
 #[must_use]
 pub fn limit(job: &Job) -> Option<Millis> {
     job.time_limit.map(super::clock::span)

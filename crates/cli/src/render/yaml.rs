@@ -6,7 +6,6 @@ use std::fmt;
 use super::safe::safe_json;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON document as YAML.
 #[must_use]
 pub fn of_json(json: &str) -> String {
     let mut text = String::new();

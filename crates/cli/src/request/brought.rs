@@ -13,9 +13,6 @@ use crate::script::Script;
 
 /// Does the same as [`super::of_script`] for a command of another scheduler: `translation` has the
 /// messages about its flags, and `output` the default file of the output.
-///
-/// # Errors
-/// As for a script.
 pub fn of_brought_script(
     line: JobFlags,
     mut translation: Translated,

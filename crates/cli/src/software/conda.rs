@@ -64,7 +64,6 @@ pub fn absent(name: &str, known: &BTreeMap<String, PathBuf>) -> Failure {
 
 /// The folders to search.
 pub struct Places {
-    /// The home directory.
     pub home: Option<PathBuf>,
     /// Folders with environments.
     pub envs: Vec<PathBuf>,

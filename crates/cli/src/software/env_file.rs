@@ -6,9 +6,6 @@ use crate::errors;
 use crate::failure::{Failure, Result};
 
 /// Reads files; variables of later files win.
-///
-/// # Errors
-/// A file can't be read, or a line is not valid.
 pub fn read_all(paths: &[String]) -> Result<Vec<Variable>> {
     let mut variables = Vec::new();
     for path in paths {

@@ -14,12 +14,10 @@ use crate::args::software_flags::SoftwareFlags;
 use crate::errors;
 use crate::failure::{Failure, Result};
 
-/// The software that was found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Software {
     /// The environments to activate, in order.
     pub activate: Vec<Activate>,
-    /// The setup of the job.
     pub setup: Option<Setup>,
     /// Warnings about problems at the start of the job.
     pub warnings: Vec<String>,

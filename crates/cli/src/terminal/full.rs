@@ -24,7 +24,6 @@ pub struct FullScreen {
     signal: Arc<AtomicUsize>,
     goes_on: Arc<AtomicBool>,
     window: Window,
-    /// The lines on the screen.
     screen_lines: Vec<String>,
 }
 
@@ -76,17 +75,11 @@ impl FullScreen {
     }
 
     /// Shows exactly these lines; only changed ones are written.
-    ///
-    /// # Errors
-    /// The terminal has gone.
     pub fn show(&mut self, screen: &Screen, rows: &[StyledLine], columns: usize) -> Result<()> {
         self.show_lines(screen, rows.iter().map(|row| row.text(columns, screen.colors)).collect())
     }
 
     /// Does the same for lines in terminal format, none wider than the screen.
-    ///
-    /// # Errors
-    /// The terminal has gone.
     pub fn show_lines(&mut self, screen: &Screen, lines: Vec<String>) -> Result<()> {
         let mut text = String::new();
         if self.screen_lines.is_empty() {

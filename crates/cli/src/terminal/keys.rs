@@ -1,15 +1,12 @@
 //! The keys of a simulation view. Pure.
 
-/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewKey {
     /// End the simulation.
     End,
     /// Pause or continue.
     Pause,
-    /// Run faster.
     Faster,
-    /// Run slower.
     Slower,
 }
 

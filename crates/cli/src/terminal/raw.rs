@@ -59,7 +59,6 @@ impl Drop for Raw {
     }
 }
 
-/// Whether the terminal is raw.
 #[must_use]
 pub fn is_on() -> bool {
     BEFORE.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -78,7 +77,6 @@ pub fn again() {
     }
 }
 
-/// Restores the terminal.
 pub fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         if IS_FULL.swap(false, Ordering::SeqCst) {

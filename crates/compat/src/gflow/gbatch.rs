@@ -25,7 +25,6 @@ use gpool_wire::array::read_array;
 use super::{completion, gjob, gqueue};
 use crate::shim::{print, read};
 
-/// `gbatch new`.
 pub static NEW: Spoken =
     Spoken { name: "gbatch new", about: "Write a template of a script", flags: &[], words: "NAME" };
 
@@ -42,9 +41,6 @@ echo \"Begun on $(hostname) with GPUs $CUDA_VISIBLE_DEVICES\"
 const SHOWN_MAX: usize = 1000;
 
 /// Runs the command.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let with = |word: &str, rest: &[String]| {
         std::iter::once(word.to_owned()).chain(rest.iter().cloned()).collect::<Vec<_>>()
@@ -143,7 +139,6 @@ fn preview(job: &JobCreate) -> Result<String> {
     Ok(text)
 }
 
-/// The values of the elements.
 fn values(job: &JobCreate) -> Option<ArrayValues> {
     if let Some(table) = &job.table {
         let row = |values: &Vec<String>| ElementValues { item: None, values: values.clone() };

@@ -28,14 +28,10 @@ static FLAGS: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `gcancel`.
 pub static SPOKEN: Spoken =
     Spoken { name: "gcancel", about: "End jobs of gpool", flags: &[FLAGS, CONFIG], words: "IDS" };
 
 /// Runs the command.
-///
-/// # Errors
-/// There are no such jobs, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

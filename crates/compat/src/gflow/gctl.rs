@@ -45,7 +45,6 @@ spoken!(
     "JOB N"
 );
 
-/// The commands of `gctl`.
 pub const SPOKEN: &[&Spoken] = &[
     &SET_GPUS,
     &SHOW_GPUS,
@@ -78,9 +77,6 @@ const BELOW: [&str; 14] = [
 ];
 
 /// Runs the command.
-///
-/// # Errors
-/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["--config"]);
     let (word, rest) = below("gctl", words, &BELOW)?;

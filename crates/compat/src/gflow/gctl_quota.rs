@@ -51,9 +51,6 @@ enum Subject {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl quota", words, &["list", "set", "remove"])?;
     match word {

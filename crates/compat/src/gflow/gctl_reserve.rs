@@ -48,9 +48,6 @@ spoken!(GET, "gctl reserve get", "Show a reservation: gpool reserve show", &[], 
 spoken!(CANCEL, "gctl reserve cancel", "End a reservation: gpool reserve cancel", &[], "ID");
 
 /// Runs the command.
-///
-/// # Errors
-/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let (word, rest) = below("gctl reserve", words, &["create", "list", "get", "cancel"])?;
     match word {

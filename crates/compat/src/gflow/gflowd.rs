@@ -68,16 +68,12 @@ spoken!(
     &[EVERYWHERE, UNIT]
 );
 
-/// `gflowd` and its commands.
 pub const SPOKEN: &[&Spoken] = &[&PLAIN, &INIT, &UP, &STOP, &RESTART, &RELOAD, &STATUS, &SERVICE];
 
 const BELOW: [&str; 10] =
     ["init", "start", "up", "stop", "down", "restart", "reload", "status", "service", "completion"];
 
 /// Runs the command.
-///
-/// # Errors
-/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["-c", "--config"]);
     let Some(first) = words.first().filter(|word| !word.starts_with('-')) else {

@@ -23,14 +23,10 @@ static FLAGS: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `ginfo`.
 pub static SPOKEN: Spoken =
     Spoken { name: "ginfo", about: "List GPUs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
 /// Runs the command.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

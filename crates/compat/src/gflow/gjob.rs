@@ -92,7 +92,6 @@ spoken!(
 );
 spoken!(OF_CLOSE, "gjob close-sessions", "Does nothing here", &[CLOSE, EVERYWHERE], "");
 
-/// The commands of `gjob`.
 pub const SPOKEN: &[&Spoken] =
     &[&OF_ATTACH, &OF_LOG, &OF_HOLD, &OF_RELEASE, &OF_UPDATE, &OF_SHOW, &OF_REDO, &OF_CLOSE];
 
@@ -121,9 +120,6 @@ const BELOW: [&str; 21] = [
 ];
 
 /// Runs the command.
-///
-/// # Errors
-/// The errors of the gpool command.
 pub fn run(words: &[String], session: &Session) -> Result {
     let words = &flags_behind(words, &BELOW, &["--config"]);
     let (word, rest) = below("gjob", words, &BELOW)?;

@@ -44,7 +44,6 @@ static FLAGS: &[Flag] = &[
     row("watch", 'w', Nothing, Covered, "again and again"),
 ];
 
-/// `gqueue`.
 pub static SPOKEN: Spoken =
     Spoken { name: "gqueue", about: "List jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
@@ -56,9 +55,6 @@ const SPREAD_MAX: u64 = 1000;
 const SORTS: [&str; 6] = ["id", "state", "time", "name", "gpus", "priority"];
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

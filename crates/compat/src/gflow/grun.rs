@@ -16,9 +16,6 @@ const NOT_ATTENDED: [&str; 6] =
     ["array", "begin", "max-concurrent", "max-retries", "param", "param-file"];
 
 /// Runs the command.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

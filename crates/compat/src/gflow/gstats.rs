@@ -30,7 +30,6 @@ static FLAGS: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `gstats`.
 pub static SPOKEN: Spoken =
     Spoken { name: "gstats", about: "Count jobs of gpool", flags: &[FLAGS, CONFIG], words: "" };
 
@@ -38,9 +37,6 @@ pub static SPOKEN: Spoken =
 const TOP: usize = 5;
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     if let [word, rest @ ..] = words
         && word == "completion"

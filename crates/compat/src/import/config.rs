@@ -13,7 +13,6 @@ const URL: &str = "http://localhost:59000";
 /// The settings of gflow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// The address of its daemon.
     pub url: String,
     path: Option<PathBuf>,
     table: Table,
@@ -36,9 +35,6 @@ const COUNTERPARTS: &[(&str, &str)] = &[
 
 impl Config {
     /// Reads the named file, or the usual one if it exists.
-    ///
-    /// # Errors
-    /// The file can't be read, or is not TOML.
     pub fn read(named: Option<&Path>) -> Result<Self> {
         let path = match named {
             Some(path) => path.to_owned(),

@@ -22,7 +22,6 @@ use serde_json::json;
 use config::Config;
 use queue::GflowQueue;
 
-/// The arguments of `gpool import`.
 #[derive(Debug, Clone, Args)]
 pub struct ImportArgs {
     #[command(subcommand)]

@@ -19,7 +19,6 @@ const LIST_MAX: u64 = 256 * 1024 * 1024;
 /// The queue of a running gflow.
 pub struct GflowQueue {
     agent: Agent,
-    /// The address.
     pub url: String,
 }
 
@@ -43,9 +42,6 @@ impl GflowQueue {
     }
 
     /// All its jobs.
-    ///
-    /// # Errors
-    /// It does not answer, or the answer is not valid.
     pub fn jobs(&self) -> Result<Vec<TheirJob>> {
         let answer = self.agent.get(format!("{}/jobs", self.url)).call();
         let mut answer = answer.map_err(|error| self.silent(&error))?;
@@ -59,9 +55,6 @@ impl GflowQueue {
     }
 
     /// Changes a job; returns false if gflow refuses, such as holding a job that has started.
-    ///
-    /// # Errors
-    /// It does not answer.
     pub fn act(&self, id: u64, verb: &str) -> Result<bool> {
         let answer = self.agent.post(format!("{}/jobs/{id}/{verb}", self.url)).send_empty();
         let answer = answer.map_err(|error| self.silent(&error))?;

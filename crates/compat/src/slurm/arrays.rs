@@ -17,16 +17,12 @@ const TOGETHER: [&[JobState]; 2] = [&[JobState::Waiting, JobState::Pending], &[J
 /// The elements that get rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayExpansion {
-    /// Whether ended elements get rows.
     pub with_ended: bool,
     /// Whether each waiting element gets its own row.
     pub is_spread: bool,
 }
 
 /// Replaces each array by rows of its elements. Other jobs stay.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn spread(client: &Client, jobs: Vec<Job>, shape: ArrayExpansion) -> Result<Vec<Job>> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -85,7 +81,6 @@ impl ElementGroup {
         Ok(Self { indexes: indexes.collect(), first: read(own(), 1)?.into_iter().next() })
     }
 
-    /// A row for each element.
     fn one_by_one(self, client: &Client, job: &Job, states: &[JobState]) -> Result<Vec<Job>> {
         // The values of elements can change their names.
         let Some(first) = self.first.filter(|first| first.name == job.name) else {

@@ -29,12 +29,10 @@ pub struct SlurmJobRow<'r> {
     pub job: &'r Job,
     /// The time of the list.
     pub now: Time,
-    /// The clock that writes times.
     pub clock: &'r Clock,
 }
 
 impl<'r> SlurmJobRow<'r> {
-    /// The row of a job.
     #[must_use]
     pub fn of(job: &'r Job, session: &'r Session) -> Self {
         Self { job, now: session.view().now, clock: &session.screen.clock }
@@ -234,7 +232,6 @@ pub fn id_raw(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(plain_id(row.job).to_string())
 }
 
-/// The id as a number.
 #[must_use]
 pub fn plain_id(job: &Job) -> u64 {
     let plain = job.id.parse::<JobId>().map(JobId::plain);
@@ -415,7 +412,6 @@ pub fn uid(row: &SlurmJobRow<'_>) -> Option<String> {
     Some(uid_of(&row.job.user).to_string())
 }
 
-/// The number of a user.
 #[must_use]
 pub fn uid_of(name: &str) -> u32 {
     user::account_named(name).map_or(u32::MAX - 1, |account| account.uid)

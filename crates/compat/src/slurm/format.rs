@@ -12,7 +12,6 @@ use gpool_cli::session::Session;
 /// text for no value.
 pub struct Column<C>(pub char, pub &'static str, pub &'static str, pub C, pub &'static str);
 
-/// The width of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// The width of each content.
@@ -35,9 +34,7 @@ pub enum Part<C: 'static> {
     },
 }
 
-/// A parsed format.
 pub struct Format<C: 'static> {
-    /// The parts of a line.
     pub parts: Vec<Part<C>>,
     /// Its letters or names that Slurm does not have either.
     pub unknown: Vec<String>,
@@ -46,7 +43,6 @@ pub struct Format<C: 'static> {
 /// The default width of columns that `--Format` names.
 const NAMED_WIDTH: usize = 20;
 
-/// The largest width.
 const WIDTH_MAX: usize = 1000;
 
 impl<C> Format<C> {

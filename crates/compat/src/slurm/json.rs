@@ -46,7 +46,6 @@ impl Parser {
         })
     }
 
-    /// One or more states.
     #[must_use]
     pub fn states(self, states: &[&str]) -> Value {
         match states {
@@ -56,9 +55,6 @@ impl Parser {
     }
 
     /// Prints values under a name, as the output of a command.
-    ///
-    /// # Errors
-    /// The output can't be written.
     pub fn print(
         self,
         name: &str,

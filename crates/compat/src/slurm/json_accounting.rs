@@ -147,7 +147,6 @@ fn cpu(job: &Job, of: fn(Usage) -> f64) -> Value {
     json!({ "seconds": millis / 1000, "microseconds": millis % 1000 * 1000 })
 }
 
-/// A step of a job.
 fn of_step(step: &Step<'_>, parser: Parser) -> Value {
     let (row, job) = (step.row(), &*step.job);
     let node = text(steps::nodes(step));

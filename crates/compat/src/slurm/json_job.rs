@@ -9,12 +9,9 @@ use super::states::{reason, state};
 use super::times::{latest_end, likely_start, limit};
 use super::tres::{self, Resources};
 
-/// The value of a key.
 enum JsonContent {
-    /// A field as text.
     Text(Cell),
     Own(fn(&SlurmJobRow<'_>, Parser) -> Value),
-    /// A literal.
     Fixed(&'static str),
 }
 

@@ -16,7 +16,6 @@ pub struct One<'n> {
     pub node: &'n Node,
     /// The devices of all nodes.
     pub gpus: &'n [Gpu],
-    /// The clock that writes times.
     pub clock: &'n Clock,
 }
 
@@ -203,7 +202,6 @@ pub fn cpus_by_state(group: &[One<'_>]) -> String {
     format!("{used}/{idle}/{other}/{all}")
 }
 
-/// Free cores.
 #[must_use]
 pub fn idle_cpus(node: &Node) -> u64 {
     whole(node.cpus).saturating_sub(whole(node.cpus_used))
@@ -262,9 +260,7 @@ fn n_busy(node: &Node) -> u32 {
 }
 
 pub struct NodeState {
-    /// The abbreviation.
     pub short: &'static str,
-    /// The word.
     pub long: &'static str,
     /// The base state and its flags.
     pub parts: &'static [&'static str],

@@ -19,9 +19,6 @@ use super::step::watch::{Happening, catch_signals};
 use super::step::{PART, StepJob};
 
 /// Runs `srun`: one step, or the parts of one in the job of this process or in a job of their own.
-///
-/// # Errors
-/// As for one step; or the parts of a new job differ.
 pub fn run(words: &[String], session: &Session) -> Result {
     if !words.iter().any(|word| word == ":") {
         return srun::run(words, session);

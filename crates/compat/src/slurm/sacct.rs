@@ -54,7 +54,6 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
-/// `sacct`.
 pub static SPOKEN: Spoken = Spoken {
     name: "sacct",
     about: "List past and present jobs of gpool",
@@ -68,9 +67,6 @@ const LONG: &str = "JobID,JobName,Partition,User,Account,AllocCPUS,ReqMem,MaxRSS
                     Elapsed,Timelimit,TotalCPU,State,ExitCode,NodeList";
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if args.has("helpformat") {

@@ -13,7 +13,6 @@ use super::table::Field;
 #[derive(Clone, Copy)]
 pub struct FieldContent(pub Cell, pub &'static str, pub OfStep);
 
-/// A row of the table.
 const fn row(
     name: &'static str,
     width: usize,

@@ -36,7 +36,6 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Nothing, Instead, "gpool project list --json, with the keys of gpool"),
 ];
 
-/// `sacctmgr`.
 pub static SPOKEN: Spoken = Spoken {
     name: "sacctmgr",
     about: "Show projects as accounts, their users, and associations; it changes nothing",

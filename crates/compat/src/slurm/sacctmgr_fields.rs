@@ -27,14 +27,12 @@ pub struct AssociationLine<'p> {
 }
 
 impl AssociationLine<'_> {
-    /// The name of the account.
     #[must_use]
     pub fn account(&self) -> &str {
         self.project.map_or(ROOT, |project| &project.name)
     }
 }
 
-/// The content of a field.
 pub type Cell = fn(&AssociationLine<'_>) -> String;
 
 pub static FIELDS: &[Field<Cell>] = &[

@@ -34,9 +34,6 @@ const OF_TASK: [&str; 5] =
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs the command.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SALLOC, words, session)? else { return Ok(Exit::OK) };
     refuse_colon("salloc", &args.words)?;
@@ -91,7 +88,6 @@ fn request(args: &ParsedArgs) -> Result<Request> {
     Ok(request)
 }
 
-/// An event of an allocation.
 enum Happening {
     Changed(Box<Job>),
     Signal(i32),

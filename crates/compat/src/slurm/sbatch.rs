@@ -18,9 +18,6 @@ use super::{input_variables, origin};
 use crate::shim::{gpool_line, print, read};
 
 /// Runs the command.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SBATCH, words, session)? else { return Ok(Exit::OK) };
     refuse_colon("sbatch", &args.words)?;

@@ -42,14 +42,10 @@ static FLAGS: &[Flag] = &[
     row("wckey", '\0', Value, Instead, "--name"),
 ];
 
-/// `scancel`.
 pub static SPOKEN: Spoken =
     Spoken { name: "scancel", about: "End jobs of gpool", flags: &[FLAGS], words: "ID" };
 
 /// Runs the command.
-///
-/// # Errors
-/// No job is named, there is no such job, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&args, session);

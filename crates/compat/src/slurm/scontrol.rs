@@ -64,7 +64,6 @@ spoken!(TOP, "scontrol top", "Put a job before the other pending jobs of its use
 spoken!(LIST_PIDS, "scontrol listpids", "List processes of jobs on this machine", "[ID]");
 spoken!(WRITE, "scontrol write batch_script", "Write the script of a job to a file", "ID [FILE]");
 
-/// The subcommands of `scontrol`.
 pub const SPOKEN: &[&Spoken] = &[
     &SHOW,
     &UPDATE,
@@ -96,9 +95,6 @@ const INSTEAD: [(&str, &str); 8] = [
 ];
 
 /// Runs the command.
-///
-/// # Errors
-/// It is not valid, there is no such object, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
     // Flags may come before or after the subcommand.
     let at = words.iter().position(|word| !word.starts_with('-'));

@@ -20,9 +20,6 @@ use super::times::long_time;
 use crate::shim::{SLURM, gpool, print};
 
 /// Prints whether the server answers.
-///
-/// # Errors
-/// The output can't be written.
 pub fn ping(session: &Session) -> Result {
     let client = session.client()?;
     let host = match client.address() {
@@ -68,9 +65,6 @@ const CONFIG: [(&str, &str); 24] = [
 ];
 
 /// Prints settings as Slurm names them.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn config(session: &Session) -> Result {
     let status = session.client()?.status()?;
     let now = session.screen.clock.plain(session.view().now);
@@ -96,9 +90,6 @@ pub fn config(session: &Session) -> Result {
 }
 
 /// The records of steps of running jobs.
-///
-/// # Errors
-/// There is no such job, or the server can't be asked.
 pub fn steps(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let jobs = selected(names, session)?;
     let running = jobs.iter().filter(|job| job.ended_at.is_none());
@@ -137,9 +128,6 @@ fn of_step(step: &Step<'_>) -> ScontrolRecord {
 }
 
 /// Prints reservations.
-///
-/// # Errors
-/// There is no such reservation, or the server can't be asked.
 pub fn reservations(names: &[String], session: &Session) -> Result {
     let client = session.client()?;
     let all = match names {
@@ -203,9 +191,6 @@ fn of_reservation(one: &Reservation, session: &Session) -> ScontrolRecord {
 }
 
 /// Prints jobs that are ending.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn completing(session: &Session) -> Result {
     let jobs = selected(&[], session)?;
     let ending = jobs.iter().filter(|job| job.state == JobState::Stopping);
@@ -261,9 +246,6 @@ pub fn wait_job(words: &[String], session: &Session) -> Result {
 }
 
 /// Gives jobs the highest priority among the pending jobs of their user.
-///
-/// # Errors
-/// There is no such job, or the server refuses the priority.
 pub fn top(words: &[String], session: &Session) -> Result {
     let jobs = selected(words, session)?;
     if words.is_empty() || jobs.is_empty() {
@@ -298,9 +280,6 @@ fn id_of(job: &Job) -> &str {
 }
 
 /// Prints the processes of jobs on this machine that the caller may see.
-///
-/// # Errors
-/// A word is not an id, or the output can't be written.
 pub fn list_pids(words: &[String], session: &Session) -> Result {
     let wanted = select::ids(words.iter().take(1).cloned())?;
     let mut text = "PID      JOBID    STEPID   LOCALID GLOBALID\n".to_owned();

@@ -41,9 +41,6 @@ const FIXED: [(&[&str], &str); 3] = [
 ];
 
 /// Runs it.
-///
-/// # Errors
-/// A key is not understood, there is no such job or node, or the server refuses.
 pub fn run(words: &[String], session: &Session) -> Result {
     let mut pairs = Vec::new();
     for word in words {

@@ -26,7 +26,6 @@ static FLAGS: &[Flag] = &[
     row("version", 'v', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `seff`.
 pub static SPOKEN: Spoken = Spoken {
     name: "seff",
     about: "Compare the usage of a job with its request",
@@ -60,9 +59,6 @@ fn gpu_lines(report: &Report) -> String {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// There is no such job.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&args, session);

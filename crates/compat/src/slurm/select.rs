@@ -22,9 +22,6 @@ const NAMED_MAX: usize = 50;
 const ELEMENTS_MAX: u64 = 1_000_000;
 
 /// Parses ids: `7`, `7_4`, `7_[1-3,5]`, `7.batch`, or several separated by commas.
-///
-/// # Errors
-/// A word is not an id.
 pub fn ids(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for word in words {
@@ -75,9 +72,6 @@ pub struct Filter {
 
 impl Filter {
     /// Reads the flags that Slurm's commands share.
-    ///
-    /// # Errors
-    /// There is no such state, or a word is not an id.
     pub fn of(args: &ParsedArgs, ids_from: &str, session: &Session) -> Result<Self> {
         let all =
             |long: &'static str| -> Vec<String> { args.list(long).map(str::to_owned).collect() };
@@ -103,7 +97,6 @@ impl Filter {
         })
     }
 
-    /// Whether there is no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let lists =
@@ -128,7 +121,6 @@ impl Filter {
         self.users.push(user.to_owned());
     }
 
-    /// Whether a job is selected.
     #[must_use]
     pub fn takes(&self, job: &Job) -> bool {
         let is_one =
@@ -144,9 +136,6 @@ impl Filter {
     }
 
     /// The selected jobs, of those that have not ended or of all.
-    ///
-    /// # Errors
-    /// The server can't be asked.
     pub fn jobs(&self, client: &Client, with_ended: bool) -> Result<Vec<Job>> {
         let mut jobs = self.all(client, with_ended)?;
         jobs.retain(|job| self.takes(job));
@@ -154,9 +143,6 @@ impl Filter {
     }
 
     /// The selected rows, with rows of elements in place of arrays.
-    ///
-    /// # Errors
-    /// The server can't be asked.
     pub fn rows(&self, client: &Client, with_ended: bool, is_spread: bool) -> Result<Vec<Job>> {
         let mut rows = Vec::new();
         let mut arrays = self.all(client, with_ended)?;

@@ -53,7 +53,6 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
-/// `sinfo`.
 pub static SPOKEN: Spoken =
     Spoken { name: "sinfo", about: "List nodes of gpool", flags: &[FLAGS], words: "" };
 
@@ -66,9 +65,6 @@ const REASONS: &str = "%20E %9u %19H %N";
 const REASONS_LONG: &str = "%20E %12U %19H %6t %N";
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if let Some(help) = Format::requested_help(&args, COLUMNS) {
@@ -113,7 +109,6 @@ pub fn run(words: &[String], session: &Session) -> Result {
 
 const STATE: node_cells::Cell = node_cells::state_long;
 
-/// The nodes and devices.
 struct Nodes {
     nodes: Vec<Node>,
     gpus: Vec<Gpu>,

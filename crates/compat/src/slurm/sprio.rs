@@ -48,7 +48,6 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Nothing, Instead, "gpool queue --json, with the keys of gpool"),
 ];
 
-/// `sprio`.
 pub static SPOKEN: Spoken = Spoken {
     name: "sprio",
     about: "Show the priority, wait, fair share and size of pending jobs",
@@ -99,7 +98,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale of a server.
     pub fn of(policy: &PolicyInfo, quota: &QuotaOverview) -> Self {
         let share = |row: &gpool_wire::QuotaRow| Some((row.project.clone(), row.share?));
         Self {
@@ -111,9 +109,6 @@ impl Scale {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&args, session);

@@ -64,23 +64,16 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Maybe, Covered, "as --json, in YAML"),
 ];
 
-/// `squeue`.
 pub static SPOKEN: Spoken =
     Spoken { name: "squeue", about: "List jobs of gpool", flags: &[FLAGS], words: "" };
 
 /// The format without a flag.
 pub const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
-/// The format of `--long`.
 pub const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
-/// The format of `--start`.
 pub const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
-/// The format of `--step`.
 pub const STEPS: &str = "%.15i %.8j %.9P %.8u %.9M %N";
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if let Some(help) = Format::requested_help(&args, COLUMNS) {

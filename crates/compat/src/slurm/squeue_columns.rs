@@ -6,7 +6,6 @@ use super::cells::{self, Cell};
 use super::format::Column;
 use super::steps::{self, OfStep, OfStep::OfJob, OfStep::Own};
 
-/// The columns of a job.
 pub static COLUMNS: &[Column<Cell>] = &[
     Column('a', "Account", "ACCOUNT", cells::account, "(null)"),
     Column('A', "JobID", "JOBID", cells::id_raw, ""),

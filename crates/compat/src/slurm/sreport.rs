@@ -35,7 +35,6 @@ static FLAGS: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `sreport`.
 pub static SPOKEN: Spoken = Spoken {
     name: "sreport",
     about: "Report GPU time: cluster Utilization, AccountUtilizationByUser, \
@@ -69,9 +68,6 @@ struct ReportOptions {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// There is no such report, a word is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     say_ignored(&args, session);

@@ -9,7 +9,6 @@ use gpool_wire::{QuotaRow, catalogue};
 
 use super::table::Field;
 
-/// Seconds of an hour.
 const HOUR: u64 = 3600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +43,6 @@ impl ReportKind {
     }
 }
 
-/// A field of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
     /// The cluster; there is only one.
@@ -174,9 +172,6 @@ const fn unit(name: &'static str, seconds: Option<f64>, is_part: bool) -> Unit {
 
 impl Unit {
     /// Parses `Hours`; names may be cut to a letter.
-    ///
-    /// # Errors
-    /// There is no such unit.
     pub fn read(text: &str) -> Result<Self> {
         let asked = text.to_ascii_lowercase();
         // Cut names mean the units without a percentage, as in Slurm.

@@ -34,9 +34,6 @@ const OF_STEP: [&str; 14] = [
 ];
 
 /// Runs the command.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(mut args) = read(&SRUN, words, session)? else { return Ok(Exit::OK) };
     if args.words.is_empty() {

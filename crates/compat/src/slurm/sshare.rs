@@ -37,7 +37,6 @@ static FLAGS: &[Flag] = &[
     row("yaml", '\0', Nothing, Instead, "gpool quota --json, with the keys of gpool"),
 ];
 
-/// `sshare`.
 pub static SPOKEN: Spoken = Spoken {
     name: "sshare",
     about: "Show weights, recent GPU time and fair shares of projects",
@@ -49,7 +48,6 @@ const USUAL: &str = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,Fai
 const LONG: &str = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,\
                     LevelFS,GrpTRESMins,TRESRunMins";
 
-/// A field.
 #[derive(Debug, Clone, Copy)]
 enum Cell {
     Account,
@@ -109,9 +107,6 @@ pub struct ShareLine {
 }
 
 /// Runs the command.
-///
-/// # Errors
-/// A flag is not valid, or the server can't be asked.
 pub fn run(words: &[String], session: &Session) -> Result {
     let Some(args) = read(&SPOKEN, words, session)? else { return Ok(Exit::OK) };
     if args.has("helpformat") {

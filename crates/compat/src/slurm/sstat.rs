@@ -38,7 +38,6 @@ static FLAGS: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `sstat`.
 pub static SPOKEN: Spoken =
     Spoken { name: "sstat", about: "Show the usage of running jobs", flags: &[FLAGS], words: "ID" };
 
@@ -53,7 +52,6 @@ const USUAL: &str = "JobID,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRS
                      TRESUsageOutMin,TRESUsageOutMinNode,TRESUsageOutMinTask,TRESUsageOutTot";
 const PIDS: &str = "JobID,Nodelist,Pids";
 
-/// The content of a field.
 type Cell = fn(&Step<'_>) -> Option<String>;
 
 static FIELDS: &[Field<Cell>] = &[

@@ -13,7 +13,6 @@ use super::hostlist;
 use super::times::{elapsed, long_time, time};
 use super::tres::{self, Resources};
 
-/// A step of a job.
 pub struct Step<'r> {
     /// The job; of a numbered step, with the times, the end and the usage of the step.
     pub job: Cow<'r, Job>,
@@ -36,7 +35,6 @@ pub enum OfStep {
     /// It is a field of its own.
     Own(Cell),
     Text(&'static str),
-    /// It has no value.
     Nothing,
 }
 
@@ -54,7 +52,6 @@ impl OfStep {
     }
 }
 
-/// The name of the step.
 pub const BATCH: &str = "batch";
 
 impl<'r> Step<'r> {
@@ -82,7 +79,6 @@ impl<'r> Step<'r> {
         whole.into_iter().chain(numbered).collect()
     }
 
-    /// The row of [`Self::job`].
     #[must_use]
     pub fn row(&self) -> SlurmJobRow<'_> {
         SlurmJobRow { job: &self.job, now: self.now, clock: self.clock }

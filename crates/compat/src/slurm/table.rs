@@ -14,7 +14,6 @@ fn name<C>(field: &Field<C>) -> &'static str {
     field.0.split('=').next().unwrap_or_default()
 }
 
-/// The head of its column.
 fn head<C>(field: &Field<C>) -> &'static str {
     field.0.split('=').next_back().unwrap_or_default()
 }
@@ -27,9 +26,6 @@ pub struct Picked<C: 'static> {
 }
 
 /// Parses a format: `JobID,User%-12`. Names may be cut, as in Slurm, and leave out blanks.
-///
-/// # Errors
-/// There is no such field.
 pub fn picked<C>(
     command: &str,
     format: &str,

@@ -14,7 +14,6 @@ use super::arrays::ranges;
 /// Resources of a job, of a step or of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resources {
-    /// CPU cores.
     pub cpus: u64,
     /// Memory in bytes; `None` if none is reserved.
     pub memory: Option<u64>,
@@ -89,7 +88,6 @@ impl Resources {
         all
     }
 
-    /// The text of all amounts.
     #[must_use]
     pub fn text(&self) -> String {
         let one = |(name, amount): (String, u64)| match name.as_str() {

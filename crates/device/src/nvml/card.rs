@@ -22,12 +22,10 @@ use crate::source::SourceError;
 /// The counters of a device at the last reading; activity is the difference of two readings.
 #[derive(Debug, Default)]
 pub(super) enum Counters {
-    /// Not read yet.
     #[default]
     Unread,
     /// The device or driver has none.
     Absent,
-    /// As they were.
     Read(GpmSample<'static>),
 }
 

@@ -108,7 +108,6 @@ fn memory_temperature(device: &Device<'static>) -> Result<Option<u32>, SourceErr
     })
 }
 
-/// Thousandths of a percentage.
 fn permille(percent: f64) -> Option<u32> {
     whole(percent.min(100.0) * 10.0).and_then(|it| u32::try_from(it).ok())
 }

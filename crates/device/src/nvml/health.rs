@@ -21,7 +21,6 @@ const NEWER_EVENTS: u64 = 0x2000 | 0x4000;
 /// The most events that one call reads; the next call reads the rest.
 const EVENTS_AT_ONCE: u32 = 32;
 
-/// The faults of a device.
 pub(super) struct Faults {
     /// Absent if the device or driver has no events.
     events: Option<EventSet<'static>>,

@@ -41,7 +41,6 @@ impl NvLinks {
         Ok(Self { remotes })
     }
 
-    /// The number of all links.
     pub(super) fn n_all(&self) -> usize {
         self.remotes.len()
     }

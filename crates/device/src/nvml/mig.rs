@@ -144,7 +144,6 @@ pub(super) fn create(library: &OsStr, card: &Card, profile: &str) -> Result<Devi
     })
 }
 
-/// Destroys an instance.
 pub(super) fn destroy(
     library: &OsStr,
     parent: &Card,

@@ -39,7 +39,6 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const NAME: &str = "libnvidia-ml.so";
 const CUDA_LIBRARY: &str = "libcuda.so.1";
 
-/// The driver's devices.
 pub struct NvmlSource {
     /// One handle for the life of the process: without persistence mode the driver takes seconds to
     /// wake a device for the first handle. The handle must outlive calls that never return.
@@ -56,7 +55,6 @@ pub struct NvmlSource {
 #[error("no usable NVIDIA driver ({library}: {why})")]
 pub struct NoDriver {
     pub library: String,
-    /// The error.
     pub why: String,
 }
 

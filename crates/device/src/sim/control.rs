@@ -22,14 +22,11 @@ pub enum ControlError {
     /// The file can't be read, written or locked.
     #[error("can't {action} the control file {}", .file.display())]
     File {
-        /// The failed action.
         action: &'static str,
         file: PathBuf,
-        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The file's contents are invalid.
     #[error("{0}")]
     Content(String),
 }
@@ -38,9 +35,7 @@ pub enum ControlError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Query {
-    /// Every poll.
     All,
-    /// The device's description.
     Describe,
     /// Memory, utilisation, temperature and power.
     Sample,
@@ -48,7 +43,6 @@ pub enum Query {
     Health,
 }
 
-/// How a device is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Breakage {
@@ -62,15 +56,12 @@ pub enum Breakage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimProcess {
-    /// Its process ID.
     pub pid: u32,
-    /// Its memory on the device.
     #[serde(default, with = "amount", skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
@@ -242,17 +233,11 @@ impl SimControl {
     }
 
     /// Removes a process from a device, if it is there.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn remove_process(&self, device: usize, pid: u32) -> Result<(), ControlError> {
         self.edit(device, |state| state.process.retain(|process| process.pid != pid))
     }
 
     /// Breaks a device.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn break_device(
         &self,
         device: usize,
@@ -266,9 +251,6 @@ impl SimControl {
     }
 
     /// Repairs a device.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn heal(&self, device: usize) -> Result<(), ControlError> {
         self.edit(device, |state| {
             state.health = None;
@@ -277,9 +259,6 @@ impl SimControl {
     }
 
     /// Makes a poll of a device hang until [`Self::unhang`].
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn hang(&self, device: usize, query: Query) -> Result<(), ControlError> {
         self.edit(device, |state| {
             state.hang.insert(query);
@@ -287,17 +266,11 @@ impl SimControl {
     }
 
     /// Ends all hangs of a device, also of polls under way.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn unhang(&self, device: usize) -> Result<(), ControlError> {
         self.edit(device, |state| state.hang.clear())
     }
 
     /// Sets the memory in use, in addition to the processes' memory.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn use_memory(&self, device: usize, memory: Bytes) -> Result<(), ControlError> {
         self.edit(device, |state| {
             state.memory_used = Some(memory).filter(|memory| !memory.is_zero());
@@ -305,9 +278,6 @@ impl SimControl {
     }
 
     /// Sets the utilisation of a device, in percent.
-    ///
-    /// # Errors
-    /// As for [`Self::add_process`].
     pub fn utilize(&self, device: usize, percent: u32) -> Result<(), ControlError> {
         self.edit(device, |state| state.utilization_percent = Some(percent))
     }

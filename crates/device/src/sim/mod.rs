@@ -56,7 +56,6 @@ impl Follows {
 /// A device or instance, found by UUID.
 struct FoundDevice<'a> {
     device: &'a SimDevice,
-    /// The position of the device.
     ix: usize,
     memory: Bytes,
     /// The index of the instance, if it is one.

@@ -22,7 +22,6 @@ const MAX_NODES: usize = 64;
 /// The most CPU cores of a node.
 const MAX_CPUS: u32 = 4096;
 
-/// One simulated device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimDevice {
     /// The model, as a driver would report it.
@@ -80,11 +79,9 @@ fn start(text: &str) -> String {
 pub(crate) enum SimFile {
     /// The devices of a single node; the file does not name it.
     Devices(Vec<SimDevice>),
-    /// Nodes with names.
     Nodes(Vec<SimNode>),
 }
 
-/// A node in a file.
 pub(crate) struct SimNode {
     pub name: NodeName,
     pub pool: Option<PoolName>,

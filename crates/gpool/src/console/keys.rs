@@ -62,7 +62,6 @@ pub struct DetachMatcher {
 }
 
 impl DetachMatcher {
-    /// Watches for these keys.
     #[must_use]
     pub fn new(keys: &DetachKeys) -> Self {
         Self { keys: keys.0.clone(), n_typed: 0 }

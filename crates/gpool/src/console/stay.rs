@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How the connection with a job's terminal ended.
 #[derive(Debug)]
 pub enum Stayed {
-    /// The job has ended.
     Ended {
         /// The job, with its final state.
         job: Box<Job>,

@@ -17,9 +17,6 @@ use super::watch;
 const WAITING_MIN: usize = 4;
 
 /// Submits jobs until the user presses Enter or interrupts. Without a terminal it does nothing.
-///
-/// # Errors
-/// The server does not answer, or refuses a job.
 pub fn until_enter(
     client: &Client,
     n_free: u32,

@@ -9,7 +9,6 @@ use gpool_wire::JobCreate;
 
 use super::devices;
 
-/// A submission.
 struct DemoJob {
     name: &'static str,
     gpus: u32,
@@ -36,13 +35,11 @@ const IDLE: &str = "notebook";
 
 /// A submitted job and the feature that it shows.
 pub struct Submitted {
-    /// The id of the job.
     pub id: String,
     /// What the job demonstrates.
     pub what: &'static str,
 }
 
-/// The ids of submitted jobs.
 pub fn ids(submitted: &[Submitted]) -> Vec<String> {
     submitted.iter().map(|job| job.id.clone()).collect()
 }
@@ -119,9 +116,6 @@ pub fn submit(
 }
 
 /// Submits the `n`-th job of an endless series, with at most `n_free` GPUs.
-///
-/// # Errors
-/// The server refuses it.
 pub fn submit_another(client: &Client, n: usize, n_free: u32) -> Result<String> {
     let (name, gpus, seconds) = ENDLESS[n % ENDLESS.len()];
     let time = Some(format!("{}s", seconds + 10).into());

@@ -29,9 +29,6 @@ pub struct DemoOptions {
 }
 
 /// Runs the demo.
-///
-/// # Errors
-/// The cluster can't be started, or a valid job fails.
 pub fn run(options: &DemoOptions, screen: &Screen) -> Result {
     let devices = devices::choose_devices(options.devices.as_deref())?;
     screen.data(&format!("gpool demo: {}\n", devices.words))?;

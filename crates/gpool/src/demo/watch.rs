@@ -69,9 +69,6 @@ pub fn until_ended(
 }
 
 /// The jobs with these ids.
-///
-/// # Errors
-/// The server does not answer.
 pub fn jobs(client: &Client, ids: &[String]) -> Result<Vec<Job>> {
     ids.iter().map(|id| client.job(id).map_err(Failure::from)).collect()
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// An alert rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Alert {
     pub name: &'static str,
@@ -12,13 +11,11 @@ pub struct Alert {
     pub lasts: &'static str,
     /// `critical`: act now; `warning`: look at it.
     pub severity: &'static str,
-    /// The message.
     pub summary: &'static str,
     /// The next step.
     pub action: &'static str,
 }
 
-/// Every alert rule.
 pub const ALERTS: &[Alert] = &[
     Alert {
         name: "GpoolDown",

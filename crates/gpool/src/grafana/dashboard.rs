@@ -10,7 +10,6 @@ use super::panels::{Board, PANELS, Panel};
 const SIZE: (usize, usize) = (8, 8);
 const COLUMNS: usize = 24 / SIZE.0;
 
-/// The JSON of a dashboard.
 #[must_use]
 pub fn dashboard(board: Board) -> Value {
     let panels = PANELS.iter().filter(|panel| panel.board == board).enumerate();

@@ -11,7 +11,6 @@ pub use panels::{Board, PANELS, Panel, Query};
 /// The name of the file of the alert rules.
 pub const RULES: &str = "gpool-alerts.yml";
 
-/// All files with their names.
 #[must_use]
 pub fn files() -> Vec<(String, String)> {
     let dashboards = Board::ALL.map(|board| {

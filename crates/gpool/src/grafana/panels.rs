@@ -1,6 +1,5 @@
 //! The panels of all dashboards.
 
-/// A dashboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Board {
     /// Nodes and GPUs.
@@ -12,7 +11,6 @@ pub enum Board {
 }
 
 impl Board {
-    /// Every dashboard.
     pub const ALL: [Self; 3] = [Self::Fleet, Self::Scheduler, Self::Project];
 
     /// The permanent identifier, also the name of the file.
@@ -50,7 +48,6 @@ pub type Query = (&'static str, &'static str);
 
 #[derive(Debug, Clone, Copy)]
 pub struct Panel {
-    /// Its dashboard.
     pub board: Board,
     pub title: &'static str,
     /// The unit, as Grafana names it.

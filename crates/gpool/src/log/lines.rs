@@ -26,7 +26,6 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// With lines in this format.
     pub fn new(format: LogFormat) -> Self {
         // The file is looked at with the first line.
         Self { format, n_written: Mutex::new(FILE_MAX) }

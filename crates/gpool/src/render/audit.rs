@@ -9,7 +9,6 @@ use gpool_cli::render::view::View;
 use gpool_wire::AuditEntry;
 use serde_json::Value;
 
-/// Changes.
 pub const ENTRIES: Noun<AuditEntry> = Noun {
     columns: COLUMNS,
     table: &["time", "user", "origin", "action", "objects", "change"],

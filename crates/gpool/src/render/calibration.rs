@@ -13,7 +13,6 @@ const FEW: u64 = 20;
 /// Target percentage of starts before the forecast p90.
 const GOAL: std::ops::RangeInclusive<u64> = 85..=95;
 
-/// The whole page.
 #[must_use]
 pub fn page(state: &ForecastState, view: &View<'_>, colors: bool) -> String {
     let mut text = String::new();

@@ -10,7 +10,6 @@ use gpool_wire::cost::{Cost, CostRow};
 use super::hours::figure;
 use super::usage::{group, keys};
 
-/// The table.
 pub const COST: Noun<CostRow> = Noun {
     columns: COLUMNS,
     table: &["group", "gpuh", "price", "idle", "energy", "waited"],

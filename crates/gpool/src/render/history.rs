@@ -7,7 +7,6 @@ use gpool_wire::{Job, Totals};
 use super::hours::figure;
 use super::jobs::COLUMNS;
 
-/// Ended jobs.
 pub const HISTORY: Noun<Job> = Noun {
     columns: COLUMNS,
     table: &["id", "name", "user", "project", "gpus", "state", "ended", "time", "gpuh", "reason"],

@@ -29,9 +29,7 @@ pub struct Sum {
     pub name: String,
     /// Number of ended jobs; an array counts as one.
     pub n_jobs: u64,
-    /// Number of these that succeeded.
     pub n_succeeded: u64,
-    /// Number of these that started.
     pub n_started: u64,
     /// Allocated GPUs times hours.
     pub gpu_hours: f64,
@@ -41,7 +39,6 @@ pub struct Sum {
     pub waited_s: f64,
 }
 
-/// The table of sums.
 pub const SUMS: Noun<Sum> = Noun {
     columns: COLUMNS,
     table: &["name", "jobs", "ok", "gpuh", "cpuh", "waited", "mean"],

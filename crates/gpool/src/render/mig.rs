@@ -16,7 +16,6 @@ pub const MIG: Noun<MigProfile> = Noun {
     keys: gpool_wire::keys::keys::<MigProfile>,
 };
 
-/// Planned changes.
 pub const PLAN: Noun<MigStep> = Noun {
     columns: STEPS,
     table: &["node", "gpu", "change", "profile", "instance", "job"],

@@ -95,7 +95,6 @@ fn length(seconds: f64) -> String {
     clock::span(seconds).to_string()
 }
 
-/// One project in full.
 #[must_use]
 pub fn page(it: &Project, view: &View<'_>) -> String {
     let kind = if it.children.is_empty() { "project" } else { "department" };
@@ -371,7 +370,6 @@ pub fn return_lines(returns: &[QuotaReturn], view: &View<'_>) -> Vec<String> {
     returns.iter().map(line).collect()
 }
 
-/// The lines below the quotas.
 #[must_use]
 pub fn quota_footer(all: &QuotaOverview, view: &View<'_>) -> String {
     let mut lines = Vec::new();

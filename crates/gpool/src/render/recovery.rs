@@ -58,7 +58,6 @@ pub fn in_short(recovery: &Recovery, view: &View<'_>) -> Option<String> {
     Some(if recovery.is_notable() { format!("{text}: gpool doctor") } else { text })
 }
 
-/// The report line by line.
 #[must_use]
 pub fn lines(recovery: &Recovery, view: &View<'_>) -> Vec<RecoveryLine> {
     let line = |what, is_bad, text| RecoveryLine { what, is_bad, text };

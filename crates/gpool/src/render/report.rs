@@ -13,7 +13,6 @@ use gpool_wire::{Job, NodeUse, Report};
 
 use super::hours::figure;
 
-/// The whole report.
 #[must_use]
 pub fn page(report: &Report, view: &View<'_>) -> String {
     let job = &report.job;

@@ -14,7 +14,6 @@ use super::recovery::in_short;
 /// Most reservations that are listed one by one.
 const RESERVED_MAX: usize = 8;
 
-/// The page of `gpool status`.
 #[must_use]
 pub fn page(status: &Status, recovery: &Recovery, view: &View<'_>) -> String {
     let up = Millis::new(status.uptime_s.saturating_mul(1000));

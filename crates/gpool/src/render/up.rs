@@ -14,9 +14,7 @@ pub struct Started<'a> {
     pub version: &'a str,
     /// The nodes by name; at least one.
     pub nodes: &'a [Node],
-    /// The devices of the nodes.
     pub gpus: &'a [Gpu],
-    /// The status of the server.
     pub status: &'a Status,
     /// The summary of the recovery, if there is something to report.
     pub recovery: Option<String>,
@@ -24,7 +22,6 @@ pub struct Started<'a> {
     pub is_root: bool,
 }
 
-/// The page of `gpool up`.
 #[must_use]
 pub fn text(started: &Started<'_>) -> String {
     let (nodes, gpus) = (started.nodes, started.gpus);

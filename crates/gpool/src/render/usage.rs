@@ -7,7 +7,6 @@ use gpool_wire::usage::UsageRow;
 
 use super::hours::figure;
 
-/// The table.
 pub const USAGE: Noun<UsageRow> = Noun {
     columns: COLUMNS,
     table: &["group", "gpuh", "busy", "idle", "busypct"],
@@ -75,7 +74,6 @@ const COLUMNS: &[Column<UsageRow>] = &[
     Column { name: "kwh", head: "KWH", cell: |row, _| Cell::new(&hours(row.energy_kwh)) },
 ];
 
-/// The names of the group.
 #[must_use]
 pub fn group(row: &UsageRow) -> String {
     if row.is_rest {

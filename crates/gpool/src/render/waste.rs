@@ -7,7 +7,6 @@ use gpool_wire::waste::{IdleParts, WasteRow};
 
 use super::hours::figure;
 
-/// The table.
 pub const WASTE: Noun<WasteRow> = Noun {
     columns: COLUMNS,
     table: &["id", "user", "name", "state", "gpus", "gpuh", "idle", "when", "busypct", "enough"],

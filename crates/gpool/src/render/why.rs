@@ -17,7 +17,6 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::arrays;
 
-/// Width of the page.
 const WIDTH: usize = 80;
 /// Indentation of the lines below a heading.
 const INDENT: &str = "  ";
@@ -39,7 +38,6 @@ const OF_KIND_MAX: usize = 4;
 /// A shorter wait is not mentioned.
 const SHORT_S: f64 = 1.0;
 
-/// The whole answer.
 #[must_use]
 pub fn page(why: &Why, view: &View<'_>) -> String {
     match why.job.state {

@@ -10,7 +10,6 @@ pub(super) fn runai() -> String {
     plain(include_str!("../../../../docs/using/from-runai-and-kai.md"))
 }
 
-/// For users of Valohai.
 pub(super) fn valohai() -> String {
     plain(include_str!("../../../../docs/using/valohai.md"))
 }

@@ -16,7 +16,6 @@ use gpool_wire::Job;
 use crate::console::{self, DetachKeys, Leaving, Stayed};
 use crate::outcome::exit_of_job;
 
-/// The arguments of `gpool attach`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "The last output of the job is shown first. Ctrl-\\ d detaches. The job keeps \
@@ -87,9 +86,6 @@ pub fn is_plain(job: &Job, raw: bool, session: &Session) -> bool {
 }
 
 /// Shows a job's terminal after a note about the detach keys.
-///
-/// # Errors
-/// See [`console::stay`].
 pub fn stay(
     client: &Client,
     session: &Session,

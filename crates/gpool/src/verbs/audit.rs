@@ -13,7 +13,6 @@ use gpool_wire::catalogue;
 
 use crate::render::audit::{ENTRIES, line};
 
-/// The arguments of `gpool audit`.
 #[derive(Debug, Clone, Args)]
 pub struct AuditArgs {
     #[command(flatten)]
@@ -39,9 +38,6 @@ pub struct AuditArgs {
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the verb.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: AuditArgs, session: &Session) -> Result {
     let AuditArgs { list, user, object, since, until, follow: follows } = args;
     let Between { since, until } = Between::read(&since, &until, session)?;

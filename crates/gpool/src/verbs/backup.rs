@@ -12,7 +12,6 @@ use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
 use serde_json::json;
 
-/// The arguments of `gpool backup`.
 #[derive(Debug, Clone, Args)]
 pub struct BackupArgs {
     /// File to create; it must not exist
@@ -24,9 +23,6 @@ pub struct BackupArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The store can't be read, or the file can't be written.
 pub fn run(args: &BackupArgs, session: &Session) -> Result {
     let dir = state_dir(args.state_dir.as_deref())?;
     let copy = || gpool_store::backup(&dir, &args.to, &gpool_server::BACKED_UP);

@@ -9,7 +9,6 @@ use gpool_cli::render::table::Cell;
 use gpool_cli::session::Session;
 use gpool_wire::budget::BudgetRow;
 
-/// The arguments of `gpool budget`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "Admins set budgets of a calendar month (UTC) with gpool policy set \
     budgets=project.nlp=5000,user.ana=200,users=100. With over_budget=hold, jobs are held when \
@@ -19,7 +18,6 @@ pub struct BudgetArgs {
     list: ListFlags,
 }
 
-/// The table.
 pub const BUDGETS: Noun<BudgetRow> = Noun {
     columns: COLUMNS,
     table: &["payer", "spent", "limit", "part", "status"],
@@ -60,9 +58,6 @@ fn percent(row: &BudgetRow) -> String {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn run(args: &BudgetArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&BUDGETS, &args.list, session, || {

@@ -9,7 +9,6 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
 
-/// The arguments of `gpool ca`.
 #[derive(Debug, Clone, Args)]
 pub struct CaArgs {
     #[command(subcommand)]

@@ -8,7 +8,6 @@ use gpool_cli::session::Session;
 
 use crate::complete;
 
-/// The arguments of `gpool completion`.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(after_help = "The script asks gpool each time, so it also completes jobs, nodes and \
     GPUs. In zsh, load it after compinit. In fish, use: gpool completion fish | source")]
@@ -18,7 +17,6 @@ pub struct CompletionArgs {
     shell: Shell,
 }
 
-/// The supported shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// Bash.
@@ -32,9 +30,6 @@ pub enum Shell {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The output can't be written.
 pub fn run(args: CompletionArgs, session: &Session) -> Result {
     let shell = match args.shell {
         Shell::Bash => "bash",

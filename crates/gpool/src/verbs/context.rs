@@ -12,7 +12,6 @@ use gpool_wire::catalogue;
 
 use crate::render::contexts::{CONTEXTS, ContextRow};
 
-/// The arguments of `gpool context`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "--context NAME and GPOOL_CONTEXT=NAME choose a context for one command.")]
 pub struct ContextArgs {
@@ -39,9 +38,6 @@ enum ContextAction {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such context, or the file can't be read or written.
 pub fn run(args: ContextArgs, session: &Session) -> Result {
     let path = usual_path().ok_or_else(|| {
         Failure::new(catalogue::CONTEXT, "there is no home folder for the contexts")

@@ -11,7 +11,6 @@ use gpool_web::Bars;
 use super::usage::RangeFlags;
 use crate::render::cost::{COST, footer};
 
-/// The arguments of `gpool cost`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "Each hour has the prices that applied in it. Admins set prices with \
     gpool policy set prices=currency=EUR,gpu=1,model.h100=2.5,energy=0.25. The cost of waiting is \
@@ -24,9 +23,6 @@ pub struct CostArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &CostArgs, session: &Session) -> Result {
     let range = args.range.read(session)?;
     let client = session.client()?;

@@ -61,7 +61,6 @@ const OF_A_JOB: [&str; 24] = [
     "waited_s",
 ];
 
-/// The arguments of `gpool debug`.
 #[derive(Debug, Clone, Args)]
 pub struct DebugArgs {
     #[command(subcommand)]
@@ -100,9 +99,6 @@ struct DumpArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The file can't be written.
 pub fn run(args: DebugArgs, session: &Session) -> Result {
     session.refuse_remote("debug dump")?;
     let DebugAction::Dump(args) = args.action;

@@ -6,7 +6,6 @@ use gpool_cli::session::Session;
 
 use crate::demo;
 
-/// The arguments of `gpool demo`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DemoArgs {
     /// Leave the cluster running
@@ -18,9 +17,6 @@ pub struct DemoArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The cluster can't be started, or a valid job fails.
 pub fn run(args: DemoArgs, session: &Session) -> Result {
     let DemoArgs { keep, devices } = args;
     demo::run(&demo::DemoOptions { keep, devices }, &session.screen)

@@ -8,7 +8,6 @@ use gpool_cli::session::Session;
 use gpool_model::ProjectName;
 use gpool_wire::Payer;
 
-/// The arguments of `gpool digest`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "gpool notify --user digest@mailto:ana@example.org sends it each Monday. \
     Only admins of a project see its digest, and only admins that of another user.")]
@@ -22,9 +21,6 @@ pub struct DigestArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such project, or the server refuses.
 pub fn run(args: DigestArgs, session: &Session) -> Result {
     let user = || args.user.unwrap_or_else(|| session.me().to_owned());
     let payer = match args.project {

@@ -33,7 +33,6 @@ const SPACE_LOW: Bytes = Bytes::from_gib(1);
 /// Limit of open files below which a busy server may run out.
 const FILES_LOW: u64 = 4096;
 
-/// The arguments of `gpool doctor`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DoctorArgs {
     /// Single check to run; eta reports the accuracy of expected starts
@@ -55,7 +54,6 @@ pub enum DoctorCheck {
     Eta,
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -92,9 +90,6 @@ fn wrong(what: &'static str, found: impl Into<String>) -> Probe {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The output can't be written.
 pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     if args.what == Some(DoctorCheck::Eta) {
         return eta(args, session);

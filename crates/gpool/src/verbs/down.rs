@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Time limit for a connection that only identifies the server's process.
 const CONNECT: Duration = Duration::from_millis(200);
 
-/// The arguments of `gpool down`.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(after_help = "A server stopped by a signal (SIGSTOP, Ctrl-Z) is continued first. A \
     server that hangs is killed if you confirm it or give --yes: its jobs keep running, and \

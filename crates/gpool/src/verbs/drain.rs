@@ -10,7 +10,6 @@ use gpool_wire::{DrainAnswer, DrainRequest, UndrainRequest};
 
 use super::reserve::{must_choose, read_moment};
 
-/// The arguments of `gpool drain`.
 #[derive(Debug, Clone, Args)]
 pub struct DrainArgs {
     /// Nodes or single GPUs to drain, e.g. lab1 or lab1:0-3
@@ -39,7 +38,6 @@ pub struct DrainArgs {
     yes: bool,
 }
 
-/// The arguments of `gpool undrain`.
 #[derive(Debug, Clone, Args)]
 pub struct UndrainArgs {
     /// Nodes or single GPUs, e.g. lab1 or lab1:0-3
@@ -97,9 +95,6 @@ fn tell(answer: &DrainAnswer, request: &DrainRequest, session: &Session) -> Resu
 }
 
 /// Runs `gpool undrain`.
-///
-/// # Errors
-/// The server can't be asked or refuses.
 pub fn undrain(args: UndrainArgs, session: &Session) -> Result {
     let client = session.client()?;
     let answer = client.undrain(&UndrainRequest { targets: args.targets })?;

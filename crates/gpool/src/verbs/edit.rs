@@ -28,7 +28,6 @@ use serde_json::Value;
 
 use super::edit_text;
 
-/// The arguments of `gpool edit`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The value none removes a setting: --deadline none. Without flags, on a \
     terminal, $EDITOR opens the settings. Of a running job, only --name, --note, --retry, \

@@ -15,7 +15,6 @@ use gpool_wire::{Event, EventKind};
 use crate::render::events::{GpuTroubles, at, line};
 use crate::render::life;
 
-/// The arguments of `gpool events`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
     /// Jobs to print events of (default: all)
@@ -52,9 +51,6 @@ fn event_id(text: &str) -> std::result::Result<String, String> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job, or the server stays away.
 pub fn run(args: &EventsArgs, session: &Session) -> Result {
     if !args.jobs.is_empty() && args.after.is_none() {
         return of_jobs(args, session);

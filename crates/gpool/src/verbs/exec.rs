@@ -26,7 +26,6 @@ use signal_hook::iterator::Signals;
 use super::attach::OF_OTHERS;
 use crate::console::{self, Outgoing};
 
-/// The arguments of `gpool exec`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "The program runs as the job's user, within the job's limits. It ends with the \
@@ -137,7 +136,6 @@ pub fn run(args: ExecArgs, session: &Session) -> Result {
     }
 }
 
-/// How a program ended.
 enum ProgramEnd {
     Exit(i32),
     NotStarted(String),

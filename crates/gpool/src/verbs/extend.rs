@@ -11,7 +11,6 @@ use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 use gpool_wire::{ExtendJobs, JobChanged, Problem, Quantity};
 
-/// The arguments of `gpool extend`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "A time after the jobs means --by: gpool extend 1842 +30m. The owner of a \
     running job may shorten it, or extend it by up to the setting user_extend_max of the policy.")]
@@ -32,9 +31,6 @@ pub struct ExtendArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The time is not valid, there are no such jobs, or the server refuses.
 pub fn run(args: &ExtendArgs, session: &Session) -> Result {
     let (jobs, last) = split(&args.jobs);
     let by = match (last, args.by.as_ref().or(args.to.as_ref())) {

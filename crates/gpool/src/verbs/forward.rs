@@ -17,7 +17,6 @@ use gpool_client::Client;
 use gpool_wire::{EventKind, ForwardToJob};
 use serde_json::json;
 
-/// The arguments of `gpool forward`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Only ports on which the job's own processes listen can be forwarded. Other \
@@ -35,7 +34,6 @@ pub struct ForwardArgs {
     ports: Vec<Forwarded>,
 }
 
-/// One forwarded port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
     /// The port on this machine; `None` for the same port as in the job.

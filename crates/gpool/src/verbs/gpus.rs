@@ -18,7 +18,6 @@ use gpool_wire::{AllowDevices, Gpu, Job, catalogue};
 use crate::render::gpus::{GPUS, folded, footer, page, rows};
 use crate::render::life::ran;
 
-/// The arguments of `gpool gpus`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct GpusArgs {
@@ -55,9 +54,6 @@ fn allowed_text(of_node: &[&Gpu]) -> String {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such GPU, or the server can't be asked or refuses.
 pub fn run(args: GpusArgs, session: &Session) -> Result {
     let client = session.client()?;
     if let Some(GpusAction::Allow { gpus, node }) = args.action {
@@ -120,9 +116,6 @@ fn select_gpus(gpus: Vec<Gpu>, wanted: &[String]) -> Result<Vec<Gpu>> {
 }
 
 /// The remaining time of each running job with a time limit.
-///
-/// # Errors
-/// The server can't be asked.
 pub fn remaining_times(client: &Client, session: &Session) -> Result<BTreeMap<String, Millis>> {
     let running = JobsQuery { state: Some("running".to_owned()), ..JobsQuery::default() };
     let view = session.view();

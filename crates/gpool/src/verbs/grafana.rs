@@ -10,7 +10,6 @@ use gpool_cli::session::Session;
 
 use crate::grafana;
 
-/// The arguments of `gpool grafana`.
 #[derive(Debug, Clone, Args)]
 pub struct GrafanaArgs {
     #[command(subcommand)]
@@ -34,9 +33,6 @@ struct ExportArgs {
 }
 
 /// Runs the verb; prints the paths of the files.
-///
-/// # Errors
-/// A file can't be written.
 pub fn run(args: &GrafanaArgs, session: &Session) -> Result {
     let GrafanaAction::Export(ExportArgs { folder }) = &args.action;
     let failed = |error: std::io::Error| {

@@ -11,7 +11,6 @@ use gpool_wire::catalogue::CATALOGUE;
 use crate::cli::{self, Verb};
 use crate::topics;
 
-/// The arguments of `gpool help`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HelpArgs {
     /// Command, error code or topic, e.g. submit, GP0412 or states; topics and codes list all
@@ -20,9 +19,6 @@ pub struct HelpArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such error, command or topic.
 pub fn run(args: &HelpArgs, verbs: &[Verb], session: &Session) -> Result {
     let text = match args.what.as_slice() {
         [] => cli::sections(verbs),

@@ -18,7 +18,6 @@ use crate::render::history_by::{By, SUMS, sums};
 /// Rows without `--limit`.
 const ROWS: usize = 50;
 
-/// The arguments of `gpool history`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HistoryArgs {
     #[command(flatten)]
@@ -48,9 +47,6 @@ pub struct HistoryArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &HistoryArgs, session: &Session) -> Result {
     let Between { since, until } = Between::read(&args.since, &args.until, session)?;
     let named = |text: &Option<String>| text.clone().filter(|text| text != "all");

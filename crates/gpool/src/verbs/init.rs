@@ -14,7 +14,6 @@ use gpool_cli::session::Session;
 use crate::config;
 use crate::keys;
 
-/// The arguments of `gpool init`.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(after_help = "gpool up reads the file. It sets nothing until a line is uncommented.")]
 pub struct InitArgs {

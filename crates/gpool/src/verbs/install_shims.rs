@@ -14,7 +14,6 @@ use gpool_compat::SHIMS;
 use gpool_compat::shim::Family;
 use serde_json::json;
 
-/// The arguments of `gpool install-shims`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Put FOLDER into PATH, before the Slurm or gflow to replace. If the folder \

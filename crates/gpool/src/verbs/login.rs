@@ -17,7 +17,6 @@ use gpool_client::{Address, Client, Remote, Trust};
 use gpool_wire::catalogue;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// The arguments of `gpool login`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The token comes from gpool token create on the machine of the server. \
     Without --token-file and GPOOL_TOKEN, you sign in at the server's identity provider, or type \

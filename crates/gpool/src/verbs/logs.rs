@@ -16,7 +16,6 @@ use gpool_wire::{Job, Time, catalogue};
 
 use crate::away;
 
-/// The arguments of `gpool logs`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Standard output and standard error are printed together, in the order of \
     writing. With several jobs, elements or tasks each line begins with its \
@@ -49,9 +48,6 @@ pub struct LogsArgs {
 }
 
 /// Runs the verb. While no server answers it prints the output on disk.
-///
-/// # Errors
-/// There is no such job or log, or the output can't be written; or no server answers.
 pub fn run(args: &LogsArgs, session: &Session) -> Result {
     let read = |text: &String| session.screen.clock.read(text, clock::now());
     let since: Option<Time> = args

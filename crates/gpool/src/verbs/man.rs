@@ -12,7 +12,6 @@ use gpool_cli::session::Session;
 use crate::cli::{self, Verb};
 use crate::keys;
 
-/// The arguments of `gpool man`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The pages are gpool.1, one page per command, and gpool.toml.5, in the \
     subfolders man1 and man5.")]
@@ -23,9 +22,6 @@ pub struct ManArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The pages can't be written.
 pub fn run(args: &ManArgs, verbs: &[Verb], session: &Session) -> Result {
     let failed = |error: std::io::Error| {
         let what = format!("can't write manual pages to {}: {error}", args.folder.display());

@@ -11,7 +11,6 @@ use gpool_wire::{CreateInstance, MigAnswer, MigRequest};
 
 use crate::render::mig::{MIG, PLAN};
 
-/// The arguments of `gpool mig`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct MigArgs {
@@ -57,9 +56,6 @@ enum MigAction {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses.
 pub fn run(args: MigArgs, session: &Session) -> Result {
     match args.action {
         None => list(None, &args.list, session),

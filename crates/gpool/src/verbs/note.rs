@@ -9,7 +9,6 @@ use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
-/// The arguments of `gpool note`.
 #[derive(Debug, Clone, Args)]
 pub struct NoteArgs {
     /// Jobs to change, e.g. 1842 or 1842,1850
@@ -21,9 +20,6 @@ pub struct NoteArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job, or the server refuses.
 pub fn run(args: NoteArgs, session: &Session) -> Result {
     let patch = JobPatch::from(JobCreate { note: Some(args.text), ..JobCreate::default() });
     apply(&Jobs { jobs: vec![args.jobs], user: None }, &patch, session)

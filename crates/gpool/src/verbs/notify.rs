@@ -21,7 +21,6 @@ use gpool_wire::{JobCreate, JobPatch, Payer, Problem, Subscription, catalogue};
 use super::edit::apply;
 use crate::render::notifications::NOTIFICATIONS;
 
-/// The arguments of `gpool notify`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(
     after_help = "The given events and addresses replace those of the jobs, project or user; \
@@ -52,9 +51,6 @@ pub struct NotifyArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job, project or user, or the server refuses.
 pub fn run(args: &NotifyArgs, session: &Session) -> Result {
     if args.secret {
         let secret = session.client()?.notify_secret()?;

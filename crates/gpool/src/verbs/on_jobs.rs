@@ -21,14 +21,10 @@ pub struct OnJobsArgs {
 }
 
 /// Runs a verb.
-///
-/// # Errors
-/// There are no such jobs, or the server refuses some of them.
 pub fn run(verb: JobVerb, args: &OnJobsArgs, session: &Session) -> Result {
     on_jobs_saying(&args.jobs, verb, &|job| says(verb, job), args.yes, session)
 }
 
-/// The result for one job.
 fn says(verb: JobVerb, job: &JobChanged) -> String {
     match (verb, job.state) {
         // An array runs until the last of its elements has stopped.

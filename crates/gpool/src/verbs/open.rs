@@ -19,7 +19,6 @@ use gpool_cli::session::Session;
 /// The page, in the folder of [`folder`].
 const PAGE: &str = "open.html";
 
-/// The arguments of `gpool open`.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(
     after_help = "The link signs you in. It works once, within 30 seconds, in a browser that \

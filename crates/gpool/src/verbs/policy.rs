@@ -14,7 +14,6 @@ use gpool_cli::session::Session;
 use gpool_model::{Policy, Setting};
 use gpool_wire::{PolicyInfo, PolicyPatch, StartChange, Time};
 
-/// The arguments of `gpool policy`.
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -55,9 +54,6 @@ enum PolicyAction {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked, or refuses; a file can't be read.
 pub fn run(args: PolicyArgs, session: &Session) -> Result {
     let client = session.client()?;
     match args.verb {

@@ -12,7 +12,6 @@ use gpool_wire::{MoveNodes, PolicyPatch};
 
 use crate::render::pools::POOLS;
 
-/// The arguments of `gpool pool`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct PoolArgs {
@@ -54,9 +53,6 @@ enum PoolAction {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses.
 pub fn run(args: PoolArgs, session: &Session) -> Result {
     match args.action {
         None => list(&args.list, session),

@@ -9,7 +9,6 @@ use gpool_wire::{JobCreate, JobPatch};
 
 use super::edit::apply;
 
-/// The arguments of `gpool prio`.
 #[derive(Debug, Clone, Args)]
 pub struct PrioArgs {
     /// New priority, -1000 to 1000; higher goes first
@@ -20,9 +19,6 @@ pub struct PrioArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job, or the server refuses.
 pub fn run(args: &PrioArgs, session: &Session) -> Result {
     let patch = JobPatch::from(JobCreate { priority: Some(args.priority), ..JobCreate::default() });
     apply(&args.jobs, &patch, session)

@@ -23,7 +23,6 @@ use serde::Deserialize;
 use crate::render::projects::{PROJECTS, difference, page};
 use crate::toml_file;
 
-/// The arguments of `gpool project`.
 #[derive(Debug, Clone, Args)]
 pub struct ProjectArgs {
     #[command(subcommand)]
@@ -94,7 +93,6 @@ struct ApplyArgs {
     yes: bool,
 }
 
-/// The settings of a project.
 #[derive(Debug, Clone, Default, Args)]
 struct SettingFlags {
     /// Parent project, or none
@@ -240,9 +238,6 @@ fn parts(example: &str, words: &[String]) -> Result<Parts> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses; a file can't be read.
 pub fn run(args: ProjectArgs, session: &Session) -> Result {
     match args.verb {
         ProjectAction::Create(args) => {

@@ -17,7 +17,6 @@ use crate::render::jobs::{JOBS, contents, counts, footer, next_starts};
 /// Rows without `--limit`.
 const ROWS: usize = 200;
 
-/// The arguments of `gpool queue`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct QueueArgs {
     #[command(flatten)]
@@ -49,9 +48,6 @@ pub struct QueueArgs {
 }
 
 /// Runs the verb. While no server answers it lists the jobs that go on.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
     ask(args, session).map_err(|failure| match failure.is_no_answer() {
         true => away::queue(failure, args.state_dir.as_deref(), session),
@@ -191,9 +187,6 @@ fn read(
 }
 
 /// Checks a list of states: `all`, `pending,running`, `timed-out`.
-///
-/// # Errors
-/// There is no such state.
 pub fn states(text: &str) -> Result<String> {
     let words: Vec<&str> =
         JobState::ALL.iter().map(|state| state.as_str()).chain(std::iter::once("all")).collect();

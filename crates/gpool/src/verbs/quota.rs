@@ -12,7 +12,6 @@ use gpool_wire::{QuotaOverview, QuotaRow, catalogue};
 
 use crate::render::projects::{QUOTA, loan_lines, quota_footer};
 
-/// The arguments of `gpool quota`.
 #[derive(Debug, Clone, Args)]
 pub struct QuotaArgs {
     /// Project to show, with those above and below it
@@ -23,9 +22,6 @@ pub struct QuotaArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked; there is no such project.
 pub fn run(args: &QuotaArgs, session: &Session) -> Result {
     let client = session.client()?;
     show(&QUOTA, &args.list, session, || {

@@ -8,7 +8,6 @@ use gpool_cli::request::moment;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 
-/// The arguments of `gpool release`.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArgs {
     #[command(flatten)]
@@ -22,9 +21,6 @@ pub struct ReleaseArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &ReleaseArgs, session: &Session) -> Result {
     let clock = &session.screen.clock;
     let at = args.at.as_deref().map(|text| moment(clock, "--at", text)).transpose()?;

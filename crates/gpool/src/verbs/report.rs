@@ -16,7 +16,6 @@ use gpool_wire::usage::GpuHistoryParams;
 
 use crate::render::report::page;
 
-/// The arguments of `gpool report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     #[command(flatten)]
@@ -33,7 +32,6 @@ pub struct ReportArgs {
     output: ReportFormat,
 }
 
-/// The output format of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ReportFormat {
     /// Text for people.
@@ -52,9 +50,6 @@ enum ReportFormat {
 const POINTS: u32 = 120;
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job.
 pub fn run(args: &ReportArgs, session: &Session) -> Result {
     let between = Between::read(&args.since, &args.until, session)?;
     let is_any = between.since.is_none() && between.until.is_none();

@@ -7,7 +7,6 @@ use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 use gpool_model::JobVerb;
 
-/// The arguments of `gpool requeue`.
 #[derive(Debug, Clone, Args)]
 pub struct RequeueArgs {
     #[command(flatten)]
@@ -21,9 +20,6 @@ pub struct RequeueArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There are no such jobs, or the server refuses some of them.
 pub fn run(args: &RequeueArgs, session: &Session) -> Result {
     on_jobs(&args.jobs, JobVerb::Requeue { hold: args.hold }, args.yes, session)
 }

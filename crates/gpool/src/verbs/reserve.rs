@@ -10,14 +10,12 @@ use gpool_cli::render::reserve::{RESERVATIONS, affected, headline, page, timelin
 use gpool_cli::session::Session;
 use gpool_wire::{Affected, Quantity, Reservation, ReserveAnswer, ReserveRequest, catalogue};
 
-/// The arguments of `gpool reserve`.
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(subcommand)]
     action: ReserveAction,
 }
 
-/// The arguments of `gpool maint`.
 #[derive(Debug, Clone, Args)]
 pub struct MaintArgs {
     #[command(subcommand)]
@@ -81,7 +79,6 @@ struct WhatFlags {
     node: Vec<String>,
 }
 
-/// The owner of the reservation.
 #[derive(Debug, Clone, Default, Args)]
 struct BeneficiaryFlags {
     /// User that can use it

@@ -10,7 +10,6 @@ use gpool_cli::store_file::fault;
 use gpool_cli::working::during;
 use gpool_store::Existing;
 
-/// The arguments of `gpool restore`.
 #[derive(Debug, Clone, Args)]
 pub struct RestoreArgs {
     /// Backup file

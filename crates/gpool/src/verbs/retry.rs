@@ -16,7 +16,6 @@ use gpool_model::job::JobState;
 use gpool_wire::array::Retried;
 use serde_json::{Value, json};
 
-/// The arguments of `gpool retry`.
 #[derive(Debug, Clone, Args)]
 pub struct RetryArgs {
     #[command(flatten)]

@@ -37,7 +37,6 @@ use crate::render::job::headline;
 /// Time within which a second Ctrl-C cancels the job.
 const TWICE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The arguments of `gpool run`.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,
@@ -68,9 +67,6 @@ pub struct RunArgs {
 }
 
 /// Runs the verb. `is_command` says whether `--` precedes the words.
-///
-/// # Errors
-/// The job was refused, or the server can't be reached.
 pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
     if session.global.json && !args.detach && !args.dry_run {
         let what = "run has no --json: standard output is that of the job";
@@ -121,9 +117,6 @@ pub fn run(args: RunArgs, is_command: bool, session: &Session) -> Result {
 }
 
 /// Submits a job with its own terminal, and shows the terminal here once the job runs.
-///
-/// # Errors
-/// The job was refused, or the server can't be reached.
 pub fn on_terminal(
     client: &Client,
     session: &Session,

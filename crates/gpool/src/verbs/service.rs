@@ -45,7 +45,6 @@ impl ServiceFlags {
     }
 }
 
-/// The flags of an installation.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub struct InstallFlags {

@@ -6,7 +6,6 @@ use gpool_cli::failure::Result;
 use gpool_cli::render::json;
 use gpool_cli::session::Session;
 
-/// The arguments of `gpool sessions`.
 #[derive(Debug, Clone, Args)]
 pub struct SessionsArgs {
     #[command(subcommand)]
@@ -27,9 +26,6 @@ struct EndArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server refuses.
 pub fn run(args: &SessionsArgs, session: &Session) -> Result {
     let SessionsAction::End(end) = args.what;
     let ended = session.client()?.end_sessions(end.all)?;

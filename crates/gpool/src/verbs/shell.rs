@@ -17,7 +17,6 @@ use super::run;
 /// The job's script: it writes the startup file of the shell and then executes the shell.
 const SCRIPT: &str = include_str!("shell.sh");
 
-/// The arguments of `gpool shell`.
 #[derive(Debug, Clone, Args)]
 #[command(
     args_override_self = true,

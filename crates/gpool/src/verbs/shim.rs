@@ -7,7 +7,6 @@ use gpool_cli::session::Session;
 use gpool_compat::SHIMS;
 use gpool_compat::shim::gpool_line;
 
-/// The arguments of `gpool shim`.
 #[derive(Debug, Clone, Args)]
 #[command(disable_help_flag = true)]
 pub struct ShimArgs {
@@ -18,9 +17,6 @@ pub struct ShimArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such command, or the command fails.
 pub fn run(args: &ShimArgs, session: &Session) -> Result {
     let (name, words) = (&args.words[0], &args.words[1..]);
     if ["--help", "-h"].contains(&name.as_str()) {

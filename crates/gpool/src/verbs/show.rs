@@ -16,7 +16,6 @@ use crate::render::job::page;
 /// Larger arrays are counted and not listed.
 const ELEMENTS_MAX: u64 = 10_000;
 
-/// The arguments of `gpool show`.
 #[derive(Debug, Clone, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
@@ -28,9 +27,6 @@ pub struct ShowArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job.
 pub fn run(args: &ShowArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();

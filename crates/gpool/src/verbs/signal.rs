@@ -8,7 +8,6 @@ use gpool_cli::session::Session;
 use gpool_model::{JobVerb, SignalTo};
 use gpool_wire::{Problem, Quantity};
 
-/// The arguments of `gpool signal`.
 #[derive(Debug, Clone, Args)]
 pub struct SignalArgs {
     /// Name or number of the signal, e.g. USR1, SIGUSR1 or 10
@@ -26,9 +25,6 @@ pub struct SignalArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such signal, there are no such jobs, or the server refuses.
 pub fn run(args: &SignalArgs, session: &Session) -> Result {
     let signal = check(&args.signal)?;
     let to = SignalTo::named(&args.to).unwrap_or_default();

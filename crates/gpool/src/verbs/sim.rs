@@ -17,7 +17,6 @@ use gpool_wire::{Gpu, catalogue};
 
 use crate::serve::{CONTROL_FILE, node_folder};
 
-/// The arguments of `gpool sim`.
 #[derive(Debug, Clone, Args)]
 pub struct SimArgs {
     #[command(subcommand)]

@@ -20,7 +20,6 @@ const AFTER_HELP: &str = "Changes:
 With gpool-lab, which is a program of its own: gpool simulate queue, packing and
 scenarios run past jobs and tests without a server.";
 
-/// The arguments of `gpool simulate`.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct SimulateArgs {

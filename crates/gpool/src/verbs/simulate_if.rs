@@ -41,9 +41,6 @@ pub struct SupposeArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses a change.
 pub fn run(args: &SupposeArgs, session: &Session) -> Result {
     let ask = SimulateAsk {
         supposed: args.supposed.clone(),

@@ -9,7 +9,6 @@ use gpool_cli::session::Session;
 
 use crate::render::status::page;
 
-/// The arguments of `gpool status`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StatusArgs {
     /// Output format: text, json, jsonl or yaml
@@ -19,9 +18,6 @@ pub struct StatusArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// No server answers.
 pub fn run(args: &StatusArgs, session: &Session) -> Result {
     let client = session.client()?;
     let status = client.status()?;

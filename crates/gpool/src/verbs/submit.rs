@@ -21,7 +21,6 @@ use gpool_wire::field::heading;
 use gpool_wire::{Problem, catalogue};
 use serde_json::json;
 
-/// The arguments of `gpool submit`.
 #[derive(Debug, Clone, Args)]
 #[command(args_override_self = true)]
 #[command(after_help = "Lines such as '# GPOOL --gpus 2 --time 1h' at the start of a script and \
@@ -45,9 +44,6 @@ pub struct SubmitArgs {
 }
 
 /// Runs the verb. `is_command` says whether `--` precedes the words.
-///
-/// # Errors
-/// The request is not valid, impossible or refused.
 pub fn run(args: SubmitArgs, is_command: bool, session: &Session) -> Result {
     let quiet = args.parsable || session.screen.quiet;
     if let Some(path) = &args.from_jsonl {

@@ -12,7 +12,6 @@ use gpool_wire::{Scope, TokenCreate};
 
 use crate::render::tokens::TOKENS;
 
-/// The arguments of `gpool token`.
 #[derive(Debug, Clone, Args)]
 pub struct TokenArgs {
     #[command(subcommand)]
@@ -50,9 +49,6 @@ struct CreateArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses.
 pub fn run(args: TokenArgs, session: &Session) -> Result {
     match args.action {
         TokenAction::Create(create) => create_token(create, session),

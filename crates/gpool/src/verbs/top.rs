@@ -21,7 +21,6 @@ use gpool_top::Setup;
 use self::machine::LocalMachine;
 use self::screen::Wish;
 
-/// The arguments of `gpool top`.
 #[derive(Debug, Clone, Args)]
 pub struct TopArgs {
     /// Show this machine without a server: GPUs, processes on them, CPU and memory
@@ -43,9 +42,6 @@ fn answering(session: &Session) -> Result<Client> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// No server answers, or the output can't be written.
 pub fn run(args: &TopArgs, session: &Session) -> Result {
     let is_full = !args.once
         && !session.global.json

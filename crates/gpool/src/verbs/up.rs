@@ -52,7 +52,6 @@ const FILES_MIN: u64 = 64;
 /// Lines shown from a failed server's log.
 const LOG_LINES: usize = 12;
 
-/// The arguments of `gpool up`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "gpool.toml can hold the same settings: gpool help settings.")]
 pub struct UpArgs {

@@ -11,7 +11,6 @@ use gpool_wire::usage::UsageParams;
 
 use crate::render::usage::{USAGE, footer};
 
-/// The arguments of `gpool usage`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(
     after_help = "Allocated time is what jobs held, busy time had running kernels, idle time \
@@ -48,9 +47,6 @@ pub struct RangeFlags {
 
 impl RangeFlags {
     /// The parameters of the report.
-    ///
-    /// # Errors
-    /// A time is not valid.
     pub fn read(&self, session: &Session) -> Result<UsageParams> {
         let Between { since, until } = Between::read(&self.since, &self.until, session)?;
         let (by, only, step) = (Some(self.by.clone()), self.only.clone(), self.step.clone());
@@ -68,9 +64,6 @@ impl RangeFlags {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &UsageArgs, session: &Session) -> Result {
     let range = args.range.read(session)?;
     let client = session.client()?;

@@ -13,7 +13,6 @@ use gpool_wire::{MapUser, Quantity, UserCapsPatch, UserLimits};
 
 use crate::render::tokens::NETWORK_USERS;
 
-/// The arguments of `gpool user`.
 #[derive(Debug, Clone, Args)]
 pub struct UserArgs {
     #[command(subcommand)]
@@ -68,7 +67,6 @@ struct LimitArgs {
     gpus: Option<GpuCap>,
 }
 
-/// A cap, or none.
 #[derive(Debug, Clone, Copy)]
 struct Cap(Option<u64>);
 
@@ -93,9 +91,6 @@ fn gpus_or_none(text: &str) -> std::result::Result<GpuCap, String> {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server refuses.
 pub fn run(args: UserArgs, session: &Session) -> Result {
     match args.what {
         UserAction::Limit(limit) => limits(&limit, session),

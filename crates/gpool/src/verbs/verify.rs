@@ -20,7 +20,6 @@ use serde_json::json;
 /// Most findings in the text output.
 const FINDINGS_MAX: usize = 20;
 
-/// The arguments of `gpool verify`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct VerifyArgs {
     /// State folder or backup (default: the usual state folder)

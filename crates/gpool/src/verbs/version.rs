@@ -7,17 +7,12 @@ use gpool_cli::render::json;
 use gpool_cli::session::Session;
 use serde_json::json;
 
-/// The version of this command.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The arguments of `gpool version`.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct VersionArgs {}
 
 /// Runs the verb. A server that does not answer is no error.
-///
-/// # Errors
-/// The output can't be written.
 pub fn run(_: VersionArgs, session: &Session) -> Result {
     let server = session.client().ok().and_then(|client| client.version().ok());
     if session.global.json {

@@ -22,7 +22,6 @@ use serde_json::json;
 
 use crate::outcome::{exit_of, exit_of_job};
 
-/// The arguments of `gpool wait`.
 #[derive(Debug, Clone, Args)]
 pub struct WaitArgs {
     #[command(flatten)]

@@ -10,7 +10,6 @@ use gpool_web::Bars;
 
 use crate::render::waste::{WASTE, footer};
 
-/// The arguments of `gpool waste`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "Idle GPU time is allocated time without running kernels. Running jobs \
     always count, from their first recorded minute on; jobs without measured utilization are \
@@ -27,9 +26,6 @@ pub struct WasteArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// A flag's value is not valid, or the server can't be asked.
 pub fn run(args: &WasteArgs, session: &Session) -> Result {
     let between = Between::read(&args.since, &None, session)?;
     let client = session.client()?;

@@ -11,7 +11,6 @@ use gpool_cli::session::Session;
 
 use crate::render::why::page;
 
-/// The arguments of `gpool why`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {
     #[command(flatten)]
@@ -23,9 +22,6 @@ pub struct WhyArgs {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// There is no such job.
 pub fn run(args: &WhyArgs, session: &Session) -> Result {
     let client = session.client()?;
     let user = args.jobs.user.as_deref();

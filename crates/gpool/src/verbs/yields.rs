@@ -16,7 +16,6 @@ use gpool_model::job::JobState;
 /// Pause between two looks at the request or the job.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The arguments of `gpool yield`.
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "In a job that was submitted with --yields, call it once the GPU memory is freed: \
@@ -65,7 +64,6 @@ fn check_yields(client: &Client, job: &str) -> Result<()> {
 /// The job that the command runs in.
 struct Own {
     job: String,
-    /// The folder of its run.
     folder: PathBuf,
     /// The ending of the names of the task's files.
     rank: String,

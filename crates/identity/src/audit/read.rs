@@ -46,9 +46,6 @@ impl AuditSearch {
 
 impl Audit {
     /// Returns the entries of a page at once.
-    ///
-    /// # Errors
-    /// A file can't be read.
     #[cfg(feature = "fuzzing")]
     pub fn read(&self, filter: &AuditFilter, limit: usize) -> io::Result<Vec<AuditEntry>> {
         let mut page = AuditSearch::new(filter.clone(), limit);
@@ -57,9 +54,6 @@ impl Audit {
     }
 
     /// Reads one more file for a page; returns false after the last one.
-    ///
-    /// # Errors
-    /// The file can't be read.
     pub fn read_file(&self, page: &mut AuditSearch) -> io::Result<bool> {
         let Some((kind, n)) = page.next_files.pop() else { return Ok(false) };
         let Some(path) = files(&self.folder, kind).into_iter().nth(n) else {

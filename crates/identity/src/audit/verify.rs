@@ -10,23 +10,16 @@ use gpool_wire::AuditEntry;
 
 use super::{AuditKind, FILES_MAX, FOLDER, chain_after, files};
 
-/// A fault of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broken {
     /// A line that does not follow the one before it.
     Line {
-        /// The name of the file.
         file: String,
         /// The line, from 1.
         line: usize,
     },
     /// Entries with these numbers, and those between them, are in no file.
-    Missing {
-        /// The first one.
-        from: u64,
-        /// The last one.
-        to: u64,
-    },
+    Missing { from: u64, to: u64 },
 }
 
 impl fmt::Display for Broken {
@@ -46,9 +39,6 @@ impl fmt::Display for Broken {
 
 /// Checks the log of a state folder; returns the number of entries and the faults. That the last
 /// entries of all were removed shows only in a copy: the system's log, or `gpool audit --follow`.
-///
-/// # Errors
-/// A file can't be read.
 pub fn verify(state_dir: &Path) -> io::Result<(u64, Vec<Broken>)> {
     let (mut ids, mut broken) = (BTreeSet::new(), Vec::new());
     // Entries before it may be in files that were removed for their age.

@@ -22,7 +22,6 @@ const VALID: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 /// Certificates begin earlier, for clients with slow clocks.
 const EARLIER: Duration = Duration::from_secs(24 * 3600);
 
-/// A certificate authority.
 pub struct Authority {
     certificate: CertificateDer<'static>,
     pem: String,
@@ -31,9 +30,6 @@ pub struct Authority {
 
 impl Authority {
     /// Opens the authority of a state folder; makes it if there is none.
-    ///
-    /// # Errors
-    /// The file can't be read, written or understood.
     pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
         let path = state_dir.join(FILE);
         let shown = path.display();
@@ -58,7 +54,6 @@ impl Authority {
         Ok(Self { certificate, pem, issuer: Issuer::new(params, key) })
     }
 
-    /// The certificate in PEM.
     pub fn pem(&self) -> &str {
         &self.pem
     }

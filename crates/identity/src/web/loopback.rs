@@ -60,17 +60,11 @@ impl Loopback {
     }
 
     /// The address of the settings, with its port.
-    ///
-    /// # Errors
-    /// The kernel does not tell it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Accepts a connection on either address.
-    ///
-    /// # Errors
-    /// As of a listener.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let Some(other) = &self.other else { return self.listener.accept().await };
         tokio::select! {

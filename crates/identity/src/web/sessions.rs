@@ -21,7 +21,6 @@ type Key = [u8; 32];
 /// The label of a host, and on the loopback address the user that runs the browser.
 pub type At<'h> = (&'h str, Option<u32>);
 
-/// Names a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionKey(Key);
 
@@ -68,7 +67,6 @@ struct Grant {
     until: Instant,
 }
 
-/// A link to sign in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// The host's label below `localhost`.
@@ -86,7 +84,6 @@ pub enum NotRedeemed {
     OtherUser,
 }
 
-/// All links and sessions.
 #[derive(Debug)]
 pub struct Sessions {
     random: SystemRandom,
@@ -167,7 +164,6 @@ impl Sessions {
         secret
     }
 
-    /// Ends a session.
     pub fn end(&self, label: &str, secret: &str) {
         let ended = key(label, secret);
         self.end_those(|key, _| *key == ended);

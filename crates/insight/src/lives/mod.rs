@@ -27,7 +27,6 @@ use crate::now;
 /// The present state of each job, and the changes that are not durable yet.
 pub struct Lives {
     state: Mutex<LivesState>,
-    /// The counters.
     pub tally: Tally,
     /// The sender of traces, if they are wanted.
     pub tracer: Option<Tracer>,
@@ -75,9 +74,6 @@ pub struct Passage<'a> {
 
 impl Lives {
     /// Starts without jobs; [`Self::reset`] brings them.
-    ///
-    /// # Errors
-    /// If the thread that sends traces can't be started.
     pub fn new(settings: &Telemetry) -> std::io::Result<Arc<Self>> {
         let tracer = settings.traces.as_ref().map(Tracer::spawn).transpose()?;
         let tally = Tally::new(settings.detail);

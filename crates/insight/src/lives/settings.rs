@@ -17,14 +17,12 @@ pub struct Telemetry {
 /// Where traces go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traces {
-    /// The receiver.
     pub to: TraceUrl,
     /// The most spans that wait to be sent; more are dropped.
     pub n_waiting_max: usize,
 }
 
 impl Traces {
-    /// Traces to a receiver.
     #[must_use]
     pub fn to(to: TraceUrl) -> Self {
         Self { to, n_waiting_max: 4096 }
@@ -74,7 +72,6 @@ impl TraceUrl {
     /// The path of traces at a collector.
     const PATH: &str = "/v1/traces";
 
-    /// The address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

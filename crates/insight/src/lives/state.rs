@@ -21,13 +21,11 @@ pub struct Now {
     pub why: Option<Why>,
 }
 
-/// The reason of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
     /// A word of a closed set.
     pub code: &'static str,
     pub other: Option<JobId>,
-    /// A sentence.
     pub text: Option<String>,
 }
 

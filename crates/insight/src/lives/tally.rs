@@ -17,7 +17,6 @@ use super::Passage;
 use super::settings::Detail;
 use crate::usage::minutes::UsageSnapshot;
 
-/// Labels of a metric.
 pub type Labels = Vec<(&'static str, String)>;
 /// A counter of seconds or other fractions.
 pub type Sum = Counter<f64, AtomicU64>;
@@ -27,7 +26,6 @@ const PROJECTS_MOST: usize = 100;
 /// Seconds of an hour.
 const HOUR: f64 = 3600.0;
 
-/// The counters.
 pub struct Tally {
     projects: Mutex<BTreeSet<String>>,
     n_projects_most: usize,
@@ -135,7 +133,6 @@ impl Tally {
         self.decisions.get_or_create(&vec![("kind", kind.to_owned())]).inc();
     }
 
-    /// Counts an eviction.
     pub fn evicted(&self, why: TakenBack) {
         self.evicted.get_or_create(&vec![("reason", why.as_str().to_owned())]).inc();
     }

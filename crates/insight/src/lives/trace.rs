@@ -24,7 +24,6 @@ const GATHER: Duration = Duration::from_secs(1);
 /// Time limit of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The sender of traces.
 pub struct Tracer {
     spans: SyncSender<Span>,
     counts: Arc<Counts>,
@@ -55,9 +54,6 @@ struct Span {
 
 impl Tracer {
     /// Starts the thread that sends.
-    ///
-    /// # Errors
-    /// If it can't be started.
     pub fn spawn(traces: &Traces) -> std::io::Result<Self> {
         let (spans, inbox) = sync_channel(traces.n_waiting_max);
         let counts = Arc::new(Counts::default());

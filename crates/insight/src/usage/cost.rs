@@ -8,7 +8,6 @@ use gpool_model::{Money, Policy, Prices, Refusal};
 
 use crate::usage::{UsageHistory, minute_of};
 
-/// Properties that prices depend on.
 const PRICED_BY: [Dimension; 3] = [Dimension::Model, Dimension::Pool, Dimension::Node];
 /// Milliseconds of an hour, and joules of a kilowatt-hour.
 const HOUR: f64 = 3_600_000.0;
@@ -20,7 +19,6 @@ pub struct Priced {
     pub row: ReportRow,
     /// The currency; empty for time without a list of prices.
     pub currency: String,
-    /// The cost.
     pub sum: Sum,
 }
 
@@ -35,7 +33,6 @@ impl Priced {
 /// The cost of GPU time, in millionths of the currency.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
-    /// Allocated time.
     pub allocated: f64,
     /// Allocated time without running kernels, as far as it was measured.
     pub idle: f64,
@@ -134,7 +131,6 @@ fn periods(policy: &Policy, span: Span) -> Vec<(Span, &Prices)> {
     parts
 }
 
-/// A group of a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CostGroup {
     names: Vec<String>,

@@ -18,11 +18,9 @@ const HOLDS: u64 = 10 * SECOND;
 /// Times at equal distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// The first point.
     pub start: Timestamp,
     /// The distance of the points in seconds.
     pub step_s: u64,
-    /// The number of points.
     pub n_points: usize,
     /// The minutes that the points cover.
     pub span: Span,

@@ -24,9 +24,7 @@ pub struct IdleParts {
 /// How a job ended, or that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobOutcome {
-    /// It has not ended.
     Runs,
-    /// Its program ended by itself.
     ByItself,
     /// It was ended: by its limit, a user or a fault.
     ByOthers,

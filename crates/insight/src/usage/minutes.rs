@@ -21,7 +21,6 @@ pub struct UsageSnapshot {
     pub guaranteed: Vec<(String, u64)>,
     /// The jobs that were read or reported metrics.
     pub jobs: Vec<JobReading>,
-    /// The present prices.
     pub prices: Prices,
 }
 
@@ -41,7 +40,6 @@ pub struct WaitingJobs {
     pub user: String,
     /// The model that they request, as in requests; empty if it can be any of several.
     pub model: String,
-    /// The kind of the jobs.
     pub kind: String,
     /// The pool that they request, or an empty string.
     pub pool: String,
@@ -49,7 +47,6 @@ pub struct WaitingJobs {
     pub milli: u64,
 }
 
-/// One device at one look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReading {
     /// Its UUID.
@@ -57,9 +54,7 @@ pub struct DeviceReading {
     /// Its model, as in requests.
     pub model: String,
     pub node: String,
-    /// The pool of the node.
     pub pool: String,
-    /// Its activity.
     pub sample: DeviceSample,
     /// The jobs that hold it, or else the users of other processes on it.
     pub held: Vec<HeldPart>,

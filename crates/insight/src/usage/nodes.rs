@@ -8,9 +8,6 @@ use super::UsageHistory;
 use super::tenure::Tenure;
 
 /// The use on each node in a range.
-///
-/// # Errors
-/// The history cannot be read.
 pub fn of_job(
     store: &UsageHistory,
     job: &str,
@@ -29,9 +26,6 @@ fn of_node(node: String, totals: Totals) -> NodeUse {
 
 /// Adds the whole GPUs of a job's tasks, by the minutes that they were its own. On a part of a GPU,
 /// the records are those of all its jobs.
-///
-/// # Errors
-/// The history cannot be read.
 pub fn add_devices(
     store: &UsageHistory,
     nodes: &mut [NodeUse],

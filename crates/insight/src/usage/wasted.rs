@@ -55,9 +55,6 @@ pub fn running<'a>(rows: impl Iterator<Item = &'a JobRow>, now: Timestamp) -> Ve
 }
 
 /// The mean utilization of running jobs, from the recorded minutes.
-///
-/// # Errors
-/// The history cannot be read.
 pub fn measured(store: &UsageHistory, running: Vec<Runs>) -> Result<Vec<Wasted>, Refusal> {
     let Some(first) = running.iter().map(|(_, _, started)| *started).min() else {
         return Ok(Vec::new());

@@ -133,12 +133,10 @@ impl<'a> Holds<'a> {
         all.chain(some)
     }
 
-    /// Whether there are reservations.
     pub fn are_reserved(&self) -> bool {
         self.reserved_only || !self.reservations.is_empty()
     }
 
-    /// Whether no node has holds.
     pub fn are_none(&self) -> bool {
         !self.reserved_only && self.by_node.is_empty()
     }

@@ -248,7 +248,6 @@ impl<'a> NodeCapacity<'a> {
         counts.max().unwrap_or(0)
     }
 
-    /// Books what a job gets.
     pub fn book(&mut self, job: JobId, placed: &Placed, fit: &Fit) {
         let share = fit.gpus.share();
         for device_ix in placed.devices.iter().copied() {

@@ -7,7 +7,6 @@ use super::ratio::Ratio;
 /// A project among its siblings, for one kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimant {
-    /// Its guaranteed quota.
     pub guaranteed: Amount,
     pub limit: Amount,
     /// Its weight in the division of the rest.

@@ -62,7 +62,6 @@ impl Account {
     }
 }
 
-/// The accounts of all projects.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     n_kinds: usize,
@@ -81,12 +80,10 @@ impl Ledger {
         Self { n_kinds, accounts: vec![Account::EMPTY; tree.len() * n_kinds] }
     }
 
-    /// Empties all accounts.
     pub fn clear(&mut self) {
         self.accounts.fill(Account::EMPTY);
     }
 
-    /// Number of kinds.
     #[must_use]
     pub fn n_kinds(&self) -> usize {
         self.n_kinds
@@ -104,7 +101,6 @@ impl Ledger {
         &self.accounts[row.ix() * self.n_kinds..][..self.n_kinds]
     }
 
-    /// Replaces one account.
     pub fn set(&mut self, row: TreeIx, kind: usize, account: Account) {
         self.accounts[row.ix() * self.n_kinds + kind] = account;
     }

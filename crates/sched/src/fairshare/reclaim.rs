@@ -30,7 +30,6 @@ pub struct Reclaimer<'a> {
     pub preemptible: bool,
 }
 
-/// One job that would leave.
 #[derive(Debug, Clone, Copy)]
 pub struct Victim<'a> {
     /// The leaf that it is charged to.
@@ -85,9 +84,6 @@ pub fn gate(ledger: &Ledger, reclaimer: &Reclaimer<'_>) -> Result<(), Denied> {
 
 /// The check: whether these victims, in this order, may leave for a job. Jobs that move to another
 /// place are not among them.
-///
-/// # Errors
-/// The reason why they may not.
 pub fn check(
     tree: &Tree,
     ledger: &Ledger,

@@ -42,7 +42,6 @@ struct TreeNode {
     priority: i32,
 }
 
-/// The tree of projects.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     // Invariant: parents before children; the children of one are side by side, sorted by priority
@@ -102,7 +101,6 @@ impl Tree {
         (laid.len() == members.len()).then_some(tree)
     }
 
-    /// Number of projects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
@@ -125,7 +123,6 @@ impl Tree {
         self.row_of[member]
     }
 
-    /// The parent of a project.
     #[must_use]
     pub fn parent(&self, row: TreeIx) -> Option<TreeIx> {
         self.places[row.ix()].parent

@@ -10,7 +10,6 @@ pub struct TaskDemand {
     pub cpus: u64,
     /// Bytes of host memory.
     pub memory: u64,
-    /// Number of devices.
     pub n_gpus: u32,
     /// Thousandths of each device; less than [`WHOLE`] is a share.
     pub part: u32,
@@ -63,7 +62,6 @@ impl FreePart {
         self.free.iter().map(|free| u64::from(*free)).sum()
     }
 
-    /// Whether a task fits.
     #[must_use]
     #[inline]
     pub fn fits(&self, ask: &TaskDemand) -> bool {

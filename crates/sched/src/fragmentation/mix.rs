@@ -9,7 +9,6 @@ const ALL: u64 = 1_000_000;
 /// The most frequent demands that together make up this part of all tasks are the popular ones.
 const POPULAR_PERCENT: u64 = 95;
 
-/// A demand and its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weighed {
     /// The demand, without host memory.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::free_part::FreePart;
 use super::reserve::Reserve;
 
-/// Free parts of nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
     /// By number.
@@ -46,13 +45,11 @@ impl Parts {
         self.hosts[number]
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -28,7 +28,6 @@ impl Reserve {
         Self { gangs, margin, n_nodes }
     }
 
-    /// Sets all counts to zero.
     pub fn clear(&mut self) {
         self.n_nodes.fill(0);
     }

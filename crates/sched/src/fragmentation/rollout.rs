@@ -9,14 +9,12 @@ use super::mix::Mix;
 /// The sequences of tasks that a node is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutRule {
-    /// Number of sequences.
     pub n_sequences: u32,
     /// Tasks of a sequence that are tried on a node without free GPUs. Where tasks come and go, a
     /// node never gets far into a sequence, and a longer one makes placements worse.
     pub length: u32,
     /// More tasks for each free GPU: a large node takes longer to fill.
     pub length_per_gpu: u32,
-    /// The seed of the sequences.
     pub seed: u64,
     /// Nodes reserved for tasks of several devices, for each node that they are expected to need.
     pub margin: u64,
@@ -106,7 +104,6 @@ impl Rollout {
         self.cache.len()
     }
 
-    /// Forgets all results.
     pub fn forget(&mut self) {
         self.cache.clear();
     }

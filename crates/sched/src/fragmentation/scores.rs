@@ -53,7 +53,6 @@ impl Scores {
         self.worths.clear();
     }
 
-    /// Forgets all numbers and scores.
     pub fn forget(&mut self) {
         self.rollout.forget();
         self.parts = Parts::default();

@@ -46,7 +46,6 @@ pub(super) struct Placing {
 }
 
 impl Placing {
-    /// Begins a cycle.
     pub fn begin(&mut self, world: &World) {
         self.fragmentation.begin();
         self.failed.clear();
@@ -122,9 +121,6 @@ fn has_room(view: View<'_, '_>, demand: Demand<'_>) -> bool {
 
 /// Returns where the tasks of a job of that shape would go if it were next in the queue, by rank.
 /// Pending jobs do not count.
-///
-/// # Errors
-/// The reason for waiting.
 pub fn would_place(
     snapshot: &Snapshot<'_>,
     policy: &Policy,

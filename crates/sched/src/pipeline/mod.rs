@@ -118,7 +118,6 @@ impl<'a> PlannedCluster<'a> {
 struct PolicyScope<'a> {
     pool: Option<&'a PoolName>,
     policy: &'a Policy,
-    /// Priorities of waiting jobs.
     waiting_priorities: BTreeSet<i32>,
     /// Shapes without a known planned start.
     unknown: BTreeSet<ShapeIx>,
@@ -419,7 +418,6 @@ impl<'a, 'w> Cycle<'a, 'w> {
         request
     }
 
-    /// Counts a job that starts.
     fn count_start(&mut self, head: &QueueHead, leaf: Option<TreeIx>, charge: &Amounts) {
         let shape = &self.world().shape(head.shape_ix).shape;
         self.users.started(self.world(), self.scope.policy, shape);

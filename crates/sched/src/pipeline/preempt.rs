@@ -25,7 +25,6 @@ use crate::victims::{
 /// Keys behind others would not ensure that.
 pub(crate) type Precedence = [i64; 3];
 
-/// Before all others.
 const FIRST: Precedence = [i64::MIN; 3];
 
 pub(crate) fn precedence(
@@ -113,7 +112,6 @@ pub(crate) struct Preempting {
 struct Among {
     /// Their project; `None` is any.
     project: Option<TreeIx>,
-    /// Whether they may be paused.
     may_pause: bool,
 }
 
@@ -156,7 +154,6 @@ impl Preempting {
         answer
     }
 
-    /// The same among some jobs.
     fn preempt_among(
         &mut self,
         among: Among,

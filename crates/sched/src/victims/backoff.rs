@@ -26,7 +26,6 @@ impl Backoff {
         self.shortest.get(&alike).is_some_and(|shortest| takes >= *shortest)
     }
 
-    /// Adds a waiting job.
     pub fn add(&mut self, shape: &Shape) {
         let (alike, takes) = alike(shape);
         let shortest = self.shortest.entry(alike).or_insert(takes);

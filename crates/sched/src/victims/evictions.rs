@@ -81,7 +81,6 @@ impl Solution {
     }
 }
 
-/// The evictions of a cycle.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evictions {
     pub victims: BTreeSet<JobId>,

@@ -16,7 +16,6 @@ impl RecoveryAccount {
         Self { recovery, uids }
     }
 
-    /// Says it in the log.
     pub fn log(&self) {
         let n = |became| self.recovery.that(became).count();
         tracing::info!(

@@ -33,12 +33,10 @@ pub(super) struct Brood {
 }
 
 impl Brood {
-    /// No children yet.
     pub(super) fn new(layout: Layout) -> Self {
         Self { layout, shepherds: BTreeMap::new(), is_sweeping: false }
     }
 
-    /// Notes a new shepherd.
     pub(super) fn born(&mut self, shepherd: u32, name: &str) {
         self.shepherds.insert(shepherd, name.parse().ok());
     }

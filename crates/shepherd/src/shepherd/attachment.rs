@@ -14,7 +14,6 @@ const ROOM: usize = 256 * 1024;
 /// disconnected.
 const PATIENCE_MS: u64 = 10_000;
 
-/// The stream.
 pub(super) struct Attachment {
     line: OwnedFd,
     frames: Frames,

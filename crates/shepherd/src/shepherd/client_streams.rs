@@ -26,7 +26,6 @@ const MOST: u32 = 256;
 /// How long attached clients may take to read the task's last output after its end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// All streams of one task.
 #[derive(Default)]
 pub(super) struct ClientStreams {
     /// The task's own terminal, if it has one.
@@ -54,7 +53,6 @@ impl ClientStreams {
         self.attachments.iter().any(Attachment::is_full)
     }
 
-    /// The descriptors to poll.
     pub(super) fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
         if let Some(terminal) = self.terminal.as_ref().filter(|it| it.has_typed()) {

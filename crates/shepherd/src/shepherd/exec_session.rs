@@ -19,14 +19,9 @@ const INPUT_MOST: usize = 64 * 1024;
 /// The shepherd's ends of the program's input and output.
 pub(super) enum ShepherdEnds {
     Terminal(Terminal),
-    /// Pipes: input, output and errors.
-    Pipes {
-        input: Option<OwnedFd>,
-        outputs: [Option<OwnedFd>; 2],
-    },
+    Pipes { input: Option<OwnedFd>, outputs: [Option<OwnedFd>; 2] },
 }
 
-/// The program and its client.
 pub(super) struct ExecSession {
     pid: u32,
     attachment: Attachment,
@@ -58,7 +53,6 @@ impl ExecSession {
         }
     }
 
-    /// The descriptors to poll.
     pub(super) fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut wanted = Vec::new();
         if let Some((told, _)) = &self.setup {

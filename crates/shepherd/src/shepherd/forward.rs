@@ -10,7 +10,6 @@ use std::os::unix::net::UnixStream;
 use gpool_model::attach::ForwardTo;
 use gpool_sys::{child, listen, privilege, signal};
 
-/// The address to connect to.
 pub(super) enum ForwardAddress {
     V4(u16),
     V6(u16),

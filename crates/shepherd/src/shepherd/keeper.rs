@@ -12,7 +12,6 @@ use crate::message::take_lines;
 /// The program of this process: a shepherd is forked from a nursery, which runs it.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// A keeper at work.
 pub(super) struct Keeper {
     pub pid: u32,
     pub aim: Aim,
@@ -27,7 +26,6 @@ pub(super) struct Keeper {
 #[derive(Default)]
 pub(super) struct News {
     pub messages: Vec<Say>,
-    /// Whether it has ended.
     pub is_over: bool,
 }
 
@@ -48,12 +46,10 @@ impl Keeper {
         Ok(Self { pid: child.id(), aim: plan.aim, last: None, input, output, unread: Vec::new() })
     }
 
-    /// The descriptor to poll.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
-    /// Reads its messages.
     pub(super) fn hear(&mut self) -> News {
         let mut news = News::default();
         let mut buffer = [0; 4096];
@@ -74,7 +70,6 @@ impl Keeper {
         news
     }
 
-    /// Answers a question.
     pub(super) fn answer(&mut self, yes: bool) {
         let line: &[u8] = if yes { b"yes\n" } else { b"no\n" };
         // A keeper that is gone is noticed by the end of its output.

@@ -21,7 +21,6 @@ const LINES_MAX: u32 = 256;
 /// Pause between two messages to the agent, which is the resolution of metrics.
 const PAUSE_MS: u64 = 1000;
 
-/// The metrics of a task.
 #[derive(Default)]
 pub struct Metrics {
     /// The beginning of the current line, if it can be one with metrics.
@@ -30,7 +29,6 @@ pub struct Metrics {
     skips: bool,
     /// The current second, and the number of lines in it.
     rate_window: (u64, u32),
-    /// All names so far.
     names: BTreeSet<String>,
     /// The last values that the agent has not received.
     unsaid: BTreeMap<String, f64>,

@@ -169,7 +169,6 @@ enum Why {
     CalledBack,
     TimeLimit,
     Deadline,
-    /// Its output is dropped.
     OutputCut,
     /// The lease of its agent is over.
     Fence,
@@ -185,7 +184,6 @@ struct Shepherd {
     outputs: [Option<Stream>; 2],
     /// How the two outputs interleave.
     order: Order,
-    /// Streams that clients have opened.
     client_streams: ClientStreams,
     /// The metrics that its program reports.
     metrics: Metrics,

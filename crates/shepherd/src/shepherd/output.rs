@@ -142,7 +142,6 @@ impl Stream {
         self.writer.cut.take()
     }
 
-    /// The descriptor to poll.
     pub fn pipe(&self) -> &OwnedFd {
         &self.pipe
     }
@@ -188,7 +187,6 @@ impl Stream {
 }
 
 impl OutputWriter {
-    /// Nothing yet.
     pub fn new(which: usize, file: Target, limit: Bytes) -> Self {
         let (limit, why) = (limit.get(), String::new());
         Self {

@@ -19,7 +19,6 @@ enum PollSource {
     ClientStreams,
 }
 
-/// The sources that are ready.
 #[derive(Default)]
 pub(super) struct Ready {
     pub signals: bool,

@@ -70,7 +70,6 @@ pub(super) struct Setting<'a> {
     pub stdout: Option<&'a OwnedFd>,
     /// Its standard error, unless the user named a file.
     pub stderr: Option<&'a OwnedFd>,
-    /// Its control group.
     pub group: Option<&'a Group>,
     /// Whether it was forked into the group.
     pub born_in_group: bool,

@@ -71,7 +71,6 @@ impl Allowed {
         self.paused_at = self.paused_at.or_else(|| Some(clock::boot_ms()));
     }
 
-    /// Resumes the clock.
     pub(super) fn resume(&mut self) {
         let paused_at = self.paused_at.take();
         let pause = paused_at.map_or(0, |at| clock::boot_ms().saturating_sub(at));
@@ -236,7 +235,6 @@ impl Shepherd {
         let _ = timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &time);
     }
 
-    /// Handles the timer.
     pub(super) fn on_time(&mut self) {
         if let Some(timer) = &self.timer {
             let mut count = [0_u8; 8];

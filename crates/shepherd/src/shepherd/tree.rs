@@ -39,7 +39,6 @@ pub(super) enum Reaped {
     Other(u32, ExitStatus),
     /// No child has ended, but there are some.
     Nobody,
-    /// There is no process left.
     NoChildren,
 }
 
@@ -53,7 +52,6 @@ impl Tree {
         }
     }
 
-    /// Reaps one ended child.
     pub(super) fn reap(&mut self) -> Reaped {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -245,7 +243,6 @@ impl Tree {
         all.iter().all(is_still).then_some(all)
     }
 
-    /// All processes of the task.
     fn all(&self) -> Vec<u32> {
         let mut all = proc::descendants(std::process::id());
         if self.aside.is_some() {
@@ -279,7 +276,6 @@ impl Tree {
         self.group.as_ref().is_some_and(|group| group.oom_kills() > 0)
     }
 
-    /// Removes the empty control group.
     pub(super) fn remove_group(&self) {
         if let Some(group) = &self.group {
             group.remove();

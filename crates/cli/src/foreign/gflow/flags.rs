@@ -58,7 +58,6 @@ pub static BATCH: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `gbatch`.
 pub static GBATCH: Spoken = Spoken {
     name: "gbatch",
     about: "Submit a script or a command as a job of gpool",
@@ -72,7 +71,6 @@ static ATTENDED: &[Flag] = &[
     row("version", 'V', Nothing, Covered, "prints gpool's"),
 ];
 
-/// `grun`.
 pub static GRUN: Spoken = Spoken {
     name: "grun",
     about: "Run a command as a job of gpool and show its output; Ctrl-C twice cancels it",

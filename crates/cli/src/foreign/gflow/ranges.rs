@@ -4,7 +4,6 @@
 use crate::failure::{Failure, Result};
 use crate::foreign::flag::{PassedFlag, invalid};
 
-/// Most values of a range.
 const VALUES_MAX: i128 = 10_000;
 
 /// Most digits before and after the point.

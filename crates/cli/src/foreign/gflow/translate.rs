@@ -10,9 +10,6 @@ use crate::foreign::translated::Translated;
 pub const PRIORITY_USUAL: i32 = 10;
 
 /// Translates the flags.
-///
-/// # Errors
-/// A value is not valid.
 pub fn translate(given: &[PassedFlag]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let is_shared = given.iter().any(|given| given.flag.long == "shared");

@@ -185,7 +185,6 @@ static RUN: &[Flag] = &[
     row("wait", 'W', Value, Covered, "seconds from the first end until the others are ended"),
 ];
 
-/// `sbatch`.
 pub static SBATCH: Spoken = Spoken {
     name: "sbatch",
     about: "Submit a script as a job of gpool",
@@ -193,7 +192,6 @@ pub static SBATCH: Spoken = Spoken {
     words: "SCRIPT [ARGUMENTS]",
 };
 
-/// `srun`.
 pub static SRUN: Spoken = Spoken {
     name: "srun",
     about: "Start processes in a job of gpool, or in a new job, and show their output",
@@ -201,7 +199,6 @@ pub static SRUN: Spoken = Spoken {
     words: "COMMAND",
 };
 
-/// `salloc`.
 pub static SALLOC: Spoken = Spoken {
     name: "salloc",
     about: "Allocate nodes and GPUs, and run a shell or a command whose srun uses them",

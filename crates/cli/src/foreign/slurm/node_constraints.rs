@@ -33,9 +33,6 @@ pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
 }
 
 /// The number of nodes in a list.
-///
-/// # Errors
-/// It is not a list of names.
 pub fn n_named(flag: &PassedFlag) -> Result<u64> {
     match hostlist::nodes(&flag.value) {
         Ok(nodes) => Ok(nodes.len() as u64),

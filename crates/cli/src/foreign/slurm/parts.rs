@@ -78,9 +78,6 @@ pub fn split(words: &[String]) -> Vec<Vec<String>> {
 }
 
 /// Refuses a colon before the script, which separates the parts of a job.
-///
-/// # Errors
-/// There is one.
 pub fn refuse_colon(command: &str, words: &[String]) -> Result<()> {
     if words.first().is_none_or(|word| word != ":") {
         return Ok(());

@@ -57,7 +57,6 @@ fn count_of<'g>(given: &'g [PassedFlag], long: &str) -> Result<Option<(&'g Passe
 /// The parts of nodes that a job gets, and its processes.
 #[derive(Clone, Copy)]
 struct JobLayout {
-    /// Number of parts.
     n_parts: u64,
     /// Whether several parts may be on one node.
     anywhere: bool,
@@ -94,9 +93,6 @@ pub fn with_tres(given: &[PassedFlag]) -> Result<Vec<PassedFlag>> {
 }
 
 /// Translates the flags that depend on each other.
-///
-/// # Errors
-/// A value is not valid, or describes an impossible job.
 pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
     let asked = asked_gpus(given, all)?;
     let shape = shape(given, asked.as_ref(), all)?;
@@ -234,7 +230,6 @@ fn is_anywhere(gpus: Option<&RequestedGpus<'_>>, n_processes: u64) -> bool {
     }
 }
 
-/// The requested GPUs.
 struct RequestedGpus<'g> {
     text: String,
     n: u64,

@@ -9,18 +9,12 @@ use crate::foreign::mail;
 use crate::foreign::translated::Translated;
 
 /// Translates the flags.
-///
-/// # Errors
-/// A value is not valid, or describes an impossible job.
 pub fn translate(given: &[PassedFlag]) -> Result<Translated> {
     translate_over(given, &[])
 }
 
 /// Translates flags that override the flags `below`. Flags for size and layout depend on each
 /// other, so if `given` has any, those of `below` are considered too.
-///
-/// # Errors
-/// As for [`translate`].
 pub fn translate_over(given: &[PassedFlag], below: &[PassedFlag]) -> Result<Translated> {
     let mut all = Translated::of(given);
     let (given, below) = (&shape::with_tres(given)?[..], &shape::with_tres(below)?[..]);

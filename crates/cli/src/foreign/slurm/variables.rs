@@ -43,9 +43,6 @@ const VARIABLES: &[(&str, &str, Form)] = &[
 ];
 
 /// Adds the variables for the flags.
-///
-/// # Errors
-/// A value is not valid.
 pub fn translate(given: &[PassedFlag], all: &mut Translated) -> Result<()> {
     for (long, name, form) in VARIABLES {
         let Some(flag) = given.iter().rev().find(|given| given.flag.long == *long) else {

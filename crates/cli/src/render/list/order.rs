@@ -39,9 +39,6 @@ pub(super) enum Field<'a, T: 'static> {
 
 impl<T: Serialize> Field<'_, T> {
     /// Finds the field of a name: a key of the JSON, or the name or heading of a column.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn find<'a>(noun: &'a Noun<T>, keys: &'a [String], name: &'a str) -> Result<Field<'a, T>> {
         let is_key = |name: &&str| keys.iter().any(|key| key == name);
         if is_key(&name) {

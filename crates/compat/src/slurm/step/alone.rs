@@ -17,9 +17,6 @@ use super::turns::Turn;
 use super::watch::{self, Happening};
 
 /// Runs the process and records the step.
-///
-/// # Errors
-/// The program can't be run.
 pub fn run(mut command: Command, turn: &Turn, started: Started, session: &Session) -> Result {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: std::io::Error| {

@@ -82,9 +82,6 @@ impl StepJob {
     }
 
     /// A running job by its id.
-    ///
-    /// # Errors
-    /// There is no such job, or no server answers.
     pub fn of(id: &str, session: &Session) -> Result<Self> {
         let id = id.replace('_', ".");
         let job = session.client()?.job(&id)?;

@@ -15,7 +15,6 @@ use super::watch::EndConditions;
 
 #[derive(Debug, Clone)]
 pub struct StepOptions {
-    /// The layout of its processes.
     pub layout: LayoutRequest,
     /// The files of standard input, output and error.
     pub output: Output,
@@ -28,17 +27,12 @@ pub struct StepOptions {
     pub pty: bool,
     /// Cores of each process: set in the environment, not enforced.
     pub cpus: Option<u64>,
-    /// The working folder.
     pub directory: String,
-    /// The parts of `--export`.
     export: Option<Vec<String>>,
 }
 
 impl StepOptions {
     /// Reads the flags.
-    ///
-    /// # Errors
-    /// A value is not valid.
     pub fn read(args: &ParsedArgs) -> Result<Self> {
         let last = |long: &str| args.flags.iter().rev().find(|given| given.flag.long == long);
         let number = |long: &str| last(long).map(small).transpose();

@@ -19,11 +19,8 @@ use super::plan::Plan;
 /// The flags for files and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StdioOptions {
-    /// `--input`.
     pub input: Option<String>,
-    /// `--output`.
     pub output: Option<String>,
-    /// `--error`.
     pub error: Option<String>,
     /// Whether each line starts with the rank of its process.
     pub label: bool,
@@ -51,9 +48,6 @@ enum Which {
 
 impl Outputs {
     /// Standard input, output and error of a process.
-    ///
-    /// # Errors
-    /// A file can't be opened.
     pub fn three(
         &mut self,
         options: &StdioOptions,

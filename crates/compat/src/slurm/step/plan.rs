@@ -20,7 +20,6 @@ pub struct Host {
 pub struct LayoutRequest {
     /// Number of processes.
     pub n: Option<u32>,
-    /// Number of nodes.
     pub nodes: Option<u32>,
     /// Processes on each node, or the most of them if `n` is given.
     pub per_node: Option<u32>,
@@ -43,7 +42,6 @@ pub struct StepProcess {
 /// The processes of a step, by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The hosts in use.
     pub hosts: Vec<Host>,
     pub processes: Vec<StepProcess>,
 }

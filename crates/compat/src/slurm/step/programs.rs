@@ -9,13 +9,10 @@ use gpool_cli::failure::{Failure, Result};
 /// The programs of the processes, by rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programs {
-    /// One command for all.
     One(Vec<String>),
-    /// The lines of a file.
     Lines(Vec<ProgramLine>),
 }
 
-/// A line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramLine {
     /// First and last rank of each part; empty for the ranks that no other line has.

@@ -27,7 +27,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of attempts after which the step fails.
 const LOOKS_MAX: u32 = 600;
 
-/// The place of `srun`.
 pub struct SrunLocation {
     /// The job id.
     pub job: String,
@@ -53,9 +52,6 @@ impl HostStreams {
 }
 
 /// Starts the hosts. Each reports itself, or a failure.
-///
-/// # Errors
-/// No server answers, or no process can be started.
 pub fn start(
     place: &SrunLocation,
     hosts: &[Host],

@@ -29,9 +29,7 @@ const LOST: i32 = 137;
 /// How long a host may take to record the step.
 const RECORD: Duration = Duration::from_secs(5);
 
-/// An event of a step.
 pub enum Happening {
-    /// A host has connected.
     Host(Hello, UnixStream),
     /// The host of this rank can't be started, or has ended.
     NoHost(u32, String),
@@ -55,9 +53,6 @@ pub struct EndConditions {
 }
 
 /// Reads signals as data instead of ending by them.
-///
-/// # Errors
-/// The system has no resources for it.
 pub fn catch_signals(tell: Sender<Happening>) -> Result<()> {
     let caught = [
         Signal::INT,
@@ -117,7 +112,6 @@ pub fn gather(
     plan.hosts.iter().map(|host| take(host.rank)).collect::<Result<_>>().map(Ok)
 }
 
-/// A step with running processes.
 pub struct RunningStep<'s> {
     plan: &'s Plan,
     session: &'s Session,
@@ -127,7 +121,6 @@ pub struct RunningStep<'s> {
     codes: Vec<Option<i32>>,
     /// What the processes of each ended host used.
     usages: Vec<Option<Usage>>,
-    /// When all processes are killed.
     kill_at: Option<Instant>,
     /// When the step asks all processes to end.
     end_at: Option<Instant>,

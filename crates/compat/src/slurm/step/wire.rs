@@ -30,19 +30,16 @@ pub struct Hello {
 /// The processes that a host starts. Three descriptors for each process follow.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Start {
-    /// The working folder.
     pub directory: String,
     /// The environment of `srun` in base64, in the format of `/proc/PID/environ`.
     pub environment: String,
     pub processes: Vec<StartProcess>,
 }
 
-/// A process of a step.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StartProcess {
     /// Its rank in the step.
     pub rank: u32,
-    /// The program and its arguments.
     pub command: Vec<String>,
     /// Its additional variables.
     pub variables: Vec<(String, String)>,
@@ -87,9 +84,6 @@ pub fn is_trusted(stream: &UnixStream) -> bool {
 }
 
 /// Sends one frame.
-///
-/// # Errors
-/// The other end has gone.
 pub fn send(mut stream: &UnixStream, what: &impl Serialize) -> std::io::Result<()> {
     let bytes = serde_json::to_vec(what)?;
     let length = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
@@ -113,9 +107,6 @@ pub fn receive<T: DeserializeOwned>(mut stream: &UnixStream) -> std::io::Result<
 }
 
 /// Sends the three descriptors of a process.
-///
-/// # Errors
-/// The other end has gone.
 pub fn send_three(stream: &UnixStream, three: [BorrowedFd<'_>; 3]) -> std::io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut room);

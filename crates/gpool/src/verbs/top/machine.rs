@@ -30,11 +30,9 @@ pub struct LocalMachine {
     read_at: Option<Instant>,
 }
 
-/// The data of one reading.
 pub struct Reading {
     pub machine: data::MachineInfo,
     pub gpus: Vec<Gpu>,
-    /// The processes on them.
     pub processes: Vec<Process>,
 }
 
@@ -97,7 +95,6 @@ impl LocalMachine {
         }
     }
 
-    /// Reads everything.
     pub fn read(&mut self) -> Reading {
         let now = clock::now();
         let wanted = self.devices.iter().map(|it| (it.uuid.clone(), PollRequest::ALL)).collect();

@@ -26,9 +26,6 @@ const ROWS: u32 = 200;
 const SAMPLE: Duration = Duration::from_millis(300);
 
 /// Prints the GPUs and jobs of a cluster.
-///
-/// # Errors
-/// No server answers, or the output can't be written.
 pub fn cluster(client: &Client, session: &Session) -> Result {
     let status = client.status()?;
     let all = client.gpus()?.items;
@@ -49,9 +46,6 @@ pub fn cluster(client: &Client, session: &Session) -> Result {
 }
 
 /// Prints this machine with its GPUs and the processes on them.
-///
-/// # Errors
-/// The output can't be written.
 pub fn machine(machine: &mut LocalMachine, session: &Session) -> Result {
     machine.read();
     std::thread::sleep(SAMPLE);

@@ -24,7 +24,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A wish of the view to the thread that reads the data.
 #[derive(Debug)]
 pub enum Wish {
-    /// A request of the user.
     Ask(TopCommand),
     /// The data of another job.
     Look(Option<Looked>),
@@ -35,15 +34,11 @@ pub enum Wish {
 /// A job that the view shows in detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
-    /// The job's ID.
     pub id: String,
     pub state: JobState,
 }
 
 /// Shows the view until the user leaves.
-///
-/// # Errors
-/// The terminal can't be used.
 pub fn show(setup: Setup, screen: &Screen, ask: &Sender<Wish>, told: &Receiver<News>) -> Result {
     let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
     let mut top = Top::new(setup);

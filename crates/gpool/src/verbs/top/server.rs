@@ -21,7 +21,6 @@ use gpool_wire::{Job, Time};
 use super::screen::{Looked, Wish};
 use crate::render::why::page;
 
-/// Most jobs that are read.
 const JOBS_MAX: usize = 10_000;
 /// Lines of output that are read.
 const LINES: u64 = 200;
@@ -231,7 +230,6 @@ impl Feed {
     }
 }
 
-/// The view has ended.
 struct ViewClosed;
 
 fn away(error: Error) -> News {

@@ -15,7 +15,6 @@ struct Nodes {
     /// Nodes without holds that have room: it only grows.
     open: BTreeMap<usize, u32>,
     n_open: u32,
-    /// The same at the start.
     at_first: BTreeMap<usize, u32>,
     /// Nodes with holds, with all departures from each.
     held: BTreeMap<usize, Vec<Departure>>,

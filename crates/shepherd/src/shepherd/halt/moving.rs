@@ -38,7 +38,6 @@ impl Shepherd {
         fail::fail_point!("shepherd-detached");
     }
 
-    /// Comes to these devices.
     pub(in crate::shepherd) fn take_devices(&mut self, devices: &[DeviceUuid]) {
         self.move_to(devices, &[]);
         fail::fail_point!("shepherd-attached");
