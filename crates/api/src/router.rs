@@ -11,8 +11,8 @@ use crate::audit::Scribe;
 use crate::changes::{Changes, Denials, SlowEnds};
 use crate::{
     actions, attach, audit, authority, budgets, bulk, changes, cluster, cost, device, dump,
-    elements, events, extract, guard, health, history, job_metrics, jobs, labels, life, logs,
-    metrics, mig, notify, pages, policy, pools, projects, recovery, reservations, script, sessions,
+    elements, events, extract, guard, health, history, job_metrics, jobs, life, logs, metrics, mig,
+    node_changes, notify, pages, policy, pools, projects, recovery, reservations, script, sessions,
     simulate, submit, subscriptions, tokens, usage, usage_history, users, waste, why,
 };
 
@@ -57,9 +57,9 @@ fn of_cluster() -> Router<Api> {
         .route("/mig/plan", get(mig::plan))
         .route("/pools", get(pools::pools))
         .route("/pools/move", post(pools::move_nodes))
-        .route("/nodes/label", post(labels::label))
+        .route("/nodes/label", post(node_changes::label))
         .route("/nodes", get(cluster::nodes))
-        .route("/nodes/{name}", get(cluster::node))
+        .route("/nodes/{name}", get(cluster::node).delete(node_changes::remove))
         .route("/nodes/drain", post(reservations::drain_many))
         .route("/nodes/{name}/drain", post(reservations::drain))
         .route("/nodes/undrain", post(reservations::undrain_many))

@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 use gpool_model::JobVerb;
 use gpool_wire::{API_PREFIX, Scope, VERBS, VerbRow, verb::One};
 
-/// The path of bulk submissions.
 pub(super) const BULK: &str = "/api/v1/jobs/bulk";
 
 /// The users that may use a route.
@@ -42,7 +41,6 @@ pub struct Route {
     pub method: &'static str,
     /// The path, in the form of the router.
     pub path: &'static str,
-    /// Users with permission.
     pub role: Role,
     /// Its need over the network.
     pub least: Least,
@@ -149,6 +147,7 @@ const FIXED: &[Route] = &[
     admin("GET", "/api/v1/mig/plan", "list or change MIG instances"),
     route("GET", "/api/v1/nodes", Role::Everybody),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
+    admin("DELETE", "/api/v1/nodes/{name}", "remove nodes"),
     route("GET", "/api/v1/pools", Role::Everybody),
     admin("POST", "/api/v1/pools/move", "move nodes between pools"),
     admin("POST", "/api/v1/nodes/drain", "drain nodes"),

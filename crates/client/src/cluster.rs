@@ -164,6 +164,16 @@ impl Client {
         self.ask(&Call::get("/mig/plan").query_if("pool", pool))
     }
 
+    /// Removes a node that does not answer; returns the other nodes. With `is_off`, the jobs on it
+    /// end as on a lost node.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn remove_node(&self, name: &str, is_off: bool) -> Result<List<Node>, Error> {
+        let query = if is_off { "?off=true" } else { "" };
+        self.ask(&Call::delete(&format!("/nodes/{}{query}", escaped(name))))
+    }
+
     /// Changes labels of nodes; returns all nodes.
     ///
     /// # Errors

@@ -13,7 +13,6 @@ use gpool_world::{JobRow, Snapshot, World};
 
 /// The capacity to be cleared, by when, and the jobs that may stay.
 pub(crate) struct Clearing<'a> {
-    /// The nodes and devices.
     pub what: &'a Reserved,
     /// When running jobs should be gone; `None` sets no time.
     pub by: Option<Timestamp>,
@@ -24,7 +23,6 @@ pub(crate) struct Clearing<'a> {
 }
 
 impl Clearing<'_> {
-    /// Returns the affected jobs.
     pub fn affected(&self, snapshot: &Snapshot<'_>) -> Affected {
         let world = snapshot.world;
         let mut affected = Affected { by: self.by, ..Affected::default() };

@@ -25,6 +25,7 @@ mod over_limit;
 mod pause;
 mod policy;
 mod projects;
+mod remove_node;
 mod reports;
 mod reseat;
 mod reserve;
@@ -425,6 +426,7 @@ impl Control {
             Command::ChangeProjects(ask) => self.change_projects(caller, &ask),
             Command::MoveNodes { nodes, pool } => self.move_nodes(caller, &nodes, &pool),
             Command::LabelNodes { nodes, change } => self.label_nodes(caller, &nodes, &change),
+            Command::RemoveNode { node, is_off } => self.remove_node(caller, &node, is_off),
             Command::SetDeviceStrategy { strategy } => self.set_strategy(caller, strategy),
         };
         self.reply(request, reply);

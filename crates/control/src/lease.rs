@@ -35,7 +35,6 @@ impl LeaseWatch {
         Self { heard_at: now, beat: None, standing: Some(Reachability::Present), n_losses: 0 }
     }
 
-    /// Takes note of a message.
     pub fn hear(&mut self, now: u64) {
         self.heard_at = self.heard_at.max(now);
     }

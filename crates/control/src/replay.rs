@@ -41,7 +41,6 @@ pub enum Differs {
     },
     /// A journal entry differs, is missing, or is new.
     Entry {
-        /// Its place in the journal.
         seq: Seq,
         journaled: Option<Box<JournalEntry>>,
         /// The entry made now.
@@ -54,10 +53,7 @@ pub enum Differs {
         replayed: Option<Revision>,
     },
     /// The records at a start of the server contradict each other.
-    Records {
-        /// The contradiction.
-        why: String,
-    },
+    Records { why: String },
 }
 
 impl Replay {

@@ -26,9 +26,6 @@ const NAMED_MAX: usize = 20;
 const JOBS_MAX: usize = 2000;
 
 /// The last entries of the journal, a line each.
-///
-/// # Errors
-/// The store can't be read.
 pub fn journal(reader: &Reader, n_entries: u32) -> Result<Vec<String>, String> {
     let loaded = reader.load().map_err(|error| error.to_string())?;
     let from = Seq(loaded.seq.0.saturating_sub(u64::from(n_entries)) + 1);
@@ -153,6 +150,9 @@ fn of_command(command: &Command) -> String {
             let labels: Vec<String> =
                 gpool_model::label::texts(&change.set).into_iter().chain(removed).collect();
             format!("label {} {}", some(&names), some(&labels))
+        }
+        Command::RemoveNode { node, is_off } => {
+            format!("remove {node}{}", if *is_off { ", which is off" } else { "" })
         }
         Command::SetOverspent { all } => format!("{} budgets are used up", all.len()),
         Command::ReportLate { jobs } => format!("{} jobs missed their forecasts", jobs.len()),

@@ -125,6 +125,14 @@ pub enum Command {
         /// The change.
         change: LabelChange,
     },
+    /// Remove a node whose agent does not answer, and on which no job holds anything.
+    RemoveNode {
+        /// The node.
+        node: NodeName,
+        /// Whether the machine is off for good, so that nothing runs there any more: the jobs on
+        /// it end as on a lost node.
+        is_off: bool,
+    },
     /// Change the policy.
     SetPolicy {
         /// Start from this preset with its parameters instead of from the present policy.
@@ -240,6 +248,7 @@ impl Command {
             | Self::AllowDevices { .. }
             | Self::MoveNodes { .. }
             | Self::LabelNodes { .. }
+            | Self::RemoveNode { .. }
             | Self::SetPolicy { .. }
             | Self::Reserve { .. }
             | Self::EditReservation { .. }

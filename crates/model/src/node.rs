@@ -233,6 +233,8 @@ pub enum Membership {
     Silent,
     /// Its agent has been silent until its lease was over.
     Lost,
+    /// It has no record any more.
+    Removed,
 }
 
 impl Membership {
@@ -244,6 +246,7 @@ impl Membership {
             Self::Connected => "connected",
             Self::Silent => "silent",
             Self::Lost => "lost",
+            Self::Removed => "removed",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a request was refused: data with a stable code. The edges format the text.
 
 mod code;
+mod facts;
 
 use std::sync::Arc;
 
@@ -20,21 +21,7 @@ use crate::reserve::Affected;
 use crate::resource::ResourceKind;
 use crate::unit::{Bytes, Millis, Timestamp};
 pub use code::Code;
-
-/// The users that may do what another user may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Permitted {
-    /// The owner of the job, and admins of its project or of the server.
-    #[default]
-    Owner,
-    /// Admins of the server, or of a project above the one in the request.
-    ProjectAdmin,
-    /// Admins of the server, of the project in the request, or of a project above it.
-    AdminOfProject,
-    /// Admins of the server.
-    Admin,
-}
+pub use facts::{LargestFit, Permitted};
 
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,6 +325,20 @@ pub enum Refusal {
         /// The name.
         name: NodeName,
     },
+    /// The agent of the node answers, so the node can't be removed.
+    NodeAnswers {
+        /// The node.
+        name: NodeName,
+    },
+    /// Jobs or reservations hold capacity of the node, so it can't be removed.
+    NodeInUse {
+        /// The node.
+        name: NodeName,
+        /// The jobs.
+        jobs: Vec<JobId>,
+        /// The reservations that name it.
+        reservations: Vec<ReservationName>,
+    },
     /// The node has no device with this index or UUID.
     NoSuchDevice {
         /// The index or UUID.
@@ -477,15 +478,4 @@ pub enum Refusal {
     },
     /// The server is stopping.
     ShuttingDown,
-}
-
-/// The largest request of a kind that fits a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LargestFit {
-    /// The number of devices.
-    pub n_devices: u32,
-    /// The node.
-    pub node: NodeName,
-    /// The number of such devices in the cluster.
-    pub n_in_cluster: u32,
 }

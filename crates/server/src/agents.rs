@@ -46,7 +46,6 @@ const USAGE_AGE: Duration = Duration::from_secs(60);
 pub struct Agents(BTreeMap<NodeName, Arc<AgentPeer>>);
 
 impl Agents {
-    /// Agents by node.
     pub fn new(peers: impl IntoIterator<Item = Arc<AgentPeer>>) -> Self {
         Self(peers.into_iter().map(|peer| (peer.node.clone(), peer)).collect())
     }
@@ -55,7 +54,6 @@ impl Agents {
         self.0.get(node)
     }
 
-    /// The nodes with an agent.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
         self.0.keys()
     }
@@ -160,7 +158,6 @@ impl AgentPeer {
         tokio::time::timeout(patience, replied).await.ok()?.ok()
     }
 
-    /// The node of the agent.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
@@ -251,7 +248,11 @@ impl AgentPeer {
         let is_expected = hello.version == VERSION && hello.node == self.node;
         self.is_welcome.store(is_expected, Ordering::Relaxed);
         match is_expected {
-            true => self.send(&ToAgent::Welcome { version: VERSION, lease: self.lease }),
+            true => {
+                self.send(&ToAgent::Welcome { version: VERSION, lease: self.lease });
+                // A removed node joins again.
+                drop(lock(&self.inputs).send(CoreMessage::Silence(self.node.clone(), None)));
+            }
             false => tracing::error!(?hello, VERSION, node = %self.node, "refused an agent"),
         }
     }

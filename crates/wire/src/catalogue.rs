@@ -362,6 +362,15 @@ catalogue! {
          if the GPU has MIG mode on and room for the profile. `gpool mig list` shows the profiles \
          with room and the instances. gpool never changes the mode: run nvidia-smi -i GPU -mig 1 \
          on an idle GPU, then start gpool again.";
+    NODE_ANSWERS = 738, EXIT_CONFLICT, 409, "the node is there",
+        "Only a node that does not answer can be removed, since a node that answers joins again. \
+         End `gpool up` or the agent on its machine first. `gpool drain NODE` keeps new jobs away \
+         from a node that stays.";
+    NODE_IN_USE = 739, EXIT_CONFLICT, 409, "the node is in use",
+        "Jobs may still run on the node, or a reservation names it. If its machine is off for \
+         good, `gpool nodes remove NODE --off` ends the jobs on it as on a lost node: those of \
+         --on-node-lost requeue run again elsewhere. Cancel a job first that also has tasks on \
+         other nodes, and end a reservation with `gpool unreserve NAME`.";
     DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department has no jobs",
         "A project with projects below it is a department. Submit to one of the projects below it, \
          which the message lists. `gpool project list` shows the tree.";

@@ -13,10 +13,8 @@ use crate::row::{JobRow, NodeIx};
 /// When one job is expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpectedEnd {
-    /// The time.
     pub at: Timestamp,
     pub job: JobId,
-    /// The basis of the estimate.
     pub basis: StartBasis,
 }
 
@@ -115,7 +113,6 @@ pub(crate) fn of_start(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FreedOn {
     pub node: NodeIx,
-    /// How many devices.
     pub n_devices: usize,
 }
 
@@ -123,7 +120,6 @@ pub struct FreedOn {
 type Jobs = BTreeMap<(Timestamp, JobId), Box<[FreedOn]>>;
 type Range<'a> = btree_map::Range<'a, (Timestamp, JobId), Box<[FreedOn]>>;
 
-/// The index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
     at: Jobs,
@@ -132,6 +128,14 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
+    /// Follows the removal of a node on which no end frees anything.
+    pub fn close_gap(&mut self, removed: NodeIx) {
+        let all = self.like.values_mut().chain([&mut self.at]).flat_map(Jobs::values_mut);
+        for freed in all.flat_map(|freed| freed.iter_mut()).filter(|it| it.node > removed) {
+            freed.node.0 -= 1;
+        }
+    }
+
     pub fn insert(&mut self, row: &JobRow, freed: Box<[FreedOn]>) {
         let job = row.job.id;
         match EndEstimate::of(row) {

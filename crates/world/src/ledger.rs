@@ -38,7 +38,6 @@ impl Free {
 /// One node with its free capacity.
 #[derive(Debug, Clone)]
 pub struct NodeRow {
-    /// The node as recorded.
     pub node: Node,
     /// The ledger of each of the node's devices, by position in `node.devices`.
     pub devices: Vec<DeviceLedger>,

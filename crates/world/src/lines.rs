@@ -28,12 +28,10 @@ pub struct QueueHead {
     pub shape_ix: ShapeIx,
     /// What its shape asks of nodes.
     pub fit_ix: FitIx,
-    /// Whether it is escalated.
     pub is_escalated: bool,
     pub priority: i32,
     /// Whether it makes another job larger.
     pub joins: bool,
-    /// Whether it is preemptible.
     pub preemptible: bool,
     /// How much of devices it asks for, all its tasks together.
     pub gpus: MilliGpu,
@@ -62,7 +60,6 @@ pub struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// The heads, in order.
     pub fn heads(&self) -> btree_set::Iter<'_, QueueHead> {
         self.heads.iter()
     }
@@ -123,7 +120,6 @@ impl PendingQueue {
     }
 }
 
-/// What waiting jobs ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineDemand {
     n_jobs: u64,

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpool_model::Timestamp;
 use gpool_model::notify::{Delivery, DeliveryId};
 
-/// All messages, with counts.
 #[derive(Debug, Clone, Default)]
 pub struct Outbox {
     deliveries: BTreeMap<DeliveryId, Delivery>,
@@ -21,7 +20,6 @@ impl Outbox {
         self.deliveries.values()
     }
 
-    /// One message.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Delivery> {
         self.deliveries.get(id)

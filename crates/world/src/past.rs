@@ -16,7 +16,6 @@ pub struct Past {
 }
 
 impl Past {
-    /// How many likenesses are remembered.
     pub const LIKENESSES_MAX: usize = 10_000;
 
     /// Replaces the runs of one likeness.
@@ -61,7 +60,6 @@ impl Past {
         self.runs.get(like)?.1
     }
 
-    /// The record of one likeness.
     pub fn runs(&self, like: &Likeness) -> Option<&PastRuns> {
         self.runs.get(like).map(|(runs, _)| runs)
     }
@@ -72,7 +70,6 @@ impl Past {
         self.by_age.len()
     }
 
-    /// Every record.
     pub fn all(&self) -> impl Iterator<Item = &PastRuns> {
         self.runs.values().map(|(runs, _)| runs)
     }

@@ -63,7 +63,6 @@ impl ShapeQueue {
         }
     }
 
-    /// Whether none waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.fresh.is_empty() && self.escalated.is_empty()
@@ -80,7 +79,6 @@ pub(crate) struct QueuePosition {
     pub is_escalated: bool,
 }
 
-/// All pending jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Queue {
     // Invariant: `shapes[ix]` is `None` exactly for the rows in `free_shapes`; likewise fits.
@@ -135,7 +133,6 @@ impl Queue {
         }
     }
 
-    /// Returns when a job escalates.
     fn escalates_at(&self, place: QueuePosition, policy: &Policy) -> Timestamp {
         let domain = self.shape(place.shape_ix).shape.domain.as_ref();
         place.waits_since.after(policy.of_pool(domain).escalate_after)
@@ -245,7 +242,6 @@ impl Queue {
         self.to_escalate = all.collect();
     }
 
-    /// When the next job escalates.
     pub fn next_escalation(&self) -> Option<Timestamp> {
         self.to_escalate.first().map(|(at, _)| *at)
     }

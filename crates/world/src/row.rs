@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use gpool_model::{Job, JobSpec};
 
-/// A row of the table of nodes. Nodes are never removed while the server runs.
+/// A row of the table of nodes: valid until a node is removed ([`World::remove_node`]).
+///
+/// [`World::remove_node`]: crate::World::remove_node
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIx(pub usize);
 
 /// A job that has not ended.
 #[derive(Debug, Clone)]
 pub struct JobRow {
-    /// The job as requested.
     pub spec: Arc<JobSpec>,
     /// Its present state.
     pub job: Job,

@@ -9,6 +9,5 @@ use crate::world::World;
 pub struct Snapshot<'a> {
     /// The state, advanced to `now` ([`World::advance`]).
     pub world: &'a World,
-    /// The moment.
     pub now: Timestamp,
 }

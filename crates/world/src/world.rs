@@ -59,13 +59,7 @@ pub enum LoadError {
     EndedJob(JobId),
     /// A job holds something on a node that has no record.
     #[error("job {job} has devices of node {node}, which has no record")]
-    NoNode {
-        /// Which job.
-        job: JobId,
-        /// Which node.
-        node: NodeName,
-    },
-    /// No policy is recorded.
+    NoNode { job: JobId, node: NodeName },
     #[error("the policy has no record")]
     NoPolicy,
 }
@@ -321,7 +315,6 @@ impl World {
         self.node_by_name.get(name).map(|ix| &self.nodes[ix.0])
     }
 
-    /// The row of a node.
     #[must_use]
     pub fn node_ix(&self, name: &NodeName) -> Option<NodeIx> {
         self.node_by_name.get(name).copied()

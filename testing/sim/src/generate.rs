@@ -237,6 +237,7 @@ impl Generator {
                 let how = self.leases.one_of(&[0, 0, 1, 2, 3]);
                 vec![signed(self.leases.below(64)), signed(how)]
             }
+            Kind::Leave => vec![self.node(sim, |m| sim.may_leave(m))],
             Kind::Lag => {
                 let ms = self.leases.one_of(&[0, 5_000, 11_000, 11_000]);
                 vec![signed(self.leases.below(64)), signed(ms)]

@@ -174,6 +174,8 @@ kinds! {
     Part "part" ["node" "how" "ms"] Work 8;
     /// Beats of an agent, and the answers, take this long from now on.
     Lag "lag" ["node" "ms"] Work 12;
+    /// The machine of a node that the server does not reach is off, and an admin removes the node.
+    Leave "leave" ["node"] Fault 30;
 
     /// The oldest commit fails.
     FailCommit "fail-commit" [] Fault 6;
@@ -243,7 +245,7 @@ impl Kind {
 
     /// Returns whether it matters only where agents have leases.
     pub(crate) fn is_of_leases(self) -> bool {
-        matches!(self, Self::Part | Self::Lag)
+        matches!(self, Self::Part | Self::Lag | Self::Leave)
     }
 
     /// Returns whether it matters only where there are projects.

@@ -34,7 +34,7 @@ pub fn rate(totals: &Totals, n_seeds: u64, begun: Instant) -> String {
 /// What happened, in a few lines.
 pub fn totals(totals: &Totals) {
     let Totals { steps, replies, jobs, starts, ends, refusals, .. } = totals;
-    let Totals { silences, losses, fenced, .. } = totals;
+    let Totals { silences, losses, fenced, removals, .. } = totals;
     println!("steps of the state machine {steps}, answers {replies}");
     println!(
         "jobs taken {jobs}, ended {ends}; programs started {starts}, refused {refusals}; \
@@ -56,7 +56,10 @@ pub fn totals(totals: &Totals) {
         totals.resumes,
         totals.remaps
     );
-    println!("agents silent {silences}, lost {losses}; programs ended by their lease {fenced}");
+    println!(
+        "agents silent {silences}, lost {losses}; programs ended by their lease {fenced}; nodes \
+         removed {removals}"
+    );
     println!(
         "killed: servers {}, agents {}, shepherds {}; machines restarted {}; commits failed {}",
         totals.servers_killed,

@@ -261,6 +261,7 @@ impl Sim {
                     self.pass(what.count("ms"));
                 }
             }
+            Kind::Leave => self.leave(m),
             Kind::Lag => self.links[m].lag = what.count("ms"),
             Kind::Check => self.check_devices(m, pick()),
             Kind::Claim => self.claim(m, pick()),

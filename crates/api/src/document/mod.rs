@@ -10,9 +10,9 @@ use utoipa::OpenApi;
 
 use super::{
     attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, health,
-    history, job_metrics, jobs, labels, life, logs, metrics, mig, notify, pages, policy, pools,
-    projects, recovery, reservations, script, sessions, simulate, submit, subscriptions, tokens,
-    usage, usage_history, users, waste, why,
+    history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, pages, policy,
+    pools, projects, recovery, reservations, script, sessions, simulate, submit, subscriptions,
+    tokens, usage, usage_history, users, waste, why,
 };
 
 #[derive(OpenApi)]
@@ -56,7 +56,8 @@ struct Whole;
     mig::plan,
     pools::pools,
     pools::move_nodes,
-    labels::label,
+    node_changes::label,
+    node_changes::remove,
     cluster::nodes,
     cluster::node,
     reservations::drain_many,

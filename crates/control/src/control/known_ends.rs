@@ -16,7 +16,6 @@ pub(crate) struct KnownEnds<'a> {
 impl KnownEnds<'_> {
     pub const NONE: Self = Self { jobs: &[], arrays: &[] };
 
-    /// The end of a job.
     pub fn of(&self, job: JobId) -> Option<&ArchivedDependency> {
         self.jobs.iter().find(|ended| ended.job == job)
     }

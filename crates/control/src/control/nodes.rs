@@ -9,9 +9,10 @@ use gpool_model::job::{EndCause, StopCause};
 use gpool_model::node::NodeFacts;
 use gpool_model::refusal::Permitted;
 use gpool_model::{
-    Allocation, Caller, Device, DeviceStrategy, DeviceUuid, Effect, JobId, LabelChange, Node,
+    Caller, Device, DeviceStrategy, DeviceUuid, Effect, JobId, LabelChange, Membership, Node,
     NodeName, Phase, PoolName, Refusal, Reply, Resources, Silence, TaskId,
 };
+use gpool_world::{JobRow, World};
 
 use crate::control::Control;
 use crate::control::claims::is_claim;
@@ -83,15 +84,17 @@ impl Control {
         }
     }
 
-    fn publish_membership(&mut self, name: &NodeName) {
-        if let Some(is) = self.world.node(name).map(|row| row.node.membership()) {
-            self.publish(Change::NodeMembership { node: name.clone(), is });
-        }
+    pub(crate) fn publish_membership(&mut self, name: &NodeName) {
+        let is = self.world.node(name).map_or(Membership::Removed, |row| row.node.membership());
+        self.publish(Change::NodeMembership { node: name.clone(), is });
     }
 
     /// Notes that an agent has been silent since a time, or is heard again. A silent node gets no
     /// new jobs, and its running jobs go on. If it is lost, its fenced tasks have ended.
     pub(crate) fn silence(&mut self, name: &NodeName, silence: Option<Silence>) {
+        if silence.is_none() {
+            self.meet(name);
+        }
         let row = self.world.node(name);
         if let Some(row) = row.filter(|row| row.node.silence != silence) {
             self.world.put_node(Node { silence, ..row.node.clone() });
@@ -110,12 +113,14 @@ impl Control {
 
     /// Ends the fenced tasks of a lost node. Other tasks may still run.
     fn end_fenced(&mut self, name: &NodeName) {
-        let is_here = |allocation: &Allocation| allocation.node == *name;
-        let fenced = (self.world.holding())
-            .filter(|row| row.spec.life.on_node_lost.is_fenced())
-            .filter(|row| row.job.phase.allocations().iter().any(is_here));
+        let fenced = jobs_on(&self.world, name).filter(|it| it.spec.life.on_node_lost.is_fenced());
         let jobs: Vec<JobId> = fenced.map(|row| row.job.id).collect();
-        for id in jobs {
+        self.end_lost(name, &jobs);
+    }
+
+    /// Ends the tasks of some jobs on a lost node.
+    pub(crate) fn end_lost(&mut self, name: &NodeName, jobs: &[JobId]) {
+        for &id in jobs {
             // The end of one may end others, as of an array with too many failures.
             let Some(job) = self.world.job(id).map(|row| row.job.clone()) else { continue };
             if matches!(job.phase, Phase::Starting { .. }) && is_claim(job.phase.allocations()) {
@@ -123,15 +128,15 @@ impl Control {
                 self.give_up_claim(id, &StopCause::TaskRefused { rank: 0 });
                 continue;
             }
-            let here = job.phase.allocations().iter().filter(|it| is_here(it));
+            let here = job.phase.allocations().iter().filter(|it| it.node == *name);
             let tasks: Vec<TaskId> = here.map(|allocation| allocation.task).collect();
             for task in tasks {
-                self.fenced_ended(task);
+                self.lost_ended(task);
             }
         }
     }
 
-    fn fenced_ended(&mut self, task: TaskId) {
+    fn lost_ended(&mut self, task: TaskId) {
         let Some(job) = self.world.job(task.job).map(|row| row.job.clone()) else { return };
         let is_held = job.phase.allocations().iter().any(|it| it.task == task);
         if !is_held || has_ended(&job, task) {
@@ -250,6 +255,14 @@ impl Control {
         }
         Ok(Reply::Done)
     }
+}
+
+/// The jobs that hold something on a node.
+pub(crate) fn jobs_on<'a>(
+    world: &'a World,
+    name: &'a NodeName,
+) -> impl Iterator<Item = &'a JobRow> {
+    world.holding().filter(|row| row.job.phase.allocations().iter().any(|it| it.node == *name))
 }
 
 /// Finds a device of a node by index or UUID.

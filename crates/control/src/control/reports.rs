@@ -24,6 +24,9 @@ impl Control {
     const STRAYS_MAX: usize = 1000;
 
     pub(crate) fn reported(&mut self, node: &NodeName, report: Report) {
+        if !matches!(report, Report::Inventory { .. }) {
+            self.meet(node);
+        }
         match report {
             Report::Inventory { stamp, capacity, devices, boot_id, facts } => {
                 self.inventory(node, stamp, capacity, devices, boot_id, *facts);

@@ -70,6 +70,14 @@ impl Sessions {
         self.next_questions.first().map(|(at, _)| *at)
     }
 
+    /// Forgets the agent of a node that was removed.
+    pub fn forget(&mut self, node: &NodeName) {
+        if let Some(session) = self.by_node.remove(node) {
+            self.next_questions.remove(&(session.next_question_at, node.clone()));
+        }
+        self.with_closed.remove(node);
+    }
+
     fn schedule(&mut self, node: &NodeName, due: Timestamp) {
         let session = self.by_node.entry(node.clone()).or_default();
         self.next_questions.remove(&(session.next_question_at, node.clone()));
@@ -178,11 +186,18 @@ impl Control {
         }
     }
 
-    /// Asks all agents.
     pub(crate) fn ask_all(&mut self) {
         let nodes = self.world.nodes_by_name().map(|(_, row)| row.node.name.clone());
         for node in nodes.collect::<Vec<_>>() {
             self.ask(&node);
+        }
+    }
+
+    /// Asks an agent that is heard although its node has no record: it was removed, and the first
+    /// inventory of the agent is lost or older.
+    pub(crate) fn meet(&mut self, node: &NodeName) {
+        if self.world.node(node).is_none() && !self.sessions.by_node.contains_key(node) {
+            self.ask(node);
         }
     }
 

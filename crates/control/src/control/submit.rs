@@ -208,9 +208,6 @@ impl Control {
     }
 
     /// Returns the result of a submission to a world that is needed for nothing else.
-    ///
-    /// # Errors
-    /// If the submission would be refused.
     pub fn would_submit_to(
         world: World,
         now: Timestamp,

@@ -135,7 +135,6 @@ impl Control {
         }
     }
 
-    /// Orders a job to leave.
     fn displace(&mut self, job: JobId, how: Displace, who: &str, by: &str, kept: &mut Vec<Upkeep>) {
         let who = Arc::from(format!("{who} ({by})"));
         // A second run would do harm, so the job stays; an admin may cancel it.

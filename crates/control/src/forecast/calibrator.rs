@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use gpool_model::{Eta, JobId, Millis, Timestamp, Version};
 use serde::{Deserialize, Serialize};
 
-/// The state of the calibration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calibrator {
     /// By how long before the start the forecast was made.
@@ -46,7 +45,6 @@ fn one() -> u64 {
 /// The first forecast of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstForecast {
-    /// The time.
     pub at: Timestamp,
     /// The job's version: an edit by its user is not an error of the forecast.
     pub version: Version,

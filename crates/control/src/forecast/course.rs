@@ -17,7 +17,6 @@ use crate::control::Control;
 use crate::control::claims::is_claim;
 use crate::control::known_ends::KnownEnds;
 
-/// The bounds of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// The simulation ends when this job has started.
@@ -41,7 +40,6 @@ pub(super) struct SimulationResult {
     pub starts: BTreeMap<JobId, Start>,
     /// When each job was first ordered to leave.
     pub stops: BTreeMap<JobId, Timestamp>,
-    /// When each job ended.
     pub ends: BTreeMap<JobId, Timestamp>,
     /// Thousandths of GPUs times milliseconds that jobs held them, if that is measured.
     pub held: u128,
@@ -56,7 +54,6 @@ pub(super) struct SimulationResult {
     pub is_broken: bool,
 }
 
-/// A simulated start.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
     pub at: Timestamp,
@@ -75,7 +72,6 @@ pub(super) struct Newcomer<'a> {
 }
 
 impl SimulationResult {
-    /// The largest number of steps.
     const STEPS_MAX: usize = 12_000;
 
     /// Simulates a part; its jobs end at this pace.
@@ -266,7 +262,6 @@ impl<'a> Runner<'a> {
         self.control.world().job(id).is_some_and(|row| is_claim(row.job.phase.allocations()))
     }
 
-    /// Pauses a job at once.
     fn pause(&mut self, id: JobId, now: Timestamp) {
         let left = self.end_by_job.remove(&id).map(|due| {
             self.ends_by_time.remove(&(due, id));
@@ -286,7 +281,6 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Resumes a paused job.
     fn resume(&mut self, id: JobId, now: Timestamp) {
         let Some(left) = self.paused.remove(&id) else { return };
         self.note_start(id, now);

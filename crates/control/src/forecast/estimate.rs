@@ -14,7 +14,6 @@ use super::{HORIZON, WORTHWHILE};
 /// Forecasts for the jobs of an excerpt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forecast {
-    /// When it was made.
     pub as_of: Timestamp,
     /// The end of the forecast's horizon.
     pub horizon: Timestamp,
@@ -60,17 +59,14 @@ pub struct FreedBy {
 /// The simulated effect of a new job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imagined {
-    /// Its forecast.
     pub eta: Option<Eta>,
     /// The jobs that would start noticeably later, the worst first.
     pub delays: Vec<Delay>,
 }
 
-/// The delay of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
     pub job: JobId,
-    /// The delay.
     pub by: Millis,
 }
 

@@ -26,10 +26,7 @@ pub enum LengthSource {
     /// The time limit: users ask for more than they need.
     Limit,
     /// The run times of jobs like it.
-    LikeRuns {
-        /// The number of these runs.
-        n_runs: u32,
-    },
+    LikeRuns { n_runs: u32 },
     /// The time that it has run so far, without any better basis.
     Elapsed,
     /// The order to end.
@@ -51,7 +48,6 @@ impl LengthSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length {
     by_pace: [Millis; 3],
-    /// The basis of the estimate.
     pub source: LengthSource,
 }
 
@@ -151,7 +147,6 @@ impl Length {
         Self { by_pace: [Millis::ZERO, most.div_floor(2), most], source: LengthSource::Stopping }
     }
 
-    /// The length at one pace.
     #[must_use]
     pub fn at(&self, pace: Pace) -> Millis {
         match pace {

@@ -24,7 +24,6 @@ pub use whatif::{Requester, Tried, alternatives};
 
 use gpool_model::Millis;
 
-/// The horizon of a forecast.
 pub const HORIZON: Millis = Millis::from_hours(48);
 /// The largest number of pending jobs in a forecast: the first ones in queue order.
 pub const JOBS_MAX: usize = 2_000;

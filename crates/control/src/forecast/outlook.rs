@@ -14,7 +14,6 @@ use super::part::ForecastInput;
 /// A hypothetical change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Otherwise {
-    /// A command of a caller.
     Command(Command),
     /// A node that is added or replaced.
     Node(Box<Node>),

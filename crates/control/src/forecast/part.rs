@@ -14,7 +14,6 @@ const LOOKS_PER_JOB: usize = 32;
 /// The input of a forecast. Its cost depends on its own size.
 #[derive(Debug, Clone)]
 pub struct ForecastInput {
-    /// The present time.
     pub now: Timestamp,
     /// Nodes, rules and jobs.
     pub excerpt: Excerpt,

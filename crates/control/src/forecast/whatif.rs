@@ -22,7 +22,6 @@ use super::part::{ForecastInput, whole};
 /// The caller; changes that the caller can't make are not proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
-    /// The user ID.
     pub uid: u32,
     /// Whether the caller may act for others.
     pub admin: bool,
@@ -50,7 +49,6 @@ impl Requester {
 /// The result of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// The change.
     pub what: WhatIf,
     /// When the job would start if every job ends at its median; `None` if never.
     pub middle: Option<Timestamp>,
@@ -58,7 +56,6 @@ pub struct Tried {
     pub eta: Option<Eta>,
     /// How much sooner that is; `None` if the job would not start at all without the change.
     pub gain: Option<Millis>,
-    /// Whether it helps.
     pub helps: bool,
 }
 

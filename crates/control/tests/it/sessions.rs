@@ -4,10 +4,11 @@ use gpool_model::agent::{Order, Report, Stamp, TaskIs, TaskReport};
 use gpool_model::job::{EndCause, JobState};
 use gpool_model::{
     Command, DeviceHealth, DeviceUuid, Event, Generation, Incarnation, JobVerb, Membership, Millis,
-    NewJob, NodeName, OnNodeLost, Outcome, Reason, Refusal, Round, Silence, TaskId, Timestamp,
+    NewJob, NodeName, OnNodeLost, Outcome, Reason, Refusal, Reply, Round, Silence, TaskId,
+    Timestamp,
 };
 
-use crate::harness::{Harness, NODE, ana, inventory, job, stamp, tasks};
+use crate::harness::{Harness, NODE, ana, inventory, job, root, stamp, tasks};
 
 impl Harness {
     /// Lets time pass until something is due.
@@ -345,4 +346,64 @@ fn a_job_that_can_not_be_requeued_does_not_run_elsewhere() {
     let refused = harness.submit(&ana(), vec![job]).unwrap_err();
     let is_it = matches!(&refused, Refusal::Invalid { field, .. } if field == "on_node_lost");
     assert!(is_it, "{refused:?}");
+}
+
+fn remove(harness: &mut Harness, is_off: bool) -> Result<Reply, Refusal> {
+    harness.command(&root(), Command::RemoveNode { node: NodeName::new(NODE), is_off })
+}
+
+#[test]
+fn only_a_node_that_does_not_answer_and_is_not_in_use_is_removed() {
+    let name = NodeName::new(NODE);
+    let mut harness = Harness::new(4);
+    let running = harness.add(job("1"));
+    harness.started(running);
+    assert_eq!(remove(&mut harness, true), Err(Refusal::NodeAnswers { name: name.clone() }));
+    let of_user = harness.command(&ana(), Command::RemoveNode { node: name.clone(), is_off: true });
+    assert!(matches!(of_user, Err(Refusal::NotPermitted { .. })), "{of_user:?}");
+    harness.step(vec![lost(harness.now)]);
+    let in_use =
+        Refusal::NodeInUse { name: name.clone(), jobs: vec![running], reservations: vec![] };
+    assert_eq!(remove(&mut harness, false), Err(in_use), "it may still run there");
+    assert_eq!(harness.state(running), JobState::Running);
+    assert_eq!(remove(&mut harness, true), Ok(Reply::Done));
+    let end = harness.end_of(running);
+    assert_eq!((end.outcome, end.cause.clone()), (Outcome::Lost, Some(EndCause::NodeLost)));
+    assert!(harness.control.world().node(&name).is_none());
+    assert_eq!(remove(&mut harness, true), Err(Refusal::NoSuchNode { name: name.clone() }));
+    // The record is gone too.
+    harness.restart();
+    assert!(harness.control.world().node(&name).is_none());
+}
+
+#[test]
+fn a_removed_node_that_reports_again_joins_and_ends_what_it_should_not_run() {
+    let mut harness = Harness::new(1);
+    let id = harness.add(on_node_lost("1", OnNodeLost::Requeue));
+    harness.started(id);
+    let first = harness.task_of(id);
+    harness.step(vec![lost(harness.now)]);
+    assert_eq!(remove(&mut harness, true), Ok(Reply::Done));
+    assert_eq!(harness.state(id), JobState::Pending);
+    harness.take_orders();
+    harness.report(inventory(1));
+    let orders = harness.take_orders();
+    assert_eq!(membership(&harness), Membership::Joining);
+    let running = TaskIs::Running { pid: 4242, started_at: harness.now };
+    harness.answer(&orders, vec![says(first, 1, running)]);
+    let orders = harness.take_orders();
+    let is_stop = |it: &Order| matches!(it, Order::Stop { task, .. } if *task == first);
+    assert!(orders.iter().any(is_stop), "{orders:?}");
+    assert_ne!(harness.state(id), JobState::Running);
+}
+
+#[test]
+fn an_agent_that_is_heard_after_the_removal_of_its_node_is_asked() {
+    let mut harness = Harness::new(1);
+    harness.step(vec![lost(harness.now)]);
+    assert_eq!(remove(&mut harness, true), Ok(Reply::Done));
+    harness.take_orders();
+    harness.step(vec![silence(None)]);
+    let orders = harness.take_orders();
+    assert!(matches!(orders.as_slice(), [Order::Sync { .. }]), "{orders:?}");
 }

@@ -139,6 +139,13 @@ pub(super) const CLUSTER: &Table = &[
     ),
     ("nodes list", &[("gpool nodes list -o wide", "All nodes with more columns")]),
     (
+        "nodes remove",
+        &[
+            ("gpool nodes remove lab7", "Remove a node that has left"),
+            ("gpool nodes remove lab7 --off", "Its machine is off for good: its jobs end"),
+        ],
+    ),
+    (
         "nodes label",
         &[
             ("gpool nodes label lab1,lab2 rack=3 ssd", "Add labels to two nodes"),

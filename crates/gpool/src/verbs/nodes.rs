@@ -1,4 +1,4 @@
-//! `gpool nodes`: lists nodes and changes their labels.
+//! `gpool nodes`: lists nodes, changes their labels, and removes them.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -11,7 +11,6 @@ use gpool_cli::render::nodes::NODES;
 use gpool_cli::session::Session;
 use gpool_wire::LabelNodes;
 
-/// The arguments of `gpool nodes`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct NodesArgs {
@@ -25,6 +24,15 @@ pub struct NodesArgs {
 enum NodesAction {
     /// List nodes
     List(ListFlags),
+    /// Remove a node that does not answer
+    Remove {
+        /// The node
+        #[arg(value_name = "NODE", value_parser = values::filled)]
+        node: String,
+        /// Its machine is off for good: end the jobs on it as on a lost node
+        #[arg(long)]
+        off: bool,
+    },
     /// Change labels of nodes; running jobs stay
     Label {
         /// Nodes, e.g. lab1,lab2 or node[1-4,7]
@@ -37,13 +45,19 @@ enum NodesAction {
 }
 
 /// Runs the verb.
-///
-/// # Errors
-/// The server can't be asked or refuses.
 pub fn run(args: NodesArgs, session: &Session) -> Result {
     match args.action {
         None => list(&args.list, session),
         Some(NodesAction::List(flags)) => list(&flags, session),
+        Some(NodesAction::Remove { node, off }) => {
+            let answer = session.client()?.remove_node(&node, off)?;
+            if session.global.json {
+                session.screen.data(&json::list(&answer.items))?;
+            } else {
+                session.screen.note(&format!("{node} is removed"));
+            }
+            Ok(Exit::OK)
+        }
         Some(NodesAction::Label { nodes, labels }) => {
             let asked = LabelNodes { nodes: vec![nodes], labels };
             let answer = session.client()?.label_nodes(&asked)?;

@@ -69,6 +69,8 @@ impl Refusal {
             Self::ReservationExists { .. } => 734,
             Self::TooManyReservations { .. } => 735,
             Self::NotDrained { .. } => 736,
+            Self::NodeAnswers { .. } => 738,
+            Self::NodeInUse { .. } => 739,
             Self::DepartmentTakesNoJobs { .. } => 741,
             Self::ProjectExists { .. } => 742,
             Self::ProjectHasJobs { .. } => 743,

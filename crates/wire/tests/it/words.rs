@@ -137,6 +137,8 @@ fn refusals() -> Vec<Refusal> {
             affected: Box::new(Affected { n_waiting: 3, ..Affected::default() }),
         },
         Refusal::NotDrained { what: text("lab7") },
+        Refusal::NodeAnswers { name: lab7() },
+        Refusal::NodeInUse { name: lab7(), jobs: vec![id], reservations: vec![r1()] },
         Refusal::AlreadyEnded { id, state: JobState::Failed },
         Refusal::WrongState { id, state: JobState::Running, action: text("release") },
         Refusal::VersionConflict { id, expected: 3, found: 4 },
@@ -157,6 +159,8 @@ fn refusals() -> Vec<Refusal> {
         match refusal {
             Refusal::Invalid { .. }
             | Refusal::TooLarge { .. }
+            | Refusal::NodeAnswers { .. }
+            | Refusal::NodeInUse { .. }
             | Refusal::NoGpus { .. }
             | Refusal::ImpossibleGpus { .. }
             | Refusal::ImpossibleResource { .. }

@@ -32,7 +32,6 @@ impl World {
         self.cluster = cluster;
     }
 
-    /// Replaces the policy.
     pub fn put_policy(&mut self, mut policy: Policy) {
         policy.align_pools();
         self.mark(Record::Policy(Box::new(policy.clone())).key());
@@ -96,10 +95,34 @@ impl World {
         row.n_changes = self.nodes[ix.0].n_changes + 1;
         self.nodes[ix.0] = row;
         let after = self.nodes[ix.0].node.clone();
-        self.limit_slots_anew(before.as_ref(), &after);
+        self.limit_slots_anew(before.as_ref(), Some(&after));
         for row in &charged {
             self.count_for_project(row);
         }
+    }
+
+    /// Removes a node on which no task holds anything, and returns whether there was one. Each
+    /// [`NodeIx`] becomes invalid.
+    pub fn remove_node(&mut self, name: &NodeName) -> bool {
+        let Some(ix) = self.node_by_name.get(name).copied() else { return false };
+        if !self.nodes[ix.0].here.is_empty() {
+            return false;
+        }
+        self.node_by_name.remove(name);
+        let row = self.nodes.remove(ix.0);
+        self.mark(Record::Node(Box::new(row.node.clone())).key());
+        self.nodes_in_order.retain(|it| *it != ix);
+        let later = self.nodes_in_order.iter_mut().chain(self.node_by_name.values_mut());
+        later.filter(|it| **it > ix).for_each(|it| it.0 -= 1);
+        self.ends.close_gap(ix);
+        self.watch_drains(&Node {
+            drain: None,
+            device_drains: BTreeMap::new(),
+            ..row.node.clone()
+        });
+        self.uncount_capacity(&row.node);
+        self.limit_slots_anew(Some(&row.node), None);
+        true
     }
 
     /// Returns the jobs on a node that the new record charges for other kinds of GPUs.

@@ -14,7 +14,6 @@ use gpool_model::{
 use crate::row::JobRow;
 use crate::world::World;
 
-/// A part of a world.
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     cluster: ClusterRecord,

@@ -7,7 +7,6 @@ use gpool_model::{JobId, Phase};
 use crate::row::JobRow;
 use crate::world::World;
 
-/// The index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gangs {
     /// Jobs that run and may grow.
@@ -62,7 +61,6 @@ impl World {
         self.gangs.joiners.values().flatten().filter_map(|id| self.job(*id))
     }
 
-    /// Jobs that join this job.
     pub fn joiners_of(&self, job: JobId) -> impl Iterator<Item = &JobRow> {
         self.gangs.joiners.get(&job).into_iter().flatten().filter_map(|id| self.job(*id))
     }

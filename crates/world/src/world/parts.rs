@@ -18,7 +18,6 @@ pub struct GpuClass {
     pub pool: PoolName,
     /// The driver's name for the model.
     pub model: String,
-    /// Whether they are MIG instances.
     pub is_of_instances: bool,
 }
 

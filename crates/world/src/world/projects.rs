@@ -34,7 +34,6 @@ pub struct ProjectRow {
     pub evictable_by: BTreeMap<(i32, bool), u64>,
 }
 
-/// What jobs hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holding {
     /// Everything held or claimed, without capacity that is being given up.

@@ -47,7 +47,6 @@ impl World {
         })
     }
 
-    /// Replaces stored usage.
     pub fn put_used(&mut self, used: &Used) {
         let ix = self.project_ix(&used.project);
         let gpus = self.holdings.row(ix).used.get(&used.uid).map(|it| it.gpus);

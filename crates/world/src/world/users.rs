@@ -17,7 +17,6 @@ use crate::world::World;
 /// The jobs of one user that have not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRow {
-    /// The user's name.
     pub name: Arc<str>,
     pub n_jobs: u64,
     /// Jobs that wait, for any reason.
@@ -109,10 +108,10 @@ impl World {
     }
 
     /// Updates the limits after a node changed. This may decide whether shapes name their users.
-    pub(crate) fn limit_slots_anew(&mut self, before: Option<&Node>, after: &Node) {
+    pub(crate) fn limit_slots_anew(&mut self, before: Option<&Node>, after: Option<&Node>) {
         let limits = |node: &Node| usize::from(node.user_tasks() < node.tasks());
         let was_limited = self.limits_slots();
-        self.n_limiting_slots += limits(after);
+        self.n_limiting_slots += after.map_or(0, limits);
         self.n_limiting_slots -= before.map_or(0, limits);
         if self.limits_slots() != was_limited {
             let pending: Vec<JobId> = self.queue.jobs().collect();

@@ -228,7 +228,9 @@ impl Sim {
         match (&end.cause, end.outcome) {
             (Some(EndCause::Rebooted), Outcome::Lost) => truth(rebooted, "saw no reboot")?,
             (Some(EndCause::NodeLost), Outcome::Lost) => {
-                truth(ended.spec.life.on_node_lost.is_fenced(), "is not fenced")?;
+                let was_off = self.totals.removals > 0;
+                let is_fenced = ended.spec.life.on_node_lost.is_fenced();
+                truth(is_fenced || was_off, "is not fenced, and no node was removed")?;
             }
             (Some(EndCause::ShepherdLost), Outcome::Lost) => {
                 truth(was_unlaunched, "has its shepherd")?;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use gpool_control::lease::{LeaseWatch, Reachability};
 use gpool_model::agent::Order;
 use gpool_model::{
-    AllocationState, Event, LeaseTerms, Millis, NodeName, Phase, Silence, TaskId, Timestamp,
+    AllocationState, Command, Event, LeaseTerms, Millis, NodeName, Phase, Silence, TaskId,
+    Timestamp,
 };
 use gpool_world::World;
 
@@ -97,6 +98,25 @@ impl Sim {
         m.and_then(|m| self.watch_of(m)).into_iter().for_each(LeaseWatch::readmit);
     }
 
+    /// Whether the server has a record of a node, and does not reach it.
+    pub(crate) fn may_leave(&self, m: usize) -> bool {
+        let server = self.server.as_ref().filter(|it| it.paused_until.is_none());
+        let name = &self.machines[m].node.name;
+        let row = server.and_then(|it| it.control.world().node(name));
+        row.is_some_and(|row| !row.node.is_reachable())
+    }
+
+    /// The machine goes off, and an admin removes its node. It may join again later.
+    pub(crate) fn leave(&mut self, m: usize) {
+        if self.may_leave(m) {
+            self.totals.removals += 1;
+            self.reboot(m, 0, 0);
+            let node = self.machines[m].node.name.clone();
+            self.watch.agreed.forget_pool(&node);
+            self.ask_as_admin(Command::RemoveNode { node, is_off: true });
+        }
+    }
+
     /// The beat that an order carries.
     pub(crate) fn last_beat(&mut self, m: usize) -> Option<u64> {
         self.watch_of(m).and_then(|watch| watch.last_beat())
@@ -123,7 +143,15 @@ impl Sim {
                 if agent.is_some_and(|agent| agent.number == beat.by) {
                     self.renew(m, beat.sent_at);
                 }
-            } else if let Some(watch) = self.watch_of(m)
+                continue;
+            }
+            // Stands for the first message of a connection: the agent of a removed node is heard.
+            let node = self.machines[m].node.name.clone();
+            let server = self.server.as_ref().filter(|it| it.paused_until.is_none());
+            if server.is_some_and(|it| it.control.world().node(&node).is_none()) {
+                self.tell_server(Event::AgentSilence { node, silence: None });
+            }
+            if let Some(watch) = self.watch_of(m)
                 && watch.beat(beat.sent_at, now)
             {
                 self.links[m].send_beat(Beat { is_answer: true, ..beat }, now);

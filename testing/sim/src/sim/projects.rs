@@ -59,6 +59,13 @@ pub(crate) fn without_quotas(world: &World) -> Command {
     Command::ChangeProjects(ProjectsAsk { changes, ..ProjectsAsk::default() })
 }
 
+impl Agreed {
+    /// A removed node joins again in the usual pool, so its pool is not checked any more.
+    pub(crate) fn forget_pool(&mut self, node: &NodeName) {
+        self.pools.entry(node.clone()).or_default().1 += 1;
+    }
+}
+
 impl Sim {
     /// What an admin wishes of projects, pools and the policy.
     pub(crate) fn sharing(&self, what: &Happening) -> Option<Command> {

@@ -62,6 +62,8 @@ pub struct Totals {
     pub silences: u64,
     /// Agents that were lost.
     pub losses: u64,
+    /// Nodes that an admin asked to remove.
+    pub removals: u64,
     /// Programs that ended because the lease of their agent was over.
     pub fenced: u64,
 }
@@ -100,6 +102,7 @@ impl Totals {
             (&mut self.set_aside, other.set_aside),
             (&mut self.silences, other.silences),
             (&mut self.losses, other.losses),
+            (&mut self.removals, other.removals),
             (&mut self.fenced, other.fenced),
         ] {
             *sum += more;
