@@ -12,7 +12,6 @@ pub mod policy;
 pub mod progress;
 mod queue;
 mod scenarios;
-pub mod watch;
 
 /// The version on result pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -16,7 +16,6 @@ use gpool_cli::render::yaml;
 use gpool_cli::session::Session;
 use gpool_model::{Millis, Timestamp};
 use gpool_trace::queue::{LARGE, Outcome, Played, Terms};
-use gpool_trace::scene::Scene;
 use gpool_trace::{Foretold, Layout, Nodes};
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -26,7 +25,7 @@ use crate::simulate::history::{Asked, Trace};
 use crate::simulate::page::queue::not_as_asked;
 use crate::simulate::page::{Grid, queue, span};
 use crate::simulate::policy::NamedPolicy;
-use crate::simulate::watch::{Ending, Shown, Speed, Watched, needs_terminal};
+use crate::simulate::progress::Line;
 
 /// Run the jobs of a trace on a cluster under several policies, and report waiting times
 #[derive(Debug, Clone, Args)]
@@ -68,10 +67,6 @@ pub struct QueueArgs {
     /// Interval of forecasts for waiting jobs; reports their accuracy
     #[arg(long, value_name = "TIME", value_parser = gpool_model::parse::span)]
     forecast_every: Option<Millis>,
-    /// Show the cluster on the whole terminal; the value is the virtual time per second, or max
-    /// (default: about a minute in total)
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true)]
-    watch: Option<Option<Speed>>,
     /// Output format: text, json, jsonl, yaml, csv or html (one page with tables and plots)
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
@@ -92,10 +87,7 @@ fn nodes(text: &str) -> std::result::Result<Nodes, String> {
 /// # Errors
 /// The trace can't be read or simulated.
 pub fn run(args: &QueueArgs, session: &Session) -> Result {
-    if args.watch.is_some() {
-        needs_terminal(session, "gpool simulate queue without --watch")?;
-    }
-    let ending = at_interrupt(args.watch.is_some())?;
+    let stop = at_interrupt()?;
     let asked = Asked {
         trace: &args.trace,
         cluster: args.cluster,
@@ -114,15 +106,9 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
         restart: args.restart,
         forecast_every: args.forecast_every,
     };
-    let watched = Watched {
-        extent: trace.extent,
-        layout: trace.layout.clone(),
-        n_policies: policies.len(),
-        speed: args.watch.flatten(),
-    };
-    let shown = Shown::new(session, args.watch.is_some(), watched, &ending)?;
-    let played = play_all(&trace, &policies, terms, (shown, &ending))?;
-    let is_part = ending.stop.load(Ordering::Relaxed);
+    let line = Line::new(session, trace.extent, policies.len());
+    let played = play_all(&trace, &policies, terms, (line, &stop))?;
+    let is_part = stop.load(Ordering::Relaxed);
     if is_part {
         session.screen.warn("interrupted: the last line has only the jobs that arrived until then");
     }
@@ -137,14 +123,13 @@ pub fn run(args: &QueueArgs, session: &Session) -> Result {
 }
 
 /// Handles Ctrl-C. After the first one no more jobs arrive. The second one ends the program at
-/// once; a full-screen view restores the terminal first.
-fn at_interrupt(is_watched: bool) -> Result<Ending> {
-    let [stop, is_left] = [false, true].map(|is_so| Arc::new(AtomicBool::new(is_so)));
-    let may_end = if is_watched { &is_left } else { &stop };
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(may_end))
+/// once.
+fn at_interrupt() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
-    Ok(Ending { stop, is_left })
+    Ok(stop)
 }
 
 /// The results in the requested format; `is_part` if Ctrl-C ended the last one.
@@ -189,9 +174,9 @@ fn play_all(
     trace: &Trace,
     policies: &[NamedPolicy],
     terms: Terms,
-    (mut shown, ending): (Shown<'_>, &Ending),
+    (mut line, stop): (Line<'_>, &AtomicBool),
 ) -> Result<Vec<(String, Outcome)>> {
-    let is_stopped = || ending.stop.load(Ordering::Relaxed);
+    let is_stopped = || stop.load(Ordering::Relaxed);
     let mut played = Vec::new();
     for policy in policies {
         let text = &policy.text;
@@ -200,10 +185,10 @@ fn play_all(
             n_come.set(n_come.get() + 1);
             !is_stopped()
         };
-        shown.begin(text);
-        let mut look = |scene: &dyn Scene, until: Timestamp| shown.look(scene, until, n_come.get());
+        line.begin(text);
+        let mut look = |n_live: usize, until: Timestamp| line.look(n_live, until, n_come.get());
         let outcome = trace.play(policy, terms, &comes, &mut look);
-        shown.end();
+        line.end();
         let outcome = outcome?;
         if is_stopped() {
             played.push((format!("{text} (part)"), outcome));

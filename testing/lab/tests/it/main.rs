@@ -13,7 +13,6 @@ mod kai;
 mod kai_files;
 mod kai_public;
 mod load;
-mod pace;
 mod packing;
 mod page;
 mod plot;
@@ -25,5 +24,4 @@ mod scale;
 #[allow(dead_code, reason = "the tests of gpool use the rest")]
 #[path = "../../../../crates/gpool/tests/it/things.rs"]
 mod things;
-mod watch_view;
 mod window;
