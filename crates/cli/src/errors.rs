@@ -99,9 +99,9 @@ own! {
         "gpool wait reached its --timeout. The jobs continue.";
     /// See the catalogue.
     NO_TERMINAL_HERE = 250, EXIT_USAGE, "a terminal is needed",
-        "gpool shell, gpool attach and --pty show a terminal of the job on yours, and --watch \
-         draws on it. So standard input and output must be a terminal, not a pipe or a file. \
-         Without --pty, gpool run and gpool exec work with pipes.";
+        "gpool shell, gpool attach and --pty show a terminal of the job on yours. So standard \
+         input and output must be a terminal, not a pipe or a file. Without --pty, gpool run and \
+         gpool exec work with pipes.";
     /// See the catalogue.
     BAD_ENV_FILE = 251, EXIT_USAGE, "a file of variables can't be used",
         "Each line of a file for --env-file is NAME=VALUE, where the value is the rest of the line \

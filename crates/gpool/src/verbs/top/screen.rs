@@ -1,7 +1,5 @@
 //! The loop of the full-screen view: keys and news in, pictures out.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
@@ -45,7 +43,7 @@ pub struct Looked {
 /// # Errors
 /// The terminal can't be used.
 pub fn show(setup: Setup, screen: &Screen, ask: &Sender<Wish>, told: &Receiver<News>) -> Result {
-    let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
+    let mut full = FullScreen::enter()?;
     let mut top = Top::new(setup);
     let mut looked = None;
     let mut shown = None;
