@@ -1,4 +1,4 @@
-//! Output formats of results: CSV and plots. Pure: data in, text out.
+//! Output formats of results: CSV and tables. Pure: data in, text out.
 
 pub mod csv;
-pub mod plot;
+pub mod grid;

@@ -183,15 +183,6 @@ impl Trace {
         }
     }
 
-    /// The same in words; `None` if there are none.
-    #[must_use]
-    pub fn left_out_words(&self) -> Option<String> {
-        match &self.of {
-            Of::File(_) => None,
-            Of::Store(past) => past.left_out.words(),
-        }
-    }
-
     /// Plays the jobs under a policy. `comes` decides for each job whether it and all later ones
     /// arrive; `look` is called before each event.
     ///
