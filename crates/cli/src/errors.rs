@@ -81,9 +81,9 @@ own! {
     NEVER_ENDED = 227, EXIT_TIMED_OUT, "the jobs have not ended",
         "gpool wait reached its --timeout. The jobs continue.";
     NO_TERMINAL_HERE = 250, EXIT_USAGE, "a terminal is needed",
-        "gpool shell, gpool attach and --pty show a terminal of the job on yours, and --watch \
-         draws on it. So standard input and output must be a terminal, not a pipe or a file. \
-         Without --pty, gpool run and gpool exec work with pipes.";
+        "gpool shell, gpool attach and --pty show a terminal of the job on yours. So standard \
+         input and output must be a terminal, not a pipe or a file. Without --pty, gpool run and \
+         gpool exec work with pipes.";
     BAD_ENV_FILE = 251, EXIT_USAGE, "a file of variables can't be used",
         "Each line of a file for --env-file is NAME=VALUE, where the value is the rest of the line \
          without quotes; or NAME alone, which passes your own value; or a comment after #. The \

@@ -2,8 +2,7 @@
 //! with `q` or Ctrl-C.
 
 use std::io::IsTerminal as _;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gpool_client::Client;
@@ -17,7 +16,7 @@ use crate::render::style::Style;
 use crate::screen::{Screen, is_dumb};
 use crate::session::Session;
 use crate::terminal::full::FullScreen;
-use crate::terminal::keys::{ViewKey, keys};
+use crate::terminal::keys::asks_to_end;
 
 /// Interval at which keys, window size and answers are checked.
 const LOOK: Duration = Duration::from_millis(100);
@@ -129,7 +128,7 @@ impl<T> ListView<'_, T> {
     where
         T: Fn(&L, usize) -> Result<String>,
     {
-        let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
+        let mut full = FullScreen::enter()?;
         let mut read_at = Instant::now();
         let mut asked_at: Option<Instant> = None;
         let mut has_changed = false;
@@ -150,8 +149,7 @@ impl<T> ListView<'_, T> {
                 None => due.saturating_sub(read_at.elapsed()),
                 Some(_) => LOOK,
             };
-            if full.typed(left.min(LOOK)).map_or(true, |typed| keys(&typed).contains(&ViewKey::End))
-            {
+            if full.typed(left.min(LOOK)).map_or(true, |typed| asks_to_end(&typed)) {
                 return leave(full, asked_at.is_some());
             }
             if asked_at.is_none() && read_at.elapsed() >= due {

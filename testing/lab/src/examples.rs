@@ -45,8 +45,8 @@ pub const EXAMPLES: &Table = &[
                 "Tasks also end, and up to 8 move for a task that does not fit",
             ),
             (
-                "gpool simulate packing --nodes n.csv --tasks t.csv.gz -o html > page.html",
-                "A page with tables and plots",
+                "gpool simulate packing --nodes n.csv --tasks t.csv.gz -o csv > packing.csv",
+                "A line for each policy, seed and load",
             ),
         ],
     ),
@@ -55,8 +55,8 @@ pub const EXAMPLES: &Table = &[
         &[
             ("gpool simulate queue --trace jobs.csv --cluster 24x8", "Compare fifo and fair"),
             (
-                "gpool simulate queue --trace jobs.csv --cluster 24x8 --policy easy -o html",
-                "A page with tables and plots",
+                "gpool simulate queue --trace jobs.csv --cluster 24x8 -o json > queue.json",
+                "With the figures for plots",
             ),
             (
                 "gpool simulate queue --trace ~/.local/state/gpool --since 30d",

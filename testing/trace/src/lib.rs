@@ -10,6 +10,7 @@ mod fleet;
 mod foresight;
 pub mod interval;
 pub mod jobs;
+pub mod look;
 pub mod openb;
 mod outcome;
 pub mod packer;
@@ -18,7 +19,6 @@ mod packing_live;
 pub mod packing_policy;
 pub mod paired;
 pub mod queue;
-pub mod scene;
 mod table;
 
 pub use cluster::{Cluster, Layout, Nodes, Place};

@@ -14,8 +14,8 @@ use crate::coming::{Asking, Coming};
 use crate::fleet::{Fleet, Start, Told, end, says};
 use crate::foresight::Foresight;
 use crate::jobs::TraceJob;
+use crate::look::Look;
 pub use crate::outcome::{Outcome, Played, Ran};
-use crate::scene::{Look, Scene, Seen};
 use crate::table::TraceError;
 
 /// Jobs of this many devices are large.
@@ -121,7 +121,7 @@ pub fn play_on(
         let Some(now) = next.filter(|_| n_idle < IDLE_STEPS_MAX) else {
             return Ok(player.finish());
         };
-        look(&player, now);
+        look(player.live.len(), now);
         let mut come = Vec::new();
         while comes == Some(now)
             && let Some(job) = jobs.next_if(|job| job.as_ref().map_or(true, |it| it.at == now))
@@ -316,28 +316,6 @@ impl Live {
             duration: self.duration,
             gpus: self.gpus,
         }
-    }
-}
-
-impl Scene for Player {
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn n_live(&self) -> usize {
-        self.live.len()
-    }
-
-    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
-        Box::new(self.live.values().map(|job| Seen {
-            owner: &job.owner,
-            gpus: job.gpus,
-            devices: job.runs.as_ref().map(|run| &run.devices[..]),
-        }))
-    }
-
-    fn ended(&self) -> &[Played] {
-        &self.outcome.jobs
     }
 }
 

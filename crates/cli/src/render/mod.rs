@@ -15,7 +15,6 @@ pub mod nodes;
 pub mod page;
 pub mod reason;
 pub mod reserve;
-pub mod row;
 pub mod safe;
 pub mod style;
 pub mod table;

@@ -14,12 +14,12 @@ use super::raw::{self, Raw};
 use super::window;
 use crate::errors;
 use crate::failure::{Failure, Result};
-use crate::render::row::StyledLine;
 use crate::screen::Screen;
 
 /// A picture on the terminal of standard input and output.
 pub struct FullScreen {
     _raw: Raw,
+    /// Whether the terminal is restored, so that a signal takes its default effect.
     is_left: Arc<AtomicBool>,
     signal: Arc<AtomicUsize>,
     goes_on: Arc<AtomicBool>,
@@ -32,18 +32,18 @@ pub struct FullScreen {
 pub struct TerminalClosed;
 
 impl FullScreen {
-    /// Starts with an empty picture. `is_left` is false while it exists: a signal that ends this
-    /// program must wait until then.
+    /// Starts with an empty picture. While it exists, signals do not end this program.
     ///
     /// # Errors
     /// Standard input is not a terminal, or signals can't be caught.
-    pub fn enter(is_left: &Arc<AtomicBool>) -> Result<Self> {
+    pub fn enter() -> Result<Self> {
         let no_signals =
             |error| Failure::new(errors::INTERNAL, format!("can't catch signals: {error}"));
-        let (signal, goes_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let [is_left, goes_on] = [true, false].map(|is_so| Arc::new(AtomicBool::new(is_so)));
+        let signal = Arc::new(AtomicUsize::new(0));
         for ends in [SIGHUP, SIGQUIT, SIGTERM] {
             let number = usize::try_from(ends).unwrap_or_default();
-            flag::register_conditional_default(ends, Arc::clone(is_left))
+            flag::register_conditional_default(ends, Arc::clone(&is_left))
                 .and_then(|_| flag::register_usize(ends, Arc::clone(&signal), number))
                 .map_err(no_signals)?;
         }
@@ -54,7 +54,6 @@ impl FullScreen {
             let what = format!("can't use standard input as a terminal: {error}");
             Failure::new(errors::NO_TERMINAL_HERE, what)
         })?;
-        let is_left = Arc::clone(is_left);
         Ok(Self { _raw: raw, is_left, signal, goes_on, window: window(), screen_lines: Vec::new() })
     }
 
@@ -74,12 +73,8 @@ impl FullScreen {
         (usize::from(window.columns).saturating_sub(1), usize::from(window.rows))
     }
 
-    /// Shows exactly these lines; only changed ones are written.
-    pub fn show(&mut self, screen: &Screen, rows: &[StyledLine], columns: usize) -> Result<()> {
-        self.show_lines(screen, rows.iter().map(|row| row.text(columns, screen.colors)).collect())
-    }
-
-    /// Does the same for lines in terminal format, none wider than the screen.
+    /// Shows exactly these lines in terminal format, none wider than the screen; only changed ones
+    /// are written.
     pub fn show_lines(&mut self, screen: &Screen, lines: Vec<String>) -> Result<()> {
         let mut text = String::new();
         if self.screen_lines.is_empty() {

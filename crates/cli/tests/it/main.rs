@@ -26,7 +26,6 @@ mod ranges;
 mod reason;
 mod reference;
 mod request;
-mod row;
 mod safe;
 mod screen;
 mod script;

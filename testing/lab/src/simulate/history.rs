@@ -12,8 +12,8 @@ use gpool_insight::history::{Extent as Read, History};
 use gpool_model::{Command, Record, Refusal, Timestamp};
 use gpool_store::Reader;
 use gpool_trace::jobs::{Jobs, TraceJob};
+use gpool_trace::look::Look;
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
-use gpool_trace::scene::Look;
 use gpool_trace::{Cluster, Coming, Layout, Nodes, TraceError};
 use gpool_wire::{Problem, Time, catalogue};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ impl Trace {
         let mut extent = None;
         for job in Jobs::open(asked.trace).map_err(|error| refused(&error))? {
             let job = job.map_err(|error| refused(&error))?;
-            extent = Some(Extent::with(extent, (job.came_at(), job.duration()), TraceJob::ZERO));
+            extent = Some(Extent::with(extent, job.came_at(), TraceJob::ZERO));
         }
         let Some(extent) = extent else { return Err(empty(asked.trace, "has no jobs")) };
         let Some(nodes) = asked.cluster else {
@@ -147,9 +147,9 @@ impl Trace {
         };
         let jobs = history.take_jobs();
         let records = history.records;
-        let extent = jobs.iter().fold(None, |extent, job| {
-            Some(Extent::with(extent, (job.at, job.duration), Timestamp::ZERO))
-        });
+        let extent = jobs
+            .iter()
+            .fold(None, |extent, job| Some(Extent::with(extent, job.at, Timestamp::ZERO)));
         let Some(extent) = extent else {
             let what = "has no job that was submitted since then";
             return Err(empty(asked.trace, what));
@@ -183,17 +183,8 @@ impl Trace {
         }
     }
 
-    /// The same in words; `None` if there are none.
-    #[must_use]
-    pub fn left_out_words(&self) -> Option<String> {
-        match &self.of {
-            Of::File(_) => None,
-            Of::Store(past) => past.left_out.words(),
-        }
-    }
-
     /// Plays the jobs under a policy. `comes` decides for each job whether it and all later ones
-    /// arrive; `look` sees the cluster before each event.
+    /// arrive; `look` is called before each event.
     ///
     /// # Errors
     /// The trace can't be read to its end, or the scheduler's plan is invalid.

@@ -5,17 +5,14 @@ use clap::{Args, Subcommand};
 use gpool_cli::failure::Result;
 use gpool_cli::session::Session;
 
+pub mod compare;
+pub mod figures;
 pub mod history;
 pub mod packing;
-pub mod page;
 pub mod policy;
 pub mod progress;
-mod queue;
+pub mod queue;
 mod scenarios;
-pub mod watch;
-
-/// The version on result pages.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The arguments of `gpool simulate`.
 #[derive(Debug, Clone, Args)]
@@ -58,8 +55,6 @@ pub enum ResultFormat {
     Yaml,
     /// Comma-separated values with a header.
     Csv,
-    /// A page with tables and plots, in one file.
-    Html,
 }
 
 impl ResultFormat {

@@ -6,23 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::render::csv;
 use clap::Args;
 use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::json;
 use gpool_cli::render::yaml;
+use gpool_cli::screen::Screen;
 use gpool_cli::session::Session;
 use gpool_trace::TraceError;
+use gpool_trace::interval::{Mean, Sum};
 use gpool_trace::openb::Cluster;
 use gpool_trace::packing::{Churned, Experiment, Filled, Mix, TaskDemand};
 use gpool_trace::packing_policy::Policy;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
+use crate::render::csv;
+use crate::render::grid::Grid;
 use crate::simulate::ResultFormat;
-use crate::simulate::page::{Grid, packing};
+use crate::simulate::compare::{self, Comparison, Words};
 use crate::simulate::progress::{Progress, words};
 
 /// Requested fractions of all GPUs at which the allocation is measured.
@@ -57,7 +60,7 @@ pub struct PackingArgs {
     /// Maximum number of tasks that may move for a task that does not fit
     #[arg(long, value_name = "N", requires = "churn", default_value_t = 0)]
     moves: usize,
-    /// Output format: text, json, jsonl, yaml, csv or html (one page with tables and plots)
+    /// Output format: text, json, jsonl, yaml or csv
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
     output: ResultFormat,
@@ -125,27 +128,33 @@ pub fn run(args: &PackingArgs, session: &Session) -> Result {
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .map_err(|error| Failure::new(errors::INTERNAL, format!("can't catch Ctrl-C: {error}")))?;
     let measured = measure(args, session, (&cluster, &tasks, &mix), &stop)?;
-    let document = || document(&measured, &cluster, args.churn);
     let is_part = stop.load(Ordering::Relaxed);
-    let grid = || if args.churn.is_none() { filled(&measured) } else { churned(&measured) };
+    let compared = comparisons(&measured);
+    let warnings = compare::warnings(&compared, WORDS);
+    for words in &warnings {
+        session.screen.warn(words);
+    }
+    let keys = if args.churn.is_none() { &FILLED[..] } else { &CHURNED[..] };
+    let items = items(&measured, args.churn);
+    let document = |items: Vec<Value>| {
+        json::one(json!({
+            "gpus": cluster.gpus() / 1000,
+            "nodes": cluster.nodes.len(),
+            "tasks": tasks.len(),
+            "churn": args.churn,
+            "moves": args.moves,
+            "interrupted": is_part,
+            "warnings": warnings,
+            "items": items,
+            "comparisons": compared.iter().map(|it| it.json(WORDS)).collect::<Vec<_>>(),
+        }))
+    };
     let text = match args.output.or_json(session.global.json) {
-        ResultFormat::Text => grid().text(&session.screen),
-        ResultFormat::Json => json::one(document()),
-        ResultFormat::Jsonl => json::lines(&items(&measured, args.churn)),
-        ResultFormat::Yaml => yaml::of_json(&json::one(document())),
-        ResultFormat::Csv if args.churn.is_none() => csv::of(&FILLED, &items(&measured, None)),
-        ResultFormat::Csv => csv::of(&CHURNED, &items(&measured, args.churn)),
-        ResultFormat::Html => packing::page(packing::Packing {
-            nodes: &args.nodes,
-            tasks: &args.tasks,
-            n_nodes: cluster.nodes.len(),
-            n_gpus: cluster.gpus() / 1000,
-            n_tasks: tasks.len(),
-            churn: args.churn.map(|load| (load, args.moves)),
-            measured: measured.iter().map(seeds).collect(),
-            is_part,
-            table: grid(),
-        }),
+        ResultFormat::Text => tables(&measured, &compared, args.churn.is_some(), &session.screen),
+        ResultFormat::Json => document(items),
+        ResultFormat::Jsonl => json::lines(&items),
+        ResultFormat::Yaml => yaml::of_json(&document(items)),
+        ResultFormat::Csv => csv::of(keys, &items),
     };
     session.screen.data(&text)?;
     Ok(if is_part { Exit::DETACHED } else { Exit::OK })
@@ -212,11 +221,6 @@ const FILLED: [&str; 5] = ["policy", "seed", "arrived", "allocated", "fragment"]
 const CHURNED: [&str; 8] =
     ["policy", "seed", "load", "allocated", "rejected", "rejected_of_eight", "arrivals", "moves"];
 
-fn document(measured: &All<'_>, cluster: &Cluster, load: Option<f64>) -> Value {
-    let (gpus, nodes) = (cluster.gpus() / 1000, cluster.nodes.len());
-    json!({"gpus": gpus, "nodes": nodes, "items": items(measured, load)})
-}
-
 fn items(measured: &All<'_>, load: Option<f64>) -> Vec<Value> {
     let mut items = Vec::new();
     for (policy, all) in measured {
@@ -240,23 +244,54 @@ fn items(measured: &All<'_>, load: Option<f64>) -> Vec<Value> {
     items
 }
 
-/// The values that the page compares: idle GPUs at 100 % demand, or rejected tasks.
-fn seeds((policy, all): &(&Policy, Vec<(u64, Measured)>)) -> (String, Vec<packing::Seed>) {
-    let seed = |(seed, measured): &(u64, Measured)| match measured {
-        Measured::Filled(filled) => packing::Seed {
-            seed: *seed,
-            loss: filled.get(ALL).map_or(0.0, |it| 1.0 - it.allocated),
-            filled: filled.iter().zip(AT).map(|(it, at)| (at, it.allocated)).collect(),
-            of_eight: None,
-        },
-        Measured::Churned(it) => packing::Seed {
-            seed: *seed,
-            loss: it.rejected,
-            filled: Vec::new(),
-            of_eight: Some(it.rejected_of_eight),
-        },
+/// The names in a comparison of seeds.
+const WORDS: Words = Words {
+    unit: "",
+    value: "IDLE",
+    results: ("less", "more"),
+    pairs: "seed",
+    block: "seed",
+    n_blocks_min: 5,
+};
+
+/// The compared value, of which less is better: idle GPUs at 100 %, or rejected GPUs with churn.
+fn loss(measured: &Measured) -> Option<f64> {
+    match measured {
+        Measured::Filled(filled) => filled.get(ALL).map(|it| 1.0 - it.allocated),
+        Measured::Churned(it) => Some(it.rejected),
+    }
+}
+
+/// Each policy against the first, by the seeds that both have.
+fn comparisons(measured: &All<'_>) -> Vec<Comparison> {
+    let Some(((first, before), others)) = measured.split_first() else { return Vec::new() };
+    let comparison = |(policy, after): &Of<'_>| {
+        let same = |seed: u64| before.iter().find(|(it, _)| *it == seed);
+        let pair = |(seed, it): &(u64, Measured)| Some((loss(&same(*seed)?.1)?, loss(it)?));
+        let losses: Vec<(f64, f64)> = after.iter().filter_map(pair).collect();
+        let sum = |(first, other): &(f64, f64)| Sum { sum: other - first, n: 1.0 };
+        let sums: Vec<Sum> = losses.iter().map(sum).collect();
+        let (of_first, of_other) = losses.iter().copied().unzip::<_, _, Vec<_>, Vec<_>>();
+        Some(Comparison {
+            first: first.to_string(),
+            policy: policy.to_string(),
+            n_pairs: losses.len(),
+            means: (Spread::of(of_first.into_iter()).mean, Spread::of(of_other.into_iter()).mean),
+            difference: Mean::of(&sums)?,
+            deviation: Spread::of(sums.iter().map(|it| it.sum)).deviation,
+        })
     };
-    (policy.to_string(), all.iter().map(seed).collect())
+    others.iter().filter_map(comparison).collect()
+}
+
+fn tables(measured: &All<'_>, compared: &[Comparison], has_churn: bool, screen: &Screen) -> String {
+    let results = if has_churn { churned(measured) } else { filled(measured) }.text(screen);
+    let words = if has_churn { Words { value: "REJECTED", ..WORDS } } else { WORDS };
+    let points = |part: f64| format!("{:.2}%", part * 100.0);
+    match compare::grid(compared, words, points) {
+        Some(compared) => format!("{results}\n{}", compared.text(screen)),
+        None => results,
+    }
 }
 
 fn filled(measured: &All<'_>) -> Grid {
@@ -289,7 +324,7 @@ fn filled(measured: &All<'_>) -> Grid {
          IDLE        all GPUs that are idle at 100%\n\
          RATIO       IDLE divided by that of the first policy\n"
             .to_owned();
-    Grid { caption: "Allocated GPUs, in percent of all GPUs".to_owned(), head, rows, note }
+    Grid { head, rows, note }
 }
 
 fn churned(measured: &All<'_>) -> Grid {
@@ -322,8 +357,7 @@ fn churned(measured: &All<'_>) -> Grid {
          REJECTED 8 GPUS  rejected tasks of 8 GPUs, in percent of these tasks\n\
          MOVES            moved tasks for each 100 tasks that arrived\n"
         .to_owned();
-    let caption = "Allocated and rejected GPUs, in percent".to_owned();
-    Grid { caption, head: head.map(str::to_owned).to_vec(), rows, note }
+    Grid { head: head.map(str::to_owned).to_vec(), rows, note }
 }
 
 /// A mean and its standard deviation.

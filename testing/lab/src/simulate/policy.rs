@@ -6,8 +6,8 @@ use std::str::FromStr;
 use gpool_model::{Command, Policy};
 use gpool_trace::baseline::{self, Rule};
 use gpool_trace::jobs::TraceJob;
+use gpool_trace::look::Look;
 use gpool_trace::queue::{self, Outcome, PlayError, Terms};
-use gpool_trace::scene::Look;
 use gpool_trace::{Nodes, TraceError};
 
 /// The name of the store's own policy.
@@ -64,7 +64,7 @@ impl NamedPolicy {
         matches!(self.by, By::Preset(_)).then_some(set)
     }
 
-    /// Plays the jobs of a file under this policy; `look` sees each state before the next event.
+    /// Plays the jobs of a file under this policy; `look` is called before each event.
     ///
     /// Some policies preempt jobs whatever the terms say: presets with attained GPU time, and some
     /// baselines. Baselines know the run time of each job; of the terms they only use the cost of a

@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use gpool_cli::session::Session;
 use gpool_model::{Millis, Timestamp};
-use gpool_trace::scene::Scene;
 
 /// The length of a day of the trace.
 const DAY: Millis = Millis::from_hours(24);
 /// Shortest time between two updates of the display.
-pub const FRAME: Duration = Duration::from_millis(100);
+const FRAME: Duration = Duration::from_millis(100);
 /// Time before the remaining time is estimated.
 const WARM: Duration = Duration::from_secs(2);
 /// Smallest progress of a policy that an estimate uses.
@@ -24,33 +23,24 @@ pub struct Extent {
     pub first: Timestamp,
     /// The last submission.
     pub last: Timestamp,
-    /// The end of all jobs if none of them waited.
-    pub until: Timestamp,
     /// The begin of the day with the first submission.
     zero: Timestamp,
 }
 
 impl Extent {
-    /// Adds a job, which is submitted after all others, to the extent; `midnight` is the begin of
-    /// any day.
+    /// Adds a job, which is submitted at `comes`, after all others; `midnight` is the begin of any
+    /// day.
     #[must_use]
-    pub fn with(
-        before: Option<Self>,
-        (comes, duration): (Timestamp, Millis),
-        midnight: Timestamp,
-    ) -> Self {
+    pub fn with(before: Option<Self>, comes: Timestamp, midnight: Timestamp) -> Self {
         let into_day = Millis::new(comes.since(midnight).get() % DAY.get());
         let first = Self {
             n_jobs: 0,
             first: comes,
             last: comes,
-            until: comes,
             zero: Timestamp::new(comes.get().saturating_sub(into_day.get())),
         };
         let before = before.unwrap_or(first);
-        let ends = comes.after(duration);
-        let until = before.until.max(ends);
-        Self { n_jobs: before.n_jobs + 1, last: comes, until, ..before }
+        Self { n_jobs: before.n_jobs + 1, last: comes, ..before }
     }
 
     /// The day with the number of days, while jobs arrive; afterwards only the day.
@@ -61,13 +51,6 @@ impl Extent {
             (day, last) if day <= last => format!("day {day} of {last}"),
             (day, _) => format!("day {day}"),
         }
-    }
-
-    /// The time of the day.
-    #[must_use]
-    pub fn time(&self, at: Timestamp) -> String {
-        let minutes = at.since(self.zero).get() / 60_000;
-        format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60)
     }
 
     /// The completed fraction of a policy, from the jobs that arrived and those that have not
@@ -112,8 +95,7 @@ impl Progress {
     }
 
     /// The number of policies after the current one.
-    #[must_use]
-    pub fn n_after(&self) -> usize {
+    fn n_after(&self) -> usize {
         self.n_policies.saturating_sub(self.done.len() + 1)
     }
 
@@ -186,13 +168,12 @@ impl<'s> Line<'s> {
     }
 
     /// Updates the line before an event.
-    pub fn look(&mut self, scene: &dyn Scene, until: Timestamp, n_come: u64) {
+    pub fn look(&mut self, n_live: usize, until: Timestamp, n_come: u64) {
         let at = self.began.elapsed();
         if at < self.shown_at + FRAME {
             return;
         }
         self.shown_at = at;
-        let n_live = scene.n_live();
         let part = self.extent.part(n_come, n_live);
         let place = self.progress.place();
         let so_far = words(self.progress.part(part), self.progress.left(at, part));

@@ -73,14 +73,10 @@ fn the_jobs_of_a_store_come_again_to_its_own_cluster() {
     let said = cluster.gpool(asked);
     let words = "4 jobs are left out: 3 never ran, 1 not ended yet";
     assert!(said.err.contains(words), "{said:?}");
-    let page = cluster.gpool([&asked[..], &["-o", "html"]].concat()).ok();
-    for words in [
-        words,
-        "The 6 jobs of a cluster&#39;s history ran in virtual time on 2 nodes of 2 GPUs",
-        "blue",
-    ] {
-        assert!(page.contains(words), "{words}: {page}");
-    }
+    assert_eq!((&made["nodes"], &made["gpus"]), (&2.into(), &4.into()), "{made}");
+    assert_eq!(made["figures"]["owners"][0]["policy"], "as-is", "{made}");
+    let owners = made["figures"]["owners"][0]["jobs"].as_array().unwrap();
+    assert_eq!(owners.iter().map(|n| n.as_u64().unwrap()).sum::<u64>(), 6, "{made}");
 }
 
 #[test]

@@ -25,4 +25,3 @@ mod history;
 mod replay;
 mod results;
 mod simulations;
-mod watch;

@@ -1,4 +1,4 @@
-//! The results of a simulation, as CSV and as a page.
+//! The results of a simulation: as CSV, as JSON with figures, and as text.
 
 use serde_json::Value;
 
@@ -73,36 +73,45 @@ fn values_with_commas_are_those_of_json() {
 }
 
 #[test]
-fn a_page_says_what_was_asked_and_is_the_same_each_time() {
+fn a_queue_document_has_the_comparison_and_the_figures_of_each_policy() {
     let files = Files::new();
-    for (words, said) in [
-        (&["queue"][..], "Waiting times: fifo and fair"),
-        (&["queue", "--policy", "las", "--preemptible"], "they continue later and repeat"),
-        (&["packing"], "Cluster utilization: fgd and rollout"),
-        (&["packing", "--churn", "0.9"], "of the requested GPUs are rejected"),
-    ] {
-        let words = [words, &["-o", "html"]].concat();
-        let page = files.simulate(&words);
-        assert_eq!(page, files.simulate(&words));
-        assert!(page.starts_with("<!DOCTYPE html>\n") && page.contains(said), "{page}");
-        assert!(page.contains("<code>gpool simulate "), "{page}");
-        for word in ["http://", "https://", "<script", "<link", "src=", "url("] {
-            assert!(!page.contains(word), "{word}");
-        }
+    let words = ["queue", "--policy", "fifo", "--policy", "las", "--preemptible", "-o", "json"];
+    let text = files.simulate(&words);
+    assert_eq!(text, files.simulate(&words), "equal input gives equal output");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&document["jobs"], &document["interrupted"]), (&4.into(), &false.into()));
+    assert_eq!((&document["nodes"], &document["gpus"]), (&2.into(), &16.into()));
+    assert_eq!((&document["preemptible"], &document["restart_s"]), (&true.into(), &60.0.into()));
+    let compared = &document["comparisons"][0];
+    assert_eq!((&compared["policy"], &compared["compared_with"]), (&"las".into(), &"fifo".into()));
+    assert_eq!((&compared["pairs"], &compared["days"]), (&4.into(), &1.into()), "{compared}");
+    let mean = |key: &str| compared[key].as_f64().unwrap();
+    let difference = mean("mean_s") - mean("mean_of_first_s");
+    assert!((difference - mean("difference_s")).abs() < 1e-6, "{compared}");
+    let warnings = document["warnings"].to_string();
+    assert!(warnings.contains("confidence intervals of 1 day are unreliable"), "{warnings}");
+    let figures = document["figures"].as_object().unwrap();
+    let names: Vec<&str> = figures.keys().map(String::as_str).collect();
+    assert_eq!(names, ["fairness", "gpus", "owners", "runs", "sizes", "times", "waits"]);
+    for figure in figures.values() {
+        let policies = figure.as_array().unwrap().iter().map(|it| &it["policy"]);
+        assert_eq!(policies.collect::<Vec<_>>(), ["fifo", "las"], "{figure}");
     }
+    let owners = &figures["owners"][0]["owner"];
+    assert_eq!(*owners, serde_json::json!(["<script>alert(1)</script>", "red, & blue", "red"]));
 }
 
 #[test]
-fn a_page_has_what_the_table_has() {
+fn the_text_compares_each_policy_with_the_first() {
     let files = Files::new();
-    let page = files.simulate(&["queue", "-o", "html"]);
-    let table = files.simulate(&["queue"]);
-    for word in table.lines().take(3).flat_map(|line| line.split("  ")) {
-        assert!(page.contains(&format!(">{}<", word.trim())) || word.trim().is_empty(), "{word}");
-    }
-    assert!(
-        page.contains("&#60;script&#62;alert(1)") && page.contains("red, &#38; blue"),
-        "{page}"
-    );
-    assert!(page.contains("The trace is too short"), "{page}");
+    let queue = files.simulate(&["queue"]);
+    assert!(queue.contains("POLICY  DIFFERENCE  95% INTERVAL  DAYS  RESULT"), "{queue}");
+    assert!(!files.simulate(&["queue", "--policy", "fifo"]).contains("DIFFERENCE"));
+    let packing = files.simulate(&["packing"]);
+    assert!(packing.contains("DIFFERENCE") && packing.contains("SEEDS"), "{packing}");
+    let churned = files.simulate(&["packing", "--churn", "0.9", "-o", "json"]);
+    let churned: Value = serde_json::from_str(&churned).unwrap();
+    assert_eq!((&churned["tasks"], &churned["churn"]), (&2.into(), &0.9.into()), "{churned}");
+    assert_eq!(churned["comparisons"][0]["seeds"], 3, "{churned}");
+    assert!(churned["warnings"][0].as_str().unwrap().contains("3 seeds"), "{churned}");
 }

@@ -3,7 +3,7 @@
 //! Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for
 //! Resource Allocation in Shared Computer Systems", DEC Research Report TR-301, 1984.
 
-use gpool_lab::simulate::page::fairness::{Share, index};
+use gpool_lab::simulate::figures::fairness::{Share, index};
 
 #[test]
 fn the_index_is_that_of_its_source() {

@@ -1,7 +1,6 @@
 //! The time range of the figures, and its intervals.
 
-use gpool_lab::render::plot::{DAY, HOUR};
-use gpool_lab::simulate::page::window::{Window, spread};
+use gpool_lab::simulate::figures::window::{DAY, HOUR, Window, spread};
 use gpool_model::Timestamp;
 
 #[test]
@@ -13,6 +12,6 @@ fn time_is_divided_as_people_do_and_nothing_of_it_is_lost() {
     let mut all = 0.0;
     spread(&parts, (3.0 * HOUR, 40.0 * DAY), |_, span| all += span);
     assert_eq!(all, month.span - 3.0 * HOUR);
-    let moment = Window { origin: Timestamp::ZERO, span: 1_000.0 };
-    assert_eq!(moment.parts(180.0), [(0.0, 1_000.0)]);
+    let moment = Window { origin: Timestamp::ZERO, span: 1.0 };
+    assert_eq!(moment.parts(180.0), [(0.0, 1.0)]);
 }

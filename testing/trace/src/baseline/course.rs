@@ -9,7 +9,6 @@ use super::places::{Parts, Places};
 use crate::cluster::Nodes;
 use crate::jobs::{EPOCH, TraceJob};
 use crate::outcome::{Outcome, Played, Ran};
-use crate::scene::{Scene, Seen};
 
 /// A job that was submitted and has not ended.
 #[derive(Debug)]
@@ -197,28 +196,6 @@ impl Course {
             duration: live.duration,
             gpus: MilliGpu::from_devices(live.n_gpus),
         });
-    }
-}
-
-impl Scene for Course {
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn n_live(&self) -> usize {
-        self.live.len()
-    }
-
-    fn live(&self) -> Box<dyn Iterator<Item = Seen<'_>> + '_> {
-        Box::new(self.live.values().map(|job| Seen {
-            owner: &job.owner,
-            gpus: MilliGpu::from_devices(job.n_gpus),
-            devices: job.run.as_ref().map(|run| &run.devices[..]),
-        }))
-    }
-
-    fn ended(&self) -> &[Played] {
-        &self.outcome.jobs
     }
 }
 

@@ -18,9 +18,9 @@ use self::in_turn::{Blocked, InTurn, Order};
 pub use self::rule::Rule;
 use crate::cluster::Nodes;
 use crate::jobs::TraceJob;
+use crate::look::Look;
 use crate::outcome::Outcome;
 use crate::queue::PlayError;
-use crate::scene::Look;
 use crate::table::TraceError;
 
 /// Plays jobs on a cluster by a rule; calls `look` before each event.
@@ -55,7 +55,7 @@ pub fn play(
         let Some(now) = next.into_iter().flatten().min() else {
             return Err(PlayError::Stuck { n: course.live().len() });
         };
-        look(&course, now);
+        look(course.live().len(), now);
         course.pass(now, comes.is_some());
         while let Some(job) =
             jobs.next_if(|job| job.as_ref().map_or(true, |job| job.came_at() == now))

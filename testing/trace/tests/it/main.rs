@@ -5,8 +5,8 @@
 mod baseline;
 mod cluster;
 mod interval;
+mod look;
 mod packing;
 mod packing_policy;
 mod paired;
 mod queue;
-mod scene;

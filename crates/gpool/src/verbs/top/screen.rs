@@ -1,7 +1,5 @@
 //! The loop of the full-screen view: keys and news in, pictures out.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
@@ -40,7 +38,7 @@ pub struct Looked {
 
 /// Shows the view until the user leaves.
 pub fn show(setup: Setup, screen: &Screen, ask: &Sender<Wish>, told: &Receiver<News>) -> Result {
-    let mut full = FullScreen::enter(&Arc::new(AtomicBool::new(true)))?;
+    let mut full = FullScreen::enter()?;
     let mut top = Top::new(setup);
     let mut looked = None;
     let mut shown = None;
