@@ -24,31 +24,6 @@ fn ids_are_printed_a_line_each() {
 }
 
 #[test]
-fn one_bad_line_refuses_all_with_its_number() {
-    let cluster = Cluster::new("sim:2xH100-80G");
-    let good = "{\"command\":[\"true\"]}";
-    for (bad, code, words) in [
-        ("{\"command\":[\"true\"]", 2, &["line 3"][..]),
-        ("not json", 2, &["line 3"]),
-        ("{\"comand\":[\"true\"]}", 2, &["line 3", "comand", "command"]),
-        ("{\"command\":[]}", 2, &["line 3"]),
-        ("{\"command\":[\"true\"],\"gpus\":\"-1\"}", 2, &["line 3", "-1"]),
-        ("{\"command\":[\"true\"],\"gpus\":\"3\"}", 4, &["line 3", "no node has more than 2"]),
-        ("{\"command\":[\"true\"],\"mem\":\"20\"}", 2, &["line 3", "20G"]),
-        ("{\"command\":[\"true\"],\"after\":[\"99\"]}", 6, &["line 3", "99"]),
-        ("{\"command\":[\"a\\u0000b\"]}", 2, &["line 3"]),
-        ("[]", 2, &["line 3"]),
-    ] {
-        let text = format!("{good}\n{good}\n{bad}\n{good}\n");
-        let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], text.as_bytes());
-        ran.refused(code, words);
-    }
-    assert!(cluster.all_ids().is_empty());
-    // No job number was used up.
-    assert_eq!(cluster.submit(["--", "true"]), "1");
-}
-
-#[test]
 fn a_thousand_jobs_all_run() {
     let cluster = Cluster::new("none");
     let text = "{\"command\":[\"true\"]}\n".repeat(1000);

@@ -138,10 +138,6 @@ fn an_array_is_not_taken_for_an_object_and_changes_nothing() {
         assert!(problem["detail"].as_str().unwrap().ends_with("it is an array"), "{problem}");
     }
     assert_eq!(http.get("/api/v1/users/bob").json(), before);
-    let file = cluster.path("jobs.jsonl");
-    std::fs::write(&file, "{\"command\":[\"true\"]}\n[[\"true\"]]\n").unwrap();
-    let refused = cluster.gpool(["submit", "--from-jsonl", file.to_str().unwrap()]);
-    refused.refused(2, &["line 2", "it is an array", "an object"]);
     assert!(cluster.all_ids().is_empty());
     let projects = cluster.path("projects.toml");
     std::fs::write(&projects, "[projects]\nred = [\"red\", 4]\n").unwrap();
