@@ -50,13 +50,9 @@ fn a_million_jobs_are_taken_or_refused_in_bounded_memory() {
     ran.refused(2, &["1000000 jobs", "split it"]);
     assert!(cluster.all_ids().is_empty());
     // Too many bytes: refused at the bound, without reading the rest.
-    let mut long = Vec::new();
-    for _ in 0..700 {
-        long.extend_from_slice(b"{\"command\":[\"true\",\"");
-        long.extend(std::iter::repeat_n(b'x', 100_000));
-        long.extend_from_slice(b"\"]}\n");
-    }
-    cluster.gpool_reading(["submit", "--from-jsonl", "-"], &long).refused(2, &["64 MiB"]);
+    let line = format!("{{\"command\":[\"true\",\"{}\"]}}\n", "x".repeat(100_000));
+    let long = line.repeat(700);
+    cluster.gpool_reading(["submit", "--from-jsonl", "-"], long.as_bytes()).refused(2, &["64 MiB"]);
     assert!(cluster.all_ids().is_empty());
     // A generous bound, to find memory that grows with each byte that is sent.
     let peak = peak_kib(cluster.server_pid());

@@ -38,12 +38,12 @@ fn a_compressed_body_is_refused_and_never_unpacked() {
 }
 
 #[test]
-fn a_line_of_a_gigabyte_goes_through_in_pieces() {
+fn a_line_that_is_larger_than_their_memory_goes_through_in_pieces() {
     let mut cluster = Cluster::unstarted(&["--devices", "none"]);
     cluster.up();
     // It needs no disk space: a hole in the file reads as zeros.
     let line = "echo begin; until [ -s \"$GPOOL_DIR/stdout\" ]; do :; done; \
-                truncate -s 1G \"$GPOOL_DIR/stdout\"; echo end";
+                truncate -s 256M \"$GPOOL_DIR/stdout\"; echo end";
     let id = cluster.sh(&[], line);
     assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
     let before = resident_kib(cluster.server_pid());
@@ -54,12 +54,12 @@ fn a_line_of_a_gigabyte_goes_through_in_pieces() {
     let mut block = vec![0; 1 << 20];
     while let Ok(n @ 1..) = std::io::Read::read(&mut out, &mut block) {
         n_read += n as u64;
-        if n_read % (64 << 20) < 1 << 20 {
+        if n_read % (16 << 20) < 1 << 20 {
             most = most.max(resident_kib(cluster.server_pid())).max(resident_kib(child.id()));
         }
     }
     assert!(child.wait().unwrap().success());
-    assert!(n_read >= 1 << 30, "{n_read}");
+    assert!(n_read >= 256 << 20, "{n_read}");
     assert!(most < before.max(32 << 10) + (64 << 10), "{most} KiB, {before} before");
 }
 
