@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::num::NonZero;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -40,7 +41,7 @@ pub fn run() -> anyhow::Result<Summary> {
         let waiting = scope.spawn(|| {
             let selected: Vec<&str> = WAITING.iter().flat_map(|name| ["--test", name]).collect();
             let mut output = Vec::new();
-            run_one(all_with(&selected), &mut output).map(|summary| (summary, output))
+            run_one(overlapping(all_with(&selected)), &mut output).map(|summary| (summary, output))
         });
         let mut out = io::stdout().lock();
         let selected: Vec<&str> = others.iter().map(String::as_str).collect();
@@ -103,6 +104,13 @@ fn other_targets() -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(selected.into_iter().flatten().collect())
+}
+
+/// The same command with more tests at a time than processors, because most of them sleep.
+fn overlapping(mut command: Command) -> Command {
+    let n_processors = thread::available_parallelism().map_or(2, NonZero::get);
+    command.args(["--", "--test-threads", &(2 * n_processors).to_string()]);
+    command
 }
 
 /// The same command at a lower priority, so that tests with deadlines do not miss them.

@@ -26,6 +26,10 @@ fn each_bad_request_is_one_problem() {
         ("POST", "/api/v1/jobs", "{\"comand\":[\"a\"]}", 400, "GP0103", "comand"),
         ("POST", "/api/v1/jobs", "{\"command\":\"a\"}", 400, "GP0101", "command: it is the string"),
         ("POST", "/api/v1/jobs", "{}", 400, "GP0101", "command"),
+        ("GET", "/api/v1/nothing", "", 404, "GP0105", "no path"),
+        ("GET", "/api/v1/jobs/1/../../../etc/passwd", "", 404, "GP0105", "no path"),
+        ("GET", "/api/v2/jobs", "", 404, "GP0105", "no path"),
+        ("DELETE", "/api/v1/jobs", "", 405, "GP0106", "has no DELETE"),
         ("POST", "/api/v1/jobs", "{\"command\":[\"a\"],\"gpus\":\"-1\"}", 400, "GP0101", "gpus"),
         ("POST", "/api/v1/jobs", "{\"command\":[\"a\"],\"mem\":\"20\"}", 400, "GP0101", "20G"),
         ("POST", "/api/v1/jobs", "{\"command\":[\"a\"],\"gpus\":\"16\"}", 422, "GP0412", "16 GPUs"),
@@ -64,6 +68,31 @@ fn each_bad_request_is_one_problem() {
 }
 
 #[test]
+fn each_bad_value_of_a_job_is_one_problem() {
+    let mut rig = Rig::new();
+    let socket = rig.socket(ANA);
+    let of = |field: &str| format!("{{\"command\":[\"a\"],{field}}}");
+    for (body, words) in [
+        ("[1]".to_owned(), "it is an array"),
+        ("null".to_owned(), "it is null"),
+        (of("\"gpus\":1"), "gpus"),
+        (of("\"time\":-1"), "time"),
+        (of("\"time\":1e300"), "time"),
+        (of("\"mem\":18446744073709551616"), "mem"),
+        (of("\"directory\":\"relative\""), "directory"),
+        (of("\"umask\":99999"), "umask"),
+        (of("\"environment\":{\"A=B\":\"x\"}"), "environment"),
+        (of("\"after\":[\"what:1\"]"), "after"),
+    ] {
+        let (status, problem) = problem(&raw(&socket, &request("POST", "/api/v1/jobs", &body)));
+        assert_eq!((status, problem["code"].as_str()), (400, Some("GP0101")), "{body} {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(words), "{body} {problem}");
+    }
+    let (_, _, body) = raw(&socket, &request("GET", "/api/v1/jobs?state=all", ""));
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["total"], 0, "nothing was changed");
+}
+
+#[test]
 fn a_method_that_a_path_has_not_brings_those_it_has() {
     let mut rig = Rig::new();
     let socket = rig.socket(ANA);
@@ -71,6 +100,25 @@ fn a_method_that_a_path_has_not_brings_those_it_has() {
     assert_eq!(status, 405);
     let allowed = head.lines().find_map(|line| line.strip_prefix("allow: ")).unwrap_or_default();
     assert!(allowed.contains("get") && allowed.contains("patch"), "{head}");
+}
+
+#[test]
+fn an_empty_a_deep_and_an_untyped_body_are_problems() {
+    let mut rig = Rig::new();
+    let socket = rig.socket(ANA);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        let head = format!(
+            "POST /api/v1/jobs HTTP/1.1\r\nhost: gpool\r\nconnection: close\r\n\
+             content-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        let (status, problem) = problem(&raw(&socket, &head));
+        (status, problem["code"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(post("application/json", ""), (400, "GP0104".to_owned()));
+    assert_eq!(post("application/json", &deep).0, 400);
+    assert_eq!(post("text/plain", "hi"), (415, "GP0107".to_owned()));
 }
 
 #[test]

@@ -6,9 +6,10 @@ use crate::harness::{Cluster, is_root};
 use crate::http::{Http, next_event};
 
 #[test]
-fn its_document_is_served_and_names_its_routes() {
+fn it_serves_its_document_its_health_and_the_callers_user() {
     let cluster = Cluster::new("none");
-    let answer = Http::new(&cluster).get("/openapi.json");
+    let http = Http::new(&cluster);
+    let answer = http.get("/openapi.json");
     assert_eq!(answer.status, 200);
     let document = answer.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
@@ -18,6 +19,14 @@ fn its_document_is_served_and_names_its_routes() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(kept).unwrap()).unwrap();
     assert_eq!(document, kept);
+    assert_eq!(http.get("/healthz").status, 200);
+    assert_eq!(http.get("/readyz").status, 200);
+    let version = http.get("/api/v1/version").json();
+    assert_eq!(version["pid"], cluster.server_pid());
+    let status = http.get("/api/v1/status").json();
+    if is_root() {
+        assert_eq!(status["user"], "root", "{status}");
+    }
 }
 
 #[test]
@@ -59,20 +68,6 @@ fn a_repeated_retry_makes_one_job() {
     assert_eq!((other.status, other.problem_code()), (409, "GP0704".to_owned()));
     assert_eq!(retry(&[("Idempotency-Key", "another")], &path).status, 200);
     assert_eq!(cluster.all_ids().len(), 3);
-}
-
-#[test]
-fn errors_are_problems() {
-    let cluster = Cluster::new("none");
-    let http = Http::new(&cluster);
-    let answer = http.get("/api/v1/jobs/77");
-    assert_eq!((answer.status, answer.problem_code()), (404, "GP0601".to_owned()));
-    let answer = http.post("/api/v1/jobs/77/cancel", &json!({}));
-    assert_eq!((answer.status, answer.problem_code()), (404, "GP0601".to_owned()));
-    let answer = http.send("POST", "/api/v1/jobs", &[("Content-Type", "text/plain")], b"hi");
-    assert_eq!((answer.status, answer.problem_code()), (415, "GP0107".to_owned()));
-    let answer = http.post("/api/v1/jobs", &json!({"command": ["true"], "gpus": "1"}));
-    assert_eq!((answer.status, answer.problem_code()), (422, "GP0413".to_owned()));
 }
 
 #[test]
@@ -127,18 +122,4 @@ fn metrics_are_in_the_openmetrics_format() {
         n_samples += 1;
     }
     assert!(n_samples > 10, "{}", answer.body);
-}
-
-#[test]
-fn health_and_the_callers_user_are_reported() {
-    let cluster = Cluster::new("none");
-    let http = Http::new(&cluster);
-    assert_eq!(http.get("/healthz").status, 200);
-    assert_eq!(http.get("/readyz").status, 200);
-    let version = http.get("/api/v1/version").json();
-    assert_eq!(version["pid"], cluster.server_pid());
-    let status = http.get("/api/v1/status").json();
-    if is_root() {
-        assert_eq!(status["user"], "root", "{status}");
-    }
 }

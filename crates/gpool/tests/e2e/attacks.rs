@@ -123,7 +123,7 @@ fn ending_sessions_ends_their_event_streams() {
     let stream = || {
         let mut stream = TcpStream::connect(("127.0.0.1", browser.port)).unwrap();
         let request = format!(
-            "GET /events HTTP/1.1\r\nhost: {}:{}\r\ncookie: {}\r\n\r\n",
+            "GET /events HTTP/1.1\r\nhost: {}:{}\r\ncookie: {}\r\nconnection: close\r\n\r\n",
             browser.host, browser.port, browser.cookie
         );
         stream.write_all(request.as_bytes()).unwrap();

@@ -19,13 +19,6 @@ fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
     assert_eq!(of(&["--kind", "shell"]), is("notebook", Some(1800.0)));
     assert_eq!(of(&["--kind", "serve", "--idle-after", "2h"]), is("serve", Some(7200.0)));
     assert_eq!(of(&["--kind", "notebook", "--idle-after", "off"]), is("notebook", None));
-    let submit = |flags: &[&str]| {
-        cluster.gpool([&["submit", "--gpus", "1"], flags, &["--", "true"]].concat())
-    };
-    submit(&["--kind", "game"]).refused(2, &["game", "train, notebook, serve and data"]);
-    submit(&["--idle-after", "soon"]).refused(2, &["soon"]);
-    submit(&["--idle-after", "-1"]).refused(2, &["\"-1\" is not a positive length of time"]);
-    submit(&["--time", "-1"]).refused(2, &["\"-1\" is not a positive length of time"]);
     let script = "#!/bin/sh\n# GPOOL --gpus 1 --kind data --idle-after 5m --array 0-1\ntrue\n";
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
     let id = cluster.submit(["--hold", "job.sh"]);

@@ -68,7 +68,8 @@ fn hostile_metrics_harm_nothing() {
 #[test]
 fn recorded_minutes_of_a_job_survive_a_kill_of_the_server() {
     let mut cluster = Cluster::new("sim:1xH100-80G");
-    let id = cluster.sh(&[], &format!("echo '{LINE}'; while :; do :; done"));
+    // Some CPU time in each second, and not that of a whole core.
+    let id = cluster.sh(&[], &format!("echo '{LINE}'; while :; do sleep 0.1; done"));
     let is_known = |points: &[Option<f64>]| points.iter().any(Option::is_some);
     let recorded = until("a minute is recorded", || {
         // A minute that ends soon after the start has no rate of CPU time yet.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::{Cluster, Gate, until_so};
+use crate::here::Here;
 
 fn setting(cluster: &Cluster, key: &str) -> String {
     let policy = cluster.gpool(["policy", "show", "--json"]).json();
@@ -62,11 +63,13 @@ fn a_change_survives_a_kill_and_a_restart() {
 #[test]
 fn invalid_settings_are_refused_and_change_nothing() {
     let cluster = Cluster::new("sim:1xH100-80G");
-    let before = cluster.gpool(["policy", "show", "--json"]).ok();
+    let here = Here::of(cluster.socket().to_str().unwrap());
+    let shown = || cluster.client().policy().unwrap();
+    let before = shown();
     let refused = |words: &[&str], says: &[&str]| {
         let all = [&["policy", "set"][..], words].concat();
-        cluster.gpool(&all).refused(2, says);
-        assert_eq!(cluster.gpool(["policy", "show", "--json"]).ok(), before, "{words:?}");
+        here.refused(&all, 2, says);
+        assert_eq!(shown(), before, "{words:?}");
     };
     refused(&["escalate_aftr=2h"], &["escalate_aftr", "escalate_after=24h"]);
     refused(&["colour=red"], &["colour", "order", "planned_starts"]);

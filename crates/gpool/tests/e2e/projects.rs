@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::harness::{Cluster, until, until_so};
+use crate::here::Here;
 use crate::http::Http;
 use crate::users::{NOBODY, as_nobody, cluster as roots};
 
@@ -108,26 +109,32 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
 #[test]
 fn impossible_requests_are_refused_with_a_remedy() {
     let cluster = two("sim:4xH100-80G");
-    let run = |flags: &[&str]| cluster.gpool([&["submit"], flags, &["--", "true"]].concat());
-    run(&in_project("red", "3"))
-        .refused(4, &["GP0415", "red is guaranteed 2 GPUs", "--preemptible"]);
-    run(&lent("blue", "4")).refused(4, &["GP0415", "the limit of blue is 3 GPUs"]);
-    run(&[&in_project("red", "3")[..], &["--allow-unsatisfiable", "--hold"]].concat()).ok();
-    run(&in_project("rde", "1")).refused(6, &["GP0602", "did you mean \"red\"?"]);
+    let here = Here::of(cluster.socket().to_str().unwrap());
+    let submit = |flags: &[&str], code: u8, said: &[&str]| {
+        here.refused(&[&["submit"], flags, &["--", "true"]].concat(), code, said);
+    };
+    let guaranteed = ["GP0415", "red is guaranteed 2 GPUs", "--preemptible"];
+    submit(&in_project("red", "3"), 4, &guaranteed);
+    submit(&lent("blue", "4"), 4, &["GP0415", "the limit of blue is 3 GPUs"]);
+    let asks = [&in_project("red", "3")[..], &["--allow-unsatisfiable", "--hold"]].concat();
+    cluster.submit([&asks[..], &["--", "true"]].concat());
+    submit(&in_project("rde", "1"), 6, &["GP0602", "did you mean \"red\"?"]);
     cluster.gpool(["project", "create", "lab"]).ok();
     cluster.gpool(["project", "create", "lab/a", "--parent", "lab", "--time-max", "1h"]).ok();
-    run(&in_project("lab", "0")).refused(7, &["GP0741", "below it: lab/a", "--project lab/a"]);
-    run(&["--project", "lab/a", "--time", "2h"]).refused(5, &["GP0509", "the longest is 1h"]);
-    let project = |words: &[&str]| cluster.gpool([&["project"], words].concat());
-    project(&["delete", "red"]).refused(7, &["GP0743", "1 job"]);
-    project(&["delete", "lab"]).refused(7, &["GP0744", "lab/a"]);
-    project(&["delete", "default"]).refused(7, &["GP0746"]);
-    project(&["create", "x", "--parent", "red"]).refused(7, &["GP0743"]);
-    project(&["edit", "lab", "--parent", "lab/a"]).refused(7, &["GP0745", "lab"]);
-    project(&["create", "red"]).refused(7, &["GP0742", "gpool project edit red"]);
-    project(&["edit", "rde", "--gpus", "1"]).refused(6, &["GP0602", "red"]);
-    project(&["show", "rde"]).refused(6, &["GP0602"]);
-    project(&["edit", "red"]).refused(2, &["nothing to change"]);
+    submit(&in_project("lab", "0"), 7, &["GP0741", "below it: lab/a", "--project lab/a"]);
+    submit(&["--project", "lab/a", "--time", "2h"], 5, &["GP0509", "the longest is 1h"]);
+    let project = |words: &[&str], code: u8, said: &[&str]| {
+        here.refused(&[&["project"], words].concat(), code, said);
+    };
+    project(&["delete", "red"], 7, &["GP0743", "1 job"]);
+    project(&["delete", "lab"], 7, &["GP0744", "lab/a"]);
+    project(&["delete", "default"], 7, &["GP0746"]);
+    project(&["create", "x", "--parent", "red"], 7, &["GP0743"]);
+    project(&["edit", "lab", "--parent", "lab/a"], 7, &["GP0745", "lab"]);
+    project(&["create", "red"], 7, &["GP0742", "gpool project edit red"]);
+    project(&["edit", "rde", "--gpus", "1"], 6, &["GP0602", "red"]);
+    project(&["show", "rde"], 6, &["GP0602"]);
+    project(&["edit", "red"], 2, &["nothing to change"]);
     for (flag, value, words) in [
         ("--gpus", "NaN", "\"NaN\" is not a number of GPUs"),
         ("--gpus", "-1", "\"-1\" is not a number of GPUs"),
@@ -142,11 +149,11 @@ fn impossible_requests_are_refused_with_a_remedy() {
         ("--gpus-in", "a b=1", "gpus_in: a pool name"),
         ("--members", "a b", "not a user name"),
     ] {
-        project(&["edit", "red", flag, value]).refused(2, &[words]);
+        project(&["edit", "red", flag, value], 2, &[words]);
     }
-    let red = project(&["show", "red", "--json"]).json();
+    let red = cluster.gpool(["project", "show", "red", "--json"]).json();
     assert_eq!(red["items"][0]["version"], 1, "no part was applied");
-    cluster.gpool(["quota", "rde"]).refused(6, &["GP0602", "gpool quota red"]);
+    here.refused(&["quota", "rde"], 6, &["GP0602", "gpool quota red"]);
 }
 
 #[test]

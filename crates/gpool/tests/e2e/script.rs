@@ -97,32 +97,3 @@ fn a_script_is_stored_as_submitted() {
     cluster.until_ended(&id);
     assert_eq!(cluster.stdout_of(&id), "before\n");
 }
-
-#[test]
-fn an_invalid_directive_is_named() {
-    let cluster = Cluster::new("none");
-    script(&cluster, "a.sh", "#!/bin/sh\n# fine\n# GPOOL --gpu 2\ntrue\n");
-    cluster.gpool(["submit", "a.sh"]).refused(2, &["a.sh", "3", "--gpus"]);
-    script(&cluster, "b.sh", "#!/bin/sh\n# GPOOL --name 'open\ntrue\n");
-    cluster.gpool(["submit", "b.sh"]).refused(2, &["b.sh", "2", "quotation"]);
-    assert!(cluster.all_ids().is_empty());
-}
-
-#[test]
-fn a_file_that_is_no_script_is_refused() {
-    let cluster = Cluster::new("none");
-    script(&cluster, "plain.sh", "echo hi\n");
-    script(&cluster, "empty.sh", "");
-    std::fs::copy("/bin/true", cluster.work().join("binary")).unwrap();
-    std::fs::create_dir(cluster.work().join("folder")).unwrap();
-    for (name, words) in [
-        ("no-such.sh", &["there is no script", "gpool submit --"][..]),
-        ("folder", &["is a directory"]),
-        ("binary", &["is a program", "gpool submit -- ./binary"]),
-        ("plain.sh", &["#!/bin/bash"]),
-        ("empty.sh", &["is empty"]),
-    ] {
-        cluster.gpool(["submit", name]).refused(2, words);
-    }
-    assert!(cluster.all_ids().is_empty());
-}

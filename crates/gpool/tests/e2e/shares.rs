@@ -237,29 +237,6 @@ fn a_share_survives_a_restart_and_is_still_monitored() {
 }
 
 #[test]
-fn invalid_shares_are_refused() {
-    let cluster = Cluster::new("sim:2xH100-80G");
-    for (flags, code, words) in [
-        (&["--gpus", "0.8:0.25"][..], 2, &["0.25:0.8"][..]),
-        (&["--gpus", "0.5:2"], 2, &["0.5:1"]),
-        (&["--gpus", "1@0.5:20G"], 2, &["mixes"]),
-        (&["--gpus", "0.5", "--gpu-memory", "20G"], 2, &["already"]),
-        (&["--gpu-share", "0.5", "--gpu-memory", "20G"], 2, &["one of them"]),
-        (&["--gpu-share", "20G"], 2, &["--gpu-memory"]),
-        (&["--gpu-share", "1.2"], 2, &["0.999"]),
-        (&["--gpu-memory", "20"], 2, &["20G"]),
-        (&["--gpu-memory", "0G"], 2, &["0G"]),
-        (&["--gpu-memory", "40G:20G"], 2, &["20G:40G"]),
-        (&["--gpus", "1", "--shared"], 2, &["needs an amount", "--gpu-memory"]),
-        (&["--gpu-memory", "500G"], 4, &["500 GiB of a GPU", "H100-80G"]),
-        (&["--gpus", "3", "--gpu-share", "0.5"], 4, &["2"]),
-    ] {
-        let words_of_run = ["submit"].into_iter().chain(flags.iter().copied());
-        cluster.gpool(words_of_run.chain(["--", "true"])).refused(code, words);
-    }
-}
-
-#[test]
 fn a_gpu_is_shared_only_with_the_jobs_that_its_jobs_accept() {
     let cluster = Cluster::new("sim:2xH100-80G");
     for project in ["vision", "audio", "text", "other"] {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::harness::Cluster;
+use crate::here::Here;
 
 /// Project red has all four GPUs, two of them borrowed from blue; a job of red waits.
 fn lent() -> (Cluster, Vec<String>, String) {
@@ -146,8 +147,9 @@ fn the_queue_and_past_jobs_are_compared_with_and_without_changes() {
 #[test]
 fn invalid_and_refused_changes_are_errors_that_name_the_valid_ones() {
     let (cluster, _, _) = lent();
-    let refused = |change: &str, code: i32, words: &[&str]| {
-        cluster.gpool(["simulate", "--if", change]).refused(code, words);
+    let here = Here::of(cluster.socket().to_str().unwrap());
+    let refused = |change: &str, code: u8, words: &[&str]| {
+        here.refused(&["simulate", "--if", change], code, words);
     };
     refused("projct red gpus=1", 2, &["project, drain, undrain", "did you mean"]);
     refused("project rde gpus=1", 6, &["GP0602"]);
@@ -160,7 +162,7 @@ fn invalid_and_refused_changes_are_errors_that_name_the_valid_ones() {
     refused("", 2, &["the change is empty"]);
     // All or nothing, in order.
     let both = ["simulate", "--if", "cancel 1", "--if", "cancel 99"];
-    cluster.gpool(both).refused(6, &["99"]);
-    cluster.gpool(["simulate", "--for", "9d"]).refused(2, &["48h"]);
-    cluster.gpool(["simulate", "--for", "soon"]).refused(2, &["for"]);
+    here.refused(&both, 6, &["99"]);
+    here.refused(&["simulate", "--for", "9d"], 2, &["48h"]);
+    here.refused(&["simulate", "--for", "soon"], 2, &["for"]);
 }

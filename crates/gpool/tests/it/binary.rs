@@ -52,6 +52,8 @@ fn invalid_arguments_exit_with_2_and_a_message_in_four_parts() {
         &["up", "--strategy", "nosuch"],
         &["up", "--gpus", "3-1"],
         &["help", "nosuch"],
+        &["help", "GP9999"],
+        &["--server", "", "queue"],
     ] {
         let output = place.run(words);
         let text = stderr(&output);
@@ -75,6 +77,7 @@ fn the_nearest_word_is_suggested() {
         (&["queue", "-s", "pendign"], "pending"),
         (&["up", "--strategy", "sequental"], "sequential"),
         (&["help", "queeu"], "gpool help queue"),
+        (&["--server", "", "queue"], "socket"),
     ] {
         let text = stderr(&place.run(words));
         assert!(text.contains(near), "{words:?}: {text}");
@@ -96,6 +99,7 @@ fn without_a_server_every_other_command_exits_with_3() {
         &["why", "1"],
         &["logs", "1"],
         &["wait", "1"],
+        &["wait", "all"],
         &["cancel", "1-3"],
         &["hold", "1"],
         &["release", "1"],
@@ -108,8 +112,12 @@ fn without_a_server_every_other_command_exits_with_3() {
     ] {
         let output = place.run(words);
         assert_eq!(output.status.code(), Some(3), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains("api.sock: there is no such socket"));
+        for said in ["api.sock: there is no such socket", "gpool up", "GP0301"] {
+            assert!(stderr(&output).contains(said), "{said}: {}", stderr(&output));
+        }
     }
+    let help = stdout(&place.run(&["help", "GP0301"]));
+    assert!(help.contains("GP0301") && help.contains("gpool up"), "{help}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod edit_text;
 mod flags;
 mod forward;
 mod help;
+#[path = "../e2e/here.rs"]
+mod here;
 mod history_footer;
 mod history_states;
 mod keys;
@@ -27,6 +29,9 @@ mod program;
 mod project;
 mod projects;
 mod queue_states;
+mod refused_flags;
+mod refused_shims;
+mod refused_words;
 mod rendering;
 mod report_hints;
 mod security;

@@ -6,6 +6,9 @@ use tempfile::TempDir;
 
 use crate::program::program;
 
+/// The socket of no server: a line that needs one is refused with exit code 3.
+pub const NO_SERVER: &str = "/nonexistent/gpool/api.sock";
+
 pub struct Place {
     folder: TempDir,
 }
@@ -32,8 +35,11 @@ impl Place {
         self.command(words).output().unwrap()
     }
 
-    pub fn file(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.folder.path().join(name), bytes).unwrap();
+    /// Writes a file, and returns its path.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
     }
 }
 

@@ -1,8 +1,8 @@
 //! From a request to a job: accepted values, refused values, and the messages.
 
 use gpool_model::job::{BlobId, DependencyKind};
-use gpool_model::{Bytes, MilliCpu, Millis, NewJob, Refusal};
-use gpool_wire::{JobCreate, Script, json};
+use gpool_model::{Bytes, LimitChange, MilliCpu, Millis, NewJob, Refusal};
+use gpool_wire::{ExtendJobs, JobCreate, Script, json};
 
 fn read(text: &str) -> JobCreate {
     json::read(text.as_bytes()).unwrap_or_else(|problem| panic!("{text}: {problem:?}"))
@@ -48,6 +48,43 @@ fn amounts_are_numbers_or_text() {
 }
 
 #[test]
+fn a_time_limit_is_read_in_every_form() {
+    for (text, millis) in [
+        ("90s", 90_000),
+        ("5m", 300_000),
+        ("1h30m", 5_400_000),
+        ("2d", 172_800_000),
+        ("90", 5_400_000),
+        ("2:30", 150_000),
+        ("01:30:00", 5_400_000),
+        ("2-12", 216_000_000),
+        ("2-12:30", 217_800_000),
+        ("2-00:00:30", 172_830_000),
+        ("1500ms", 1500),
+    ] {
+        let limit = Some(Millis::new(millis));
+        let job = taken(&format!(r#"{{"command":["a"],"time":"{text}"}}"#));
+        assert_eq!(job.time_limit, limit, "{text}");
+        let change = ExtendJobs { to: Some(text.into()), ..ExtendJobs::default() };
+        assert_eq!(change.check(), Ok(LimitChange::To { limit }), "{text}");
+    }
+}
+
+#[test]
+fn a_job_names_at_most_100_000_others() {
+    let after = |n: usize| JobCreate {
+        command: vec!["a".to_owned()],
+        after: (1..=n).map(|id| id.to_string()).collect(),
+        ..JobCreate::default()
+    };
+    assert!(after(1000).check("/home/ana").is_ok());
+    let Err(Refusal::Invalid { field, why }) = after(100_001).check("/home/ana") else {
+        panic!("it is refused")
+    };
+    assert_eq!((&*field, &*why), ("after", "it has 100001 jobs; the maximum is 100000"));
+}
+
+#[test]
 fn bad_values_name_their_field() {
     let long = "x".repeat(129);
     let huge = "x".repeat(128 * 1024);
@@ -83,6 +120,7 @@ fn bad_values_name_their_field() {
         (r#"{"command":["a"],"after":["x"]}"#, "after", "job id"),
         (r#"{"command":["a"],"after":["any:1"]}"#, "after", "ok:"),
         (r#"{"command":["a"],"umask":512}"#, "umask", "777"),
+        (r#"{"command":["a"],"umask":99999}"#, "umask", "777"),
         (r#"{"command":["a"],"environment":{"":"x"}}"#, "environment", "not the name"),
         (r#"{"command":["a"],"environment":{"A=B":"x"}}"#, "environment", "not the name"),
         (r#"{"command":["a"],"environment":{"A":"\u0000"}}"#, "environment", "zero byte"),

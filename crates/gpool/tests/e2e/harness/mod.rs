@@ -31,16 +31,19 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
+/// The same after a long wait: a check costs the server a request, or the machine a process.
+const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// Repeats `look` until it returns a value.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let give_up = Instant::now() + PATIENCE;
+    let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < give_up, "not in time: {what}");
-        std::thread::sleep(LOOK);
+        let waited = begun.elapsed();
+        assert!(waited < PATIENCE, "not in time: {what}");
+        std::thread::sleep((waited / 32).clamp(LOOK, LOOK_MAX));
     }
 }
 
