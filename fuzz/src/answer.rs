@@ -9,14 +9,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpool::render::jobs::JOBS;
-use gpool::render::{events, job, why};
 use gpool_cli::args::list::Format;
 use gpool_cli::failure::Failure;
 use gpool_cli::render::clock::Clock;
 use gpool_cli::render::list::{Appearance, Row};
 use gpool_cli::render::view::View;
 use gpool_client::{Client, Error, JobsQuery, LogQuery};
+use gpool_verbs::render::jobs::JOBS;
+use gpool_verbs::render::{events, job, why};
 use gpool_wire::{Event, Job, Time};
 use tempfile::TempDir;
 

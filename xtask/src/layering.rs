@@ -139,6 +139,7 @@ const TABLE: &[(&str, Allowed)] = &[
     ("cli", Allowed::Only(&["model", "wire", "web", "client", "sys"])),
     ("compat", Allowed::Only(&["model", "wire", "client", "sys", "cli"])),
     ("top", Allowed::Only(&["model", "wire", "cli"])),
+    ("verbs", Allowed::Only(&["model", "wire", "web", "client", "sys", "cli", "compat"])),
     (
         "lab",
         Allowed::Only(&[
@@ -151,7 +152,6 @@ const TABLE: &[(&str, Allowed)] = &[
         Allowed::Only(&[
             "model",
             "wire",
-            "web",
             "client",
             "store",
             "device",
@@ -167,6 +167,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "cli",
             "compat",
             "top",
+            "verbs",
             "failpoint",
         ]),
     ),

@@ -18,9 +18,9 @@ use gpool_wire::metrics::MetricNames;
 use gpool_wire::notify::is_mail_address;
 use serde::{Deserialize, Deserializer};
 
-use crate::keys;
 use crate::log::LogFormat;
-use crate::toml_file;
+use gpool_verbs::keys;
+use gpool_verbs::toml_file;
 
 /// `oidc_same_names`: a flag, or a list of names.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

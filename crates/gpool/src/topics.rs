@@ -441,9 +441,13 @@ const COMPUTED_TOPICS: &[ComputedTopic] = &[
     ComputedTopic {
         name: "reasons",
         about: "reasons of waiting jobs, by code",
-        text: crate::reasons::page,
+        text: gpool_verbs::reasons::page,
     },
-    ComputedTopic { name: "settings", about: "the keys of gpool.toml", text: crate::keys::page },
+    ComputedTopic {
+        name: "settings",
+        about: "the keys of gpool.toml",
+        text: gpool_verbs::keys::page,
+    },
     ComputedTopic {
         name: "compat",
         about: "every flag of Slurm's and gflow's commands",
@@ -472,7 +476,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn text(name: &str) -> Option<String> {
     let made = || COMPUTED_TOPICS.iter().find(|page| page.name == name).map(|page| (page.text)());
     let written = find(name).map(|topic| topic.text.trim().to_owned());
-    written.or_else(made).or_else(|| crate::reasons::find(name))
+    written.or_else(made).or_else(|| gpool_verbs::reasons::find(name))
 }
 
 /// The written page of this name.

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// The largest message in bytes, and the largest body. A task order is a few kilobytes; the report of all tasks of a full
-/// node is less than a megabyte.
+/// The largest message in bytes, and the largest body. A task order is a few kilobytes; the report
+/// of all tasks of a full node is less than a megabyte.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The lengths of the message and of its body.

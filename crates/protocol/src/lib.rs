@@ -8,8 +8,8 @@
 //! - A stream to a task, such as a terminal, is a further connection that the agent opens. It
 //!   carries the id of the question that asked for it.
 //!
-//! Messages are JSON; output is the body of its message, as it is. An unknown field is ignored, so that a newer peer can send more; an unknown
-//! variant is refused by its name.
+//! Messages are JSON; output is the body of its message, as it is. An unknown field is ignored, so
+//! that a newer peer can send more; an unknown variant is refused by its name.
 
 #![forbid(unsafe_code)]
 

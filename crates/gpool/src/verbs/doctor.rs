@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use super::down;
 use crate::away;
-use crate::render::{calibration, recovery};
+use gpool_verbs::render::{calibration, recovery};
 
 /// Free disk space below which doctor warns.
 const SPACE_LOW: Bytes = Bytes::from_gib(1);
@@ -44,7 +44,7 @@ pub struct DoctorArgs {
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: gpool_verbs::PageFormat,
 }
 
 /// The checks that can run alone.
@@ -99,10 +99,12 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
     let probes = during(&session.screen, "checking this machine", check);
     let is_wrong = probes.iter().any(|probe| probe.verdict == Verdict::Wrong);
     match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => session.screen.data(&table(&probes, session))?,
-        super::PageFormat::Json => session.screen.data(&json::list(&probes))?,
-        super::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
-        super::PageFormat::Yaml => session.screen.data(&yaml::of_json(&json::list(&probes)))?,
+        gpool_verbs::PageFormat::Text => session.screen.data(&table(&probes, session))?,
+        gpool_verbs::PageFormat::Json => session.screen.data(&json::list(&probes))?,
+        gpool_verbs::PageFormat::Jsonl => session.screen.data(&json::lines(&probes))?,
+        gpool_verbs::PageFormat::Yaml => {
+            session.screen.data(&yaml::of_json(&json::list(&probes)))?
+        }
     }
     Ok(if is_wrong { Exit::FAILED } else { Exit::OK })
 }
@@ -110,12 +112,12 @@ pub fn run(args: &DoctorArgs, session: &Session) -> Result {
 fn eta(args: &DoctorArgs, session: &Session) -> Result {
     let state = session.client()?.forecast_state()?;
     let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => {
+        gpool_verbs::PageFormat::Text => {
             calibration::page(&state, &session.view(), session.screen.colors)
         }
-        super::PageFormat::Json => json::one(&state),
-        super::PageFormat::Jsonl => json::line(&state),
-        super::PageFormat::Yaml => yaml::of_json(&json::one(&state)),
+        gpool_verbs::PageFormat::Json => json::one(&state),
+        gpool_verbs::PageFormat::Jsonl => json::line(&state),
+        gpool_verbs::PageFormat::Yaml => yaml::of_json(&json::one(&state)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

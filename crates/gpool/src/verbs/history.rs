@@ -12,8 +12,8 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
 use super::queue::states;
-use crate::render::history::{HISTORY, footer};
-use crate::render::history_by::{By, SUMS, sums};
+use gpool_verbs::render::history::{HISTORY, footer};
+use gpool_verbs::render::history_by::{By, SUMS, sums};
 
 /// Rows without `--limit`.
 const ROWS: usize = 50;

@@ -12,7 +12,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 
 use crate::config;
-use crate::keys;
+use gpool_verbs::keys;
 
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(after_help = "gpool up reads the file. It sets nothing until a line is uncommented.")]

@@ -10,7 +10,7 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 
 use crate::cli::{self, Verb};
-use crate::keys;
+use gpool_verbs::keys;
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "The pages are gpool.1, one page per command, and gpool.toml.5, in the \

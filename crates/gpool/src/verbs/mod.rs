@@ -1,78 +1,28 @@
 //! The table of verbs. Each verb is a file here, with its arguments and a function that runs it.
 
-pub mod attach;
-pub mod audit;
 pub mod backup;
-pub mod budget;
-pub mod ca;
 pub mod completion;
-pub mod context;
-pub mod cost;
 pub mod debug;
 pub mod demo;
-pub mod digest;
 pub mod doctor;
 pub mod down;
-pub mod drain;
-pub mod edit;
-pub mod edit_text;
-pub mod events;
-pub mod exec;
-pub mod extend;
-pub mod forward;
-pub mod gpus;
 pub mod grafana;
 pub mod help;
 pub mod history;
 pub mod init;
-pub mod install_shims;
-pub mod login;
 pub mod logs;
 pub mod man;
-pub mod mig;
-pub mod nodes;
-pub mod note;
-pub mod notify;
-pub mod on_jobs;
-pub mod open;
-pub mod policy;
-pub mod pool;
-pub mod prio;
-pub mod project;
 pub mod queue;
-pub mod quota;
-pub mod release;
-pub mod report;
-pub mod requeue;
-pub mod reserve;
 pub mod restore;
-pub mod retry;
-pub mod run;
 pub mod service;
-pub mod sessions;
-pub mod shell;
-pub mod shim;
-pub mod show;
-pub mod signal;
 pub mod sim;
-pub mod simulate;
-mod simulate_if;
-pub mod status;
-pub mod submit;
-pub mod token;
 pub mod top;
 pub mod up;
 mod up_folders;
 mod up_network;
 mod up_nodes;
-pub mod usage;
-pub mod user;
 pub mod verify;
 pub mod version;
-pub mod wait;
-pub mod waste;
-pub mod why;
-pub mod yields;
 
 use clap::{Args, FromArgMatches as _};
 use gpool_cli::failure::Result;
@@ -80,10 +30,16 @@ use gpool_cli::usage as misuse;
 use gpool_compat::import;
 use gpool_compat::slurm::step;
 use gpool_model::JobVerb;
+use gpool_verbs::{
+    attach, audit, budget, ca, context, cost, digest, drain, edit, events, exec, extend, forward,
+    gpus, install_shims, login, mig, nodes, note, notify, on_jobs, open, policy, pool, prio,
+    project, quota, release, report, requeue, reserve, retry, run, sessions, shell, shim, show,
+    signal, simulate, status, submit, token, usage, user, wait, waste, why, yields,
+};
 
 use crate::cli::{CommandLine, HelpSection, Verb};
-use crate::lab::{self, LabArgs};
-use crate::verbs::on_jobs::OnJobsArgs;
+use gpool_verbs::lab::{self, LabArgs};
+use gpool_verbs::on_jobs::OnJobsArgs;
 
 /// Builds the table. A row has the group, the name with aliases, the type of the arguments, the
 /// line of help, and the function that runs the verb.
@@ -107,7 +63,6 @@ macro_rules! verbs {
         }),*]
     };
 }
-
 /// Every verb, in the order of `gpool help`. [`crate::examples`] has the examples of each.
 pub static VERBS: &[Verb] = verbs! {
     Common "up": up::UpArgs, "Start the server of this machine",
@@ -285,25 +240,3 @@ pub static VERBS: &[Verb] = verbs! {
     Internal "step-host": step::host::StepHostArgs, "Start processes of a step; srun calls this",
         |args, _| step::host::run(&args);
 };
-
-/// The output format of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum PageFormat {
-    /// Text for people.
-    #[default]
-    Text,
-    /// One JSON document.
-    Json,
-    /// One JSON object per line.
-    Jsonl,
-    /// The JSON document as YAML.
-    Yaml,
-}
-
-impl PageFormat {
-    /// The format; `--json` means `-o json`.
-    #[must_use]
-    pub fn or_json(self, json: bool) -> Self {
-        if json && self == Self::Text { Self::Json } else { self }
-    }
-}

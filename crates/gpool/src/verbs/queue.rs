@@ -12,7 +12,7 @@ use gpool_model::job::JobState;
 use gpool_wire::{Job, catalogue};
 
 use crate::away;
-use crate::render::jobs::{JOBS, contents, counts, footer, next_starts};
+use gpool_verbs::render::jobs::{JOBS, contents, counts, footer, next_starts};
 
 /// Rows without `--limit`.
 const ROWS: usize = 200;

@@ -35,9 +35,9 @@ use super::version::VERSION;
 use super::{up_folders, up_nodes};
 use crate::config::{Config, OutputFull};
 use crate::log::{self, LogFormat};
-use crate::render::recovery::in_short;
-use crate::render::up::{Started, text};
 use crate::serve::NodeSettings;
+use gpool_verbs::render::recovery::in_short;
+use gpool_verbs::render::up::{Started, text};
 
 /// The line that a server in the background writes to its parent once it answers.
 const READY: &str = "ready\n";

@@ -1,6 +1,6 @@
 //! Arrays in lists and on pages: their progress and the results of their elements.
 
-use gpool::render::arrays::{blocks, progress};
+use gpool_verbs::render::arrays::{blocks, progress};
 use gpool_wire::ArrayStatus;
 
 #[test]

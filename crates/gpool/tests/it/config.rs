@@ -13,7 +13,7 @@ fn settings_are_read_and_unknown_keys_are_refused_with_the_nearest() {
     let text = failure.text(false);
     assert!(text.starts_with("error: f:2: there is no setting \"devces\"\n"), "{text}");
     assert!(text.contains("try  devices = …\n  GP0229"), "{text}");
-    assert!(gpool::keys::names().all(|name| text.contains(name)), "{text}");
+    assert!(gpool_verbs::keys::names().all(|name| text.contains(name)), "{text}");
     let limits = Config::parse("user_jobs_max = 0\nuser_connections_max = 8\n", "f");
     assert_eq!(limits.expect("both are known").user_jobs_max, Some(0));
     let jobs = Config::parse("job_output_max = \"64M\"\njob_processes_max = 99\n", "f");

@@ -1,6 +1,6 @@
 //! The keys that detach from a console. Pure.
 
-use gpool::console::keys::{DetachKeys, DetachMatcher};
+use gpool_verbs::console::keys::{DetachKeys, DetachMatcher};
 
 #[test]
 fn keys_are_read_as_people_write_them() {

@@ -1,6 +1,6 @@
 //! `gpool edit` without flags: what can change, as text in the user's editor.
 
-use gpool::verbs::edit_text::patch;
+use gpool_verbs::edit_text::patch;
 use serde_json::{Map, Value, json};
 
 fn shown() -> Map<String, Value> {

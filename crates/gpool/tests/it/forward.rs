@@ -1,6 +1,6 @@
 //! `gpool forward`: forwards local ports to ports of a job.
 
-use gpool::verbs::forward::Forwarded;
+use gpool_verbs::forward::Forwarded;
 use gpool_wire::ForwardToJob;
 
 #[test]

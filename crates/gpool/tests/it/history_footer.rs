@@ -1,6 +1,6 @@
 //! The list of ended jobs: `gpool history`.
 
-use gpool::render::history::footer;
+use gpool_verbs::render::history::footer;
 use gpool_wire::Totals;
 
 #[test]

@@ -7,7 +7,7 @@ use gpool_model::{DeviceStrategy, NodeName};
 use gpool_server::Limits;
 
 use gpool::config::Config;
-use gpool::keys::{file, names};
+use gpool_verbs::keys::{file, names};
 
 /// The file with every line uncommented.
 fn all_set() -> String {

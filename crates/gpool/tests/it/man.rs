@@ -1,9 +1,9 @@
 //! `gpool man`: writes manual pages, for packages of gpool.
 
 use gpool::cli::{self, HelpSection};
-use gpool::keys;
 use gpool::verbs::VERBS;
 use gpool::verbs::man::settings_page;
+use gpool_verbs::keys;
 
 /// The page of one command as roff text.
 fn page_of(command: clap::Command) -> std::io::Result<String> {

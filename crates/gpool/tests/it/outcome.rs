@@ -1,7 +1,7 @@
 //! The exit code of `run` and `wait` for a job that has ended.
 
-use gpool::outcome::exit_of;
 use gpool_model::job::JobState;
+use gpool_verbs::outcome::exit_of;
 
 #[test]
 fn ends_of_jobs_are_told_apart_by_exit_code() {

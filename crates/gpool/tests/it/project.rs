@@ -1,6 +1,6 @@
 //! `gpool project`: projects, their quotas and their members.
 
-use gpool::verbs::project::parse;
+use gpool_verbs::project::parse;
 use gpool_wire::Quantity;
 
 fn refused(text: &str) -> String {

@@ -2,9 +2,9 @@
 
 use gpool_wire::Time;
 
-use gpool::render::projects::{held, loan_lines, loans, return_lines};
 use gpool_cli::render::clock;
 use gpool_cli::render::view::View;
+use gpool_verbs::render::projects::{held, loan_lines, loans, return_lines};
 use gpool_wire::{Quantity, QuotaLoan, QuotaReturn, QuotaRow};
 
 fn row(guaranteed: u64, held: f64, on_loan: f64) -> QuotaRow {

@@ -2,11 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpool::render::cost::{self, COST};
-use gpool::render::gpus::GPUS;
-use gpool::render::jobs::JOBS;
-use gpool::render::usage::USAGE;
-use gpool::render::{events, gpus, job, jobs, recovery, status, up, why};
 use gpool_cli::args::list::{Format, ListFlags};
 use gpool_cli::hand_in::waits;
 use gpool_cli::render::clock::Clock;
@@ -14,6 +9,11 @@ use gpool_cli::render::list::{Appearance, Noun, select};
 use gpool_cli::render::nodes::NODES;
 use gpool_cli::render::view::View;
 use gpool_model::Millis;
+use gpool_verbs::render::cost::{self, COST};
+use gpool_verbs::render::gpus::GPUS;
+use gpool_verbs::render::jobs::JOBS;
+use gpool_verbs::render::usage::USAGE;
+use gpool_verbs::render::{events, gpus, job, jobs, recovery, status, up, why};
 use gpool_wire::cost::CostRow;
 use gpool_wire::usage::UsageRow;
 use gpool_wire::{Before, Event, RecoveredJob, Recovery};

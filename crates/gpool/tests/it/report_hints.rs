@@ -1,8 +1,8 @@
 //! Tests of the hints of reports.
 
-use gpool::render::report::page;
 use gpool_cli::render::clock::Clock;
 use gpool_cli::render::view::View;
+use gpool_verbs::render::report::page;
 use gpool_wire::{DeviceUse, NodeUse, Report};
 use serde_json::json;
 

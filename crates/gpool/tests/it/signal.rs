@@ -1,6 +1,6 @@
 //! `gpool signal`: sends a signal to the processes of running jobs.
 
-use gpool::verbs::signal::check;
+use gpool_verbs::signal::check;
 
 #[test]
 fn signals_have_names_and_numbers() {

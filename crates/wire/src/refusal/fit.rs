@@ -7,7 +7,7 @@ use gpool_model::gpu::GpuRequest;
 use gpool_model::refusal::LargestFit;
 use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
-use gpool_model::{Gang, JobId, NodeFilter, NodeName, PoolName, Refusal, ReservationName};
+use gpool_model::{Gang, NodeFilter, NodeName, PoolName, Refusal};
 
 use crate::json::nearest;
 use crate::kind::amount_words;
@@ -80,49 +80,8 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
                     .try_this("gpool gpus"),
             }
         }
-        Refusal::NodeAnswers { name } => problem(format!("{name} can't be removed: it answers"))
-            .try_this(format!("gpool drain {name}   (keeps new jobs away)")),
-        Refusal::NodeInUse { name, jobs, reservations } => {
-            node_in_use(problem(format!("{name} can't be removed yet")), name, jobs, reservations)
-        }
         _ => return None,
     })
-}
-
-fn node_in_use(
-    problem: Problem,
-    name: &NodeName,
-    jobs: &[JobId],
-    reservations: &[ReservationName],
-) -> Problem {
-    /// The most objects that a message names.
-    const MOST: usize = 10;
-    let list = |all: Vec<String>| match all.get(..MOST) {
-        Some(some) if all.len() > MOST => {
-            format!("{} and {} more", some.join(", "), all.len() - MOST)
-        }
-        _ => all.join(", "),
-    };
-    let problem = match jobs {
-        [] => problem,
-        _ => problem
-            .because(format!(
-                "jobs may still run there: {}",
-                list(jobs.iter().map(ToString::to_string).collect())
-            ))
-            .try_this(format!(
-                "gpool nodes remove {name} --off   (only if its machine is off for good)"
-            )),
-    };
-    match reservations {
-        [] => problem,
-        [first, ..] => problem
-            .because(format!(
-                "reservations name it: {}",
-                list(reservations.iter().map(ToString::to_string).collect())
-            ))
-            .try_this(format!("gpool unreserve {first}")),
-    }
 }
 
 fn too_few_nodes(

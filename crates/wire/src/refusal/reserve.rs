@@ -1,6 +1,6 @@
-//! Refusals of reservations and drains.
+//! Refusals of reservations, drains and removals of nodes.
 
-use gpool_model::Refusal;
+use gpool_model::{JobId, NodeName, Refusal, ReservationName};
 
 use crate::problem::Problem;
 use crate::reason::request_words;
@@ -50,6 +50,47 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         ),
         Refusal::NotDrained { what } => problem(format!("{what} is not drained"))
             .try_this("gpool nodes   (shows the drained nodes and GPUs)"),
+        Refusal::NodeAnswers { name } => problem(format!("{name} can't be removed: it answers"))
+            .try_this(format!("gpool drain {name}   (keeps new jobs away)")),
+        Refusal::NodeInUse { name, jobs, reservations } => {
+            node_in_use(problem(format!("{name} can't be removed yet")), name, jobs, reservations)
+        }
         _ => return None,
     })
+}
+
+fn node_in_use(
+    problem: Problem,
+    name: &NodeName,
+    jobs: &[JobId],
+    reservations: &[ReservationName],
+) -> Problem {
+    /// The most objects that a message names.
+    const MOST: usize = 10;
+    let list = |all: Vec<String>| match all.get(..MOST) {
+        Some(some) if all.len() > MOST => {
+            format!("{} and {} more", some.join(", "), all.len() - MOST)
+        }
+        _ => all.join(", "),
+    };
+    let problem = match jobs {
+        [] => problem,
+        _ => problem
+            .because(format!(
+                "jobs may still run there: {}",
+                list(jobs.iter().map(ToString::to_string).collect())
+            ))
+            .try_this(format!(
+                "gpool nodes remove {name} --off   (only if its machine is off for good)"
+            )),
+    };
+    match reservations {
+        [] => problem,
+        [first, ..] => problem
+            .because(format!(
+                "reservations name it: {}",
+                list(reservations.iter().map(ToString::to_string).collect())
+            ))
+            .try_this(format!("gpool unreserve {first}")),
+    }
 }

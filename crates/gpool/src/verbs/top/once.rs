@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::machine::{LocalMachine, Reading};
-use crate::verbs::gpus::remaining_times;
+use gpool_verbs::gpus::remaining_times;
 
 /// Rows of a table; the line below it tells how many there are.
 const ROWS: u32 = 200;

@@ -19,7 +19,7 @@ use gpool_wire::usage::GpuHistoryParams;
 use gpool_wire::{Job, Time};
 
 use super::screen::{Looked, Wish};
-use crate::render::why::page;
+use gpool_verbs::render::why::page;
 
 const JOBS_MAX: usize = 10_000;
 /// Lines of output that are read.

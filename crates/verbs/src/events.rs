@@ -26,7 +26,7 @@ pub struct EventsArgs {
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: crate::PageFormat,
     /// ID of the event (from --json) after which to continue
     #[arg(long, value_name = "ID", value_parser = event_id)]
     after: Option<String>,
@@ -85,7 +85,7 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
             continue;
         }
         match args.output.or_json(session.global.json) {
-            super::PageFormat::Text => {
+            crate::PageFormat::Text => {
                 let news = match &event.kind {
                     EventKind::NodeChanged { .. } => gpus.news(&client.gpus()?.items),
                     _ => Vec::new(),
@@ -96,10 +96,10 @@ pub fn run(args: &EventsArgs, session: &Session) -> Result {
                 let lines = if told.is_empty() { usual } else { told.join("\n") };
                 session.screen.data(&format!("{lines}\n"))?;
             }
-            super::PageFormat::Json | super::PageFormat::Jsonl => {
+            crate::PageFormat::Json | crate::PageFormat::Jsonl => {
                 session.screen.data(&json::line(&event))?;
             }
-            super::PageFormat::Yaml => session.screen.data(&yaml_item(&event))?,
+            crate::PageFormat::Yaml => session.screen.data(&yaml_item(&event))?,
         }
         n_left -= 1;
         if n_left == 0 {
@@ -135,9 +135,9 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
         }
         n_left -= 1;
         session.screen.data(&match form {
-            super::PageFormat::Text => format!("{}\n", life::line(event, &session.view())),
-            super::PageFormat::Yaml => yaml_item(event),
-            super::PageFormat::Json | super::PageFormat::Jsonl => json::line(event),
+            crate::PageFormat::Text => format!("{}\n", life::line(event, &session.view())),
+            crate::PageFormat::Yaml => yaml_item(event),
+            crate::PageFormat::Json | crate::PageFormat::Jsonl => json::line(event),
         })?;
     }
     let known = told.iter().filter_map(|event| event.seq).max().unwrap_or(0);
@@ -159,12 +159,12 @@ fn of_jobs(args: &EventsArgs, session: &Session) -> Result {
         }
         n_left -= 1;
         let text = match form {
-            super::PageFormat::Text => match line(&event, &session.view()) {
+            crate::PageFormat::Text => match line(&event, &session.view()) {
                 Some(line) => format!("{line}\n"),
                 None => continue,
             },
-            super::PageFormat::Yaml => yaml_item(&event),
-            super::PageFormat::Json | super::PageFormat::Jsonl => json::line(&event),
+            crate::PageFormat::Yaml => yaml_item(&event),
+            crate::PageFormat::Json | crate::PageFormat::Jsonl => json::line(&event),
         };
         session.screen.data(&text)?;
     }

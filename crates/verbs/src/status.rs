@@ -14,7 +14,7 @@ pub struct StatusArgs {
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: crate::PageFormat,
 }
 
 /// Runs the verb.
@@ -22,9 +22,9 @@ pub fn run(args: &StatusArgs, session: &Session) -> Result {
     let client = session.client()?;
     let status = client.status()?;
     let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => page(&status, &client.recovery()?, &session.view()),
-        super::PageFormat::Json | super::PageFormat::Jsonl => json::one(&status),
-        super::PageFormat::Yaml => yaml::of_json(&json::one(&status)),
+        crate::PageFormat::Text => page(&status, &client.recovery()?, &session.view()),
+        crate::PageFormat::Json | crate::PageFormat::Jsonl => json::one(&status),
+        crate::PageFormat::Yaml => yaml::of_json(&json::one(&status)),
     };
     session.screen.data(&text)?;
     Ok(Exit::OK)

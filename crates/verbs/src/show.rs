@@ -23,7 +23,7 @@ pub struct ShowArgs {
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: crate::PageFormat,
 }
 
 /// Runs the verb.
@@ -41,7 +41,7 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
         return each.end("show", Exit::OK);
     }
     let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => {
+        crate::PageFormat::Text => {
             let mut pages = Vec::with_capacity(jobs.len());
             for job in &jobs {
                 let elements = elements_of(&client, job)?;
@@ -49,9 +49,9 @@ pub fn run(args: &ShowArgs, session: &Session) -> Result {
             }
             pages.join("\n")
         }
-        super::PageFormat::Json => json::list(&jobs),
-        super::PageFormat::Jsonl => json::lines(&jobs),
-        super::PageFormat::Yaml => yaml::of_json(&json::list(&jobs)),
+        crate::PageFormat::Json => json::list(&jobs),
+        crate::PageFormat::Jsonl => json::lines(&jobs),
+        crate::PageFormat::Yaml => yaml::of_json(&json::list(&jobs)),
     };
     session.screen.data(&text)?;
     each.end("show", Exit::OK)

@@ -17,7 +17,7 @@ use gpool_wire::{
     Simulation, Time,
 };
 
-use super::PageFormat;
+use crate::PageFormat;
 
 /// Most jobs in the text output.
 const JOBS_MAX: usize = 40;

@@ -18,7 +18,7 @@ pub struct WhyArgs {
     /// Output format: text, json, jsonl or yaml
     #[arg(short, long, value_enum, value_name = "FORM", default_value = "text")]
     #[arg(hide_possible_values = true)]
-    output: super::PageFormat,
+    output: crate::PageFormat,
 }
 
 /// Runs the verb.
@@ -36,13 +36,13 @@ pub fn run(args: &WhyArgs, session: &Session) -> Result {
         return each.end("explain", Exit::OK);
     }
     let text = match args.output.or_json(session.global.json) {
-        super::PageFormat::Text => {
+        crate::PageFormat::Text => {
             let pages: Vec<String> = answers.iter().map(|why| page(why, &session.view())).collect();
             pages.join("\n")
         }
-        super::PageFormat::Json => json::list(&answers),
-        super::PageFormat::Jsonl => json::lines(&answers),
-        super::PageFormat::Yaml => yaml::of_json(&json::list(&answers)),
+        crate::PageFormat::Json => json::list(&answers),
+        crate::PageFormat::Jsonl => json::lines(&answers),
+        crate::PageFormat::Yaml => yaml::of_json(&json::list(&answers)),
     };
     session.screen.data(&text)?;
     each.end("explain", Exit::OK)
