@@ -1,4 +1,4 @@
-//! The removal of a node whose machine has left the cluster.
+//! The removal of nodes that have left the cluster.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::control::nodes::admin;
 
 impl Control {
     /// Removes a node. With `is_off`, the jobs on it end first, but only if that makes the node
-    /// empty: a job whose other nodes still have to end it keeps this one.
+    /// empty: a job that still has to end on other nodes keeps this one.
     pub(crate) fn remove_node(
         &mut self,
         caller: &Caller,

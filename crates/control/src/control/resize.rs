@@ -1,4 +1,4 @@
-//! Running jobs whose shares of devices get another size.
+//! Changes the size of the shares of running jobs.
 
 use gpool_model::resource::ResourceKind;
 use gpool_model::{
