@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::array::{Param, ParamTable, read_array};
 use crate::create::JobCreate;
-use crate::json;
 
 /// Maximum number of characters in a parameter's name.
 const NAME_MAX: usize = 64;
@@ -109,7 +108,7 @@ impl JobCreate {
         for (at, word) in self.command.iter().enumerate() {
             let used = placeholder::names(word).into_iter().find(|used| !names.contains(used));
             let Some(used) = used else { continue };
-            let meant = match json::nearest(used, names.iter().copied()) {
+            let meant = match gpool_texts::words::nearest(used, names.iter().copied()) {
                 Some(near) => format!("; did you mean {{{near}}}?"),
                 None => {
                     let known = names.iter().map(|name| format!("{{{name}}}"));

@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use crate::amount::Quantity;
 use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span};
-use crate::json::nearest;
 use crate::signal;
 use crate::time::Time;
+use gpool_texts::words::nearest;
 
 /// Maximum number of retries. A larger number is probably a typo.
 const RETRIES_MAX: u32 = 1000;

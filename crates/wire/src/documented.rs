@@ -6,14 +6,13 @@ use gpool_model::verb::JobVerb;
 use serde_json::Value;
 use utoipa::openapi::path::Parameter;
 use utoipa::openapi::schema::{SchemaType, Type};
-use utoipa::openapi::{KnownFormat, ObjectBuilder, OneOfBuilder, RefOr, Schema, SchemaFormat};
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::amount::Quantity;
 use crate::create::JobCreate;
 use crate::field::{self, Field};
 use crate::patch::JobPatch;
-use crate::time::Time;
 use crate::verb::{At, ExtendJobs, Hold, ReleaseJobs, RequeueJobs, Selection, SignalJobs};
 
 /// Schemas with their names.
@@ -44,17 +43,6 @@ pub fn query_of(verb: JobVerb) -> Vec<Parameter> {
         _ => Vec::new(),
     }
 }
-
-impl PartialSchema for Time {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .into()
-    }
-}
-
-impl ToSchema for Time {}
 
 impl PartialSchema for Quantity {
     fn schema() -> RefOr<Schema> {

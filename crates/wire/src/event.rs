@@ -7,8 +7,8 @@ use gpool_model::job::JobState;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::json::take;
 use crate::time::Time;
+use gpool_texts::words::take;
 
 /// One event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

@@ -2,21 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use gpool_model::job::{EndCause, Holder};
+use gpool_model::job::Holder;
 use gpool_model::kind::Yields;
 use gpool_model::unit::Millis;
-use gpool_model::{Checkpoint, Exit, Job, JobSpec, PauseCause, Phase, Refusal};
+use gpool_model::{Checkpoint, Exit, Job, JobSpec, Phase, Refusal};
 
 use crate::amount::Quantity;
-use crate::cause::{cause_word, cause_words};
 use crate::check::{invalid, span};
 use crate::course::span_flag;
 use crate::create::JobCreate;
-use crate::hold;
-use crate::json::nearest;
-use crate::reason::Reason;
 use crate::signal;
 use crate::time::Time;
+use gpool_texts::words::nearest;
 
 const GRACE_MAX: Millis = Millis::from_hours(24);
 
@@ -156,24 +153,6 @@ pub(crate) fn capped(spec: &JobSpec, job: &Job, most: Option<Millis>) -> Option<
     })
 }
 
-/// Returns why a job is paused: as a code and as text.
-pub(crate) fn pause_words(why: &PauseCause) -> (Option<String>, Option<String>) {
-    match why {
-        PauseCause::Idle => {
-            (Some("idle".to_owned()), Some("paused without its GPUs: it was idle".to_owned()))
-        }
-        PauseCause::Asked { by } => (Some("asked".to_owned()), Some(format!("paused by {by}"))),
-        PauseCause::NotMoved { why } => {
-            let text = format!("paused: it could not resume on another GPU: {why}");
-            (Some("not_moved".to_owned()), Some(text))
-        }
-        PauseCause::TakenBack { why, beneficiary } => {
-            let cause = EndCause::TakenBack { why: *why, beneficiary: *beneficiary };
-            (Some(cause_word(&cause).to_owned()), Some(cause_words(&cause)))
-        }
-    }
-}
-
 /// Returns the time since which a job is paused.
 pub(crate) fn paused_since(phase: &Phase) -> Option<Time> {
     match phase {
@@ -197,31 +176,4 @@ pub(crate) fn holder_word(job: &gpool_model::Job) -> Option<String> {
 pub(crate) fn holder_name(job: &gpool_model::Job) -> Option<String> {
     let hold = job.course.admin_hold.as_ref();
     hold.filter(|_| job.holder() == Some(Holder::Admin)).map(|hold| hold.by.to_string())
-}
-
-impl Reason {
-    /// Returns a reason in words that fit the job's phase: users resume a paused job and release a
-    /// held one.
-    #[must_use]
-    pub fn of_job(job: &gpool_model::Job, reason: &gpool_model::Reason, blocking: bool) -> Self {
-        use gpool_model::Reason as R;
-        let mut shown = Self::new(reason, blocking);
-        if let Phase::Paused { why, since, .. } = &job.phase
-            && let R::HeldByUser { .. } | R::HeldByAdmin { .. } | R::SetAside { .. } = reason
-        {
-            let why = pause_words(why).1.unwrap_or_else(|| "paused".to_owned());
-            let (id, since) = (job.id, Time(*since).short());
-            shown.text = match reason {
-                R::HeldByAdmin { hold, .. } => hold::paused(&why, &since, hold.as_ref()),
-                R::SetAside { .. } => {
-                    format!(
-                        "It is {why}, and {}; gpool resume {id} tries again",
-                        crate::reason::SET_ASIDE
-                    )
-                }
-                _ => format!("It is {why}, since {since}; gpool resume {id} continues it"),
-            };
-        }
-        shown
-    }
 }

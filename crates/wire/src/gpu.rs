@@ -16,9 +16,9 @@ use gpool_model::{Bytes, Node, SlotPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::node::cores;
 use crate::reservation::{Drain, ReservedHere};
 use crate::time::Time;
+use gpool_texts::words::cores;
 
 use self::detail::thousandths;
 pub use self::detail::{GpuDetail, GpuErrors};

@@ -1,10 +1,8 @@
 //! Reads JSON from clients and returns errors that users can act on.
 
-use std::collections::BTreeMap;
-
 use gpool_model::escape::{REPEATED_MAX, repeated, unknown_name};
-use serde::de::{self, DeserializeOwned};
-use serde_json::Value;
+pub use gpool_texts::words::nearest;
+use serde::de::DeserializeOwned;
 
 use crate::catalogue;
 use crate::misfit;
@@ -20,19 +18,6 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = strict::read(&mut reader).map_err(|(error, place)| refuse(&error, &place))?;
     reader.end().map_err(|error| refuse(&error, &ErrorLocation::default()))?;
     Ok(value)
-}
-
-/// Takes a field out of an object, for types that allow unknown fields. Code that serde derives for
-/// these types would buffer each value in its own representation.
-///
-/// # Errors
-/// Returns an error if the value has the wrong type. An absent value is `null`.
-pub(crate) fn take<T: DeserializeOwned, E: de::Error>(
-    fields: &mut BTreeMap<String, Value>,
-    name: &str,
-) -> Result<T, E> {
-    let value = fields.remove(name).unwrap_or_default();
-    serde_json::from_value(value).map_err(|error| E::custom(format_args!("{name}: {error}")))
 }
 
 fn refuse(error: &serde_json::Error, place: &ErrorLocation) -> Problem {
@@ -80,29 +65,4 @@ pub fn unknown(kind: &str, found: &str, known: &[&str], (within, at): (&str, &st
         Some(name) => problem.try_this(format!("did you mean {name:?}?")),
         None => problem,
     }
-}
-
-/// Maximum length in bytes of an unknown word: [`nearest`] ignores longer words.
-const FOUND_MAX: usize = 100;
-
-/// Returns the known word that is nearest to an unknown one, if it is near enough.
-#[must_use]
-pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A longer text is no typo, and the comparison costs time and memory by length.
-    if found.len() > FOUND_MAX {
-        return None;
-    }
-    let near = |word: &&'a str| {
-        let distance = strsim::damerau_levenshtein(found, word);
-        let begins = found.len() > 2 && (word.starts_with(found) || found.starts_with(*word));
-        // `escalte` stands for `escalate_after`.
-        let first = word.split('_').next().unwrap_or(word);
-        let is_first = first.len() > 4 && strsim::damerau_levenshtein(found, first) <= 2;
-        (begins || is_first || distance <= 1 + word.len() / 4).then_some(distance)
-    };
-    known
-        .into_iter()
-        .filter_map(|word| near(&word).map(|distance| (distance, word)))
-        .min()
-        .map(|(_, word)| word)
 }

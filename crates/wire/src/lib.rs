@@ -22,8 +22,6 @@ mod array_check;
 pub mod attach;
 pub mod audit;
 pub mod budget;
-pub mod catalogue;
-pub mod cause;
 pub mod check;
 mod check_gpus;
 pub mod checked;
@@ -44,13 +42,11 @@ pub mod frame;
 pub mod gang;
 pub mod gpu;
 mod hint;
-mod hold;
 pub mod job;
 mod job_history;
 pub mod job_metrics;
 pub mod json;
 pub mod keys;
-pub mod kind;
 pub mod launch;
 pub mod life;
 pub mod live;
@@ -67,19 +63,14 @@ pub mod notify;
 pub mod patch;
 mod placed;
 pub mod pool;
-pub mod problem;
 pub mod project;
 pub mod project_amount;
 pub mod project_parts;
 pub mod project_view;
-pub mod project_words;
 pub mod query;
 pub mod quota;
-pub mod reason;
 pub mod recovery;
-mod refusal;
 pub mod report;
-mod request_words;
 pub mod reservation;
 pub mod reserve;
 #[cfg(feature = "openapi")]
@@ -90,8 +81,6 @@ pub mod simulate;
 pub mod status;
 pub mod strict;
 pub mod subscription;
-pub mod time;
-mod touched;
 pub mod usage;
 pub mod user;
 pub mod verb;
@@ -101,6 +90,9 @@ pub mod why;
 pub use gpool_model::budget::Payer;
 pub use gpool_model::escape::repeated;
 pub use gpool_model::verb::JobVerb;
+pub use gpool_texts::{
+    Problem, Reason, Time, catalogue, cause, kind, problem, project_words, reason, time,
+};
 
 pub use access::{
     Authority, DeviceAnswer, DeviceSignIn, EndedSessions, MapUser, Me, NetworkUser, NewToken,
@@ -133,11 +125,9 @@ pub use node_use::{DeviceUse, NodeUse};
 pub use notify::{Notification, NotifyCounts, NotifySecret};
 pub use patch::{CheckedPatch, JobPatch};
 pub use pool::{MoveNodes, Pool};
-pub use problem::Problem;
 pub use project::{ProjectSet, ProjectSettings};
 pub use project_view::{Project, ProjectChanged, ProjectFacts, ProjectsAnswer, SettingChanged};
 pub use quota::{QuotaLoan, QuotaOverview, QuotaPart, QuotaReturn, QuotaRow, ReturnedGpu};
-pub use reason::Reason;
 pub use recovery::{Became, Before, RecoveredJob, Recovery};
 pub use report::{Report, Totals};
 pub use reservation::{Affected, DrainAnswer, Reservation, ReserveAnswer};
@@ -148,7 +138,6 @@ pub use simulate::{
 };
 pub use status::{Login, PolicyInfo, StartChange, Status, Version};
 pub use subscription::{Subscription, SubscriptionPatch};
-pub use time::Time;
 pub use user::{UserCapsPatch, UserLimits};
 pub use verb::{ExtendJobs, JobChanged, Selection, SignalJobs, VERBS, VerbRow};
 pub use why::{

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::json::take;
 use crate::time::Time;
+use gpool_texts::words::take;
 
 /// An event in the history of a job, or a decision about it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

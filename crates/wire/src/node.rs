@@ -2,6 +2,7 @@
 
 use gpool_model::resource::ResourceKind;
 
+pub use gpool_texts::words::cores;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -107,11 +108,4 @@ impl Node {
             tasks_used: in_use.booked.get(&ResourceKind::Tasks),
         }
     }
-}
-
-/// Converts thousandths of cores or devices to cores or devices.
-#[must_use]
-pub fn cores(millis: u64) -> f64 {
-    // The limit of four million cores is far above any machine.
-    f64::from(u32::try_from(millis).unwrap_or(u32::MAX)) / 1000.0
 }

@@ -70,20 +70,3 @@ impl JobCreate {
         Ok(filter.unless_default())
     }
 }
-
-/// Describes how many nodes a job may use, and how many its filter excludes.
-pub(crate) fn only_words(
-    nodes: &NodeFilter,
-    n_nodes: u32,
-    n_left_out: u32,
-    left_out: &[NodeName],
-) -> String {
-    if n_nodes == 0 {
-        return format!("No node matches {nodes}");
-    }
-    let matching = if n_nodes == 1 { "node matches" } else { "nodes match" };
-    let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
-    let n_more = usize::try_from(n_left_out).unwrap_or(usize::MAX).saturating_sub(names.len());
-    let more = if n_more == 0 { String::new() } else { format!(" and {n_more} more") };
-    format!("Only {n_nodes} {matching} {nodes}; excluded: {}{more}", names.join(", "))
-}

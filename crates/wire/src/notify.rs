@@ -10,9 +10,9 @@ use gpool_model::notify::{Delivery, News, NotifyOn, NotifyRule, origin_of};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::json::nearest;
 use crate::message::kind;
 use crate::time::Time;
+use gpool_texts::words::nearest;
 
 /// Maximum number of characters in an address.
 const URL_MAX: usize = 2048;

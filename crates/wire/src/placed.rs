@@ -7,7 +7,7 @@ use gpool_model::id::{NodeName, TaskId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::node::cores;
+use gpool_texts::words::cores;
 
 /// The placement of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

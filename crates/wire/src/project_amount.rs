@@ -11,7 +11,7 @@ use crate::check::invalid;
 pub fn in_thousandths(amount: Amount) -> Quantity {
     match amount.finite() {
         Some(milli) if milli.is_multiple_of(1000) => Quantity::Whole(milli / 1000),
-        Some(milli) => Quantity::Decimal(crate::node::cores(milli)),
+        Some(milli) => Quantity::Decimal(gpool_texts::words::cores(milli)),
         None => Quantity::from("unlimited"),
     }
 }

@@ -1,6 +1,7 @@
 //! Reservations, maintenance windows and drains in the API, and the jobs that they affect.
 
-use gpool_model::{Beneficiary, Millis, NodeName, Timestamp};
+use gpool_model::{Millis, NodeName, Timestamp};
+use gpool_texts::words::beneficiary_words;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -266,14 +267,4 @@ impl Reservation {
 fn seconds(length: Millis) -> f64 {
     // No stored span is longer than ten years.
     f64::from(u32::try_from(length.get() / 1000).unwrap_or(u32::MAX))
-}
-
-/// Returns the kind and name of a beneficiary.
-pub(crate) fn beneficiary_words(whom: &Beneficiary) -> (&'static str, Option<String>) {
-    match whom {
-        Beneficiary::Nobody => ("nobody", None),
-        Beneficiary::User { name, .. } => ("user", Some(name.to_string())),
-        Beneficiary::Project { name } => ("project", Some(name.to_string())),
-        Beneficiary::Job { id } => ("job", Some(id.to_string())),
-    }
 }

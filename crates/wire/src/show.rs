@@ -170,7 +170,7 @@ fn cause(spec: &JobSpec, job: &gpool_model::Job) -> (Option<String>, Option<Stri
         (None, Phase::Stopping { cause: StopCause::Requeued { by, .. }, .. }) => {
             (Some("requeued".to_owned()), Some(format!("requeued by {by}")))
         }
-        (None, Phase::Paused { why, .. }) => exits::pause_words(why),
+        (None, Phase::Paused { why, .. }) => gpool_texts::pause::pause_words(why),
         (None, Phase::Stopping { cause, .. }) => words(&cause.end_cause()),
         (None, _) => (None, None),
     }

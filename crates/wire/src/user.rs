@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::amount::Quantity;
 use crate::check::invalid;
-use crate::node::cores;
+use gpool_texts::words::cores;
 
 /// Usage and caps of one user. A cap is `null` if not set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -47,8 +47,8 @@ fn a_thousand_seeds_keep_every_promise() {
     assert!(totals.evictions > 100, "{totals:?}");
     assert!(totals.refusals > 30 && totals.shepherds_killed > 100, "{totals:?}");
     let faults = Kind::ALL.iter().filter(|kind| kind.role() == Role::Fault);
-    let of_shares = [Kind::FailStep, Kind::Surge, Kind::FailRestore];
-    for kind in faults.filter(|kind| !of_shares.contains(kind)) {
+    let of_later_seeds = [Kind::FailStep, Kind::Surge, Kind::FailRestore, Kind::Leave];
+    for kind in faults.filter(|kind| !of_later_seeds.contains(kind)) {
         assert!(totals.of(*kind) > 20, "{} happened {} times", kind.word(), totals.of(*kind));
     }
 }
@@ -105,6 +105,7 @@ fn jobs_on_other_machines_keep_every_promise_when_the_network_is_divided() {
     });
     let totals = totals.into_inner().unwrap();
     assert!(totals.silences > 500 && totals.losses > 100, "{totals:?}");
+    assert!(totals.removals > 50, "{totals:?}");
     assert!(totals.fenced > 20 && totals.starts > 1000, "{totals:?}");
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{HeldBy, booked};
-use crate::node::cores;
+use gpool_texts::words::cores;
 
 /// The answer of servers without the field.
 const fn yes() -> bool {

@@ -34,8 +34,8 @@ fn help_is_plain() {
 #[test]
 fn errors_and_reasons_are_plain() {
     assert_plain("errors", super::catalogue());
-    assert_plain("refusals", super::literals("crates/wire/src/refusal"));
-    assert_plain("reasons", super::literals("crates/wire/src/reason"));
+    assert_plain("refusals", super::literals("crates/texts/src/refusal"));
+    assert_plain("reasons", super::literals("crates/texts/src/reason"));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use gpool_model::{JobSpec, NodeFilter};
 use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
-use crate::node::cores;
 use crate::time::seconds;
 use crate::{check, gang};
+use gpool_texts::words::cores;
 
 /// The resources of each task, and the nodes that the job may use.
 pub(super) static PLACE: &[Field] = &[

@@ -146,7 +146,7 @@ fn held_words(what: UserCap, used: u64, most: u64) -> String {
         }
         UserCap::Gpus => {
             let most = amount_words(&ResourceKind::Gpu, most);
-            format!("holds {} of {most}", crate::node::cores(used))
+            format!("holds {} of {most}", crate::words::cores(used))
         }
     }
 }
@@ -154,7 +154,7 @@ fn held_words(what: UserCap, used: u64, most: u64) -> String {
 fn of_cap(what: UserCap, used: u64, most: u64) -> Vec<(&'static str, Value)> {
     let amount = |amount: u64| match what {
         UserCap::RunningJobs => json!(amount),
-        UserCap::Gpus => json!(crate::node::cores(amount)),
+        UserCap::Gpus => json!(crate::words::cores(amount)),
     };
     vec![("what", json!(what)), ("used", amount(used)), ("most", amount(most))]
 }

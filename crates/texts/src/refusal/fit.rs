@@ -9,10 +9,10 @@ use gpool_model::resource::ResourceKind;
 use gpool_model::unit::{Bytes, MilliCpu};
 use gpool_model::{Gang, NodeFilter, NodeName, PoolName, Refusal};
 
-use crate::json::nearest;
 use crate::kind::amount_words;
 use crate::problem::Problem;
 use crate::reason::{devices, gpus, models_words, request_words};
+use crate::words::nearest;
 
 pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
     let problem = |what: String| Problem::new(refusal.code(), what);

@@ -97,3 +97,18 @@ pub fn span_of(seconds: f64) -> Millis {
     let span = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
     Millis::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Time {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .format(Some(utoipa::openapi::SchemaFormat::KnownFormat(
+                utoipa::openapi::KnownFormat::DateTime,
+            )))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Time {}

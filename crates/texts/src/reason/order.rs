@@ -152,5 +152,5 @@ fn ending(kind: DependencyKind) -> &'static str {
 
 /// Formats GPU time as hours of one GPU, to three decimals.
 fn gpu_hours(time: GpuTime) -> Value {
-    json!(crate::node::cores(time.get() / (GpuTime::HOUR.get() / 1000)))
+    json!(crate::words::cores(time.get() / (GpuTime::HOUR.get() / 1000)))
 }

@@ -56,7 +56,7 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
             ));
             let problem = match what {
                 UserCap::RunningJobs => problem.because("a cap of 0 lets no job run"),
-                UserCap::Gpus => problem.try_this(format!("--gpus {}", crate::node::cores(*most))),
+                UserCap::Gpus => problem.try_this(format!("--gpus {}", crate::words::cores(*most))),
             };
             problem.try_this(UNTIL)
         }

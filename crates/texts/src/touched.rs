@@ -5,14 +5,14 @@ use gpool_model::{Affected, Beneficiary, NodeName, Timestamp};
 
 use crate::problem::Problem;
 use crate::reason::span_words;
-use crate::reservation::beneficiary_words;
 use crate::time::Time;
+use crate::words::beneficiary_words;
 
 /// Maximum number of jobs named in a message.
 const NAMED_MAX: usize = 8;
 
 /// Adds the affected jobs, and the choices, to a problem.
-pub(crate) fn affects(mut problem: Problem, affected: &Affected) -> Problem {
+pub fn affects(mut problem: Problem, affected: &Affected) -> Problem {
     if !affected.in_time.is_empty() {
         let ids: Vec<String> =
             affected.in_time.iter().take(NAMED_MAX).map(|it| it.job.to_string()).collect();
@@ -59,7 +59,7 @@ fn more(mut ids: Vec<String>, n: usize) -> String {
 }
 
 /// Describes the conflict between two reservations in one line.
-pub(crate) fn clash(
+pub fn clash(
     beneficiary: &Beneficiary,
     node: &NodeName,
     index: Option<u32>,

@@ -7,12 +7,13 @@ use gpool_model::enforcement::Enforcement;
 use gpool_model::gpu::{GpuAmount, GpuRequest};
 use gpool_model::{JobId, NodeName, ProjectName, Share};
 
-pub(crate) fn gpus(count: u32) -> &'static str {
+/// Returns `GPU` or `GPUs`.
+pub fn gpus(count: u32) -> &'static str {
     if count == 1 { "GPU" } else { "GPUs" }
 }
 
 /// Returns the noun for devices: GPUs or MIG instances.
-pub(crate) fn devices(count: u32, of_instances: bool) -> &'static str {
+pub fn devices(count: u32, of_instances: bool) -> &'static str {
     match (of_instances, count) {
         (false, _) => gpus(count),
         (true, 1) => "MIG instance",
@@ -51,11 +52,12 @@ fn kind_words(asked: &GpuRequest) -> String {
 }
 
 /// Describes the guaranteed part of a fraction: `0.5 of a GPU`, `20 GiB of a GPU`.
-pub(crate) fn share_words(share: Share) -> String {
+pub fn share_words(share: Share) -> String {
     format!("{} of a GPU", share_part(share))
 }
 
-pub(crate) fn share_part(share: Share) -> String {
+/// Returns a share as users write it.
+pub fn share_part(share: Share) -> String {
     match share {
         Share::Part { request, .. } => Share::part(request).to_string(),
         Share::Memory { request, .. } => request.to_string(),
@@ -63,7 +65,7 @@ pub(crate) fn share_part(share: Share) -> String {
 }
 
 /// Describes the models of a request: `A100 or H100`.
-pub(crate) fn models_words(asked: &GpuRequest) -> String {
+pub fn models_words(asked: &GpuRequest) -> String {
     // MIG profiles are lowercase.
     let models = asked.models.iter().map(|model| match model.names_instance() {
         true => model.as_str().to_owned(),
@@ -74,7 +76,7 @@ pub(crate) fn models_words(asked: &GpuRequest) -> String {
 
 /// Describes the victims, their user and project, and the GPUs that they release: `job 5 of bo
 /// (project red) has released GPUs 0,1 of lab1`.
-pub(crate) fn releases(
+pub fn releases(
     (job, n_jobs): (JobId, u64),
     of: Option<&(Arc<str>, ProjectName)>,
     devices: &[(NodeName, u32)],

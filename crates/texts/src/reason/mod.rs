@@ -17,12 +17,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub(crate) use self::held::SET_ASIDE;
-use crate::json::take;
+pub use self::held::SET_ASIDE;
 use crate::kind::amount_words;
 pub use crate::request_words::request_words;
-pub(crate) use crate::request_words::{devices, gpus, models_words, share_part, share_words};
+pub use crate::request_words::{devices, gpus, models_words, share_part, share_words};
 use crate::time::Time;
+use crate::words::take;
 
 /// A reason why a job does not start.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -120,7 +120,7 @@ const fn about(code: &'static str, what: &'static str, tip: &'static str) -> Abo
 }
 
 /// Formats a time span: `from Fri 20 Nov 18:00 UTC until Fri 20 Nov 22:00 UTC`.
-pub(crate) fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
+pub fn span_words(from: Timestamp, until: Option<Timestamp>) -> String {
     let until = until.map_or_else(|| "an admin ends it".to_owned(), |it| Time(it).short());
     format!("from {} until {until}", Time(from).short())
 }
@@ -135,7 +135,7 @@ fn free_words(free: u32) -> String {
 }
 
 /// Formats an amount of a user's cap.
-pub(crate) fn cap_words(what: UserCap, amount: u64) -> String {
+pub fn cap_words(what: UserCap, amount: u64) -> String {
     match (what, amount) {
         (UserCap::RunningJobs, 1) => "1 job running".to_owned(),
         (UserCap::RunningJobs, n) => format!("{n} jobs running"),

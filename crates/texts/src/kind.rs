@@ -29,7 +29,8 @@ pub fn amount_words(kind: &ResourceKind, amount: u64) -> String {
     }
 }
 
-pub(crate) fn kind_word(kind: &ResourceKind) -> String {
+/// Returns the word for a kind of resource.
+pub fn kind_word(kind: &ResourceKind) -> String {
     match kind {
         ResourceKind::Gpu => "gpus".to_owned(),
         ResourceKind::GpuModel(model) => format!("gpus_of:{model}"),
@@ -47,12 +48,12 @@ pub(crate) fn kind_word(kind: &ResourceKind) -> String {
 }
 
 /// Returns cores and devices as decimal numbers, bytes and counts as whole numbers.
-pub(crate) fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
+pub fn in_api_unit(kind: &ResourceKind, amount: u64) -> Value {
     match kind {
         ResourceKind::Cpu
         | ResourceKind::Gpu
         | ResourceKind::GpuModel(_)
-        | ResourceKind::GpuPool(_) => json!(crate::node::cores(amount)),
+        | ResourceKind::GpuPool(_) => json!(crate::words::cores(amount)),
         ResourceKind::Memory
         | ResourceKind::PauseMemory
         | ResourceKind::GpuMemory

@@ -5,8 +5,8 @@ use gpool_model::{DeviceUuid, NodeName};
 use serde_json::{Value, json};
 
 use super::{About, Explanation, about, free_words, gpus, span_words};
-use crate::node_filter::only_words;
 use crate::time::Time;
+use crate::words::only_words;
 
 pub(super) const ABOUT: &[About] = &[
     about(

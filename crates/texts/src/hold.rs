@@ -5,12 +5,12 @@ use gpool_model::{AdminHold, JobId};
 use crate::problem::Problem;
 
 /// Returns why such a job does not start or continue.
-pub(crate) fn reason(hold: Option<&AdminHold>) -> String {
+pub fn reason(hold: Option<&AdminHold>) -> String {
     format!("It is held by {}; only {} can release it", admin(hold), starters(hold))
 }
 
 /// Returns why such a paused job does not continue.
-pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String {
+pub fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String {
     format!(
         "It is {why}, since {since}, and held by {}; only {} can resume it",
         admin(hold),
@@ -19,7 +19,7 @@ pub(crate) fn paused(why: &str, since: &str, hold: Option<&AdminHold>) -> String
 }
 
 /// Adds the reason and the way out to a refusal to start such a job.
-pub(crate) fn because(problem: Problem, id: JobId, hold: Option<&AdminHold>) -> Problem {
+pub fn because(problem: Problem, id: JobId, hold: Option<&AdminHold>) -> Problem {
     let ask = hold.map_or_else(|| "an admin".to_owned(), |hold| hold.by.to_string());
     problem
         .because(format!("it is held by {}; only {} can start it", admin(hold), starters(hold)))

@@ -42,7 +42,7 @@ pub(super) const ABOUT: &[About] = &[
 ];
 
 /// The text for a job that the scheduler holds.
-pub(crate) const SET_ASIDE: &str = concat!(
+pub const SET_ASIDE: &str = concat!(
     "held by the scheduler: its plan for this job broke a rule; ",
     "the case is in alerts/",
 );

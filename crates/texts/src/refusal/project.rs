@@ -3,9 +3,9 @@
 use gpool_model::reason::Bound;
 use gpool_model::{ProjectName, Refusal, ResourceKind};
 
-use crate::json::nearest;
 use crate::kind::amount_words;
 use crate::problem::Problem;
+use crate::words::nearest;
 
 /// Maximum number of names in a message.
 const NAMED_MAX: usize = 20;
