@@ -370,7 +370,7 @@ catalogue! {
         "Jobs may still run on the node, or a reservation names it. If its machine is off for \
          good, `gpool nodes remove NODE --off` ends the jobs on it as on a lost node: those of \
          --on-node-lost requeue run again elsewhere. Cancel a job first that also has tasks on \
-         other nodes, and end a reservation with `gpool unreserve NAME`.";
+         other nodes, and end a reservation with `gpool reserve cancel NAME`.";
     DEPARTMENT = 741, EXIT_CONFLICT, 409, "a department has no jobs",
         "A project with projects below it is a department. Submit to one of the projects below it, \
          which the message lists. `gpool project list` shows the tree.";

@@ -441,3 +441,39 @@ fn output_is_read_from_the_folders_of_earlier_nodes() {
         assert_eq!(std::fs::read_to_string(path).unwrap(), text);
     }
 }
+
+#[test]
+fn a_node_that_left_is_removed_for_good() {
+    let mut cluster = Cluster::unstarted(&[]);
+    let file = cluster.path("nodes.toml");
+    std::fs::write(&file, THREE).unwrap();
+    cluster.set_flags(&["--devices", file.to_str().unwrap()]);
+    cluster.up();
+    let stays = cluster.sh(&["--node", "n1"], "sleep 1000");
+    cluster.until_is(&stays, "running");
+    cluster.gpool(["nodes", "remove", "n3", "--off"]).refused(7, &["it answers", "gpool drain n3"]);
+    cluster.kill();
+    let (left, _) = THREE.rsplit_once("[[node]]").unwrap();
+    std::fs::write(&file, left).unwrap();
+    cluster.up();
+    assert!(cluster.gpool(["nodes"]).ok().contains("n3"));
+    let reserve = ["reserve", "create", "--node", "n3", "--user", "nobody", "--name", "fans"];
+    cluster.gpool(reserve).ok();
+    cluster.gpool(["nodes", "remove", "n3"]).refused(7, &["reservations name it: fans"]);
+    cluster.gpool(["reserve", "cancel", "fans"]).ok();
+    let waits = cluster.sh(&["--gpus", "l40s"], "true");
+    let events = cluster.start(["events"]);
+    cluster.gpool(["nodes", "remove", "n3"]).ok();
+    events.until_says("node n3 removed");
+    assert!(!cluster.gpool(["nodes"]).ok().contains("n3"));
+    cluster.gpool(["nodes", "remove", "n3"]).refused(6, &["there is no node \"n3\""]);
+    cluster
+        .gpool(["submit", "--node", "n3", "--", "true"])
+        .refused(4, &["there is no node \"n3\""]);
+    assert!(cluster.why(&waits).contains("L40S"), "{}", cluster.why(&waits));
+    // Nothing comes back with another server.
+    cluster.kill();
+    cluster.up();
+    assert_eq!(cluster.client().nodes().unwrap().items.len(), 2);
+    assert_eq!(cluster.job(&stays).state.as_str(), "running");
+}

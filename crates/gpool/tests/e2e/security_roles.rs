@@ -96,7 +96,7 @@ fn becomes_a_line(route: &Route) -> bool {
 }
 
 /// Whether the route needs an object that this cluster does not have: a reservation, a drain, a job
-/// to run again, a listener on the network, an identity provider.
+/// to run again, a node that has left, a listener on the network, an identity provider.
 fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
         || route.path.contains("/login/device")
@@ -106,7 +106,8 @@ fn is_of_nothing(route: &Route) -> bool {
             .iter()
             .any(|end| route.path.ends_with(end))
         || (route.method == "PATCH" && route.path.contains("/users/"))
-        || (route.method == "DELETE" && route.path.contains("/network-users/"))
+        || (route.method == "DELETE"
+            && ["/network-users/", "/nodes/"].iter().any(|part| route.path.contains(part)))
 }
 
 /// A job of the owner in a state that the route's action applies to.

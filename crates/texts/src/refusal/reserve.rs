@@ -91,6 +91,6 @@ fn node_in_use(
                 "reservations name it: {}",
                 list(reservations.iter().map(ToString::to_string).collect())
             ))
-            .try_this(format!("gpool unreserve {first}")),
+            .try_this(format!("gpool reserve cancel {first}")),
     }
 }
