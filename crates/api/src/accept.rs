@@ -86,14 +86,14 @@ pub(crate) async fn serve_as(
     });
     let mut connections = JoinSet::new();
     connections.spawn(charged);
-    let (access, find_user) = (shared.access.clone(), shared.info.find_user);
-    let sign_ins = shared.sign_ins.clone();
+    let (access, find_user) = (shared.identities.access.clone(), shared.info.find_user);
+    let sign_ins = shared.identities.sign_ins.clone();
     let identify = server.identify.clone();
     let entrance = Arc::new(Entrance::new(access, sign_ins, identify, find_user, patience.account));
     let beside = ListenerParts {
         server: server.clone(),
         entrance,
-        sessions: shared.sessions.clone(),
+        sessions: shared.identities.sessions.clone(),
         feed: shared.feed.clone(),
         end,
     };

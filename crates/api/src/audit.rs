@@ -159,7 +159,7 @@ pub(crate) async fn list(
     let mut is_over = false;
     // After each file it is another user's turn.
     while !is_over {
-        let audit = api.handle.shared.audit.clone();
+        let audit = api.handle.shared.identities.audit.clone();
         let read = move || {
             let more = audit.read_file(&mut page).map_err(internal)?;
             Ok((page, !more))

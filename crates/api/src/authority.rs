@@ -18,7 +18,7 @@ use gpool_server::fault::internal;
     )
 )]
 pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<Authority>>, ApiError> {
-    let Some((tls, at)) = api.handle.shared.network.get().cloned() else {
+    let Some((tls, at)) = api.handle.shared.identities.network.get().cloned() else {
         let what = "this server does not listen on the network";
         let problem = Problem::new(catalogue::NO_SUCH_ROUTE, what);
         return Err(problem.try_this("gpool up --listen 0.0.0.0:7443").into());

@@ -29,7 +29,7 @@ pub(crate) async fn list(
     let (policy, projects) = api.handle.query(look).await?;
     let handle = api.handle.clone();
     let read = move || {
-        let rows = spending(&handle.shared.usage, &policy, &projects)?;
+        let rows = spending(&handle.shared.insight.usage, &policy, &projects)?;
         let holds = |payer: &Payer| policy.overspent.iter().any(|it| it.payer == *payer);
         let row = |it: MonthSpending| {
             let state = match it.step() {

@@ -226,8 +226,8 @@ pub(crate) async fn status(State(api): State<Api>) -> Result<Json<Document<Statu
     let (version, socket) = (info.version.to_owned(), info.socket.display().to_string());
     let (state_dir, started_at) = (info.state_dir.display().to_string(), info.started_at);
     let (user, mail) = (api.user.to_string(), info.mail.can_send());
-    let usage_fault = api.handle.shared.usage.fault();
-    let web = api.handle.shared.web.get().map(|web| web.url());
+    let usage_fault = api.handle.shared.insight.usage.fault();
+    let web = api.handle.shared.identities.web.get().map(|web| web.url());
     let listeners = &api.handle.shared.listeners;
     let web_fault = listeners.fault(Which::Dashboard);
     let network_fault = listeners.fault(Which::Network);

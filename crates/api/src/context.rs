@@ -79,7 +79,7 @@ impl Files {
                 let [n_kept, n_more, most] = [n_kept, n_more, most].map(Bytes::new);
                 Err(Refusal::TooMuchStored { n_kept, n_more, most })
             }
-            Err(error) => Err(match self.handle.shared.presence.check() {
+            Err(error) => Err(match self.handle.shared.storage.presence.check() {
                 Err(gone) => refusal_of(&gone),
                 Ok(()) => Refusal::StorageFull { why: error.to_string() },
             }),

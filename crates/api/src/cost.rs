@@ -39,7 +39,7 @@ pub(crate) async fn list(
     let handle = api.handle.clone();
     let read = move || {
         let only = ask.only();
-        let rows = cost::report(&handle.shared.usage, &policy, &ask.report(&only))?;
+        let rows = cost::report(&handle.shared.insight.usage, &policy, &ask.report(&only))?;
         Ok(rows.into_iter().map(|it| cost_row(&ask.by, it)).collect())
     };
     let rows = api.handle.run_slow(asker.caller.owner.uid, read).await?;
@@ -89,7 +89,7 @@ pub(super) async fn of_job(api: &Api, uid: u32, found: &FoundJob) -> Result<Vec<
     let until = ended_at.unwrap_or_else(now);
     let handle = api.handle.clone();
     let read = move || {
-        let sums = sums(&handle.shared.usage, &policy, (id, is_array), (since, until))?;
+        let sums = sums(&handle.shared.insight.usage, &policy, (id, is_array), (since, until))?;
         let cost = |it: &Priced| {
             // The GPUs that it got have the price of those that it waited for.
             let waited = it.sum.allocated / hours(it.row.totals.allocated_ms) * gpu_hours(asked);

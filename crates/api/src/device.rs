@@ -84,7 +84,7 @@ fn secret<T: serde::Serialize>(body: T) -> Response {
 }
 
 fn sign_ins(api: &Api) -> Result<Arc<SignIns>, ApiError> {
-    api.handle.shared.sign_ins.clone().ok_or_else(|| {
+    api.handle.shared.identities.sign_ins.clone().ok_or_else(|| {
         Problem::new(catalogue::NO_PROVIDER, "this server has no identity provider")
             .try_this("gpool token create   (on the machine of the server)")
             .into()

@@ -131,7 +131,7 @@ pub(crate) async fn report(
     let job = Job { cost, live, metrics, ..found.for_caller(&asker, now) };
     let handle = api.handle.clone();
     let read = move || {
-        let nodes = nodes_of(&handle.shared.usage, &job, &tenure, now)?;
+        let nodes = nodes_of(&handle.shared.insight.usage, &job, &tenure, now)?;
         Ok::<_, Refusal>(Report::new(job, Time(now)).with_nodes(nodes))
     };
     let report = api.handle.run_slow(asker.caller.owner.uid, read).await?;
@@ -160,5 +160,5 @@ fn nodes_of(
     responses((status = 200, description = "The forecast", body = Document<ForecastState>))
 )]
 pub(crate) async fn forecast(State(api): State<Api>) -> Json<Document<ForecastState>> {
-    Json(Document::new(api.handle.shared.forecaster.state()))
+    Json(Document::new(api.handle.shared.insight.forecaster.state()))
 }

@@ -49,7 +49,7 @@ pub(crate) async fn get(
         false => None,
     };
     let read = move || {
-        let charts = handle.shared.usage.job(&job.to_string(), grid.span, grid.step)?;
+        let charts = handle.shared.insight.usage.job(&job.to_string(), grid.span, grid.step)?;
         let metrics = recent
             .map(|recent| metrics(&handle, job, recent, charts.as_ref().map(|[_, it]| it), &grid));
         let series = |wanted: JobSeries| {
@@ -120,7 +120,7 @@ pub(super) async fn last(
 
 /// The last value of each metric: the newest of the history and of the agents.
 fn last_of(handle: &CoreHandle, job: JobId, recent: Vec<TaskMetric>) -> BTreeMap<String, f64> {
-    let kept = handle.shared.usage.last_metrics(&job.to_string());
+    let kept = handle.shared.insight.usage.last_metrics(&job.to_string());
     let mut all: BTreeMap<String, (Timestamp, f64)> =
         kept.into_iter().map(|(name, (at, value))| (name, (time_of(at), value))).collect();
     for (name, metric) in lowest(recent) {

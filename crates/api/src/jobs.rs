@@ -39,7 +39,7 @@ pub(crate) async fn answer_of(
 ) -> Result<Response, ApiError> {
     let tag = format!("\"{}\"", found.job.version);
     let spec = found.spec.clone();
-    let kept_until = kept_until(&found.job.phase, api.handle.shared.keep_output);
+    let kept_until = kept_until(&found.job.phase, api.handle.shared.settings.keep_output);
     let retry = retry_until(api, &found).await?;
     // Nothing else has these, and to look takes longer than the whole submission of a job.
     let course = match found.has_run() {
@@ -99,7 +99,7 @@ async fn retry_until(
     api: &Api,
     found: &FoundJob,
 ) -> Result<(Option<bool>, Option<gpool_wire::Time>), Refusal> {
-    let keep = api.handle.shared.keep_environment;
+    let keep = api.handle.shared.settings.keep_environment;
     let Some(until) = environments::kept_until(&found.job.phase, keep) else {
         return Ok((None, None));
     };

@@ -131,7 +131,7 @@ pub(crate) async fn get(
 fn removed(api: &Api, found: &FoundJob) -> Problem {
     let what = format!("the output of job {} was removed", found.job.id);
     let problem = Problem::new(catalogue::NO_SUCH_LOG, what);
-    let keep = api.handle.shared.keep_output;
+    let keep = api.handle.shared.settings.keep_output;
     match (keep, kept_until(&found.job.phase, keep)) {
         (Some(keep), Some(until)) if until <= gpool_server::clock::now() => {
             problem.because(format!("it was kept until {}, {keep} after its end", Time(until)))

@@ -80,8 +80,11 @@ pub(crate) async fn get(
     State(api): State<Api>,
     Params(params): Params<MetricsParams>,
 ) -> Result<Response, ApiError> {
-    let usual =
-        if api.handle.shared.telemetry.dcgm { MetricNames::Dcgm } else { MetricNames::Gpool };
+    let usual = if api.handle.shared.settings.telemetry.dcgm {
+        MetricNames::Dcgm
+    } else {
+        MetricNames::Gpool
+    };
     let names = params.names.unwrap_or(usual);
     // It needs no sign-in, so the text is made for one at a time, and serves all for a moment.
     let mut texts = api.meters.texts.lock().await;
@@ -105,7 +108,7 @@ async fn text(api: &Api, names: MetricNames) -> Result<String, ApiError> {
     let uid = NOBODY;
     page.jobs(api, uid).await?;
     page.forecasts(api);
-    let telemetry = &api.handle.shared.telemetry;
+    let telemetry = &api.handle.shared.settings.telemetry;
     let (nodes, gpus) = (all_nodes(api, uid).await?, all_gpus(api, uid).await?);
     let detail = telemetry.detail.unwrap_or_else(|| Detail::usual(gpus.len()));
     if detail >= Detail::Normal {
@@ -231,7 +234,7 @@ impl MetricsPage {
         self.notifications(&counted.notifications);
         let moved = ConstCounter::new(api.feed.n_moved());
         self.add("gpool_jobs_moved", "Moves of running jobs between GPUs of a node", moved);
-        api.handle.shared.lives.tally.add_to(&mut self.registry);
+        api.handle.shared.insight.lives.tally.add_to(&mut self.registry);
         Ok(())
     }
 

@@ -123,7 +123,7 @@ fn of_people() -> Router<Api> {
 
 pub(crate) fn router(api: Api, changes: Changes) -> Router {
     let router = every_route();
-    let audit = api.handle.shared.audit.clone();
+    let audit = api.handle.shared.identities.audit.clone();
     let inner = router.clone().with_state(api.clone());
     let scribe = Arc::new(Scribe {
         handle: api.handle.clone(),

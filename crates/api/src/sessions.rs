@@ -42,9 +42,9 @@ pub(crate) async fn end(
     }
     let shared = &api.handle.shared;
     let of = (!query.all).then_some(asker.caller.owner.uid);
-    let mut n_sessions = shared.sessions.end_all(of);
-    let tokens = shared.access.tokens(now()).into_iter();
+    let mut n_sessions = shared.identities.sessions.end_all(of);
+    let tokens = shared.identities.access.tokens(now()).into_iter();
     let own = tokens.filter(|row| !query.all && is_own(&asker, row));
-    n_sessions += own.map(|row| shared.sessions.end_of_token(&row.id)).sum::<usize>();
+    n_sessions += own.map(|row| shared.identities.sessions.end_of_token(&row.id)).sum::<usize>();
     Ok(entered(Json(Document::new(EndedSessions { n_sessions })), n_sessions == 0))
 }

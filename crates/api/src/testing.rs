@@ -1,7 +1,7 @@
 //! A server for tests: its core runs in this process, the test plays the agent of its only node,
 //! and each socket has one fixed user. Also functions that the tests call by themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
@@ -23,8 +23,10 @@ use tokio::sync::{broadcast, watch};
 
 use super::accept::serve_as;
 use super::asker::{Asker, Peer};
+use gpool_identity::Identities;
 use gpool_identity::tls::{NetworkConfig, Tls};
 use gpool_identity::web::Web;
+use gpool_insight::Insight;
 use gpool_insight::forecaster::Forecaster;
 use gpool_insight::lives::Lives;
 use gpool_insight::lives::settings::Telemetry;
@@ -33,7 +35,9 @@ use gpool_server::agents::{AgentPeer, Agents};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
-use gpool_server::handle::{CoreHandle, ServerInfo, Shared, StopRequest};
+use gpool_server::handle::{
+    CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage,
+};
 use gpool_server::input::{CoreMessage, pass_commits, pass_deliveries};
 use gpool_server::limits::Limits;
 use gpool_server::listen::Others;
@@ -114,43 +118,46 @@ impl Server {
         agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
         let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
         agent.message(ToServer::Telemetry(pushed));
+        let identities = Identities {
+            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
+            ..Identities::new(
+                Arc::new(Access::open(folder)?),
+                None,
+                Arc::new(Audit::open(folder, None)?),
+            )
+        };
         let shared = Arc::new(Shared {
             info,
-            limits,
+            settings: Settings {
+                limits,
+                usual_notify: Vec::new(),
+                notify_allow: Vec::new(),
+                keep_output: Some(Millis::ZERO),
+                keep_environment: gpool_server::environments::KEPT_USUALLY,
+                telemetry,
+            },
             inputs: inputs.clone(),
             notices: broadcast::Sender::new(4096),
             evictions: Evictions::default(),
             feed: Arc::new(Feed::new(now())),
-            blobs,
-            presence,
-            room,
+            storage: Storage { blobs, presence, room },
             agents: OnceLock::from(Agents::new([Arc::clone(&agent)])),
-            early: OnceLock::new(),
+            recovery: StartFindings::default(),
             listeners: Arc::default(),
-            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
-            sessions: Arc::default(),
-            network: OnceLock::new(),
-            usage: Arc::new(gpool_insight::usage::UsageHistory::new(folder)),
-            account: OnceLock::new(),
-            access: Arc::new(Access::open(folder)?),
-            sign_ins: None,
-            audit: Arc::new(Audit::open(folder, None)?),
+            identities,
+            insight: Insight {
+                usage: Arc::new(gpool_insight::usage::UsageHistory::new(folder)),
+                forecaster: Arc::new(Forecaster::new(folder)),
+                lives,
+            },
             keys: Arc::new(Keys::open(folder)?),
-            usual_notify: Vec::new(),
-            notify_allow: Vec::new(),
-            unexpected: Mutex::new(BTreeSet::new()),
-            keep_output: Some(Millis::ZERO),
-            keep_environment: gpool_server::environments::KEPT_USUALLY,
             lacking: Mutex::default(),
             stop: watch::Sender::new(StopRequest::None),
-            forecaster: Arc::new(Forecaster::new(folder)),
             pulse: Arc::default(),
-            lives,
-            telemetry,
             reads: Reads::start()?,
             still: Mutex::default(),
         });
-        let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
+        let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.insight.usage));
         let post =
             Post::new(keys, &NotifySettings::default(), usage, pass_deliveries(inputs.clone()));
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
@@ -177,7 +184,7 @@ impl Server {
     pub async fn complete_start(&mut self) {
         let found = self.found.take().expect("it is called once");
         let account = found.account(&self.handle).await.expect("the core runs");
-        assert!(self.handle.shared.account.set(account).is_ok());
+        assert!(self.handle.shared.recovery.account.set(account).is_ok());
     }
 
     /// Makes forecasts until it is dropped.
@@ -217,7 +224,10 @@ impl Server {
         let config = NetworkConfig { listen, names: Vec::new(), site: None };
         let tls = Tls::open(&config, &self.handle.shared.info.state_dir);
         let tls = Arc::new(tls.expect("the state folder is writable"));
-        assert!(self.handle.shared.network.set((tls.clone(), listen)).is_ok(), "one network");
+        assert!(
+            self.handle.shared.identities.network.set((tls.clone(), listen)).is_ok(),
+            "one network"
+        );
         let others =
             Others { web: None, network: Some(Box::pin(std::future::ready((network, tls)))) };
         let handle = self.handle.clone();

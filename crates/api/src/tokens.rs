@@ -60,7 +60,7 @@ pub(crate) async fn me(Asks(asker): Asks) -> Json<Document<Me>> {
     responses((status = 200, description = "Tokens, without their secrets", body = List<Token>))
 )]
 pub(crate) async fn list(State(api): State<Api>, Asks(asker): Asks) -> Json<List<Token>> {
-    let mut rows = api.handle.shared.access.tokens(now());
+    let mut rows = api.handle.shared.identities.access.tokens(now());
     rows.retain(|row| is_own(&asker, row) || asker.caller.admin);
     Json(List::new(rows.into_iter().map(wire_token).collect()))
 }
@@ -90,11 +90,11 @@ pub(crate) async fn create(
     let expires_at = expiry(&asker, &asked, at)?;
     let by = asker.caller.owner.user.clone();
     let shared = api.handle.shared.clone();
-    shared.room.check().map_err(|error| refusal_of(&error))?;
+    shared.storage.room.check().map_err(|error| refusal_of(&error))?;
     let made = tokio::task::spawn_blocking(move || {
         let subject = subject(&asker, asked.user.as_deref(), shared.info.find_user)?;
         let row = TokenRow::new((name, subject, asked.scope), (by, at), expires_at);
-        shared.access.create(row, at).map_err(|error| match error {
+        shared.identities.access.create(row, at).map_err(|error| match error {
             CreateError::TooMany => Problem::new(catalogue::TOO_MANY_TOKENS, error.to_string())
                 .try_this("gpool token list")
                 .into(),
@@ -126,7 +126,7 @@ pub(crate) async fn revoke(
     Segment(id): Segment,
 ) -> Result<Json<Document<Token>>, ApiError> {
     let shared = api.handle.shared.clone();
-    let Some(row) = shared.access.by_id(&id, now()) else {
+    let Some(row) = shared.identities.access.by_id(&id, now()) else {
         let what = format!("there is no token {id:?}");
         return Err(Problem::new(catalogue::NO_SUCH_TOKEN, what)
             .try_this("gpool token list")
@@ -135,7 +135,7 @@ pub(crate) async fn revoke(
     if !is_own(&asker, &row) && !asker.caller.admin {
         return Err(not_permitted("revoke tokens of other users"));
     }
-    let revoked = tokio::task::spawn_blocking(move || shared.access.revoke(&id));
+    let revoked = tokio::task::spawn_blocking(move || shared.identities.access.revoke(&id));
     revoked.await.map_err(internal)?.map_err(|error| not_stored(&error))?;
     Ok(Json(Document::new(wire_token(row))))
 }
@@ -146,7 +146,7 @@ pub(crate) async fn revoke(
     responses((status = 200, description = "Network users", body = List<NetworkUser>))
 )]
 pub(crate) async fn network_users(State(api): State<Api>) -> Json<List<NetworkUser>> {
-    let access = &api.handle.shared.access;
+    let access = &api.handle.shared.identities.access;
     let (mut rules, bindings) = (access.users(), access.bindings());
     let of_binding = |it: Binding| NetworkUser {
         user: rules.remove(&it.name),
@@ -176,12 +176,12 @@ pub(crate) async fn map_user(
     let name = checked_name("name", &name)?;
     let shared = api.handle.shared.clone();
     if asked.user.is_some() {
-        shared.room.check().map_err(|error| refusal_of(&error))?;
+        shared.storage.room.check().map_err(|error| refusal_of(&error))?;
     }
     let done = tokio::task::spawn_blocking(move || {
         let user = asked.user.map(|user| system_user(&user, shared.info.find_user)).transpose()?;
         let user = user.map(|(_, user)| user);
-        shared.access.map(&name, user.clone()).map_err(|error| not_stored(&error))?;
+        shared.identities.access.map(&name, user.clone()).map_err(|error| not_stored(&error))?;
         Ok::<_, ApiError>(NetworkUser::new(name, user))
     });
     Ok(Json(Document::new(done.await.map_err(internal)??)))
@@ -204,7 +204,7 @@ pub(crate) async fn forget_user(
     Segment(name): Segment,
 ) -> Result<Json<Document<NetworkUser>>, ApiError> {
     let (shared, forgotten) = (api.handle.shared.clone(), name.clone());
-    let done = tokio::task::spawn_blocking(move || shared.access.forget(&forgotten));
+    let done = tokio::task::spawn_blocking(move || shared.identities.access.forget(&forgotten));
     if !done.await.map_err(internal)?.map_err(|error| not_stored(&error))? {
         let what = format!("there is no network user {name:?}");
         return Err(Problem::new(catalogue::NO_SUCH_NETWORK_USER, what)

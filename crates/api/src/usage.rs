@@ -72,7 +72,7 @@ pub(crate) async fn usage(
     let handle = api.handle.clone();
     let read = move || {
         let only = ask.only();
-        let rows = handle.shared.usage.report(&ask.report(&only))?;
+        let rows = handle.shared.insight.usage.report(&ask.report(&only))?;
         Ok(rows.into_iter().map(|it| row(&ask.by, it)).collect())
     };
     let rows = api.handle.run_slow(asker.caller.owner.uid, read).await?;
@@ -207,8 +207,12 @@ impl Drawing<'_> {
     /// The stored lines of devices: for each device all series.
     fn lines(&self, gpus: &[&Gpu], span: Span) -> Result<Vec<ChartLine>, Refusal> {
         let devices: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let chart =
-            self.handle.shared.usage.devices(&devices, self.series, span, self.grid.step)?;
+        let chart = self.handle.shared.insight.usage.devices(
+            &devices,
+            self.series,
+            span,
+            self.grid.step,
+        )?;
         Ok(chart.map(|it| it.lines).unwrap_or_default())
     }
 

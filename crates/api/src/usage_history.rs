@@ -47,7 +47,7 @@ pub(crate) async fn get(
         let members: Vec<String> =
             std::iter::once("").chain(names.iter().map(String::as_str)).map(member).collect();
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
-        let chart = handle.shared.usage.devices(&members, &SERIES, grid.span, grid.step)?;
+        let chart = handle.shared.insight.usage.devices(&members, &SERIES, grid.span, grid.step)?;
         let lines = chart.map(|it| it.lines).unwrap_or_default();
         let points = |ix: usize, project: Option<&String>| {
             let line = |at: usize| {

@@ -65,7 +65,7 @@ pub(crate) async fn list(
     let running = api.handle.look(uid, Age::New, running).await?;
     let handle = api.handle.clone();
     let read = move || {
-        let mut all = wasted::measured(&handle.shared.usage, running)?;
+        let mut all = wasted::measured(&handle.shared.insight.usage, running)?;
         all.extend(ended(&handle.open_reader()?, since, n_rows)?);
         largest(&mut all, n_rows);
         Ok::<_, Refusal>(all)
@@ -118,7 +118,7 @@ async fn idle_parts(
     };
     let Some(range) = range.filter(|_| found.job.array.is_none()) else { return Ok(None) };
     let (handle, id) = (api.handle.clone(), found.job.id.to_string());
-    let read = move || handle.shared.usage.idle_of_job(&id, range, ended);
+    let read = move || handle.shared.insight.usage.idle_of_job(&id, range, ended);
     api.handle.run_slow(uid, read).await
 }
 

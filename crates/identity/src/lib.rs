@@ -5,12 +5,15 @@
 
 pub mod access;
 pub mod audit;
+mod identities;
 pub mod outbound;
 pub mod pool;
 mod replace;
 pub mod sign_in;
 pub mod tls;
 pub mod web;
+
+pub use identities::Identities;
 
 use gpool_model::Timestamp;
 

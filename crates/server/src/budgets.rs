@@ -43,7 +43,7 @@ pub async fn compare(handle: &CoreHandle) -> Result<(), Refusal> {
     let is_needed = over_budget == OverBudget::Hold || !subscriptions.is_empty();
     let shared = Arc::clone(&handle.shared);
     let read = move || match is_needed {
-        true => spending(&shared.usage, &policy, &projects),
+        true => spending(&shared.insight.usage, &policy, &projects),
         false => Ok(Vec::new()),
     };
     let rows = handle.run_slow(admin.owner.uid, read).await?;

@@ -57,7 +57,7 @@ impl CoreHandle {
         let uid = caller.owner.uid;
         if let Command::Submit { jobs, ends, array_ends, .. } = &mut command {
             self.check_can_run_as(&caller)?;
-            room::check_dependencies(&self.shared.limits, jobs)?;
+            room::check_dependencies(&self.shared.settings.limits, jobs)?;
             let after = jobs.iter().flat_map(|job| job.after.iter().chain(&job.life.after_one));
             (*ends, *array_ends) = self.ends_of(waited_for(after)).await?;
         }
@@ -67,7 +67,7 @@ impl CoreHandle {
         }
         if let Command::Submit { dry_run: true, .. } = &command {
             // Each job is checked separately, independent of their number.
-            let limits = self.shared.limits;
+            let limits = self.shared.settings.limits;
             let would = move |view: &View<'_>| {
                 room::check(view.world, &limits, &caller, &command, &mut BTreeMap::new())?;
                 let Command::Submit { jobs, ends, array_ends, .. } = &command else {
@@ -84,7 +84,7 @@ impl CoreHandle {
         match answer.await {
             Ok(Err(Refusal::NoSuchJob { id })) => Err(self.absent(id).await?),
             Ok(reply) => {
-                self.shared.forecaster.commanded();
+                self.shared.insight.forecaster.commanded();
                 reply
             }
             Err(_) => Err(Refusal::ShuttingDown),

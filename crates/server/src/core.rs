@@ -99,13 +99,13 @@ impl Core {
         loaded: &Loaded,
         policy: Policy,
     ) -> anyhow::Result<Self> {
-        let (presence, room) = (shared.presence.clone(), shared.room.clone());
+        let (presence, room) = (shared.storage.presence.clone(), shared.storage.room.clone());
         let mut control = match loaded.records.is_empty() {
             true => Control::create(policy),
             false => Control::new(world_of(loaded).map_err(anyhow::Error::msg)?),
         };
         make_plans_wrong(&mut control);
-        let lives = Arc::clone(&shared.lives);
+        let lives = Arc::clone(&shared.insight.lives);
         lives.reset(control.world());
         let encoder = Encoder::spawn(committer.submitter(), shared.inputs.clone(), lives)?;
         Ok(Self {
@@ -174,7 +174,7 @@ impl Core {
             let pulse = Arc::clone(&self.shared.pulse);
             let began = Instant::now();
             stopping |= pulse.step(|| self.take(batch));
-            self.shared.lives.tally.stepped(began.elapsed());
+            self.shared.insight.lives.tally.stepped(began.elapsed());
             pulse.commits(self.control.revision(), self.control.durable());
         }
         self.encoder.close();
@@ -289,7 +289,7 @@ impl Core {
             return None;
         }
         fail::fail_point!("server-command-heard");
-        let (world, limits) = (self.control.world(), &self.shared.limits);
+        let (world, limits) = (self.control.world(), &self.shared.settings.limits);
         let low = self.low.as_ref().filter(|_| !is_an_end);
         let refused = low.map_or(Ok(()), |error| Err(refusal_of(error)));
         let refused = refused.and_then(|()| room::check(world, limits, &caller, &command, coming));
@@ -378,7 +378,7 @@ impl Core {
     /// is made anew after a failed commit forgets them.
     fn note_unexpected(&self) {
         if !self.control.strays().is_empty() {
-            let unexpected = self.shared.unexpected.lock();
+            let unexpected = self.shared.recovery.unexpected.lock();
             let mut unexpected = unexpected.unwrap_or_else(PoisonError::into_inner);
             unexpected.extend(self.control.strays());
         }
@@ -460,7 +460,7 @@ impl Core {
         let reloaded = self.committer.reset().map_err(anyhow::Error::from);
         match reloaded.and_then(|loaded| world_of(&loaded).map_err(anyhow::Error::msg)) {
             Ok(world) => {
-                self.shared.lives.reset(&world);
+                self.shared.insight.lives.reset(&world);
                 self.control = Control::new(world);
             }
             Err(error) => tracing::error!(%error, "can't load the store; trying again"),

@@ -89,10 +89,10 @@ pub async fn of(handle: &CoreHandle, payer: Payer, to: Timestamp) -> Result<Dige
     let read = move || {
         let from = Timestamp::new(to.get().saturating_sub(WEEK.get()));
         let books = Books { policy, projects, payer };
-        let mut digest = books.spent(&handle_there.shared.usage, (from, to))?;
+        let mut digest = books.spent(&handle_there.shared.insight.usage, (from, to))?;
         let reader = handle_there.open_reader()?;
         let mut jobs = books.ended(&reader, (from, to))?;
-        jobs.run(&handle_there.shared.usage, &books, &running, now)?;
+        jobs.run(&handle_there.shared.insight.usage, &books, &running, now)?;
         jobs.add_to(&mut digest, now);
         Ok(digest)
     };

@@ -45,7 +45,7 @@ pub fn are_there(handle: &CoreHandle, spec: &JobSpec) -> bool {
 /// Looks after the files for as long as the server runs.
 pub async fn look_after(handle: CoreHandle) {
     loop {
-        let keep = Duration::from_millis(handle.shared.keep_environment.get());
+        let keep = Duration::from_millis(handle.shared.settings.keep_environment.get());
         match look(&handle, keep + SLACK).await {
             Ok(0) => {}
             Ok(n_removed) => {

@@ -33,7 +33,7 @@ const STALE: Duration = Duration::from_secs(60);
 const SAVE: Duration = Duration::from_secs(30);
 /// Makes forecasts until it is dropped.
 pub async fn keep(handle: CoreHandle) {
-    let forecaster = Arc::clone(&handle.shared.forecaster);
+    let forecaster = Arc::clone(&handle.shared.insight.forecaster);
     let mut notices = handle.notices();
     let mut is_due = true;
     let mut next = Moment::now() + SETTLE;
@@ -96,7 +96,7 @@ pub async fn keep(handle: CoreHandle) {
 /// Makes one forecast. `hear` handles the notices published before the excerpt was taken. Returns
 /// `None` if the server is stopping.
 async fn make(handle: &CoreHandle, mut hear: impl FnMut()) -> Option<()> {
-    let forecaster = Arc::clone(&handle.shared.forecaster);
+    let forecaster = Arc::clone(&handle.shared.insight.forecaster);
     let taken = handle.query(|view| (part_of_waiting(view), view.now)).await.ok()?;
     hear();
     let (Some(part), _) = taken else {
@@ -130,7 +130,7 @@ fn part_of_waiting(view: &View<'_>) -> Option<ForecastInput> {
 impl CoreHandle {
     /// When a job will likely start, by the last forecast, and when that was made.
     pub fn eta_of(&self, job: &gpool_model::Job) -> Option<(Eta, Timestamp)> {
-        let last = self.shared.forecaster.last();
+        let last = self.shared.insight.forecaster.last();
         let eta = match &job.phase {
             Phase::Pending { .. } => last.eta_of(job.id),
             phase @ Phase::Paused { .. } if phase.waits_for_room_since().is_some() => {
@@ -145,6 +145,6 @@ impl CoreHandle {
 
     /// Returns the corrections learnt from earlier forecasts.
     pub fn calibrator(&self) -> Arc<Calibrator> {
-        self.shared.forecaster.calibrator()
+        self.shared.insight.forecaster.calibrator()
     }
 }

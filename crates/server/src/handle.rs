@@ -30,13 +30,9 @@ use crate::reads::Reads;
 use crate::recovery::account::RecoveryAccount;
 use crate::still::Still;
 use crate::view::{Deliver, View};
-use gpool_identity::access::Access;
-use gpool_identity::audit::Audit;
-use gpool_identity::sign_in::SignIns;
-use gpool_insight::forecaster::Forecaster;
-use gpool_insight::lives::Lives;
+use gpool_identity::Identities;
+use gpool_insight::Insight;
 use gpool_insight::lives::settings::Telemetry;
-use gpool_insight::usage::UsageHistory;
 use gpool_post::{Allowed, Keys, MailSettings};
 
 #[derive(Debug, Clone)]
@@ -60,62 +56,66 @@ pub type FindUser = fn(&str) -> Option<(u32, String)>;
 
 pub struct Shared {
     pub info: ServerInfo,
-    pub limits: Limits,
+    pub settings: Settings,
     pub inputs: mpsc::Sender<CoreMessage>,
     pub notices: broadcast::Sender<Notice>,
     /// Evictions, for the limits of their beneficiaries.
     pub evictions: Evictions,
     /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
-    pub blobs: Arc<Blobs>,
-    /// Whether the open files are still the store's files.
-    pub presence: StoreFiles,
-    /// The free space of the state folder.
-    pub room: Room,
+    pub storage: Storage,
     /// The agents; set once all were started.
     pub agents: OnceLock<Agents>,
-    /// The account of this start until the agents have reported.
-    pub early: OnceLock<RecoveryAccount>,
+    pub recovery: StartFindings,
     /// Which of the listeners beside the Unix socket are open.
     pub listeners: Arc<Listeners>,
-    /// The dashboard, if there is one.
-    pub web: OnceLock<Arc<gpool_identity::web::Web>>,
-    /// The sessions of browsers, there and over the network.
-    pub sessions: Arc<gpool_identity::web::Sessions>,
-    /// The certificates of the listener on the network, if there is one, and its address.
-    pub network: OnceLock<(Arc<gpool_identity::tls::Tls>, std::net::SocketAddr)>,
-    pub usage: Arc<UsageHistory>,
-    /// The account of this start; set once all agents have reported their inventory.
-    pub account: OnceLock<RecoveryAccount>,
-    pub access: Arc<Access>,
-    /// Sign-ins at the identity provider, if there is one.
-    pub sign_ins: Option<Arc<SignIns>>,
-    pub audit: Arc<Audit>,
+    pub identities: Identities,
+    pub insight: Insight,
     /// Keys for the signatures of messages.
     pub keys: Arc<Keys>,
-    /// Notification rules of jobs that name none.
-    pub usual_notify: Vec<NotifyRule>,
-    /// Addresses inside the server's machine that users may name.
-    pub notify_allow: Vec<Allowed>,
-    /// Unexpected tasks that their agents were ordered to end.
-    pub unexpected: Mutex<BTreeSet<TaskId>>,
-    /// Retention time of a job's output after its end; `None` means forever.
-    pub keep_output: Option<Millis>,
-    /// Retention time of the data for a retry of an ended job.
-    pub keep_environment: Millis,
     /// Waiting jobs with a missing file, and the file.
     pub lacking: Mutex<BTreeMap<JobId, BlobId>>,
     pub stop: watch::Sender<StopRequest>,
-    pub forecaster: Arc<Forecaster>,
     /// Current step of the core, for the liveness check.
     pub pulse: Arc<Pulse>,
-    /// Counters and traces of jobs.
-    pub lives: Arc<Lives>,
-    pub telemetry: Telemetry,
     /// Threads for slow reads.
     pub reads: Reads,
     /// The last copy of the state.
     pub still: Mutex<Weak<Still>>,
+}
+
+/// Settings that requests follow.
+pub struct Settings {
+    pub limits: Limits,
+    /// Notification rules of jobs that name none.
+    pub usual_notify: Vec<NotifyRule>,
+    /// Addresses inside the server's machine that users may name.
+    pub notify_allow: Vec<Allowed>,
+    /// Retention time of a job's output after its end; `None` means forever.
+    pub keep_output: Option<Millis>,
+    /// Retention time of the data for a retry of an ended job.
+    pub keep_environment: Millis,
+    pub telemetry: Telemetry,
+}
+
+/// The state folder.
+pub struct Storage {
+    pub blobs: Arc<Blobs>,
+    /// Whether the open files are still the store's files.
+    pub presence: StoreFiles,
+    /// The free space of the folder.
+    pub room: Room,
+}
+
+/// What this start found.
+#[derive(Default)]
+pub struct StartFindings {
+    /// The account until the agents have reported.
+    pub early: OnceLock<RecoveryAccount>,
+    /// The account; set once all agents have reported their inventory.
+    pub account: OnceLock<RecoveryAccount>,
+    /// Unexpected tasks that their agents were ordered to end.
+    pub unexpected: Mutex<BTreeSet<TaskId>>,
 }
 
 impl Shared {
@@ -156,7 +156,7 @@ impl CoreHandle {
 
     /// Returns the limits of one user.
     pub fn limits(&self) -> Limits {
-        self.shared.limits
+        self.shared.settings.limits
     }
 
     /// Runs a query on the state; returns when all data of the answer is durable.
@@ -268,7 +268,7 @@ impl CoreHandle {
     /// Files for environments and scripts.
     #[must_use]
     pub fn blobs(&self) -> &Blobs {
-        &self.shared.blobs
+        &self.shared.storage.blobs
     }
 
     /// Returns the last sample of each device.
@@ -311,21 +311,23 @@ impl CoreHandle {
     /// # Errors
     /// If the agent has not yet reported its inventory.
     pub fn recovery(&self, may_see: impl Fn(u32) -> bool) -> Result<gpool_wire::Recovery, Refusal> {
-        let account = self.shared.account.get().or_else(|| self.shared.early.get());
+        let account =
+            self.shared.recovery.account.get().or_else(|| self.shared.recovery.early.get());
         let account = account.ok_or_else(|| internal("the start is not over"))?;
-        let unexpected = self.shared.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        let unexpected =
+            self.shared.recovery.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |task: &TaskId| format!("{}#{}", task.job, task.attempt);
         Ok(account.visible_part(unexpected.iter().map(run).collect(), may_see))
     }
 
     /// Returns the notification rules of jobs without their own.
     pub fn usual_notify(&self) -> &[NotifyRule] {
-        &self.shared.usual_notify
+        &self.shared.settings.usual_notify
     }
 
     /// Checks that the caller may send messages to the addresses of these rules.
     pub fn check_notify(&self, caller: &Caller, rules: &[NotifyRule]) -> Result<(), Refusal> {
-        let allow = &self.shared.notify_allow;
+        let allow = &self.shared.settings.notify_allow;
         let mut checked = rules.iter().map(|rule| gpool_post::check(&rule.url, allow));
         match checked.find_map(Result::err).filter(|_| !caller.admin) {
             Some(why) => Err(Refusal::Invalid { field: "notify".to_owned(), why }),

@@ -34,8 +34,8 @@ pub async fn dashboard(
 ) -> anyhow::Result<Option<Opening<(Arc<Web>, Loopback)>>> {
     let shared = handle.shared.clone();
     let take = move |listener: Loopback| {
-        let web = Arc::new(Web::new(listener.local_addr()?, shared.sessions.clone()));
-        assert!(shared.web.set(web.clone()).is_ok(), "the dashboard is opened once");
+        let web = Arc::new(Web::new(listener.local_addr()?, shared.identities.sessions.clone()));
+        assert!(shared.identities.web.set(web.clone()).is_ok(), "the dashboard is opened once");
         anyhow::Ok((web, listener))
     };
     match at {
@@ -76,7 +76,10 @@ pub async fn network(
                 listener.with_context(|| format!("can't listen on {}", config.listen))?;
             let at = listener.local_addr().context("the listener has no address")?;
             tracing::info!(%at, fingerprint = tls.served(at.ip())?.fingerprint(), "on the network");
-            assert!(shared.network.set((tls.clone(), at)).is_ok(), "the network is opened once");
+            assert!(
+                shared.identities.network.set((tls.clone(), at)).is_ok(),
+                "the network is opened once"
+            );
             Ok((listener, tls))
         })
     };

@@ -29,7 +29,7 @@ pub fn kept_until(phase: &Phase, keep: Option<Millis>) -> Option<Timestamp> {
 
 /// Removes output as it becomes due, for as long as the server runs.
 pub async fn remove_old(handle: CoreHandle) {
-    let Some(keep) = handle.shared.keep_output else { return };
+    let Some(keep) = handle.shared.settings.keep_output else { return };
     loop {
         match remove_expired(&handle, keep).await {
             Ok(0) => {}

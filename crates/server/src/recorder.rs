@@ -47,12 +47,12 @@ pub async fn keep(handle: CoreHandle) {
         look.jobs = jobs(&handle, &mut readings, &running, metrics);
         let passed = last.elapsed().min(GAP_MAX);
         last = Instant::now();
-        handle.shared.lives.tally.looked(passed, &look);
+        handle.shared.insight.lives.tally.looked(passed, &look);
         let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(0);
         let Some(minute) = minutes.add(this_minute(), passed_ms, &look) else { continue };
         let shared = Arc::clone(&handle.shared);
         let write = move || {
-            shared.usage.write(&mut store, &minute);
+            shared.insight.usage.write(&mut store, &minute);
             store
         };
         store = tokio::task::spawn_blocking(write).await.unwrap_or_default();

@@ -1,7 +1,6 @@
 //! A server from start to end: opens the store, begins a term, starts its agents, listens, and
 //! stops without ending running jobs.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::pin::Pin;
@@ -27,7 +26,9 @@ use crate::core::Core;
 use crate::evictions::Evictions;
 use crate::fault::refused;
 use crate::feed::Feed;
-use crate::handle::{CoreHandle, ServerInfo, Shared, StopRequest, server_itself};
+use crate::handle::{
+    CoreHandle, ServerInfo, Settings, Shared, StartFindings, StopRequest, Storage, server_itself,
+};
 use crate::input::{CoreMessage, pass_commits, pass_deliveries};
 use crate::listen::Others;
 use crate::live::{self, Live};
@@ -35,9 +36,11 @@ use crate::older::refuse_older;
 use crate::reads::Reads;
 use crate::recovery::PriorState;
 use crate::{forecast, listen, settle};
+use gpool_identity::Identities;
 use gpool_identity::access::Access;
 use gpool_identity::audit::{Audit, SYSLOG};
 use gpool_identity::sign_in::SignIns;
+use gpool_insight::Insight;
 use gpool_insight::forecaster::Forecaster;
 use gpool_insight::lives::Lives;
 use gpool_insight::usage::UsageHistory;
@@ -75,9 +78,9 @@ pub fn run(
     let (store, loaded) = Store::open(&config.state_dir, &StoreOptions { journal_keep, ..usual })?;
     let (inputs, inbox) = mpsc::channel();
     let shared = share(config, &store, inputs.clone())?;
-    let on_done = shared.lives.before(pass_commits(inputs.clone()));
+    let on_done = shared.insight.lives.before(pass_commits(inputs.clone()));
     let committer = Committer::spawn(store, on_done).context("can't start a thread")?;
-    let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.usage));
+    let (keys, usage) = (Arc::clone(&shared.keys), Arc::clone(&shared.insight.usage));
     let post = Post::new(keys, &config.notify, usage, pass_deliveries(inputs.clone()));
     let policy = Policy::of_new_server();
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy)?;
@@ -106,7 +109,7 @@ pub fn run(
     let handle = CoreHandle { shared: Arc::clone(&shared) };
     let served = runtime.block_on(serve(config, &handle, found, api, ready));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    shared.forecaster.save();
+    shared.insight.forecaster.save();
     within(STOP_PATIENCE, "the agents", || stops.into_iter().for_each(|stop| stop()));
     fail::fail_point!("server-stop-agent");
     // The last journal entry: it shows the next server that this one was not killed.
@@ -142,37 +145,36 @@ fn share(
     let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {
         info,
-        limits: config.limits,
+        settings: Settings {
+            limits: config.limits,
+            usual_notify: config.notify.usual.clone(),
+            notify_allow: config.notify.allow.clone(),
+            keep_output: config.keep_output,
+            keep_environment: config.keep_environment,
+            telemetry: config.telemetry.clone(),
+        },
         inputs,
         notices: broadcast::Sender::new(NOTICES_MAX),
         evictions: Evictions::default(),
         feed: Arc::new(Feed::new(now())),
-        blobs: Arc::new(store.blobs()?),
-        presence: store.presence(),
-        room: store.room(),
+        storage: Storage {
+            blobs: Arc::new(store.blobs()?),
+            presence: store.presence(),
+            room: store.room(),
+        },
         agents: OnceLock::new(),
-        early: OnceLock::new(),
+        recovery: StartFindings::default(),
         listeners: Arc::default(),
-        web: OnceLock::new(),
-        sessions: Arc::default(),
-        network: OnceLock::new(),
-        usage: Arc::new(UsageHistory::new(&config.state_dir)),
-        account: OnceLock::new(),
-        sign_ins,
-        access,
-        audit,
+        identities: Identities::new(access, sign_ins, audit),
+        insight: Insight {
+            usage: Arc::new(UsageHistory::new(&config.state_dir)),
+            forecaster: Arc::new(Forecaster::new(&config.state_dir)),
+            lives: Lives::new(&config.telemetry).context("can't start a thread")?,
+        },
         keys: Arc::new(Keys::open(&config.state_dir)?),
-        usual_notify: config.notify.usual.clone(),
-        notify_allow: config.notify.allow.clone(),
-        unexpected: Mutex::new(BTreeSet::new()),
-        keep_output: config.keep_output,
-        keep_environment: config.keep_environment,
         lacking: Mutex::default(),
         stop: watch::Sender::new(StopRequest::None),
-        forecaster: Arc::new(Forecaster::new(&config.state_dir)),
         pulse: Arc::default(),
-        lives: Lives::new(&config.telemetry).context("can't start a thread")?,
-        telemetry: config.telemetry.clone(),
         reads: Reads::start().context("can't start a thread")?,
         still: Mutex::default(),
     }))
@@ -206,7 +208,8 @@ fn start_agents(
 ) -> anyhow::Result<Vec<StopAgent>> {
     let (mut peers, mut stops) = (Vec::new(), Vec::new());
     for node in &config.nodes {
-        let peer = AgentPeer::new(node.clone(), shared.inputs.clone(), shared.blobs.clone());
+        let peer =
+            AgentPeer::new(node.clone(), shared.inputs.clone(), shared.storage.blobs.clone());
         let (link, end) = local::link(peer.clone());
         peer.connect(link);
         stops.push(start_agent(node, end)?);

@@ -42,7 +42,7 @@ pub async fn begin(
             let launched = join_all(agents).await.into_iter().flatten();
             let running = launched.flat_map(|launched| launched.running).collect();
             let early = found.early(handle, &running);
-            assert!(handle.shared.early.set(early).is_ok(), "one start has one account");
+            assert!(handle.shared.recovery.early.set(early).is_ok(), "one start has one account");
             Some(found)
         }
         Err(error) => return Err(error),
@@ -84,7 +84,7 @@ async fn account(handle: &CoreHandle, found: PriorState) -> anyhow::Result<()> {
     fail::fail_point!("server-start-connected");
     let account = found.account(handle).await.map_err(|refusal| refused(&refusal))?;
     account.log();
-    assert!(handle.shared.account.set(account).is_ok(), "one start has one account");
+    assert!(handle.shared.recovery.account.set(account).is_ok(), "one start has one account");
     Ok(())
 }
 

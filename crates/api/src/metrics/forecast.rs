@@ -10,7 +10,7 @@ use crate::api::Api;
 impl MetricsPage {
     pub(super) fn forecasts(&mut self, api: &Api) {
         let shared = &api.handle.shared;
-        let state = shared.forecaster.state();
+        let state = shared.insight.forecaster.state();
         let sum = |of: fn(&Calibration) -> f64| state.calibration.iter().map(of).sum::<f64>();
         let n_started = sum(|it| float(it.n));
         let coverage =
@@ -34,7 +34,8 @@ impl MetricsPage {
         let lag = float(shared.pulse.liveness().store_ms) / 1000.0;
         let help = "Age of the oldest change that is not durable and so not published";
         self.numbers("gpool_events_lag_seconds", help, [(Labels::new(), lag)]);
-        let counts = shared.lives.tracer.as_ref().map(gpool_insight::lives::trace::Tracer::counts);
+        let counts =
+            shared.insight.lives.tracer.as_ref().map(gpool_insight::lives::trace::Tracer::counts);
         let rows = BTreeMap::from(counts.unwrap_or_default()).into_iter();
         let rows = rows.filter(|_| counts.is_some());
         let rows = rows.map(|(result, n)| (vec![("result", result.to_owned())], float(n)));

@@ -61,7 +61,7 @@ pub(crate) async fn login(
     State(api): State<Api>,
     Asks(asker): Asks,
 ) -> Result<Json<Document<Login>>, ApiError> {
-    let Some(web) = api.handle.shared.web.get() else {
+    let Some(web) = api.handle.shared.identities.web.get() else {
         let problem = Problem::new(catalogue::NO_SUCH_ROUTE, "this server has no dashboard");
         let fault = api.handle.shared.listeners.fault(Which::Dashboard);
         return Err(match fault {

@@ -17,7 +17,7 @@ use crate::view::View;
 /// # Errors
 /// The server is stopping.
 pub(super) async fn report(handle: &CoreHandle) -> Result<Option<Moment>, Refusal> {
-    let forecaster = Arc::clone(&handle.shared.forecaster);
+    let forecaster = Arc::clone(&handle.shared.insight.forecaster);
     if forecaster.calibrator().first_forecasts.is_empty() {
         return Ok(None);
     }

@@ -1,0 +1,32 @@
+//! What a server knows of its users beyond their names.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use crate::access::Access;
+use crate::audit::Audit;
+use crate::sign_in::SignIns;
+use crate::tls::Tls;
+use crate::web::{Sessions, Web};
+
+pub struct Identities {
+    /// Tokens and network users.
+    pub access: Arc<Access>,
+    /// Sign-ins at the identity provider, if there is one.
+    pub sign_ins: Option<Arc<SignIns>>,
+    pub audit: Arc<Audit>,
+    /// The sessions of browsers, on the loopback address and over the network.
+    pub sessions: Arc<Sessions>,
+    /// The dashboard, if there is one.
+    pub web: OnceLock<Arc<Web>>,
+    /// The certificates of the listener on the network, if there is one, and its address.
+    pub network: OnceLock<(Arc<Tls>, SocketAddr)>,
+}
+
+impl Identities {
+    #[must_use]
+    pub fn new(access: Arc<Access>, sign_ins: Option<Arc<SignIns>>, audit: Arc<Audit>) -> Self {
+        let (sessions, web, network) = (Arc::default(), OnceLock::new(), OnceLock::new());
+        Self { access, sign_ins, audit, sessions, web, network }
+    }
+}
