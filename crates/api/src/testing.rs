@@ -118,14 +118,6 @@ impl Server {
         agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
         let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
         agent.message(ToServer::Telemetry(pushed));
-        let identities = Identities {
-            web: OnceLock::from(Arc::new(Web::new(([127, 0, 0, 1], 7478).into(), Arc::default()))),
-            ..Identities::new(
-                Arc::new(Access::open(folder)?),
-                None,
-                Arc::new(Audit::open(folder, None)?),
-            )
-        };
         let shared = Arc::new(Shared {
             info,
             settings: Settings {
@@ -144,7 +136,7 @@ impl Server {
             agents: OnceLock::from(Agents::new([Arc::clone(&agent)])),
             recovery: StartFindings::default(),
             listeners: Arc::default(),
-            identities,
+            identities: identities(folder)?,
             insight: Insight {
                 usage: Arc::new(gpool_insight::usage::UsageHistory::new(folder)),
                 forecaster: Arc::new(Forecaster::new(folder)),
@@ -366,4 +358,11 @@ fn metrics(job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
     };
     let all = [metric(1, "loss", 9.0), metric(0, "loss", 0.31), metric(1, "speed", 7.0)];
     all.into_iter().filter(|_| job == JobId::single(1) && since <= now()).collect()
+}
+
+fn identities(folder: &Path) -> anyhow::Result<Identities> {
+    let (access, audit) = (Access::open(folder)?, Audit::open(folder, None)?);
+    let web = Web::new(([127, 0, 0, 1], 7478).into(), Arc::default());
+    let web = OnceLock::from(Arc::new(web));
+    Ok(Identities { web, ..Identities::new(Arc::new(access), None, Arc::new(audit)) })
 }

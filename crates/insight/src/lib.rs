@@ -5,19 +5,12 @@
 
 pub mod forecaster;
 pub mod history;
+mod insight;
 pub mod lives;
 pub mod otherwise;
 pub mod usage;
 
-use std::sync::Arc;
-
-/// What a server knows of the past.
-pub struct Insight {
-    pub usage: Arc<usage::UsageHistory>,
-    pub forecaster: Arc<forecaster::Forecaster>,
-    /// Counters and traces of jobs.
-    pub lives: Arc<lives::Lives>,
-}
+pub use insight::Insight;
 
 fn now() -> gpool_model::Timestamp {
     gpool_model::Timestamp::new(gpool_sys::clock::unix_ms())
