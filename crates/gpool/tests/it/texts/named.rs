@@ -253,8 +253,9 @@ fn code(text: &str) -> Vec<String> {
 }
 
 fn all_texts() -> Vec<Line> {
-    let sources = ["gpool", "cli", "compat", "client", "server", "wire", "control"];
-    let sources = sources.iter().flat_map(|name| literals(&format!("crates/{name}/src")));
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let sources = names.flat_map(|name| literals(&format!("crates/{name}/src")));
     let sources = sources.chain(literals("testing/lab/src"));
     help().into_iter().chain(pages()).chain(shims()).chain(sources).collect()
 }
@@ -331,7 +332,8 @@ fn flag_fault(known: &Known, span: &str) -> Option<String> {
 fn flags_in_texts_exist() {
     let known = Known::new();
     let mut faults = Vec::new();
-    for line in help().into_iter().chain(pages()).chain(literals("crates/gpool/src")) {
+    let sources = ["gpool", "verbs"].map(|name| literals(&format!("crates/{name}/src")));
+    for line in help().into_iter().chain(pages()).chain(sources.into_iter().flatten()) {
         for word in line.text.split_whitespace() {
             let fault = flag_fault(&known, word.trim_matches(['(', ')', '.', ',', ';', ':', '\'']));
             faults.extend(fault.map(|it| format!("{}: {it}: {}", line.place, line.text.trim())));
