@@ -125,7 +125,7 @@ pub enum Command {
         /// The change.
         change: LabelChange,
     },
-    /// Remove a node whose agent does not answer, and on which no job holds anything.
+    /// Remove a node. Its agent must not answer, and no job may hold anything there.
     RemoveNode {
         /// The node.
         node: NodeName,

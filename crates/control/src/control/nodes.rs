@@ -12,7 +12,6 @@ use gpool_model::{
     Caller, Device, DeviceStrategy, DeviceUuid, Effect, JobId, LabelChange, Membership, Node,
     NodeName, Phase, PoolName, Refusal, Reply, Resources, Silence, TaskId,
 };
-use gpool_world::{JobRow, World};
 
 use crate::control::Control;
 use crate::control::claims::is_claim;
@@ -113,7 +112,9 @@ impl Control {
 
     /// Ends the fenced tasks of a lost node. Other tasks may still run.
     fn end_fenced(&mut self, name: &NodeName) {
-        let fenced = jobs_on(&self.world, name).filter(|it| it.spec.life.on_node_lost.is_fenced());
+        let fenced = (self.world.holding())
+            .filter(|row| row.spec.life.on_node_lost.is_fenced())
+            .filter(|row| row.job.phase.allocations().iter().any(|it| it.node == *name));
         let jobs: Vec<JobId> = fenced.map(|row| row.job.id).collect();
         self.end_lost(name, &jobs);
     }
@@ -255,14 +256,6 @@ impl Control {
         }
         Ok(Reply::Done)
     }
-}
-
-/// The jobs that hold something on a node.
-pub(crate) fn jobs_on<'a>(
-    world: &'a World,
-    name: &'a NodeName,
-) -> impl Iterator<Item = &'a JobRow> {
-    world.holding().filter(|row| row.job.phase.allocations().iter().any(|it| it.node == *name))
 }
 
 /// Finds a device of a node by index or UUID.

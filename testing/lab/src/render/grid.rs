@@ -28,7 +28,7 @@ impl Grid {
     }
 }
 
-/// A length of time in the unit in which people write it, e.g. `35.5 min`.
+/// Formats a length of time: `35.5 min`.
 #[must_use]
 pub fn span(seconds: f64) -> String {
     let (of, unit) = match seconds.abs() {

@@ -254,7 +254,7 @@ const WORDS: Words = Words {
     n_blocks_min: 5,
 };
 
-/// The compared value, of which less is better: idle GPUs at 100 %, or rejected GPUs with churn.
+/// The value to compare, lower is better: idle GPUs at 100 %, or rejected GPUs with churn.
 fn loss(measured: &Measured) -> Option<f64> {
     match measured {
         Measured::Filled(filled) => filled.get(ALL).map(|it| 1.0 - it.allocated),

@@ -8,7 +8,7 @@ use gpool_lab::simulate::figures::fairness::{Share, index};
 #[test]
 fn the_index_is_that_of_its_source() {
     let of = |shares: &[(f64, f64)]| {
-        index(shares.iter().map(|(got, asked)| Share { got: *got, asked: *asked }))
+        index(shares.iter().map(|(got, requested)| Share { received: *got, requested: *requested }))
     };
     assert_eq!(of(&[(1.0, 2.0), (5.0, 10.0)]), Some(1.0));
     assert_eq!(of(&[(1.0, 1.0), (0.0, 1.0), (0.0, 9.0), (0.0, 1.0)]), Some(0.25));

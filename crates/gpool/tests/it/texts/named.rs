@@ -6,7 +6,7 @@ use gpool_cli::errors;
 use gpool_compat::SHIMS;
 use gpool_model::Policy;
 
-use super::{Line, documents, help, literals, pages, parsers, root, shims};
+use super::{Line, documents, help, literals, pages, parsers, root, shims, sources};
 use crate::words::words;
 
 /// Words that follow the name of the program in sentences that begin with it.
@@ -253,10 +253,7 @@ fn code(text: &str) -> Vec<String> {
 }
 
 fn all_texts() -> Vec<Line> {
-    let crates = std::fs::read_dir(root().join("crates")).unwrap();
-    let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let sources = names.flat_map(|name| literals(&format!("crates/{name}/src")));
-    let sources = sources.chain(literals("testing/lab/src"));
+    let sources = sources().into_iter().flat_map(|folder| literals(&folder));
     help().into_iter().chain(pages()).chain(shims()).chain(sources).collect()
 }
 

@@ -19,16 +19,17 @@ const N_PARTS_MAX: f64 = 62.0;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Share {
     /// GPU time of running jobs.
-    pub got: f64,
+    pub received: f64,
     /// GPU time of running and waiting jobs.
-    pub asked: f64,
+    pub requested: f64,
 }
 
 /// Jain's index of the ratios of received to requested GPU time: 1 if all owners have the same
 /// ratio, 1/n if one of n owners got everything. `None` if fewer than two owners request GPUs, or
 /// none gets any.
 pub fn index(shares: impl Iterator<Item = Share>) -> Option<f64> {
-    let parts = shares.filter(|share| share.asked > 0.0).map(|share| share.got / share.asked);
+    let parts =
+        shares.filter(|share| share.requested > 0.0).map(|share| share.received / share.requested);
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for part in parts {
         n += 1.0;
@@ -46,10 +47,10 @@ fn indexes(outcome: &Outcome, window: Window, parts: &[(f64, f64)]) -> Vec<Optio
         let shares = owners.entry(&job.owner).or_insert_with(none);
         let n_gpus = job.n_gpus();
         let there = (window.at(job.submitted_at), window.at(job.ended_at));
-        spread(parts, there, |ix, span| shares[ix].asked += span * n_gpus);
+        spread(parts, there, |ix, span| shares[ix].requested += span * n_gpus);
         for run in &job.runs {
             let ran = (window.at(run.from), window.at(run.until));
-            spread(parts, ran, |ix, span| shares[ix].got += span * n_gpus);
+            spread(parts, ran, |ix, span| shares[ix].received += span * n_gpus);
         }
     }
     (0..parts.len()).map(|ix| index(owners.values().map(|shares| shares[ix]))).collect()

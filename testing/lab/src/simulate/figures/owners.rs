@@ -10,16 +10,16 @@ use super::columns;
 use super::waits::WaitSum;
 use super::window::{HOUR, Window, spread};
 
-/// Most owners that are shown on their own.
-const N_SHOWN: usize = 8;
+/// Most owners with a row of their own.
+const N_LARGEST: usize = 8;
 /// Most intervals of time that are visible.
 const N_PARTS_MAX: f64 = 180.0;
 
 /// The owners on their own, most GPU time first.
 #[derive(Debug)]
 pub struct Owners {
-    shown: Vec<Arc<str>>,
-    /// The names of the shown ones, and one for all others.
+    largest: Vec<Arc<str>>,
+    /// The names of the largest, and one for all others.
     names: Vec<String>,
 }
 
@@ -32,24 +32,24 @@ impl Owners {
         }
         let mut sorted: Vec<(&Arc<str>, f64)> = times.into_iter().collect();
         sorted.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
-        let n_others = sorted.len().saturating_sub(N_SHOWN);
-        let shown = sorted.iter().take(N_SHOWN).map(|(name, _)| Arc::clone(name));
-        let shown: Vec<Arc<str>> = shown.collect();
+        let n_others = sorted.len().saturating_sub(N_LARGEST);
+        let largest = sorted.iter().take(N_LARGEST).map(|(name, _)| Arc::clone(name));
+        let largest: Vec<Arc<str>> = largest.collect();
         let name = |name: &Arc<str>| match &**name {
             "" => "no owner".to_owned(),
             name => name.to_owned(),
         };
         let others = (n_others > 0).then(|| format!("{n_others} others"));
-        let names = shown.iter().map(name).chain(others).collect();
-        Self { shown, names }
+        let names = largest.iter().map(name).chain(others).collect();
+        Self { largest, names }
     }
 
     /// The index of an owner's name.
     fn ix(&self, owner: &Arc<str>) -> usize {
-        self.shown.iter().position(|name| name == owner).unwrap_or(N_SHOWN)
+        self.largest.iter().position(|name| name == owner).unwrap_or(N_LARGEST)
     }
 
-    /// The name of an owner, or that of all others.
+    /// The name of an owner, or the common name of all others.
     pub fn name(&self, owner: &Arc<str>) -> &str {
         self.names.get(self.ix(owner)).map_or("", String::as_str)
     }
@@ -57,8 +57,8 @@ impl Owners {
     /// The GPU time and the waiting time of each owner.
     pub fn totals(&self, played: &[(String, Outcome)]) -> Vec<Value> {
         let of = |(policy, outcome): &(String, Outcome)| {
-            let mut waits = [WaitSum::default(); N_SHOWN + 1];
-            let mut hours = [0.0; N_SHOWN + 1];
+            let mut waits = [WaitSum::default(); N_LARGEST + 1];
+            let mut hours = [0.0; N_LARGEST + 1];
             for job in &outcome.jobs {
                 let ix = self.ix(&job.owner);
                 waits[ix].add(job);
@@ -79,7 +79,7 @@ impl Owners {
         let parts = window.parts(N_PARTS_MAX);
         let (from_s, until_s) = columns(&parts);
         let of = |(policy, outcome): &(String, Outcome)| {
-            let mut gpus = vec![vec![0.0; parts.len()]; N_SHOWN + 1];
+            let mut gpus = vec![vec![0.0; parts.len()]; N_LARGEST + 1];
             for job in &outcome.jobs {
                 let gpus = &mut gpus[self.ix(&job.owner)];
                 for run in &job.runs {

@@ -43,7 +43,7 @@ pub fn of(
     let n = (1..=all_nodes.len()).take_while(fits).last().unwrap_or(1);
     let mut cut = Cut { nodes: &all_nodes[..n.min(all_nodes.len())], from, to };
     let runs = |cut| -> Vec<Vec<OnGpu<'_>>> {
-        played.iter().map(|(_, outcome)| shown(outcome, owners, window, cut)).collect()
+        played.iter().map(|(_, outcome)| runs_in(outcome, owners, window, cut)).collect()
     };
     let mut all = runs(cut);
     while all.iter().map(Vec::len).sum::<usize>() > RUNS_MAX {
@@ -92,14 +92,14 @@ fn busiest(outcome: &Outcome, window: Window) -> (f64, f64) {
     days.get(ix).copied().unwrap_or((0.0, window.span))
 }
 
-fn shown<'a>(
+fn runs_in<'a>(
     outcome: &'a Outcome,
     owners: &'a Owners,
     window: Window,
     cut: Cut<'_>,
 ) -> Vec<OnGpu<'a>> {
     let (rows, _) = first_rows(cut.nodes);
-    let mut shown = Vec::new();
+    let mut found = Vec::new();
     for job in &outcome.jobs {
         for run in &job.runs {
             let (from, to) = (window.at(run.from).max(cut.from), window.at(run.until).min(cut.to));
@@ -108,11 +108,11 @@ fn shown<'a>(
             }
             for (node, gpu) in &run.devices {
                 let Some(first) = rows.get(*node as usize) else { continue };
-                shown.push(OnGpu { row: first + gpu, owner: owners.name(&job.owner), from, to });
+                found.push(OnGpu { row: first + gpu, owner: owners.name(&job.owner), from, to });
             }
         }
     }
-    shown
+    found
 }
 
 /// The first row of each node, and the number of all rows.

@@ -248,7 +248,7 @@ fn in_seconds(millis: Mean) -> Mean {
     }
 }
 
-/// The policies whose comparison has too narrow a confidence interval.
+/// Policies with a confidence interval that is too narrow, because their blocks are correlated.
 pub fn correlated(comparisons: &[Comparison]) -> Vec<String> {
     let is_so =
         |it: &&Comparison| it.difference.n_blocks >= BLOCKS_MIN && it.difference.is_correlated();
