@@ -84,10 +84,10 @@ impl FoundJob {
         let shown =
             JobFacts { elements, reasons, n_more_reasons, private, eta, nodes, save_time_max };
         let mut job = gpool_wire::Job::new(&self.spec, &self.job, now, &shown);
-        if let Some(eta) = &mut job.eta {
+        if let Some(eta) = &mut job.forecast.eta {
             eta.planned_at = self.planned_at.map(Time);
         }
-        job.expected_run_s = self.expected_run.map(seconds);
+        job.forecast.expected_run_s = self.expected_run.map(seconds);
         job
     }
 }

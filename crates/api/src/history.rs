@@ -128,7 +128,8 @@ pub(crate) async fn report(
     let live = jobs::live_usage(&api, asker.caller.owner.uid, &found).await?;
     let metrics = super::job_metrics::last(&api, &asker, &found).await?;
     let tenure = super::tenure::of(&api, asker.caller.owner.uid, &found, now).await?;
-    let job = Job { cost, live, metrics, ..found.for_caller(&asker, now) };
+    let mut job = found.for_caller(&asker, now);
+    (job.usage.cost, job.usage.live, job.usage.metrics) = (cost, live, metrics);
     let handle = api.handle.clone();
     let read = move || {
         let nodes = nodes_of(&handle.shared.insight.usage, &job, &tenure, now)?;
@@ -145,10 +146,10 @@ fn nodes_of(
     tenure: &Tenure,
     now: Timestamp,
 ) -> Result<Vec<NodeUse>, Refusal> {
-    if job.array.is_some() || job.started_at.is_none() {
+    if job.array.is_some() || job.run.started_at.is_none() {
         return Ok(Vec::new());
     }
-    let range = (job.submitted_at.0, job.ended_at.map_or(now, |at| at.0));
+    let range = (job.submitted_at.0, job.run.ended_at.map_or(now, |at| at.0));
     let mut nodes = nodes::of_job(store, &job.id, range)?;
     nodes::add_devices(store, &mut nodes, job, tenure)?;
     Ok(nodes)

@@ -47,11 +47,11 @@ pub(crate) async fn answer_of(
         false => RunDetails::default(),
     };
     let mut job = found.for_caller(asker, gpool_server::clock::now());
-    (job.metrics, job.logs) = (course.metrics, course.logs);
-    (job.live, job.cost) = (course.live, course.cost);
+    (job.usage.metrics, job.run.logs) = (course.metrics, course.logs);
+    (job.usage.live, job.usage.cost) = (course.live, course.cost);
     job.hints = hints;
-    job.output_kept_until = kept_until.map(gpool_wire::Time);
-    (job.can_retry, job.retry_until) = retry;
+    job.run.output_kept_until = kept_until.map(gpool_wire::Time);
+    (job.run.can_retry, job.run.retry_until) = retry;
     if job.element.is_some() && !job.private {
         let values = spec.array.as_ref().and_then(|array| array.values.as_ref());
         super::elements::add_values(api, values, std::slice::from_mut(&mut job)).await?;

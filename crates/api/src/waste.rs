@@ -145,7 +145,7 @@ fn ended(reader: &Reader, since: Timestamp, n_rows: usize) -> Result<Vec<Wasted>
 
 /// Adds the jobs that would start now if each of the first running jobs ended.
 async fn add_sooner(api: &Api, asker: &Arc<Asker>, rows: &mut [WasteRow]) -> Result<(), Refusal> {
-    let running = rows.iter_mut().filter(|row| row.job.ended_at.is_none()).take(SIMULATED_MAX);
+    let running = rows.iter_mut().filter(|row| row.job.run.ended_at.is_none()).take(SIMULATED_MAX);
     let mut running: BTreeMap<String, &mut WasteRow> =
         running.map(|row| (row.job.id.clone(), row)).collect();
     let supposed = running.keys().map(|job| vec![format!("cancel {job}")]).collect();

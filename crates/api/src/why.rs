@@ -105,7 +105,7 @@ pub(crate) async fn get(
         eta.planned_at = found.planned_at.map(Time);
     }
     // The same forecast in both places.
-    why.job.eta.clone_from(&why.eta);
+    why.job.forecast.eta.clone_from(&why.eta);
     Ok(Json(Document::new(why)))
 }
 

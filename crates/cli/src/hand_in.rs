@@ -47,9 +47,9 @@ pub fn hand_in(client: &Client, request: &Request) -> Result<Job> {
     }
     let job = client.submit(&request.job, Some(&new_key())).map_err(unsure)?;
     // Another job may have started since the forecast.
-    if request.no_queue && !job.reasons.is_empty() && job.placement.is_empty() {
+    if request.no_queue && !job.wait.reasons.is_empty() && job.placement.is_empty() {
         client.cancel(std::slice::from_ref(&job.id))?;
-        return Err(request::would_wait(&job.reasons));
+        return Err(request::would_wait(&job.wait.reasons));
     }
     Ok(job)
 }
@@ -75,7 +75,7 @@ pub fn note_wait(client: &Client, job: &Job, session: &Session) {
     let why = (!is_held).then(|| client.why_briefly(&job.id).ok()).flatten();
     let (eta, missing) = why.map(|why| (why.eta, why.eta_missing)).unwrap_or_default();
     let id = &job.id;
-    let note = match (eta, missing.filter(|_| job.deadline.is_some())) {
+    let note = match (eta, missing.filter(|_| job.request.deadline.is_some())) {
         (Some(eta), _) => {
             let likely = likely(&eta, &view);
             format!("job {id} waits. {likely}. gpool why {id}")
@@ -143,14 +143,14 @@ fn delays(forecast: &Forecast, session: &Session) -> String {
 pub fn waits(job: &Job, view: &View<'_>) -> Option<String> {
     let id = &job.id;
     let text = match job.state {
-        JobState::Held => match job.reasons.first().filter(|it| it.code != "held_by_user") {
+        JobState::Held => match job.wait.reasons.first().filter(|it| it.code != "held_by_user") {
             None => format!("job {id} is held. gpool release {id}"),
             Some(first) => {
                 format!("{}. gpool why {id}", reason::of_job(id, first, &job.user, view))
             }
         },
         JobState::Waiting | JobState::Pending => {
-            let why = reason::of_job(id, job.reasons.first()?, &job.user, view);
+            let why = reason::of_job(id, job.wait.reasons.first()?, &job.user, view);
             format!("{why}. gpool why {id}")
         }
         _ => return None,

@@ -36,7 +36,7 @@ pub fn ranks(job: &Job) -> Vec<u32> {
 #[must_use]
 pub fn run_before(job: &Job) -> Option<u32> {
     let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
-    Some(job.attempt - 1).filter(|run| waits && *run > 0)
+    Some(job.run.attempt - 1).filter(|run| waits && *run > 0)
 }
 
 /// A writer that labels its lines, for several writers to the same output.

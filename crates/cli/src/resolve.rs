@@ -176,7 +176,7 @@ struct Listed {
 impl From<Job> for Listed {
     fn from(job: Job) -> Self {
         let index = job.element.map(|element| element.index);
-        Self { id: job.id, user: job.user, state: job.state, ended_at: job.ended_at, index }
+        Self { id: job.id, user: job.user, state: job.state, ended_at: job.run.ended_at, index }
     }
 }
 

@@ -66,7 +66,7 @@ impl Top {
         let waits = matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
         let shows = match self.shows {
             Shows::Overview if waits => Shows::Why,
-            Shows::Overview if job.gpus == "0" => Shows::Log,
+            Shows::Overview if job.request.gpus_text() == "0" => Shows::Log,
             shows => shows,
         };
         let charts = || Some(self.history.of_job(job, gpus, self.setup.every, view.now));

@@ -76,7 +76,7 @@ impl History {
     /// those of other jobs.
     #[must_use]
     pub fn of_job(&self, job: &Job, gpus: &[&Gpu], every: Millis, now: Time) -> (Series, Series) {
-        let ran = job.started_at.map_or(Millis::ZERO, |at| now.0.since(at.0));
+        let ran = job.run.started_at.map_or(Millis::ZERO, |at| now.0.since(at.0));
         let n = usize::try_from(ran.get() / every.get().max(1)).unwrap_or(usize::MAX);
         let own = |mut series: Series| series.split_off(series.len().saturating_sub(n));
         let has = |gpu: &&&Gpu| {

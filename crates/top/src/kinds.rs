@@ -32,23 +32,34 @@ pub static JOBS_LIST: ListSpec<Job> = ListSpec {
     name: |job| job.id.clone(),
     text: |job| {
         let (state, places) = (state(job.state.as_str()), places(&job.placement));
-        [&job.id, &job.name, &job.user, &job.project, &job.gpus, &state, &places]
-            .map(String::as_str)
-            .join(" ")
+        let gpus = job.request.gpus_text();
+        [&*job.id, &job.name, &job.user, &job.project, gpus, &state, &places].join(" ")
     },
     sorts: &[
         Sort { letter: 'n', name: "ID", compare: |_, _| Ordering::Equal },
         Sort { letter: 'u', name: "user", compare: |a, b| a.user.cmp(&b.user) },
         Sort { letter: 'j', name: "project", compare: |a, b| a.project.cmp(&b.project) },
         Sort { letter: 's', name: "state", compare: |a, b| a.state.as_str().cmp(b.state.as_str()) },
-        Sort { letter: 'g', name: "GPUs", compare: |a, b| natural(&b.gpus, &a.gpus) },
-        Sort { letter: 't', name: "run time", compare: |a, b| later(a.started_at, b.started_at) },
+        Sort {
+            letter: 'g',
+            name: "GPUs",
+            compare: |a, b| natural(b.request.gpus_text(), a.request.gpus_text()),
+        },
+        Sort {
+            letter: 't',
+            name: "run time",
+            compare: |a, b| later(a.run.started_at, b.run.started_at),
+        },
         Sort {
             letter: 'w',
             name: "waiting time",
-            compare: |a, b| b.waited_s.total_cmp(&a.waited_s),
+            compare: |a, b| b.wait.waited_s.total_cmp(&a.wait.waited_s),
         },
-        Sort { letter: 'p', name: "priority", compare: |a, b| b.priority.cmp(&a.priority) },
+        Sort {
+            letter: 'p',
+            name: "priority",
+            compare: |a, b| b.request.priority_number().cmp(&a.request.priority_number()),
+        },
     ],
 };
 

@@ -54,7 +54,7 @@ pub fn run(args: &AttachArgs, session: &Session) -> Result {
     let client = session.client()?;
     let (id, _) = resolve::one(&client, &args.job, session.me())?;
     let job = client.job(&id)?;
-    if !job.pty && !job.private && job.started_at.is_some() {
+    if job.request.pty.is_none() && !job.private && job.run.started_at.is_some() {
         session.screen.note(&format!("note: job {id} has no terminal; this is its output"));
         let client = session.patient(client);
         let query = LogQuery { follow: true, rank: args.rank, ..LogQuery::default() };
@@ -111,7 +111,7 @@ pub fn finish(
 ) -> Result {
     match stayed {
         Stayed::Ended { job, has_output } => {
-            if !has_output && job.pty {
+            if !has_output && job.request.pty.is_some() {
                 show_log(client, &job, is_plain)?;
             }
             say_end(session, &job);
@@ -142,7 +142,7 @@ fn show_log(client: &Client, job: &Job, is_plain: bool) -> Result<()> {
 
 fn say_end(session: &Session, job: &Job) {
     let state = words::state(job.state.as_str());
-    let text = match &job.cause_text {
+    let text = match &job.run.cause_text {
         Some(why) if why.starts_with(&*state) => format!("job {} {why}", job.id),
         Some(why) => format!("job {} {state}: {why}", job.id),
         None => return,

@@ -225,8 +225,8 @@ fn not_enforced(client: &Client, id: &str, session: &Session) -> Result<()> {
 fn changed_words(patch: &JobPatch, job: &Job) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(patch) else { return Vec::new() };
     let word = |(field, value): (&String, &Value)| match (field.as_str(), value) {
-        ("notify", _) if job.notify.is_empty() => vec!["sends no messages".to_owned()],
-        ("notify", _) => job.notify.iter().map(|rule| format!("tells {rule}")).collect(),
+        ("notify", _) if job.request.notify.is_empty() => vec!["sends no messages".to_owned()],
+        ("notify", _) => job.request.notify.iter().map(|rule| format!("tells {rule}")).collect(),
         ("note", Value::String(note)) if note.is_empty() => vec!["without a note".to_owned()],
         ("script", _) => vec!["script changed".to_owned()],
         ("environment", Value::Object(variables)) => {
@@ -269,6 +269,6 @@ fn time_words(before: &Why, after: &Why, view: &View<'_>) -> Option<String> {
 
 fn waits_for(job: &Job, view: &View<'_>) -> Option<String> {
     let is_pending = job.state == gpool_model::job::JobState::Pending;
-    let reason = job.reasons.first().filter(|_| !is_pending);
+    let reason = job.wait.reasons.first().filter(|_| !is_pending);
     reason.map(|it| reason::brief(it, &job.user, view))
 }

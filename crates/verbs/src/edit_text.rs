@@ -10,7 +10,7 @@ use gpool_cli::resolve;
 use gpool_cli::session::Session;
 use gpool_client::Client;
 use gpool_wire::field::{Field, Group, fields};
-use gpool_wire::{Job, JobPatch};
+use gpool_wire::{Job, JobCreate, JobPatch};
 use serde_json::{Map, Value, json};
 
 /// What the user made of the job, with its id and the version that was shown; `None` if there is
@@ -58,8 +58,11 @@ pub fn patch_from_editor(
 /// The program is left out, because a script is not shown, and so are the addresses of messages,
 /// which are shown without their paths.
 fn editable(job: &Job) -> Map<String, Value> {
-    let Ok(Value::Object(mut shown)) = serde_json::to_value(job) else { return Map::new() };
-    if let Some(seconds) = job.time_limit {
+    let (name, project) = (Some(job.name.clone()), Some(job.project.clone()));
+    let request = JobCreate { name, project, ..job.request.clone() };
+    let Ok(Value::Object(mut shown)) = serde_json::to_value(request) else { return Map::new() };
+    // A bare number in text is minutes, and in the API seconds.
+    if let Some(seconds) = job.request.time_seconds() {
         shown.insert("time".to_owned(), json!(format!("{seconds}s")));
     }
     let is_wanted =

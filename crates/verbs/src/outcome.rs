@@ -28,8 +28,8 @@ pub fn exit_of(state: JobState, exit_code: Option<i32>) -> Option<Exit> {
 /// The exit code of a job, with the cause of its end considered; `None` if it has not ended.
 #[must_use]
 pub fn exit_of_job(job: &Job) -> Option<Exit> {
-    let exit = exit_of(job.state, job.exit_code)?;
-    match job.cause.as_deref() {
+    let exit = exit_of(job.state, job.run.exit_code)?;
+    match job.run.cause.as_deref() {
         Some("oom") => Some(Exit::JOB_OUT_OF_MEMORY),
         Some("launch_failed" | "setup_failed") => Some(Exit::JOB_NOT_STARTED),
         _ => Some(exit),

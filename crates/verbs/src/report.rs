@@ -62,7 +62,7 @@ pub fn run(args: &ReportArgs, session: &Session) -> Result {
     for id in &found.ids {
         let report = each.take(client.report(id).map_err(Failure::from))?;
         let Some(report) = report else { continue };
-        if is_any || report.job.ended_at.is_some_and(|at| between.has(at)) {
+        if is_any || report.job.run.ended_at.is_some_and(|at| between.has(at)) {
             reports.push(report);
         }
     }

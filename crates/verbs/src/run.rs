@@ -135,7 +135,8 @@ pub fn on_terminal(
     let stayed = attach::stay(client, session, (id, None), (keys, false))?;
     if let Stayed::Disconnected(Leaving::Signal(signal)) = stayed {
         // A closed window leaves the job, so that the user can come back; srun ends it.
-        let is_slurms = attached.job.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
+        let is_slurms =
+            attached.job.request.compat.iter().any(|compat| compat == Compat::Slurm.as_str());
         if signal != SIGHUP || is_slurms {
             attached.cancel()?;
         }
@@ -180,14 +181,14 @@ impl Attached<'_> {
     /// Waits until the program runs; `None` if it has started.
     fn until_started(&mut self) -> Result<Option<Exit>> {
         let (tell, happenings) = self.begin()?;
-        let n_streams = u32::from(self.job.setup.is_some());
-        if let Some(setup) = self.job.setup.clone() {
+        let n_streams = u32::from(self.job.setup_job.is_some());
+        if let Some(setup) = self.job.setup_job.clone() {
             let client = self.client.clone();
             std::thread::spawn(move || {
                 drop(tell.send(Happening::StreamEnded(copy_setup(&client, &setup))))
             });
         }
-        self.until(&happenings, n_streams, &|job| job.started_at.is_some())
+        self.until(&happenings, n_streams, &|job| job.run.started_at.is_some())
     }
 
     fn begin(&self) -> Result<(Sender<Happening>, Receiver<Happening>)> {
@@ -283,9 +284,9 @@ impl Attached<'_> {
     }
 
     fn change(&mut self, job: Job) {
-        if !self.is_place_known && job.started_at.is_some() {
+        if !self.is_place_known && job.run.started_at.is_some() {
             self.is_place_known = true;
-            let waited = gpool_cli::render::clock::span(job.waited_s);
+            let waited = gpool_cli::render::clock::span(job.wait.waited_s);
             let place = words::places(&job.placement);
             let text = format!(
                 "started on {place} after {waited}. Ctrl-C once to detach, twice to cancel."
@@ -297,7 +298,9 @@ impl Attached<'_> {
 
     /// Prints the cause of the end if the exit code does not show it.
     fn say_end(&self) {
-        if let (Some(why), false) = (&self.job.cause_text, self.job.state == JobState::Succeeded) {
+        if let (Some(why), false) =
+            (&self.job.run.cause_text, self.job.state == JobState::Succeeded)
+        {
             let state = words::state(self.job.state.as_str());
             // Some causes begin with the state: cancelled by root.
             let text = match why.starts_with(&*state) {
@@ -393,11 +396,11 @@ fn stream_out(
     (stream, rank): (LogStream, u32),
     tell: Sender<Happening>,
 ) {
-    let (id, setup) = (job.id.clone(), job.setup.clone());
+    let (id, setup) = (job.id.clone(), job.setup_job.clone());
     let has_own_file = match stream {
-        LogStream::Stdout => job.stdout.is_some(),
-        LogStream::Stderr => job.stderr.is_some(),
-        LogStream::Both => job.stdout.is_some() && job.stderr.is_some(),
+        LogStream::Stdout => job.request.stdout.is_some(),
+        LogStream::Stderr => job.request.stderr.is_some(),
+        LogStream::Both => job.request.stdout.is_some() && job.request.stderr.is_some(),
     };
     let is_one_of_several = labelled::n_tasks(job) > 1;
     std::thread::spawn(move || {

@@ -53,7 +53,7 @@ pub fn run(args: &YieldArgs, session: &Session) -> Result {
 
 /// Other jobs would be stopped in memory instead.
 fn check_yields(client: &Client, job: &str) -> Result<()> {
-    match client.job(job)?.yields {
+    match client.job(job)?.request.yields {
         Some(_) => Ok(()),
         None => Err(Failure::new(errors::INVALID, format!("job {job} does not free its GPUs"))
             .why("it was submitted without --yields")
@@ -102,7 +102,7 @@ impl Own {
             }
             let job = client.job(&self.job)?;
             let is_refused = answered.is_some() && request.is_none();
-            if job.state == JobState::Paused && job.freed {
+            if job.state == JobState::Paused && job.run.freed {
                 return Ok(());
             }
             if job.state == JobState::Running && is_refused || job.state.is_end() {

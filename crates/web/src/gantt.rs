@@ -57,7 +57,7 @@ impl Gantt {
         running.truncate(ROWS_MAX);
         let planned = waiting.iter().filter(|job| start(job).is_some());
         let planned: Vec<&Job> = planned.take(ROWS_MAX).collect();
-        let late = planned.iter().filter_map(|job| job.eta.as_ref()?.p90.or(start(job)));
+        let late = planned.iter().filter_map(|job| job.forecast.eta.as_ref()?.p90.or(start(job)));
         let last = match late.map(|at| until(at, now)).max() {
             // The last start is not at the edge.
             Some(last) => last + last / 4,
@@ -108,8 +108,9 @@ struct JobEnds {
 
 impl JobEnds {
     fn of(job: &Job, now: Time) -> Self {
-        let run = job.started_at.map_or(0, |at| until(now, at));
-        let expected = std::time::Duration::try_from_secs_f64(job.expected_run_s.unwrap_or(-1.0));
+        let run = job.run.started_at.map_or(0, |at| until(now, at));
+        let expected =
+            std::time::Duration::try_from_secs_f64(job.forecast.expected_run_s.unwrap_or(-1.0));
         let limit = limit(job).map(|limit| limit.saturating_sub(run));
         Self { expected: expected.ok().map(|it| it.as_secs()), limit }
     }
@@ -126,12 +127,12 @@ impl JobEnds {
 }
 
 fn start(job: &Job) -> Option<Time> {
-    job.eta.as_ref()?.p50
+    job.forecast.eta.as_ref()?.p50
 }
 
 fn label(job: &Job) -> String {
     let name: String = job.name.chars().take(20).collect();
-    format!("{} {name} · {}", job.id, job.gpus)
+    format!("{} {name} · {}", job.id, job.request.gpus_text())
 }
 
 fn run(job: &Job, ends: JobEnds, place: impl Fn(u64) -> u64) -> GanttRow {
@@ -149,7 +150,7 @@ fn run(job: &Job, ends: JobEnds, place: impl Fn(u64) -> u64) -> GanttRow {
 }
 
 fn plan(job: &Job, now: Time, place: impl Fn(u64) -> u64) -> Option<GanttRow> {
-    let eta = job.eta.as_ref()?;
+    let eta = job.forecast.eta.as_ref()?;
     let at = until(eta.p50?, now);
     let ends = JobEnds::of(job, now);
     let (from, end) = (place(at), ends.first().map_or(WIDTH, |run| place(at + run)));

@@ -139,12 +139,12 @@ impl JobPage<'_> {
             style: style(job.state),
             verbs: verbs.collect(),
             rows: rows(job, self.now),
-            reasons: reasons(self.why.map_or(&job.reasons, |why| &why.reasons)),
+            reasons: reasons(self.why.map_or(&job.wait.reasons, |why| &why.reasons)),
             why: self.why.map(|why| explained(why, self.now)).unwrap_or_default(),
             groups: self.groups(job),
             used: used(report),
             notes: notes(report),
-            can_retry: !job.private && job.state.is_end() && job.can_retry != Some(false),
+            can_retry: !job.private && job.state.is_end() && job.run.can_retry != Some(false),
             nothing_used: nothing_used(job),
             events: events.into_iter().map(|it| self.event(it)).collect(),
             heads: self.order.heads(&EVENTS, self.address),
@@ -263,8 +263,8 @@ fn explained(why: &Why, now: Time) -> Explained<'_> {
 pub fn nothing_used(job: &Job) -> &'static str {
     match () {
         () if job.array.is_some() => "Each element has its own use.",
-        () if job.started_at.is_none() && job.state.is_end() => "The job never started.",
-        () if job.started_at.is_none() => "Nothing is measured before the job starts.",
+        () if job.run.started_at.is_none() && job.state.is_end() => "The job never started.",
+        () if job.run.started_at.is_none() => "Nothing is measured before the job starts.",
         () if job.state.is_end() => "Nothing was measured: the job was too short, or used no GPU.",
         () => "Parts of the request are known after the end.",
     }
@@ -273,35 +273,36 @@ pub fn nothing_used(job: &Job) -> &'static str {
 /// The facts about a job, with their labels.
 pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
     let ago = |at: Time| format!("{} ({})", ago(at, now), at.short());
-    let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
-    let cost: Vec<String> = job.cost.iter().map(Cost::text).collect();
-    let xids: Vec<String> = job.xids.iter().map(JobXid::text).collect();
+    let start =
+        job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
+    let cost: Vec<String> = job.usage.cost.iter().map(Cost::text).collect();
+    let xids: Vec<String> = job.run.xids.iter().map(JobXid::text).collect();
     let all = [
         ("User", Some(job.user.clone())),
         ("Project", Some(job.project.clone())),
-        ("GPUs", Some(job.gpus.clone())),
+        ("GPUs", Some(job.request.gpus_text().to_owned())),
         ("Place", Some(places(&job.placement)).filter(|it| !it.is_empty())),
-        ("Priority", Some(job.priority.to_string())),
+        ("Priority", Some(job.request.priority_number().to_string())),
         (
             "Time limit",
             limit(job).map(|it| span(it) + if job.array.is_some() { " each" } else { "" }),
         ),
         ("Submitted", Some(ago(job.submitted_at))),
         ("Expected start", start.map(|at| format!("in {}", span(until(at, now))))),
-        ("Started", job.started_at.map(ago)),
-        ("Idle", job.idle_since.map(|at| format!("for {}", span(until(now, at))))),
-        ("Ended", job.ended_at.map(ago)),
+        ("Started", job.run.started_at.map(ago)),
+        ("Idle", job.run.idle_since.map(|at| format!("for {}", span(until(now, at))))),
+        ("Ended", job.run.ended_at.map(ago)),
         ("Ran", ran(job)),
         ("Cost", Some(cost.join(" + ")).filter(|it| !it.is_empty())),
-        ("Attempt", Some(job.attempt.to_string()).filter(|_| job.attempt > 1)),
-        ("Exit code", job.exit_code.map(|code| code.to_string())),
-        ("Cause", job.cause_text.clone()),
+        ("Attempt", Some(job.run.attempt.to_string()).filter(|_| job.run.attempt > 1)),
+        ("Exit code", job.run.exit_code.map(|code| code.to_string())),
+        ("Cause", job.run.cause_text.clone()),
         ("GPU errors", Some(xids.join("; ")).filter(|it| !it.is_empty())),
-        ("Directory", job.directory.clone()),
-        ("Command", Some(job.command.join(" ")).filter(|it| !it.is_empty())),
-        ("Note", job.note.clone()),
+        ("Directory", job.request.directory.clone()),
+        ("Command", Some(job.request.command.join(" ")).filter(|it| !it.is_empty())),
+        ("Note", job.request.note.clone()),
     ];
-    let live = job.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
+    let live = job.usage.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
     let live = live.into_iter().map(|(label, text)| match label {
         "memory" => ("Host memory", text),
         _ => ("Disk", text),
@@ -311,7 +312,7 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
 
 /// The time from the start to the end, for a job without elements.
 fn ran(job: &Job) -> Option<String> {
-    let (start, end) = (job.started_at?, job.ended_at.filter(|_| job.array.is_none())?);
+    let (start, end) = (job.run.started_at?, job.run.ended_at.filter(|_| job.array.is_none())?);
     Some(span(until(end, start)))
 }
 

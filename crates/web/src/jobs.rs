@@ -102,7 +102,7 @@ fn number(job: &Job) -> f64 {
 }
 
 fn gpus(job: &Job) -> f64 {
-    number_of(&job.gpus)
+    number_of(job.request.gpus_text())
 }
 
 /// The number of GPUs of a request: 4 of `H100-80G:4`.
@@ -113,7 +113,7 @@ pub fn number_of(gpus: &str) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of a date fit")]
 fn length(job: &Job) -> f64 {
-    match (job.started_at, job.ended_at) {
+    match (job.run.started_at, job.run.ended_at) {
         (Some(start), Some(end)) => end.0.since(start.0).get() as f64,
         (Some(start), None) => -(start.0.get() as f64),
         (None, _) => -(job.submitted_at.0.get() as f64),
@@ -122,7 +122,7 @@ fn length(job: &Job) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of a date fit")]
 fn start(job: &Job) -> f64 {
-    let likely = job.eta.as_ref().and_then(|eta| eta.p50);
+    let likely = job.forecast.eta.as_ref().and_then(|eta| eta.p50);
     likely.map_or(f64::INFINITY, |at| at.0.get() as f64)
 }
 
@@ -138,10 +138,11 @@ pub fn style(state: JobState) -> &'static str {
 }
 
 fn row(job: &Job, now: Time) -> Row {
-    let start = job.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.started_at.is_none());
+    let start =
+        job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
     let gpus = match &job.array {
-        Some(array) => format!("{} each of {} elements", job.gpus, array.n_elements),
-        None => job.gpus.clone(),
+        Some(array) => format!("{} each of {} elements", job.request.gpus_text(), array.n_elements),
+        None => job.request.gpus_text().to_owned(),
     };
     Row {
         id: job.id.clone(),
@@ -151,7 +152,7 @@ fn row(job: &Job, now: Time) -> Row {
         gpus,
         state: job.state.as_str(),
         style: style(job.state),
-        is_idle: job.idle_since.is_some(),
+        is_idle: job.run.idle_since.is_some(),
         time: time(job, now),
         start: start.map_or_else(String::new, |at| starts(job, at, now)),
         start_at: start.map(|at| at.to_string()).unwrap_or_default(),
@@ -178,15 +179,15 @@ pub fn soon(likely: Time, now: Time) -> String {
 
 /// By when a job starts in 9 of 10 cases, if that is later than the probable start.
 pub fn surely(job: &Job, likely: Time, now: Time) -> Option<String> {
-    let late_s = until(job.eta.as_ref()?.p90?, now);
+    let late_s = until(job.forecast.eta.as_ref()?.p90?, now);
     let is_later = late_s > until(likely, now);
     is_later.then(|| format!("90 % sure within {}", roughly(late_s)))
 }
 
 /// The run time so far with the limit, the wait so far, or when the job ended.
 fn time(job: &Job, now: Time) -> String {
-    if let Some(ended) = job.ended_at {
-        let ran = job.started_at.map(|start| format!(", ran {}", span(until(ended, start))));
+    if let Some(ended) = job.run.ended_at {
+        let ran = job.run.started_at.map(|start| format!(", ran {}", span(until(ended, start))));
         return format!("{}{}", ago(ended, now), ran.unwrap_or_default());
     }
     let limit = limit(job).map(span);
@@ -201,8 +202,8 @@ fn time(job: &Job, now: Time) -> String {
         return format!("{n_ended} of {} ended{limit}", array.n_elements);
     }
     // The limit counts no pause.
-    let paused = job.paused_since;
-    match (job.started_at, limit) {
+    let paused = job.run.paused_since;
+    match (job.run.started_at, limit) {
         (Some(_), _) if paused.is_some() => {
             format!("paused {}", span(until(now, paused.unwrap_or(now))))
         }
@@ -217,14 +218,15 @@ fn time(job: &Job, now: Time) -> String {
 
 /// The time limit in seconds.
 pub fn limit(job: &Job) -> Option<u64> {
-    let limit = std::time::Duration::try_from_secs_f64(job.time_limit?).ok()?;
+    let limit = std::time::Duration::try_from_secs_f64(job.request.time_seconds()?).ok()?;
     Some(limit.as_secs())
 }
 
 /// The devices of a job, or why it has none.
 fn place(job: &Job) -> String {
-    let reason = job.reasons.iter().find(|it| it.blocking).or_else(|| job.reasons.first());
-    match (reason, &job.cause_text) {
+    let reason =
+        job.wait.reasons.iter().find(|it| it.blocking).or_else(|| job.wait.reasons.first());
+    match (reason, &job.run.cause_text) {
         _ if !job.placement.is_empty() && !job.state.is_end() => places(&job.placement),
         (Some(reason), _) => reason.text.clone(),
         (None, Some(cause)) => cause.clone(),

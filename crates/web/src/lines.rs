@@ -120,7 +120,7 @@ fn charts_of_gpus(
     base: &Base<'_>,
 ) -> Vec<Chart> {
     // The first and the last point also have times outside the run.
-    let run = job.started_at.unwrap_or(now)..job.ended_at.unwrap_or(now);
+    let run = job.run.started_at.unwrap_or(now)..job.run.ended_at.unwrap_or(now);
     let steps = Steps { start: history.start, step_s: history.step_s, run };
     // A part of a GPU has no chart of its own: the device's is that of all its jobs.
     let whole = job.placement.iter().filter(|task| task.gpus.is_none());

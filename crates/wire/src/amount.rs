@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use gpool_model::Millis;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::time::seconds;
 
 /// An amount: a number, or text with a unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +37,34 @@ impl From<&str> for Quantity {
 impl From<String> for Quantity {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl Quantity {
+    /// The number in the API's unit. `None` for text, which answers do not have.
+    #[must_use]
+    pub const fn number(&self) -> Option<f64> {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "no amount needs more than 53 bits")]
+            Self::Whole(number) => Some(*number as f64),
+            Self::Decimal(number) => Some(*number),
+            Self::Text(_) => None,
+        }
+    }
+
+    /// The number if it is whole, as for bytes.
+    #[must_use]
+    pub const fn whole(&self) -> Option<u64> {
+        match self {
+            Self::Whole(number) => Some(*number),
+            Self::Decimal(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+impl From<Millis> for Quantity {
+    fn from(span: Millis) -> Self {
+        Self::Decimal(seconds(span))
     }
 }
 

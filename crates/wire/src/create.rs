@@ -274,7 +274,7 @@ impl Origin {
 pub struct ScriptText {
     /// File name without directories.
     pub name: String,
-    /// Text of the script, including the `#!` line. Absent if `base64` is set.
+    /// Text of the script, including the `#!` line. Absent if `base64` is set, and in answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Content of the script in base64, for scripts that are not UTF-8.
@@ -306,6 +306,12 @@ impl JobScript {
 }
 
 impl ScriptText {
+    /// A script without its content, as jobs show it.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
     /// The content of the script.
     ///
     /// # Errors
@@ -335,7 +341,56 @@ pub struct BulkDefaults {
     pub defaults: JobCreate,
 }
 
+/// The values that answers show as plain numbers and words.
 impl JobCreate {
+    /// The GPUs of each task, in the syntax of `--gpus`.
+    #[must_use]
+    pub fn gpus_text(&self) -> &str {
+        self.gpus.as_deref().unwrap_or("0")
+    }
+
+    /// The reserved CPU cores of each task.
+    #[must_use]
+    pub fn cpu_cores(&self) -> Option<f64> {
+        self.cpus.as_ref()?.number()
+    }
+
+    /// The reserved host memory of each task, in bytes.
+    #[must_use]
+    pub fn mem_bytes(&self) -> Option<u64> {
+        self.mem.as_ref()?.whole()
+    }
+
+    /// The time limit in seconds.
+    #[must_use]
+    pub fn time_seconds(&self) -> Option<f64> {
+        self.time.as_ref()?.number()
+    }
+
+    /// The time between SIGTERM and SIGKILL in seconds.
+    #[must_use]
+    pub fn grace_seconds(&self) -> f64 {
+        self.grace.as_ref().and_then(Quantity::number).unwrap_or_default()
+    }
+
+    /// The time without use of its GPUs after which the job counts as idle, in seconds.
+    #[must_use]
+    pub fn idle_after_seconds(&self) -> Option<f64> {
+        self.idle_after.as_ref()?.number()
+    }
+
+    /// The priority; higher goes first.
+    #[must_use]
+    pub fn priority_number(&self) -> i32 {
+        self.priority.unwrap_or_default()
+    }
+
+    /// The kind of the job.
+    #[must_use]
+    pub fn kind_word(&self) -> &str {
+        self.kind.as_deref().unwrap_or_default()
+    }
+
     /// Whether the job gives its array elements values.
     #[must_use]
     pub fn has_values(&self) -> bool {

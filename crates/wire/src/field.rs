@@ -8,7 +8,6 @@ use gpool_model::request::edit::EDITS;
 use gpool_model::{JobRequest, JobSpec, Refusal};
 
 use crate::create::JobCreate;
-use crate::job::Job;
 
 mod flag;
 mod rows;
@@ -41,8 +40,8 @@ pub struct Field {
     pub apply: fn(&JobCreate, &mut JobRequest) -> Result<(), Refusal>,
     /// Whether only the job's owner and admins see the field.
     pub is_private: bool,
-    /// Sets the field in the job that the API returns.
-    pub show: fn(&JobSpec, &gpool_model::Job, &mut Job),
+    /// Sets the field in the request that the API returns with a job.
+    pub show: fn(&JobSpec, &gpool_model::Job, &mut JobCreate),
 }
 
 /// Groups of fields that a layer overrides together.

@@ -182,6 +182,15 @@ pub fn n_nodes(written: &Quantity) -> Result<(u32, u32), Refusal> {
     range(written, "nodes")
 }
 
+/// The number of nodes of a gang, or of its tasks if they may be anywhere: `2`, or `2-4` if it can
+/// grow.
+pub(crate) fn range_words(gang: &Gang) -> Quantity {
+    match gang.is_elastic() {
+        true => Quantity::Text(format!("{}-{}", gang.nodes, gang.nodes_most)),
+        false => Quantity::Whole(gang.nodes.into()),
+    }
+}
+
 fn range(written: &Quantity, of: &str) -> Result<(u32, u32), Refusal> {
     let invalid = |why: String| Refusal::Invalid { field: of.to_owned(), why };
     let text = written.to_string();

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use gpool_model::Bytes;
 use gpool_model::job::{GpuUsage, JobState};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::array::{ArrayElement, ArrayStatus};
 use crate::cost::Cost;
-use crate::course::{Attempted, RetryPolicy};
-use crate::create::Origin;
+use crate::course::Attempted;
+use crate::create::JobCreate;
 use crate::eta::Eta;
+use crate::field::field;
 use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
 use crate::hint::Hint;
-use crate::launch::Activate;
 use crate::live_usage::LiveUsage;
 use crate::log::LogFiles;
 pub use crate::placed::PlacedOn;
@@ -26,6 +26,9 @@ use crate::time::{Time, seconds};
 pub const PRIVATE: &str = "(private)";
 
 /// A job. Only the owner and admins see name, command, directory, note and paths.
+///
+/// Groups are always there. In a group, an absent field and `null` mean the same: there is no such
+/// value, or it is hidden from the caller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// ID of the job: `1842`, or `1842.3` for an array element.
@@ -39,207 +42,39 @@ pub struct Job {
     /// State of the job.
     #[schema(schema_with = crate::schema::job_state)]
     pub state: JobState,
-    /// Number of the current or next attempt, from 1.
-    pub attempt: u32,
-    /// GPU request as the user wrote it.
-    pub gpus: String,
-    /// Least enforcement that the job requests. `null` if it requests none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enforce: Option<String>,
-    /// Jobs that it accepts on its GPUs. `null` if the pool decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_with: Option<String>,
-    /// Kind of the job: `train`, `notebook`, `serve` or `data`.
-    #[serde(default)]
-    pub kind: String,
-    /// Time without use of its GPUs after which the job counts as idle, in seconds. Absent if it
-    /// never does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_after: Option<f64>,
-    /// How the job frees its GPUs itself: `file` or a signal, and the time: `USR1@60s`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub yields: Option<String>,
-    /// Nodes and devices of the job's tasks. Empty before the start.
-    pub placement: Vec<PlacedOn>,
     /// Time of submission.
     pub submitted_at: Time,
-    /// Time at which the job started.
-    pub started_at: Option<Time>,
-    /// Time at which the job ended.
-    pub ended_at: Option<Time>,
-    /// Time at which the job was paused, if it is paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused_since: Option<Time>,
-    /// Time since which the running job has not used its GPUs, if it counts as idle.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_since: Option<Time>,
-    /// Why the pool's policy to release the GPUs of idle jobs could not be applied to the idle job.
-    /// Absent otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_released: Option<String>,
-    /// Xids, the driver's error reports, of its GPUs while it had them, in all attempts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub xids: Vec<JobXid>,
-    /// Why the running job is paused at the moment: what it waits for on its node, such as free GPU
-    /// memory. Absent otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stalled: Option<String>,
-    /// Whether the paused job has freed its GPUs. Absent otherwise.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub freed: bool,
-    /// Exit code, or 128 + the number of the signal that ended the job.
-    pub exit_code: Option<i32>,
-    /// Why the job waits, at most 8 reasons. Empty if it does not wait. `why` returns more.
-    pub reasons: Vec<Reason>,
-    /// Number of further reasons: dependencies that are not listed.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub n_more_reasons: u64,
-    /// Forecast start from the last forecast. `null` if unknown.
-    pub eta: Option<Eta>,
-    /// Expected run time by the run times of jobs like it, in seconds: from now for a running job,
-    /// from its start for a waiting one with a forecast. Absent without such runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected_run_s: Option<f64>,
-    /// Whether name, command, directory, note and paths are hidden from the caller.
-    #[serde(default)]
-    pub private: bool,
-    /// Program and arguments. With a script, the arguments of the script.
-    pub command: Vec<String>,
-    /// Whether the job runs a submitted script.
-    pub script: bool,
-    /// Working directory.
-    pub directory: Option<String>,
-    /// Priority. Higher goes first.
-    pub priority: i32,
-    /// Reserved CPU cores.
-    pub cpus: Option<f64>,
-    /// Reserved host memory in bytes.
-    pub mem: Option<u64>,
-    /// Time limit in seconds.
-    pub time_limit: Option<f64>,
-    /// Time between SIGTERM and SIGKILL in seconds.
-    pub grace: f64,
-    /// Note that a user wrote.
-    pub note: Option<String>,
-    /// Notification rules, without the paths of addresses. Hidden from other users.
-    #[serde(default)]
-    pub notify: Vec<String>,
-    /// Cause of the end: `oom`, `time_limit`, `deadline`, `cancelled`, `launch_failed`,
-    /// `dependency_failed`, `rebooted`, `shepherd_lost`, `gpu_memory_lost`, `loan_called_back`,
-    /// `output_cut`, `vanished`.
-    pub cause: Option<String>,
-    /// Cause of the end as a sentence.
-    pub cause_text: Option<String>,
-    /// Signal that ended the job.
-    pub signal: Option<i32>,
-    /// Resource usage. `null` before the job has ended.
-    pub usage: Option<Usage>,
-    /// Usage of the running job so far. Only in the answer for a single job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<LiveUsage>,
-    /// Last values of the metrics that the job reports, by name. Only in the answer for a single
-    /// job. Hidden from other users.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, f64>,
-    /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
-    #[serde(default)]
-    pub gpu_hours: f64,
-    /// Cost of all attempts; one entry for each currency. Empty if no prices are set. Only in the
-    /// answer for a single job.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cost: Vec<Cost>,
     /// Version of the job: grows with each change by a user. `If-Match` compares it.
     pub version: u64,
-    /// Dependencies that must all be met: `ok:17`, `fail:17`, `end:17`.
-    pub after: Vec<String>,
-    /// Alternative dependencies: one must be met.
+    /// Whether name, command, directory, note and paths are hidden from the caller.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+    /// The request with all later changes, as `POST /jobs` takes it. Name and project are above.
+    /// Amounts are numbers in the API's unit. Environment variables, the content of a script and
+    /// the paths in addresses of notifications are never shown.
+    #[serde(default, deserialize_with = "known_fields")]
+    #[schema(required)]
+    pub request: JobCreate,
+    /// Nodes and devices of the job's tasks. Empty before the start.
     #[serde(default)]
-    pub after_one: Vec<String>,
-    /// What happens if the dependencies can never be met: `cancel` or `keep`.
-    #[serde(default = "cancel_word")]
-    pub on_unmet: String,
-    /// Earliest start time.
+    #[schema(required)]
+    pub placement: Vec<PlacedOn>,
+    /// Its runs.
     #[serde(default)]
-    pub begin: Option<Time>,
-    /// Deadline: the job ends no later.
+    #[schema(required)]
+    pub run: JobRun,
+    /// Why it waits.
     #[serde(default)]
-    pub deadline: Option<Time>,
-    /// Signal before the time limit: `USR1@90s`.
+    #[schema(required)]
+    pub wait: JobWait,
+    /// When it starts and ends, as far as the server can tell.
     #[serde(default)]
-    pub signal_before: Option<String>,
-    /// When the server retries the job.
+    #[schema(required)]
+    pub forecast: JobForecast,
+    /// What it used.
     #[serde(default)]
-    pub retry: Option<RetryPolicy>,
-    /// Number of retries so far.
-    #[serde(default)]
-    pub n_retries: u32,
-    /// Whether the job can be requeued.
-    #[serde(default)]
-    pub requeue: Option<bool>,
-    /// What happens if the server loses contact with the node of the job: `wait`, `requeue` or
-    /// `end`.
-    #[serde(default)]
-    pub on_node_lost: String,
-    /// Whether the scheduler can preempt the job.
-    #[serde(default)]
-    pub preemptible: bool,
-    /// Allowed ways to preempt the job, best first: `pause`, `checkpoint`, `requeue`, `kill`.
-    #[serde(default)]
-    pub exits: Vec<String>,
-    /// Signal that makes the job save its state, and the time to save: `USR1@120s`.
-    #[serde(default)]
-    pub checkpoint: Option<String>,
-    /// Earlier attempts, the last 32.
-    #[serde(default)]
-    pub attempts: Vec<Attempted>,
-    /// Time at which the server releases the held job.
-    #[serde(default)]
-    pub release_at: Option<Time>,
-    /// File that the job reads as standard input.
-    pub stdin: Option<String>,
-    /// File for standard output. `null` if gpool stores it.
-    pub stdout: Option<String>,
-    /// Time until which gpool keeps the output. Absent in lists, and if output is kept forever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_kept_until: Option<Time>,
-    /// Whether the ended job can run again: its environment and script are still stored. Absent in
-    /// lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub can_retry: Option<bool>,
-    /// Time until which they are stored at least. Absent in lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_until: Option<Time>,
-    /// File for standard error. `null` if gpool stores it.
-    pub stderr: Option<String>,
-    /// How each run opens these files: `append` or `truncate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_mode: Option<String>,
-    /// Files with the job's output. Only in the answer for a single job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub logs: Option<LogFiles>,
-    /// Whether the job runs in its own terminal. Users can attach to it.
-    #[serde(default)]
-    pub pty: bool,
-    /// Software to activate before the program starts.
-    #[serde(default)]
-    pub activate: Vec<Activate>,
-    /// ID of the setup job.
-    pub setup: Option<String>,
-    /// Holder of the job: `user`, `admin`, `scheduler` or `budget`; `idle` while its GPUs are
-    /// released and it does not need them. Only an admin can start a job that an admin holds.
-    pub held_by: Option<String>,
-    /// Name of the admin that holds the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_by_admin: Option<String>,
-    /// Differences between the request and the allocation, as text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// Suggestions for the next request, from earlier runs of the user's jobs. Only in the answer
-    /// to a submission.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hints: Vec<Hint>,
-    /// Waiting time so far, or until the start, in seconds.
-    pub waited_s: f64,
+    #[schema(required)]
+    pub usage: JobUsage,
     /// The elements of an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayStatus>,
@@ -255,31 +90,146 @@ pub struct Job {
     /// ID of the ended job that this job retries, completely or in part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
-    /// Pool that the job must run in. Absent if it may use any pool.
+    /// ID of the setup job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<String>,
-    /// Nodes that the job may use. Absent if it may use any node.
+    pub setup_job: Option<String>,
+    /// Differences between the request and the allocation, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub node: Vec<String>,
-    /// Nodes that the job may not use.
+    pub notes: Vec<String>,
+    /// Suggestions for the next request, from earlier runs of the user's jobs. Only in the answer
+    /// to a submission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_node: Vec<String>,
-    /// Rules for node labels; all must match.
-    #[serde(default, rename = "where", skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<String>,
-    /// Whether the job runs only on nodes without other jobs.
+    pub hints: Vec<Hint>,
+}
+
+/// The runs of a job: the present or last attempt, and what is left of earlier ones.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobRun {
+    /// Number of the current or next attempt, from 1.
+    pub attempt: u32,
+    /// Time at which the job started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// Time at which the job ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Time>,
+    /// Time at which the job was paused, if it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<Time>,
+    /// Whether the paused job has freed its GPUs. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub exclusive: bool,
+    pub freed: bool,
+    /// Why the running job is paused at the moment: what it waits for on its node, such as free GPU
+    /// memory. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled: Option<String>,
+    /// Time since which the running job has not used its GPUs, if it counts as idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Time>,
+    /// Why the pool's policy to release the GPUs of idle jobs could not be applied to the idle job.
+    /// Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_released: Option<String>,
+    /// Exit code, or 128 + the number of the signal that ended the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Signal that ended the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Cause of the end: `oom`, `time_limit`, `deadline`, `cancelled`, `launch_failed`,
+    /// `dependency_failed`, `rebooted`, `shepherd_lost`, `gpu_memory_lost`, `loan_called_back`,
+    /// `output_cut`, `vanished`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Cause of the end as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause_text: Option<String>,
+    /// Xids, the driver's error reports, of its GPUs while it had them, in all attempts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xids: Vec<JobXid>,
     /// Ended steps: what each `srun` in the job ran. Empty before the job has ended. Hidden from
     /// other users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<JobStep>,
-    /// Sets the environment variables of these schedulers too: `slurm`, `gflow`, `valohai`.
+    /// Number of retries so far.
+    #[serde(default)]
+    #[schema(required)]
+    pub n_retries: u32,
+    /// Earlier attempts, the last 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub compat: Vec<String>,
-    /// How the caller submitted the job. Absent if the caller did not say it.
+    pub attempts: Vec<Attempted>,
+    /// Files with the job's output. Only in the answer for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub logs: Option<LogFiles>,
+    /// Time until which gpool keeps the output. Absent in lists, and if output is kept forever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_kept_until: Option<Time>,
+    /// Whether the ended job can run again: its environment and script are still stored. Absent in
+    /// lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub can_retry: Option<bool>,
+    /// Time until which they are stored at least. Absent in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_until: Option<Time>,
+}
+
+/// Why a job waits, and how long it has waited.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobWait {
+    /// Waiting time so far, or until the start, in seconds.
+    pub waited_s: f64,
+    /// Why the job waits, at most 8 reasons. Empty if it does not wait. `why` returns more.
+    #[serde(default)]
+    #[schema(required)]
+    pub reasons: Vec<Reason>,
+    /// Number of further reasons: dependencies that are not listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_more_reasons: u64,
+    /// Holder of the job: `user`, `admin`, `scheduler` or `budget`; `idle` while its GPUs are
+    /// released and it does not need them. Only an admin can start a job that an admin holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
+    /// Name of the admin that holds the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by_admin: Option<String>,
+    /// Time at which the server releases the held job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_at: Option<Time>,
+}
+
+/// Expected times of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobForecast {
+    /// Forecast start from the last forecast. `null` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta: Option<Eta>,
+    /// Expected run time by the run times of jobs like it, in seconds: from now for a running job,
+    /// from its start for a waiting one with a forecast. Absent without such runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_run_s: Option<f64>,
+}
+
+/// What a job has used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobUsage {
+    /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.
+    #[serde(default)]
+    #[schema(required)]
+    pub gpu_hours: f64,
+    /// Resource usage. `null` before the job has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Usage>,
+    /// Usage of the running job so far. Only in the answer for a single job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveUsage>,
+    /// Last values of the metrics that the job reports, by name. Only in the answer for a single
+    /// job. Hidden from other users.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+    /// Cost of all attempts; one entry for each currency. Empty if no prices are set. Only in the
+    /// answer for a single job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<Cost>,
 }
 
 /// An ended step of a job: processes that one `srun` in it started. `srun` measured it.
@@ -377,6 +327,9 @@ pub(crate) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-fn cancel_word() -> String {
-    "cancel".to_owned()
+/// Reads a request and skips fields that a newer server added.
+fn known_fields<'de, D: Deserializer<'de>>(reader: D) -> Result<JobCreate, D::Error> {
+    let mut values = serde_json::Map::deserialize(reader)?;
+    values.retain(|key, _| field(key).is_some());
+    serde_json::from_value(values.into()).map_err(serde::de::Error::custom)
 }

@@ -8,7 +8,7 @@ impl GpuHistoryParams {
     #[must_use]
     pub fn of_job(job: &Job, points: u32) -> Option<Self> {
         let has_devices = job.placement.iter().any(|task| !task.uuids.is_empty());
-        (job.started_at.is_some() && has_devices).then(|| Self {
+        (job.run.started_at.is_some() && has_devices).then(|| Self {
             job: Some(job.id.clone()),
             points: Some(points),
             series: Some("utilization,memory_used,power".to_owned()),

@@ -113,7 +113,7 @@ pub use event::{Event, EventKind};
 pub use gang::{GangStatus, TaskStatus};
 pub use gpu::{Gpu, GpuProcess, GpuShare};
 pub use hint::Hint;
-pub use job::{Job, JobStep, PlacedOn, Usage};
+pub use job::{Job, JobForecast, JobRun, JobStep, JobUsage, JobWait, PlacedOn, Usage};
 pub use launch::{Activate, Modules, Setup, Window};
 pub use life::JobEvent;
 pub use log::LogFiles;

@@ -91,8 +91,9 @@ impl Report {
     /// Returns the report of a job at one time.
     #[must_use]
     pub fn new(job: Job, now: Time) -> Self {
-        let until = job.ended_at.unwrap_or(now);
-        let ran_s = job.started_at.map(|started| crate::time::seconds(until.0.since(started.0)));
+        let until = job.run.ended_at.unwrap_or(now);
+        let ran_s =
+            job.run.started_at.map(|started| crate::time::seconds(until.0.since(started.0)));
         // Elements of an array run in parallel, so this adds up their run times, as for their
         // usage.
         let (n_gpus, ran) = match &job.array {
@@ -100,30 +101,30 @@ impl Report {
             None => (job.placement.iter().map(|it| it.devices.len() as u64).sum(), ran_s),
         };
         let ran = ran.filter(|ran| *ran > 0.0);
-        let cpu_s = job.usage.map(|usage| usage.cpu_user_s + usage.cpu_system_s);
+        let cpu_s = job.usage.total.map(|usage| usage.cpu_user_s + usage.cpu_system_s);
         let cores_used = ran.zip(cpu_s).map(|(ran, cpu)| cpu / ran);
-        let memory_peak = job.usage.map(|usage| usage.memory_peak).filter(|peak| *peak > 0);
-        let gpu_memory_peak = job.usage.and_then(|usage| usage.gpu_memory_peak);
-        let gpu_memory_limit = job.usage.and_then(|usage| usage.gpu_memory_limit);
+        let memory_peak = job.usage.total.map(|usage| usage.memory_peak).filter(|peak| *peak > 0);
+        let gpu_memory_peak = job.usage.total.and_then(|usage| usage.gpu_memory_peak);
+        let gpu_memory_limit = job.usage.total.and_then(|usage| usage.gpu_memory_limit);
         let mut this = Self {
-            waited_s: job.waited_s,
+            waited_s: job.wait.waited_s,
             ran_s,
             n_gpus: u32::try_from(n_gpus).unwrap_or(u32::MAX),
-            gpu_hours: job.gpu_hours,
+            gpu_hours: job.usage.gpu_hours,
             cpu_s,
             cores_used,
-            cpu_share: share(cores_used, job.cpus),
+            cpu_share: share(cores_used, job.request.cpu_cores()),
             memory_peak,
-            memory_share: share(memory_peak.map(as_float), job.mem.map(as_float)),
-            memory_peak_together: job.usage.and_then(|usage| usage.memory_peak_together),
-            read_bytes: job.usage.and_then(|usage| usage.read_bytes),
-            written_bytes: job.usage.and_then(|usage| usage.written_bytes),
+            memory_share: share(memory_peak.map(as_float), job.request.mem_bytes().map(as_float)),
+            memory_peak_together: job.usage.total.and_then(|usage| usage.memory_peak_together),
+            read_bytes: job.usage.total.and_then(|usage| usage.read_bytes),
+            written_bytes: job.usage.total.and_then(|usage| usage.written_bytes),
             gpu_memory_peak,
             gpu_memory_share: share(gpu_memory_peak.map(as_float), gpu_memory_limit.map(as_float)),
-            gpu_utilization: job.usage.and_then(|usage| usage.gpu_utilization),
+            gpu_utilization: job.usage.total.and_then(|usage| usage.gpu_utilization),
             nodes: Vec::new(),
             // The limit applies to each element.
-            time_share: share(ran_s.filter(|_| job.array.is_none()), job.time_limit),
+            time_share: share(ran_s.filter(|_| job.array.is_none()), job.request.time_seconds()),
             hints: Vec::new(),
             job,
         };
@@ -167,7 +168,7 @@ impl Report {
         };
         let mut hints = Vec::new();
         if let (Some(used), Some(asked), Some(part)) =
-            (self.cores_used, self.job.cpus, self.cpu_share)
+            (self.cores_used, self.job.request.cpu_cores(), self.cpu_share)
             && part < USED_LITTLE
             && asked > 1.0
         {
@@ -176,7 +177,7 @@ impl Report {
             hints.push(hint("cpus_idle", text, Some(format!("--cpus {enough}"))));
         }
         if let (Some(peak), Some(asked), Some(part)) =
-            (self.memory_peak, self.job.mem, self.memory_share)
+            (self.memory_peak, self.job.request.mem_bytes(), self.memory_share)
         {
             let amounts = format!("{} of {}", Bytes::new(peak), Bytes::new(asked));
             if part < USED_LITTLE {
@@ -205,7 +206,7 @@ impl Report {
             return hint("gpus_idle", text, None);
         }
         let (peak, part) = (self.gpu_memory_peak?, self.gpu_memory_share?);
-        let limit = self.job.usage.and_then(|usage| usage.gpu_memory_limit)?;
+        let limit = self.job.usage.total.and_then(|usage| usage.gpu_memory_limit)?;
         let amounts = format!("{} of {} of GPU memory", Bytes::new(peak), Bytes::new(limit));
         // The job may need all the compute of its GPU.
         let is_light = self.gpu_utilization.is_none_or(|busy| busy < USED_LITTLE);
@@ -214,7 +215,8 @@ impl Report {
             let text = format!("it used at most {amounts}");
             return hint("gpu_memory_unused", text, Some(format!("--gpu-memory {gib}G")));
         }
-        let is_share = GpuRequest::parse(&self.job.gpus).is_ok_and(|gpus| gpus.share().is_some());
+        let is_share = GpuRequest::parse(self.job.request.gpus_text())
+            .is_ok_and(|gpus| gpus.share().is_some());
         if part > NEARLY_ALL && is_share {
             let text = format!("it used {amounts}: the next run may need more");
             return hint("gpu_memory_short", text, None);
@@ -223,8 +225,8 @@ impl Report {
     }
 
     fn time_hint(&self) -> Option<Hint> {
-        let (ran, limit, part) = (self.ran_s?, self.job.time_limit?, self.time_share?);
-        let (code, text, flags) = match self.job.cause.as_deref() {
+        let (ran, limit, part) = (self.ran_s?, self.job.request.time_seconds()?, self.time_share?);
+        let (code, text, flags) = match self.job.run.cause.as_deref() {
             Some("time_limit") => {
                 let text = format!("it reached its time limit of {}", words(limit));
                 ("time_short", text, Some(format!("--time {}", words(limit * 2.0))))

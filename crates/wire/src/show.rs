@@ -6,12 +6,13 @@ use gpool_model::{Allocation, Node, RunTotals, Timestamp};
 use crate::array::{ArrayElement, ArrayStatus, Elements};
 use crate::cause::{cause_word, cause_words};
 use crate::course::Attempted;
+use crate::create::JobCreate;
 use crate::eta::Eta;
 use crate::exits;
 use crate::field::fields;
 use crate::gang::GangStatus;
 use crate::gpu::xid::JobXid;
-use crate::job::{Job, JobStep, PRIVATE, PlacedOn, Usage};
+use crate::job::{Job, JobForecast, JobRun, JobStep, JobUsage, JobWait, PRIVATE, PlacedOn, Usage};
 use crate::reason::Reason;
 use crate::time::{Time, gpu_hours, seconds};
 
@@ -38,67 +39,97 @@ impl Job {
     /// Returns a job at one time: the requested values, from the table of fields, and its state.
     #[must_use]
     pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &JobFacts) -> Self {
-        let mut this = Self {
-            id: job.id.to_string(),
-            name: PRIVATE.to_owned(),
-            user: spec.owner.user.to_string(),
-            state: job.phase.state(),
-            attempt: job.attempt.0,
-            submitted_at: spec.submitted_at.into(),
-            paused_since: exits::paused_since(&job.phase),
-            n_more_reasons: shown.n_more_reasons,
-            eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
-            private: shown.private,
-            version: job.version.0,
-            n_retries: job.course.n_retries,
-            attempts: job.course.past.iter().map(Attempted::from).collect(),
-            release_at: job.course.release_at.map(Time),
-            setup: spec.setup.map(|job| job.to_string()),
-            notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
-            held_by: exits::holder_word(job),
-            held_by_admin: exits::holder_name(job),
-            array: ArrayStatus::of(spec, job, shown.elements.as_ref()),
-            element: ArrayElement::of(spec, job),
-            gang: GangStatus::of(spec, job),
-            joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
-            retry_of: spec.retry_of.as_ref().map(ToString::to_string),
-            ..Self::default()
-        };
-        this.show_run(spec, job, now, shown);
+        let mut request = JobCreate::default();
         for field in fields().filter(|field| !(shown.private && field.is_private)) {
-            (field.show)(spec, job, &mut this);
+            (field.show)(spec, job, &mut request);
         }
-        if let Some(array) = &this.array
-            && array.n_in(&[JobState::Starting, JobState::Running, JobState::Stopping]) > 0
-        {
-            this.state = JobState::Running;
-        }
-        for reason in &shown.reasons {
-            let reason = Reason::of_job(job, reason, true);
-            this.reasons.push(if shown.private { reason.for_stranger() } else { reason });
-        }
-        this
-    }
-
-    /// Sets where and when the job ran, and how it ended.
-    fn show_run(
-        &mut self,
-        spec: &JobSpec,
-        job: &gpool_model::Job,
-        now: Timestamp,
-        facts: &JobFacts,
-    ) {
-        let (started_at, allocations) = run_of(job);
-        let ended = end_of(job);
-        let exit = ended.and_then(|end| end.exit);
+        let array = ArrayStatus::of(spec, job, shown.elements.as_ref());
+        let is_underway = array.as_ref().is_some_and(|array| {
+            array.n_in(&[JobState::Starting, JobState::Running, JobState::Stopping]) > 0
+        });
+        let allocations = run_of(job).1;
         let placed = |it: &Allocation| {
             let mut placed = PlacedOn::new(&it.node, &it.slots);
-            if let Some(node) = facts.nodes.iter().find(|node| node.name == it.node) {
+            if let Some(node) = shown.nodes.iter().find(|node| node.name == it.node) {
                 placed.spread(node, it.task, &it.slots);
             }
             placed
         };
-        self.placement = allocations.iter().map(placed).collect();
+        let totals = match &job.array {
+            Some(array) => shown.elements.as_ref().map_or(array.totals, |it| it.totals),
+            None => RunTotals::of(&job.phase, now),
+        };
+        Self {
+            id: job.id.to_string(),
+            name: request.name.take().unwrap_or_else(|| PRIVATE.to_owned()),
+            user: spec.owner.user.to_string(),
+            project: request.project.take().unwrap_or_default(),
+            state: if is_underway { JobState::Running } else { job.phase.state() },
+            submitted_at: spec.submitted_at.into(),
+            version: job.version.0,
+            private: shown.private,
+            request,
+            placement: allocations.iter().map(placed).collect(),
+            run: JobRun::new(spec, job, shown),
+            wait: JobWait::new(spec, job, now, shown),
+            forecast: JobForecast {
+                eta: shown.eta.map(|(eta, as_of)| Eta::new(eta, as_of)),
+                expected_run_s: None,
+            },
+            usage: JobUsage {
+                gpu_hours: gpu_hours(totals.gpu_time),
+                total: end_of(job).map(|end| Usage::from(end.usage)),
+                ..JobUsage::default()
+            },
+            array,
+            element: ArrayElement::of(spec, job),
+            gang: GangStatus::of(spec, job),
+            joins: spec.joins.as_ref().map(|joins| joins.job.to_string()),
+            retry_of: spec.retry_of.as_ref().map(ToString::to_string),
+            setup_job: spec.setup.map(|job| job.to_string()),
+            notes: exits::capped(spec, job, shown.save_time_max).into_iter().collect(),
+            hints: Vec::new(),
+        }
+    }
+}
+
+impl JobWait {
+    fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, facts: &JobFacts) -> Self {
+        let started_at = run_of(job).0;
+        let until = started_at.or(end_of(job).map(|end| end.ended_at)).unwrap_or(now);
+        let reason = |reason| {
+            let reason = Reason::of_job(job, reason, true);
+            if facts.private { reason.for_stranger() } else { reason }
+        };
+        Self {
+            waited_s: seconds(until.since(spec.submitted_at)),
+            reasons: facts.reasons.iter().map(reason).collect(),
+            n_more_reasons: facts.n_more_reasons,
+            held_by: exits::holder_word(job),
+            held_by_admin: exits::holder_name(job),
+            release_at: job.course.release_at.map(Time),
+        }
+    }
+}
+
+impl JobRun {
+    fn new(spec: &JobSpec, job: &gpool_model::Job, facts: &JobFacts) -> Self {
+        let mut this = Self {
+            attempt: job.attempt.0,
+            paused_since: exits::paused_since(&job.phase),
+            n_retries: job.course.n_retries,
+            attempts: job.course.past.iter().map(Attempted::from).collect(),
+            ..Self::default()
+        };
+        this.show(spec, job, facts);
+        this
+    }
+
+    /// Sets where and when the job ran, and how it ended.
+    fn show(&mut self, spec: &JobSpec, job: &gpool_model::Job, facts: &JobFacts) {
+        let (started_at, allocations) = run_of(job);
+        let ended = end_of(job);
+        let exit = ended.and_then(|end| end.exit);
         if matches!(job.phase, Phase::Running { .. }) {
             let stalled = allocations.iter().find_map(|it| {
                 let node = facts.nodes.iter().find(|node| node.name == it.node)?;
@@ -121,18 +152,10 @@ impl Job {
         self.ended_at = ended.map(|end| end.ended_at.into());
         self.exit_code = exit.map(ExitStatus::shell_code);
         self.signal = exit.and_then(signal_of);
-        self.usage = ended.map(|end| Usage::from(end.usage));
         let steps = ended.filter(|_| !facts.private).map(|end| &**end.steps).unwrap_or_default();
         self.steps = steps.iter().map(JobStep::from).collect();
         let (cause, text) = cause(spec, job);
         (self.cause, self.cause_text) = (cause, text.filter(|_| !facts.private));
-        let totals = match &job.array {
-            Some(array) => facts.elements.as_ref().map_or(array.totals, |it| it.totals),
-            None => RunTotals::of(&job.phase, now),
-        };
-        self.gpu_hours = gpu_hours(totals.gpu_time);
-        let until = started_at.or(ended.map(|end| end.ended_at)).unwrap_or(now);
-        self.waited_s = seconds(until.since(spec.submitted_at));
     }
 }
 

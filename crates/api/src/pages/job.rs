@@ -55,7 +55,7 @@ impl Pages {
         let gpus: Arc<List<Gpu>> = self.ask(asks, "/api/v1/gpus").await?;
         let history = self.of_gpus(visit, job, POINTS).await?;
         let over_time: Arc<Document<JobMetrics>> =
-            match job.started_at.filter(|_| job.array.is_none()) {
+            match job.run.started_at.filter(|_| job.array.is_none()) {
                 Some(_) => self.ask(asks, &format!("{path}/metrics")).await?,
                 None => Arc::new(Document::new(JobMetrics::default())),
             };

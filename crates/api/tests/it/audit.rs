@@ -48,8 +48,8 @@ fn each_change_has_user_origin_before_and_after() {
     assert_eq!(actions, ["POST /jobs/cancel", "PATCH /jobs/{id}", "POST /jobs"]);
     assert!(of_job.iter().all(|entry| entry.user == "ana" && entry.origin == "socket"));
     let edit = &of_job[1];
-    assert_eq!(edit.before.as_ref().unwrap()["priority"], json!(0));
-    assert_eq!(edit.after.as_ref().unwrap()["priority"], json!(-5));
+    assert_eq!(edit.before.as_ref().unwrap()["request"]["priority"], json!(0));
+    assert_eq!(edit.after.as_ref().unwrap()["request"]["priority"], json!(-5));
     assert_eq!(edit.after.as_ref().unwrap().get("name"), None, "only what differs");
 
     let policy = &entries(&remote, Some("policies"))[0];
@@ -293,8 +293,11 @@ fn changes_are_stored_as_differences_and_within_a_limit_for_each_user() {
     let edit = &entries(&ana, Some(&format!("jobs/{}", made.id)))[0];
     let around = "n".repeat(20);
     let before = format!("…{around}{around}…");
-    assert_eq!(edit.before.as_ref().unwrap()["note"], json!(before));
-    assert_eq!(edit.after.as_ref().unwrap()["note"], json!(format!("…{around}m{around}…")));
+    assert_eq!(edit.before.as_ref().unwrap()["request"]["note"], json!(before));
+    assert_eq!(
+        edit.after.as_ref().unwrap()["request"]["note"],
+        json!(format!("…{around}m{around}…"))
+    );
 
     let command = |n: u64| -> JobPatch {
         serde_json::from_value(

@@ -145,14 +145,14 @@ fn the_api_has_the_cost_of_groups_and_jobs() {
         ..JobCreate::default()
     };
     let job = client.submit(&asked, None).unwrap().id;
-    rig.until("it runs", || client.job(&job).unwrap().started_at.is_some());
-    assert_eq!(client.job(&job).unwrap().cost, []);
+    rig.until("it runs", || client.job(&job).unwrap().run.started_at.is_some());
+    assert_eq!(client.job(&job).unwrap().usage.cost, []);
 
     let hour = [use_of(&job, "H100-80G", "n1"), use_of("99", "H100-80G", "n1")];
     write(rig.folder.path(), this_minute(), &[&hour]);
-    let cost = &client.job(&job).unwrap().cost[0];
+    let cost = &client.job(&job).unwrap().usage.cost[0];
     assert_eq!((cost.cost, cost.idle_cost, cost.energy_cost), (1.5, Some(0.375), None));
-    assert_eq!(client.report(&job).unwrap().job.cost.len(), 1);
+    assert_eq!(client.report(&job).unwrap().job.usage.cost.len(), 1);
     let range = UsageParams { by: Some("user".to_owned()), ..UsageParams::default() };
     let rows = client.cost(&range).unwrap();
     assert_eq!((rows.len(), rows[0].cost.cost, &*rows[0].cost.currency), (1, 3.0, "EUR"));
@@ -213,20 +213,20 @@ fn a_used_up_budget_holds_jobs_with_the_reason() {
     rig.compare_budgets();
     let sleep = JobCreate { command: vec!["sleep".to_owned()], ..JobCreate::default() };
     let before = client.submit(&sleep, None).unwrap().id;
-    rig.until("it runs", || client.job(&before).unwrap().started_at.is_some());
+    rig.until("it runs", || client.job(&before).unwrap().run.started_at.is_some());
 
     set(&[("over_budget", "hold")]);
     rig.compare_budgets();
     assert_eq!(shown()[0].3, "holds");
     let held = client.submit(&sleep, None).unwrap();
-    assert_eq!(held.held_by.as_deref(), Some("budget"));
+    assert_eq!(held.wait.held_by.as_deref(), Some("budget"));
     let reason = &client.why(&held.id).unwrap().reasons[0];
     assert_eq!(reason.code, "over_budget");
     let text = "the budget of project default for this month is used up, 4 EUR of 3";
     assert!(reason.text.contains(text), "{}", reason.text);
-    assert!(client.job(&before).unwrap().ended_at.is_none(), "running jobs continue");
+    assert!(client.job(&before).unwrap().run.ended_at.is_none(), "running jobs continue");
 
     set(&[("budgets", "project.default=30")]);
     rig.compare_budgets();
-    rig.until("it runs", || client.job(&held.id).unwrap().started_at.is_some());
+    rig.until("it runs", || client.job(&held.id).unwrap().run.started_at.is_some());
 }

@@ -55,7 +55,7 @@ fn what_belongs_to_others_is_not_shown() {
     assert_eq!(bo.jobs(&by_name).unwrap().items.len(), 0);
     assert_eq!(ana.jobs(&by_name).unwrap().items.len(), 1);
     ana.cancel(std::slice::from_ref(&id)).unwrap();
-    rig.until("it has ended", || ana.job(&id).unwrap().ended_at.is_some());
+    rig.until("it has ended", || ana.job(&id).unwrap().run.ended_at.is_some());
     assert_eq!(bo.jobs(&by_name).unwrap().items.len(), 0, "nor in the archive");
     assert_eq!(ana.jobs(&by_name).unwrap().items.len(), 1);
     assert!(!seen_by(&bo).contains("hush"));
@@ -77,7 +77,7 @@ fn what_belongs_to_others_is_not_touched() {
     assert_eq!(code(bo.edit(&id, &note, None).unwrap_err()), "GP0501");
     assert_eq!(code(bo.logs(&id, &LogQuery::default()).map(drop).unwrap_err()), "GP0501");
     assert_eq!(code(bo.shutdown(true).unwrap_err()), "GP0501");
-    assert_eq!(ana.job(&id).unwrap().note.as_deref(), Some("hush-3"));
+    assert_eq!(ana.job(&id).unwrap().request.note.as_deref(), Some("hush-3"));
 }
 
 #[test]

@@ -24,15 +24,15 @@ fn a_job_runs_and_is_found_after_its_end() {
     let mut rig = Rig::new();
     let client = rig.client(ANA);
     let submitted = client.submit(&job("true", "a100:1"), None).unwrap();
-    assert_eq!((submitted.id.as_str(), submitted.gpus.as_str()), ("1", "a100:1"));
+    assert_eq!((submitted.id.as_str(), submitted.request.gpus_text()), ("1", "a100:1"));
     rig.until("it has ended", || state(&client, "1") == "succeeded");
     let ended = client.job("1").unwrap();
-    assert_eq!(ended.exit_code, Some(0));
-    assert_eq!(ended.directory.as_deref(), Some("/home/ana"));
+    assert_eq!(ended.run.exit_code, Some(0));
+    assert_eq!(ended.request.directory.as_deref(), Some("/home/ana"));
     assert_eq!(ended.placement[0].node, "lab1");
     assert_eq!(ended.placement[0].devices, [0]);
     assert_eq!(ended.placement[0].uuids, ["GPU-0"]);
-    assert!(ended.started_at.is_some() && ended.ended_at >= ended.started_at);
+    assert!(ended.run.started_at.is_some() && ended.run.ended_at >= ended.run.started_at);
     assert!(client.jobs(&JobsQuery::default()).unwrap().items.is_empty());
     let error = client.cancel(&["1".to_owned()]).unwrap_err();
     assert_eq!(error.exit_code(), 7, "{error}");
@@ -57,7 +57,7 @@ fn a_waiting_job_says_why() {
     assert_eq!(why.nodes[0].devices[0].job.as_deref(), Some("1"));
     assert_eq!(why.nodes[0].devices[0].user.as_deref(), Some("ana"));
     let listed = client.jobs(&JobsQuery::default()).unwrap();
-    assert_eq!(listed.items[1].reasons[0].code, "gpus_not_free");
+    assert_eq!(listed.items[1].wait.reasons[0].code, "gpus_not_free");
     assert_eq!(listed.total, Some(2));
     client.cancel(&["1".to_owned()]).unwrap();
     rig.until("the second runs", || state(&client, "2") == "running");
@@ -96,7 +96,7 @@ fn many_jobs_are_one_call() {
     assert!(client.submit_many(&mut lines.as_bytes(), Some("k")).unwrap().repeated);
     rig.until("all have ended", || client.status().unwrap().jobs_ended == 3000);
     let first = client.job("1").unwrap();
-    assert_eq!((first.name.as_str(), first.directory.as_deref()), ("n0", Some("/data")));
+    assert_eq!((first.name.as_str(), first.request.directory.as_deref()), ("n0", Some("/data")));
     let mut seen = Vec::new();
     let mut query =
         JobsQuery { state: Some("all".to_owned()), limit: Some(700), ..JobsQuery::default() };
@@ -143,16 +143,19 @@ fn two_who_edit_one_job_notice() {
     let client = rig.client(ANA);
     let held = JobCreate { hold: true, ..job("sleep", "1") };
     let submitted = client.submit(&held, None).unwrap();
-    assert_eq!((submitted.state.as_str(), submitted.held_by.as_deref()), ("held", Some("user")));
+    assert_eq!(
+        (submitted.state.as_str(), submitted.wait.held_by.as_deref()),
+        ("held", Some("user"))
+    );
     let patch = |note: &str| {
         JobPatch::from(JobCreate { note: Some(note.to_owned()), ..JobCreate::default() })
     };
     let first = client.edit("1", &patch("first"), Some(submitted.version)).unwrap();
-    assert_eq!(first.note.as_deref(), Some("first"));
+    assert_eq!(first.request.note.as_deref(), Some("first"));
     assert!(first.version > submitted.version);
     let error = client.edit("1", &patch("second"), Some(submitted.version)).unwrap_err();
     assert_eq!(error.exit_code(), 7, "{error}");
-    assert_eq!(client.job("1").unwrap().note.as_deref(), Some("first"));
+    assert_eq!(client.job("1").unwrap().request.note.as_deref(), Some("first"));
     client.act(JobVerb::Release { at: None }, &["1".to_owned()]).unwrap();
     rig.until("it runs", || state(&client, "1") == "running");
 }
@@ -233,17 +236,17 @@ fn a_running_job_shows_what_it_has_used_so_far() {
     let client = rig.client(ANA);
     client.submit(&job("sleep", "a100:1"), None).unwrap();
     rig.until("it runs", || state(&client, "1") == "running");
-    let live = client.job("1").unwrap().live.expect("its control group counts");
+    let live = client.job("1").unwrap().usage.live.expect("its control group counts");
     assert_eq!(
         (live.cpu_s, live.memory, live.read_bytes),
         (Some(90.0), Some(2 << 30), Some(3 << 30))
     );
     assert_eq!((live.memory_peak, live.written_bytes), (None, None), "absent is not zero");
-    assert_eq!(client.report("1").unwrap().job.live, Some(live));
-    assert!(client.jobs(&JobsQuery::default()).unwrap().items[0].live.is_none());
+    assert_eq!(client.report("1").unwrap().job.usage.live, Some(live));
+    assert!(client.jobs(&JobsQuery::default()).unwrap().items[0].usage.live.is_none());
     client.cancel(&["1".to_owned()]).unwrap();
     rig.until("it has ended", || state(&client, "1") == "cancelled");
-    assert!(client.job("1").unwrap().live.is_none());
+    assert!(client.job("1").unwrap().usage.live.is_none());
 }
 
 #[test]
@@ -253,17 +256,17 @@ fn a_job_has_the_metrics_of_its_lowest_rank() {
     client.submit(&job("sleep", "1"), None).unwrap();
     rig.until("it runs", || state(&client, "1") == "running");
     let expected = [("loss".to_owned(), 0.31), ("speed".to_owned(), 7.0)].into();
-    assert_eq!(client.job("1").unwrap().metrics, expected);
-    assert_eq!(client.report("1").unwrap().job.metrics, expected);
+    assert_eq!(client.job("1").unwrap().usage.metrics, expected);
+    assert_eq!(client.report("1").unwrap().job.usage.metrics, expected);
     let all = client.job_metrics("1", None, None).unwrap();
     assert_eq!(all.step_s, 1, "a new job has each second");
     let loss = &all.metrics[0];
     assert_eq!((loss.name.as_str(), loss.last), ("loss", Some(0.31)));
     assert_eq!(loss.points.iter().flatten().last(), Some(&0.31), "{loss:?}");
     assert_eq!(loss.points.len(), all.cpu.len());
-    assert_eq!(client.jobs(&JobsQuery::default()).unwrap().items[0].metrics.len(), 0);
+    assert_eq!(client.jobs(&JobsQuery::default()).unwrap().items[0].usage.metrics.len(), 0);
     let other = rig.client(ANA + 1);
-    assert_eq!(other.job("1").unwrap().metrics.len(), 0, "they are the user's");
+    assert_eq!(other.job("1").unwrap().usage.metrics.len(), 0, "they are the user's");
     assert_eq!(other.job_metrics("1", None, None).unwrap().metrics.len(), 0);
     assert_eq!(client.job_metrics("9", None, None).unwrap_err().exit_code(), 6);
 }

@@ -114,8 +114,8 @@ fn a_job_that_waits_for_many_is_shown_with_the_first_and_their_number() {
     let listed = client.jobs(&all).unwrap().items.pop().unwrap();
     let shown = client.job(&id).unwrap();
     for job in [listed, shown] {
-        assert_eq!((job.reasons.len(), job.n_more_reasons), (8, 292));
-        assert_eq!(job.reasons[7].facts["job"], "8");
+        assert_eq!((job.wait.reasons.len(), job.wait.n_more_reasons), (8, 292));
+        assert_eq!(job.wait.reasons[7].facts["job"], "8");
     }
     let why = client.why(&id).unwrap();
     assert_eq!((why.reasons.len(), why.n_more_reasons), (100, 200));
@@ -123,7 +123,10 @@ fn a_job_that_waits_for_many_is_shown_with_the_first_and_their_number() {
     let ids: Vec<String> = (1..=299).map(|id: u64| id.to_string()).collect();
     client.cancel(&ids).unwrap();
     let job = client.job(&id).unwrap();
-    assert_eq!((job.state.as_str(), job.reasons.len(), job.n_more_reasons), ("waiting", 1, 0));
+    assert_eq!(
+        (job.state.as_str(), job.wait.reasons.len(), job.wait.n_more_reasons),
+        ("waiting", 1, 0)
+    );
     client.cancel(&["300".to_owned()]).unwrap();
     rig.until("it ends", || client.job(&id).unwrap().state.is_end());
     assert_eq!(client.job(&id).unwrap().state.as_str(), "succeeded");

@@ -138,7 +138,10 @@ fn a_token_acts_as_its_user_and_jobs_go_to_their_home() {
     assert_eq!(me.token, Some(id));
     let made = client.submit(&job("sleep"), None).unwrap();
     let home = format!("/home/{user}");
-    assert_eq!((made.user.as_str(), made.directory.as_deref()), (user, Some(home.as_str())));
+    assert_eq!(
+        (made.user.as_str(), made.request.directory.as_deref()),
+        (user, Some(home.as_str()))
+    );
     net.rig.until("it runs", || client.job(&made.id).unwrap().state.as_str() == "running");
     let log = net.rig.log(&made.id, "stdout");
     std::fs::write(&log, "over the wire\n").unwrap();

@@ -143,11 +143,11 @@ fn environments_of_ended_jobs_are_removed_by_a_server_that_runs() {
         ["1", "2"].iter().all(|id| client.job(id).unwrap().state == JobState::Running)
     });
     assert_eq!(rig.remove_environments(Duration::from_hours(1)), 0);
-    assert_eq!(client.job("1").unwrap().can_retry, None);
+    assert_eq!(client.job("1").unwrap().run.can_retry, None);
     client.cancel(&["1".to_owned()]).unwrap();
     rig.until("it has ended", || client.job("1").unwrap().state.is_end());
     assert_eq!(rig.remove_environments(Duration::from_hours(1)), 0, "it was used just now");
-    assert_eq!(client.job("1").unwrap().can_retry, Some(true));
+    assert_eq!(client.job("1").unwrap().run.can_retry, Some(true));
     // Files of the file system's next tick may look as new as the moment of the look.
     let mut n_removed = 0;
     rig.until("its environment is removed", || {
@@ -156,7 +156,7 @@ fn environments_of_ended_jobs_are_removed_by_a_server_that_runs() {
     });
     assert_eq!(n_removed, 1);
     let job = client.job("1").unwrap();
-    assert_eq!((job.can_retry, job.retry_until), (Some(false), None));
+    assert_eq!((job.run.can_retry, job.run.retry_until), (Some(false), None));
     let refused = client.retry("1").unwrap_err();
     let problem = refused.problem();
     assert_eq!((problem.status, problem.code.as_str()), (409, "GP0711"));
@@ -198,8 +198,8 @@ fn output_of_jobs_that_ended_long_ago_is_removed_and_that_is_said() {
     }
     client.cancel(&["1".to_owned()]).unwrap();
     rig.until("it has ended", || client.job("1").unwrap().state.is_end());
-    let until = client.job("1").unwrap().output_kept_until;
-    assert!(until.is_some() && client.job("2").unwrap().output_kept_until.is_none());
+    let until = client.job("1").unwrap().run.output_kept_until;
+    assert!(until.is_some() && client.job("2").unwrap().run.output_kept_until.is_none());
     // Files of the file system's next tick may look as new as the moment of the look.
     let mut n_removed = 0;
     rig.until("its output is removed", || {

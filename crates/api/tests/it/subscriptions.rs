@@ -189,9 +189,9 @@ fn a_digest_has_the_week_of_the_payer_and_is_sent_once() {
         [(&ana, "vision", "waste"), (&bo, "vision", "true"), (&bo, "default", "true")]
     {
         let id = submit(client, project, command);
-        rig.until("it has ended", || admin.job(&id).unwrap().ended_at.is_some());
+        rig.until("it has ended", || admin.job(&id).unwrap().run.ended_at.is_some());
     }
-    rig.until("it runs", || admin.job(&runs).unwrap().started_at.is_some());
+    rig.until("it runs", || admin.job(&runs).unwrap().run.started_at.is_some());
     let bo_s = Use { user: "bo", project: "default", ..use_of("9", "H100-80G", "n1") };
     let outside = Use { project: "", kind: UNMANAGED, ..use_of("", "H100-80G", "n1") };
     let uses = [use_of(&runs, "H100-80G", "n1"), bo_s, outside];

@@ -12,7 +12,7 @@ use gpool_insight::usage::{UsageHistory, nodes, this_minute};
 use gpool_model::device::DeviceSample;
 use gpool_model::{Bytes, DeviceUuid, Millis, Timestamp};
 use gpool_wire::usage::UsagePoints;
-use gpool_wire::{DeviceUse, Job, NodeUse, PlacedOn, Time};
+use gpool_wire::{DeviceUse, Job, JobRun, NodeUse, PlacedOn, Time};
 
 const START: u32 = 29_000_000;
 const SECOND: Millis = Millis::from_secs(1);
@@ -270,8 +270,11 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     let job = Job {
         id: "7".to_owned(),
         submitted_at: at(0),
-        started_at: Some(Time(Timestamp::new(at(0).0.get() + 30_000))),
-        ended_at: Some(at(5)),
+        run: JobRun {
+            started_at: Some(Time(Timestamp::new(at(0).0.get() + 30_000))),
+            ended_at: Some(at(5)),
+            ..JobRun::default()
+        },
         placement: vec![
             placed("lab1", &[1, 0], &["b", "a"], None),
             placed("lab2", &[3], &["c"], Some(0.5)),
@@ -279,7 +282,7 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
         ..Job::default()
     };
     let mut found = nodes::of_job(&store, "7", (at(0).0, at(5).0)).expect("it is there");
-    let (from, to) = (job.started_at.unwrap().0, job.ended_at.unwrap().0);
+    let (from, to) = (job.run.started_at.unwrap().0, job.run.ended_at.unwrap().0);
     let tenure = |from, to| {
         let devices = ["a", "b"].map(DeviceUuid::new).to_vec();
         Tenure { held: [((from, to), devices)].into(), has_minutes: true }

@@ -17,10 +17,10 @@ pub fn starts(job: &Job, view: &View<'_>) -> String {
         return NOTHING.to_owned();
     }
     let awaited = || {
-        let first = job.after.first().filter(|_| job.state == JobState::Waiting)?;
+        let first = job.request.after.first().filter(|_| job.state == JobState::Waiting)?;
         Some(format!("after {}", first.split_once(':').map_or(first.as_str(), |(_, job)| job)))
     };
-    match &job.eta {
+    match &job.forecast.eta {
         None => awaited().unwrap_or_else(|| NOTHING.to_owned()),
         // The estimate depends on the run time of a job that has not started.
         Some(Eta { p50: Some(p50), .. }) if job.state == JobState::Waiting => {

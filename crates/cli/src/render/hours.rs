@@ -7,7 +7,7 @@ use super::words::grouped;
 /// Allocated GPUs times hours of a job; `None` before it has started.
 #[must_use]
 pub fn gpu_hours(job: &Job) -> Option<f64> {
-    job.started_at.map(|_| job.gpu_hours)
+    job.run.started_at.map(|_| job.usage.gpu_hours)
 }
 
 /// Hours, rounded to the significant digits: `0.05`, `1.4`, `812`.

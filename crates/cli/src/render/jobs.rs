@@ -1,7 +1,8 @@
 //! Jobs as a list: `gpool queue`.
 
 use gpool_model::job::JobState;
-use gpool_wire::{Job, Status};
+use gpool_wire::keys::keys;
+use gpool_wire::{Job, JobCreate, JobForecast, JobRun, JobUsage, JobWait, Status};
 
 use super::clock::span;
 use super::eta;
@@ -40,8 +41,25 @@ pub const JOBS: Noun<Job> = Noun {
         "note",
     ],
     name: |job| job.id.clone(),
-    keys: gpool_wire::keys::keys::<Job>,
+    keys: job_keys,
 };
+
+/// The keys of a job. A group stands for its keys, with its name before them.
+#[must_use]
+pub fn job_keys() -> Vec<String> {
+    let groups = [
+        ("forecast", keys::<JobForecast>()),
+        ("request", keys::<JobCreate>()),
+        ("run", keys::<JobRun>()),
+        ("usage", keys::<JobUsage>()),
+        ("wait", keys::<JobWait>()),
+    ];
+    let of_key = |key: String| match groups.iter().find(|(group, _)| *group == key) {
+        Some((group, keys)) => keys.iter().map(|key| format!("{group}.{key}")).collect(),
+        None => vec![key],
+    };
+    keys::<Job>().into_iter().flat_map(of_key).collect()
+}
 
 /// Every column of the list of jobs.
 pub const COLUMNS: &[Column<Job>] = &[
@@ -72,14 +90,28 @@ pub const COLUMNS: &[Column<Job>] = &[
         head: "WHERE",
         cell: |job, _| Cell::new(&words::places(&job.placement)),
     },
-    Column { name: "prio", head: "PRIO", cell: |job, _| Cell::new(&job.priority.to_string()) },
-    Column { name: "cpus", head: "CPUS", cell: |job, _| optional(job.cpus.map(|n| n.to_string())) },
+    Column {
+        name: "prio",
+        head: "PRIO",
+        cell: |job, _| Cell::new(&job.request.priority_number().to_string()),
+    },
+    Column {
+        name: "cpus",
+        head: "CPUS",
+        cell: |job, _| optional(job.request.cpu_cores().map(|n| n.to_string())),
+    },
     Column {
         name: "mem",
         head: "MEM",
-        cell: |job, _| optional(job.mem.map(|n| gpool_model::Bytes::new(n).to_string())),
+        cell: |job, _| {
+            optional(job.request.mem_bytes().map(|n| gpool_model::Bytes::new(n).to_string()))
+        },
     },
-    Column { name: "attempt", head: "ATTEMPT", cell: |job, _| Cell::new(&job.attempt.to_string()) },
+    Column {
+        name: "attempt",
+        head: "ATTEMPT",
+        cell: |job, _| Cell::new(&job.run.attempt.to_string()),
+    },
     Column {
         name: "submitted",
         head: "SUBMITTED",
@@ -88,31 +120,31 @@ pub const COLUMNS: &[Column<Job>] = &[
     Column {
         name: "started",
         head: "STARTED",
-        cell: |job, view| optional(job.started_at.map(|at| view.clock.short(at, view.now))),
+        cell: |job, view| optional(job.run.started_at.map(|at| view.clock.short(at, view.now))),
     },
     Column {
         name: "ended",
         head: "ENDED",
-        cell: |job, view| optional(job.ended_at.map(|at| view.clock.short(at, view.now))),
+        cell: |job, view| optional(job.run.ended_at.map(|at| view.clock.short(at, view.now))),
     },
     Column {
         name: "waited",
         head: "WAITED",
-        cell: |job, _| Cell::new(&span(job.waited_s).to_string()),
+        cell: |job, _| Cell::new(&span(job.wait.waited_s).to_string()),
     },
     Column {
         name: "exit",
         head: "EXIT",
-        cell: |job, _| optional(job.exit_code.map(|n| n.to_string())),
+        cell: |job, _| optional(job.run.exit_code.map(|n| n.to_string())),
     },
     Column {
         name: "command",
         head: "COMMAND",
-        cell: |job, _| Cell::new(&words::command(&job.command)),
+        cell: |job, _| Cell::new(&words::command(&job.request.command)),
     },
-    Column { name: "kind", head: "KIND", cell: |job, _| Cell::new(&job.kind) },
+    Column { name: "kind", head: "KIND", cell: |job, _| Cell::new(job.request.kind_word()) },
     Column { name: "gpuh", head: "GPU-H", cell: |job, _| optional(gpu_hours(job).map(figure)) },
-    Column { name: "note", head: "NOTE", cell: |job, _| optional(job.note.as_ref()) },
+    Column { name: "note", head: "NOTE", cell: |job, _| optional(job.request.note.as_ref()) },
 ];
 
 fn optional(text: Option<impl AsRef<str>>) -> Cell {
@@ -130,8 +162,10 @@ fn params(job: &Job) -> String {
 fn gpus(job: &Job) -> Cell {
     let tasks = job.gang.as_ref().map(words::tasks).unwrap_or_default();
     match &job.array {
-        Some(array) => Cell::new(&format!("{}{tasks} ×{}", job.gpus, array.n_elements)),
-        None => Cell::new(&format!("{}{tasks}", job.gpus)),
+        Some(array) => {
+            Cell::new(&format!("{}{tasks} ×{}", job.request.gpus_text(), array.n_elements))
+        }
+        None => Cell::new(&format!("{}{tasks}", job.request.gpus_text())),
     }
 }
 
@@ -151,7 +185,7 @@ fn time(job: &Job, view: &View<'_>) -> String {
 /// terminals.
 fn why(job: &Job, view: &View<'_>) -> Cell {
     let cell = Cell::new(&reason(job, view)).whole();
-    let [only] = job.reasons.as_slice() else { return cell };
+    let [only] = job.wait.reasons.as_slice() else { return cell };
     match (job.state, only.code.as_str()) {
         (JobState::Paused, "held_by_user" | "held_by_admin") => cell.or_shorter("is paused"),
         (JobState::Held, "held_by_user") => cell.or_shorter("is held by its user"),
@@ -170,19 +204,19 @@ fn reason(job: &Job, view: &View<'_>) -> String {
         return super::arrays::progress(array);
     }
     match job.state {
-        JobState::Paused if job.reasons.is_empty() => words::places(&job.placement),
+        JobState::Paused if job.wait.reasons.is_empty() => words::places(&job.placement),
         JobState::Held | JobState::Waiting | JobState::Pending | JobState::Paused => {
-            let run = match job.attempts.last() {
-                Some(_) if job.state != JobState::Paused => format!("run {}: ", job.attempt),
+            let run = match job.run.attempts.last() {
+                Some(_) if job.state != JobState::Paused => format!("run {}: ", job.run.attempt),
                 _ => String::new(),
             };
-            match job.reasons.as_slice() {
+            match job.wait.reasons.as_slice() {
                 [] => String::new(),
-                [only] if job.n_more_reasons == 0 => {
+                [only] if job.wait.n_more_reasons == 0 => {
                     format!("{run}{}", brief(only, &job.user, view))
                 }
                 [first, rest @ ..] => {
-                    let n_more = rest.len() as u64 + job.n_more_reasons;
+                    let n_more = rest.len() as u64 + job.wait.n_more_reasons;
                     format!("{run}{} (and {n_more} more)", brief(first, &job.user, view))
                 }
             }
@@ -190,7 +224,7 @@ fn reason(job: &Job, view: &View<'_>) -> String {
         JobState::Starting | JobState::Running | JobState::Stopping => {
             let places = words::places(&job.placement);
             match &job.joins {
-                _ if let Some(why) = &job.stalled => format!("{places} · waits: {why}"),
+                _ if let Some(why) = &job.run.stalled => format!("{places} · waits: {why}"),
                 Some(joined) => format!("{places} · joins job {joined}"),
                 None => places,
             }
@@ -206,7 +240,7 @@ fn reason(job: &Job, view: &View<'_>) -> String {
 /// Whether the row shows progress: for an array that waits as a whole, the reason is more useful.
 fn is_under_way(job: &Job, array: &gpool_wire::ArrayStatus) -> bool {
     let n_wait = array.n_in(&[JobState::Held, JobState::Waiting, JobState::Pending]);
-    job.reasons.is_empty() || n_wait < array.n_elements
+    job.wait.reasons.is_empty() || n_wait < array.n_elements
 }
 
 /// The numbers of GPUs and jobs: `6 of 8 GPUs held, 5 busy  3 running, 4 pending`.
@@ -235,7 +269,7 @@ pub fn next_starts<'j>(jobs: impl Iterator<Item = &'j Job>, view: &View<'_>) -> 
     const MOST: usize = 3;
     let waits = |job: &&Job| matches!(job.state, JobState::Waiting | JobState::Pending);
     let at = |job: &Job| {
-        let eta = job.eta.as_ref()?;
+        let eta = job.forecast.eta.as_ref()?;
         eta.planned_at.or(eta.p50)
     };
     let mut next: Vec<(_, &Job)> =
@@ -252,7 +286,12 @@ pub fn next_starts<'j>(jobs: impl Iterator<Item = &'j Job>, view: &View<'_>) -> 
 pub fn contents(job: &Job) -> String {
     let array = job.array.as_ref().map(super::arrays::progress).unwrap_or_default();
     let (state, places) = (job.state.as_str(), words::places(&job.placement));
-    format!("{state} {places} {array} {} {} {}", job.name, job.gpus, job.priority)
+    format!(
+        "{state} {places} {array} {} {} {}",
+        job.name,
+        job.request.gpus_text(),
+        job.request.priority_number()
+    )
 }
 
 /// The line below the list: how many rows of how many, and the state of the cluster.

@@ -10,8 +10,8 @@ use super::view::View;
 /// Returns how long a job has run; `None` before it has started.
 #[must_use]
 pub fn ran(job: &Job, view: &View<'_>) -> Option<Millis> {
-    let until = job.ended_at.or(job.paused_since).unwrap_or(view.now);
-    job.started_at.map(|started| until.0.since(started.0))
+    let until = job.run.ended_at.or(job.run.paused_since).unwrap_or(view.now);
+    job.run.started_at.map(|started| until.0.since(started.0))
 }
 
 /// One event as a line: `14:50:02  job 1844 given lab1:6,7, run 1  (by ana)`.

@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::order::natural;
-use self::order::{Field, compare, no_column, plain};
+pub use self::order::value_at;
+use self::order::{Field, compare, key_named, no_column, plain};
 use super::json;
 use super::safe::safe;
 use super::table::{Cell, Table};
@@ -39,7 +40,7 @@ pub struct Noun<T: 'static> {
     pub wide: &'static [&'static str],
     /// The name or id of an item.
     pub name: fn(&T) -> String,
-    /// The keys of an item's JSON.
+    /// The keys of an item's JSON; those of a group with its name: `run.started_at`.
     pub keys: fn() -> Vec<String>,
 }
 
@@ -52,7 +53,7 @@ pub struct Row<T> {
 /// A selected column or JSON key.
 enum Picked<'a, T: 'static> {
     Column(&'a Column<T>),
-    Key(&'a str),
+    Key(String),
 }
 
 /// Filters, sorts and limits a list as the flags request.
@@ -166,10 +167,12 @@ impl<T: Serialize> Noun<T> {
             let column = self.columns.iter().find(|column| column.name == name);
             match column {
                 Some(column) if for_people || !is_key(name) => Ok(Picked::Column(column)),
-                _ if is_key(name) => Ok(Picked::Key(name)),
                 _ => {
-                    let known: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
-                    Err(no_column("column", name, &known))
+                    key_named(&keys, name).map(|key| Picked::Key(key.to_owned())).ok_or_else(|| {
+                        let known: Vec<&str> =
+                            self.columns.iter().map(|column| column.name).collect();
+                        no_column("column", name, &known)
+                    })
                 }
             }
         };
@@ -262,7 +265,7 @@ fn page<T>(rows: &[Row<T>], picked: &[Picked<'_, T>], look: &Appearance<'_>) -> 
 fn cell<T>(row: &Row<T>, picked: &Picked<'_, T>, view: &View<'_>) -> Cell {
     match picked {
         Picked::Column(column) => (column.cell)(&row.item, view),
-        Picked::Key(key) => Cell::new(&plain(&row.json[*key])),
+        Picked::Key(key) => Cell::new(&plain(value_at(&row.json, key))),
     }
 }
 
@@ -300,7 +303,7 @@ fn separated<T>(
                 NOTHING => String::new(),
                 text => field(text),
             },
-            Picked::Key(key) => field(&plain(&row.json[*key])),
+            Picked::Key(key) => field(&plain(value_at(&row.json, key))),
         });
         text.push_str(&fields.collect::<Vec<_>>().join(separator));
         text.push('\n');

@@ -74,7 +74,7 @@ pub fn places(placement: &[PlacedOn]) -> String {
 /// How a job ended: `exit 1`, `signal 9`, or the cause.
 #[must_use]
 pub fn end(job: &Job) -> String {
-    match (&job.cause_text, job.signal, job.exit_code) {
+    match (&job.run.cause_text, job.run.signal, job.run.exit_code) {
         (Some(cause), ..) => cause.clone(),
         (None, Some(signal), _) => format!("signal {}", signal_name(signal)),
         (None, None, Some(code)) => format!("exit {code}"),
@@ -91,15 +91,15 @@ fn signal_name(signal: i32) -> String {
 /// The request of a job: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.
 #[must_use]
 pub fn wants(job: &Job) -> String {
-    let mut parts = vec![gpus(&job.gpus)];
+    let mut parts = vec![gpus(job.request.gpus_text())];
     if job.gang.is_some() {
         parts[0].push_str(" each");
     }
-    parts.extend(job.cpus.map(cores));
-    parts.extend(job.mem.map(|bytes| Bytes::new(bytes).to_string()));
+    parts.extend(job.request.cpu_cores().map(cores));
+    parts.extend(job.request.mem_bytes().map(|bytes| Bytes::new(bytes).to_string()));
     parts.extend(job.gang.as_ref().map(nodes));
     parts.extend(job.joins.as_ref().map(|joined| format!("joins job {joined}")));
-    parts.extend(job.pool.as_ref().map(|pool| format!("pool {pool}")));
+    parts.extend(job.request.pool.as_ref().map(|pool| format!("pool {pool}")));
     parts.extend(node_constraints(job));
     parts.push(limit(job).map_or("no time limit".to_owned(), |limit| format!("limit {limit}")));
     parts.join(" · ")
@@ -107,10 +107,14 @@ pub fn wants(job: &Job) -> String {
 
 /// The nodes that a job may use: `on lab1, lab2`, `not on lab3`, `where rack=3`.
 fn node_constraints(job: &Job) -> impl Iterator<Item = String> {
-    let lists = [("on", &job.node), ("not on", &job.not_node), ("where", &job.rules)];
+    let lists = [
+        ("on", &job.request.node),
+        ("not on", &job.request.not_node),
+        ("where", &job.request.rules),
+    ];
     let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
     let lists = lists.map(|(word, names)| format!("{word} {}", names.join(", ")));
-    lists.chain(job.exclusive.then(|| "no other job on its nodes".to_owned()))
+    lists.chain(job.request.exclusive.then(|| "no other job on its nodes".to_owned()))
 }
 
 /// A request for GPUs in words: `no GPU`, `2 GPUs`, `a100:2`.
@@ -166,7 +170,7 @@ pub fn cores(cpus: f64) -> String {
 
 #[must_use]
 pub fn limit(job: &Job) -> Option<Millis> {
-    job.time_limit.map(super::clock::span)
+    job.request.time_seconds().map(super::clock::span)
 }
 
 /// A command with shell quotes.
@@ -198,7 +202,7 @@ pub fn active(activate: &gpool_wire::Activate) -> String {
 /// The most GPU-hours that a job may use by its time limit; for an array, of each element.
 #[must_use]
 pub fn requested_gpu_hours(report: &Report) -> Option<f64> {
-    let limit = report.job.time_limit.filter(|_| report.job.array.is_none())?;
+    let limit = report.job.request.time_seconds().filter(|_| report.job.array.is_none())?;
     let hours = f64::from(report.n_gpus) * limit / 3600.0;
     Some(hours).filter(|hours| *hours > 0.0)
 }

@@ -72,7 +72,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 /// The jobs that wait for a cancelled one and are not cancelled themselves.
 fn left_waiting(living: &[Job], cancelled: &[String], id: &str) -> String {
     let waits = |job: &&Job| {
-        let mut waited = job.after.iter().filter_map(|after| after.rsplit(':').next());
+        let mut waited = job.request.after.iter().filter_map(|after| after.rsplit(':').next());
         waited.any(|waited| waited == id) && !cancelled.contains(&job.id)
     };
     let line = |job: &Job| format!("  - Job {} ({})\n", job.id, safe(&job.name));

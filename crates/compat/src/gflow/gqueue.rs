@@ -187,7 +187,7 @@ fn sort(jobs: &mut [Job], by: &str, session: &Session) -> Result<()> {
         "time" => jobs.sort_by_key(|job| std::cmp::Reverse(job_view::time(job, now))),
         "name" => jobs.sort_by(|a, b| natural(&a.name, &b.name)),
         "gpus" => jobs.sort_by_key(|job| std::cmp::Reverse(job_view::n_gpus(job))),
-        "priority" => jobs.sort_by_key(|job| std::cmp::Reverse(job.priority)),
+        "priority" => jobs.sort_by_key(|job| std::cmp::Reverse(job.request.priority_number())),
         other => return Err(no_such("--sort", other, &SORTS)),
     }
     Ok(())
@@ -245,7 +245,7 @@ fn cut(text: &str, width: Option<usize>) -> String {
 /// The jobs as a tree with their depth: each below the first listed job that it waits for.
 fn tree(jobs: &[Job]) -> Vec<(&Job, usize)> {
     let parent = |job: &Job| {
-        let waited = job.after.iter().filter_map(|after| after.rsplit(':').next());
+        let waited = job.request.after.iter().filter_map(|after| after.rsplit(':').next());
         waited.filter_map(|id| jobs.iter().find(|other| other.id == id)).next()
     };
     let mut found = Vec::new();

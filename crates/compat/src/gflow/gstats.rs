@@ -80,8 +80,8 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
     let ended = n(&|state| state.is_end());
     let done = n(&|state| state == JobState::Succeeded);
     let with_gpus: Vec<&Job> = jobs.iter().filter(|job| n_gpus(job) > 0).collect();
-    let gpu_hours = jobs.iter().fold(0.0, |sum, job| sum + job.gpu_hours);
-    let mut top: Vec<&Job> = jobs.iter().filter(|job| job.started_at.is_some()).collect();
+    let gpu_hours = jobs.iter().fold(0.0, |sum, job| sum + job.usage.gpu_hours);
+    let mut top: Vec<&Job> = jobs.iter().filter(|job| job.run.started_at.is_some()).collect();
     top.sort_by_key(|job| std::cmp::Reverse(elapsed(job, now)));
     let top: Vec<Value> = top
         .iter()
@@ -92,7 +92,7 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
             })
         })
         .collect();
-    let started = || jobs.iter().filter(|job| job.started_at.is_some());
+    let started = || jobs.iter().filter(|job| job.run.started_at.is_some());
     json!({
         "user": user,
         "since": since,
@@ -103,7 +103,7 @@ fn stats(jobs: &[Job], user: Option<&str>, since: Option<&str>, now: Time) -> Va
         "timeout_jobs": n(&|state| state == JobState::TimedOut),
         "running_jobs": n(&|state| !state.is_end() && state >= JobState::Starting),
         "queued_jobs": n(&|state| state < JobState::Starting),
-        "avg_wait_secs": mean(started().map(|job| job.waited_s).collect()),
+        "avg_wait_secs": mean(started().map(|job| job.wait.waited_s).collect()),
         "avg_runtime_secs": mean(started().filter(|job| job.state.is_end()).map(ran).collect()),
         "total_gpu_hours": gpu_hours,
         "jobs_with_gpus": with_gpus.len(),

@@ -44,13 +44,13 @@ pub fn reason(job: &Job) -> Option<String> {
     if job.state == JobState::Cancelled {
         return Some("CancelledByUser".to_owned());
     }
-    if job.cause.as_deref() == Some("dependency_failed") {
+    if job.run.cause.as_deref() == Some("dependency_failed") {
         return Some("DependencyFailed".to_owned());
     }
     if job.state.is_end() {
         return None;
     }
-    let word = match job.reasons.first()?.code.as_str() {
+    let word = match job.wait.reasons.first()?.code.as_str() {
         "held_by_user" | "held_by_admin" | "set_aside" | "over_budget" => "JobHeldUser",
         "begin_time" | "backoff_after_failure" => "BeginTime",
         "waits_for_job" => "Dependency",
@@ -71,8 +71,8 @@ pub fn n_gpus(job: &Job) -> usize {
     if held > 0 {
         return held;
     }
-    let asked = job.gpus.rsplit(':').next().unwrap_or_default();
-    asked.parse().unwrap_or(usize::from(!job.gpus.is_empty()))
+    let asked = job.request.gpus_text().rsplit(':').next().unwrap_or_default();
+    asked.parse().unwrap_or(usize::from(!job.request.gpus_text().is_empty()))
 }
 
 /// The indexes of its GPUs.
@@ -115,14 +115,17 @@ pub fn cell(job: &Job, column: &str, now: Time) -> String {
         "ST" => state(job).0.to_owned(),
         "TIME" => time(job, now),
         "NODES" => n_gpus(job).to_string(),
-        "COMMAND" if job.script => job.name.clone(),
-        "COMMAND" => words::command(&job.command),
-        "DEPENDENCY" if job.after.is_empty() => "-".to_owned(),
+        "COMMAND" if job.request.script.is_some() => job.name.clone(),
+        "COMMAND" => words::command(&job.request.command),
+        "DEPENDENCY" if job.request.after.is_empty() => "-".to_owned(),
         "DEPENDENCY" => {
-            let ids = job.after.iter().map(|after| after.rsplit(':').next().unwrap_or(after));
+            let ids =
+                job.request.after.iter().map(|after| after.rsplit(':').next().unwrap_or(after));
             ids.collect::<Vec<_>>().join(",")
         }
-        "PRIORITY" => (i64::from(job.priority) + i64::from(PRIORITY_USUAL)).to_string(),
+        "PRIORITY" => {
+            (i64::from(job.request.priority_number()) + i64::from(PRIORITY_USUAL)).to_string()
+        }
         "REASON" => reason(job).unwrap_or_else(|| "-".to_owned()),
         "STATE" => state(job).1.to_owned(),
         "NODELIST" | "NODELIST(REASON)" => match reason(job) {
@@ -133,7 +136,7 @@ pub fn cell(job: &Job, column: &str, now: Time) -> String {
             }
         },
         "TIMELIMIT" => limit(job).unwrap_or_else(|| "UNLIMITED".to_owned()),
-        "MEMORY" => job.mem.map_or_else(|| "-".to_owned(), memory),
+        "MEMORY" => job.request.mem_bytes().map_or_else(|| "-".to_owned(), memory),
         "USER" => job.user.clone(),
         "PROJECT" if job.project == "default" => "-".to_owned(),
         _ => job.project.clone(),
@@ -142,7 +145,7 @@ pub fn cell(job: &Job, column: &str, now: Time) -> String {
 }
 
 fn limit(job: &Job) -> Option<String> {
-    let limit = gpool_cli::render::clock::span(job.time_limit?);
+    let limit = gpool_cli::render::clock::span(job.request.time_seconds()?);
     Some(long_time(limit.get() / 1000))
 }
 

@@ -86,7 +86,7 @@ fn changes(args: &ParsedArgs) -> Result<Vec<String>> {
 fn cancelled(client: &Client) -> Result<Vec<Job>> {
     let query = JobsQuery { state: Some("cancelled".to_owned()), ..JobsQuery::default() };
     let mut jobs = every_job(client, &query)?;
-    jobs.retain(|job| job.cause.as_deref() == Some("dependency_failed"));
+    jobs.retain(|job| job.run.cause.as_deref() == Some("dependency_failed"));
     jobs.sort_by_key(|job| job.id.parse::<JobId>().ok());
     Ok(jobs)
 }
@@ -121,7 +121,7 @@ fn remake(
             }
             is_any.then(|| list.join(","))
         };
-        let (after, after_one) = (renamed(&job.after), renamed(&job.after_one));
+        let (after, after_one) = (renamed(&job.request.after), renamed(&job.request.after_one));
         let flags: Vec<String> = after
             .map(|jobs| format!("--after={jobs}"))
             .into_iter()

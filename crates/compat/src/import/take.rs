@@ -155,7 +155,7 @@ fn submit(
         // An earlier import submitted it from another environment.
         Err(error) if error.problem().code == catalogue::KEY_REUSED.to_string() => {
             let living = every_job(client, &JobsQuery::default())?;
-            let is_it = |ours: &&gpool_wire::Job| ours.note.as_deref() == Some(&*note);
+            let is_it = |ours: &&gpool_wire::Job| ours.request.note.as_deref() == Some(&*note);
             match living.iter().find(is_it) {
                 Some(ours) => Ok(ours.id.clone()),
                 None => Err(error.into()),
@@ -218,7 +218,7 @@ fn finish_earlier(
         ..JobsQuery::default()
     };
     for ours in every_job(client, &query)? {
-        let moving = ours.note.as_deref().and_then(|note| note.strip_prefix(MOVING));
+        let moving = ours.request.note.as_deref().and_then(|note| note.strip_prefix(MOVING));
         let Some(theirs) = moving.and_then(|id| id.parse::<u64>().ok()) else { continue };
         let there = jobs.iter().find(|job| job.id == theirs);
         if there.is_some_and(|job| job.state == "Cancelled") {

@@ -109,15 +109,13 @@ impl ElementGroup {
         let most = array.and_then(|array| array.max_parallel);
         let most = most.map(|most| format!("%{most}")).unwrap_or_default();
         let state = states.last().copied().unwrap_or(JobState::Pending);
-        let reasons = self.first.map_or_else(|| job.reasons.clone(), |first| first.reasons);
-        Job {
-            id: format!("{}.[{indexes}{most}]", job.id),
-            state,
-            placement: Vec::new(),
-            started_at: None,
-            reasons,
-            ..job.clone()
-        }
+        let reasons =
+            self.first.map_or_else(|| job.wait.reasons.clone(), |first| first.wait.reasons);
+        let mut row = job.clone();
+        row.id = format!("{}.[{indexes}{most}]", job.id);
+        (row.state, row.placement) = (state, Vec::new());
+        (row.run.started_at, row.wait.reasons) = (None, reasons);
+        row
     }
 }
 

@@ -69,7 +69,7 @@ pub fn array_index(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn batch_flag(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(u8::from(row.job.script).to_string())
+    Some(u8::from(row.job.request.script.is_some()).to_string())
 }
 
 pub fn batch_host(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -83,17 +83,18 @@ pub fn cluster(_: &SlurmJobRow<'_>) -> Option<String> {
 /// The path of the script with its arguments, or the program with its arguments.
 pub fn command(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
-    if !job.script {
-        return (!job.command.is_empty()).then(|| words::command(&job.command));
+    if job.request.script.is_none() {
+        return (!job.request.command.is_empty()).then(|| words::command(&job.request.command));
     }
-    let script = job.origin.as_ref().and_then(|origin| origin.script.clone());
+    let script = job.request.origin.as_ref().and_then(|origin| origin.script.clone());
     let script = script.unwrap_or_else(|| job.name.clone());
-    let words: Vec<String> = std::iter::once(script).chain(job.command.iter().cloned()).collect();
+    let words: Vec<String> =
+        std::iter::once(script).chain(job.request.command.iter().cloned()).collect();
     Some(words::command(&words))
 }
 
 pub fn comment(row: &SlurmJobRow<'_>) -> Option<String> {
-    row.job.note.clone()
+    row.job.request.note.clone()
 }
 
 pub fn cpus(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -127,12 +128,12 @@ pub fn cpu_time_raw(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn deadline(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.deadline)
+    moment(row, row.job.request.deadline)
 }
 
 pub fn dependency(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
-    if job.after.is_empty() || job.started_at.is_some() {
+    if job.request.after.is_empty() || job.run.started_at.is_some() {
         return None;
     }
     let one = |after: &String| {
@@ -146,7 +147,7 @@ pub fn dependency(row: &SlurmJobRow<'_>) -> Option<String> {
         };
         format!("{kind}:{}(unfulfilled)", id.replace('.', "_"))
     };
-    Some(job.after.iter().map(one).collect::<Vec<_>>().join(","))
+    Some(job.request.after.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 /// The run time so far: `0:05`.
@@ -170,33 +171,34 @@ pub fn eligible(row: &SlurmJobRow<'_>) -> Option<String> {
 
 /// When it can start at the earliest; held and dependent jobs have no such time.
 pub fn eligible_at(job: &Job) -> Option<Time> {
-    let waits = job.started_at.is_none() && matches!(job.state, JobState::Held | JobState::Waiting);
-    job.begin.or_else(|| (!waits).then_some(job.submitted_at))
+    let waits =
+        job.run.started_at.is_none() && matches!(job.state, JobState::Held | JobState::Waiting);
+    job.request.begin.or_else(|| (!waits).then_some(job.submitted_at))
 }
 
 /// The end, or its latest time; `NONE` for a running job without a limit.
 pub fn end_expected(row: &SlurmJobRow<'_>) -> Option<String> {
     let job = row.job;
-    let is_endless = || (job.started_at.is_some()).then(|| "NONE".to_owned());
-    moment(row, job.ended_at.or_else(|| latest_end(job))).or_else(is_endless)
+    let is_endless = || (job.run.started_at.is_some()).then(|| "NONE".to_owned());
+    moment(row, job.run.ended_at.or_else(|| latest_end(job))).or_else(is_endless)
 }
 
 /// The end, or its latest time.
 pub fn end_latest(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.ended_at.or_else(|| latest_end(row.job)))
+    moment(row, row.job.run.ended_at.or_else(|| latest_end(row.job)))
 }
 
 pub fn end(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.ended_at)
+    moment(row, row.job.run.ended_at)
 }
 
 pub fn excluded_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
-    (!row.job.not_node.is_empty()).then(|| hostlist::compressed(&row.job.not_node))
+    (!row.job.request.not_node.is_empty()).then(|| hostlist::compressed(&row.job.request.not_node))
 }
 
 /// Exit code and signal: `0:0`.
 pub fn exit_code(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(match (row.job.signal, row.job.exit_code) {
+    Some(match (row.job.run.signal, row.job.run.exit_code) {
         (Some(signal), _) => format!("0:{signal}"),
         (None, Some(code)) => format!("{code}:0"),
         (None, None) => "0:0".to_owned(),
@@ -204,7 +206,7 @@ pub fn exit_code(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn features(row: &SlurmJobRow<'_>) -> Option<String> {
-    (!row.job.rules.is_empty()).then(|| row.job.rules.join("&"))
+    (!row.job.request.rules.is_empty()).then(|| row.job.request.rules.join("&"))
 }
 
 /// The number of the user's primary group. The largest number stands for an unknown one.
@@ -257,7 +259,7 @@ pub fn remaining_time(row: &SlurmJobRow<'_>) -> Option<String> {
 
 /// The memory of each node.
 pub fn min_memory(row: &SlurmJobRow<'_>) -> Option<String> {
-    let memory = row.job.mem.filter(|memory| *memory > 0)?;
+    let memory = row.job.request.mem_bytes().filter(|memory| *memory > 0)?;
     Some(mebibytes(memory.saturating_mul(tres::places_per_node(row.job))))
 }
 
@@ -270,7 +272,7 @@ pub fn name(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn nice(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(row.job.priority.saturating_neg().to_string())
+    Some(row.job.request.priority_number().saturating_neg().to_string())
 }
 
 pub fn nodes(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -296,11 +298,11 @@ pub fn n_tasks_per_node(row: &SlurmJobRow<'_>) -> Option<String> {
 
 /// `NO` for a job that runs alone on its nodes.
 pub fn oversubscribe(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(if row.job.exclusive { "NO" } else { "OK" }.to_owned())
+    Some(if row.job.request.exclusive { "NO" } else { "OK" }.to_owned())
 }
 
 pub fn partition(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(row.job.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned())
+    Some(row.job.request.pool.as_deref().unwrap_or(DEFAULT_POOL).to_owned())
 }
 
 pub fn waiting(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -312,7 +314,7 @@ pub fn waiting_seconds(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 fn waited(job: &Job) -> u64 {
-    span(job.waited_s).get() / 1000
+    span(job.wait.waited_s).get() / 1000
 }
 
 fn waiting_cores(row: &SlurmJobRow<'_>) -> u64 {
@@ -328,7 +330,7 @@ pub fn waiting_core_seconds(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn priority(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(row.job.priority.to_string())
+    Some(row.job.request.priority_number().to_string())
 }
 
 /// Limits come from projects, so there is one quality of service.
@@ -350,24 +352,24 @@ pub fn resources(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn requested_nodes(row: &SlurmJobRow<'_>) -> Option<String> {
-    (!row.job.node.is_empty()).then(|| hostlist::compressed(&row.job.node))
+    (!row.job.request.node.is_empty()).then(|| hostlist::compressed(&row.job.request.node))
 }
 
 pub fn requeue(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(u8::from(row.job.requeue.unwrap_or(false)).to_string())
+    Some(u8::from(row.job.request.requeue.unwrap_or(false)).to_string())
 }
 
 pub fn restarts(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(row.job.attempt.saturating_sub(1).to_string())
+    Some(row.job.run.attempt.saturating_sub(1).to_string())
 }
 
 pub fn start(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.started_at)
+    moment(row, row.job.run.started_at)
 }
 
 /// The start, or its expected time.
 pub fn start_expected(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.started_at.or_else(|| likely_start(row.job)))
+    moment(row, row.job.run.started_at.or_else(|| likely_start(row.job)))
 }
 
 pub fn state_long(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -379,15 +381,15 @@ pub fn state_short(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn stderr(row: &SlurmJobRow<'_>) -> Option<String> {
-    file(row.job, row.job.stderr.as_deref())
+    file(row.job, row.job.request.stderr.as_deref())
 }
 
 pub fn stdin(row: &SlurmJobRow<'_>) -> Option<String> {
-    Some(file(row.job, row.job.stdin.as_deref()).unwrap_or_else(|| "/dev/null".to_owned()))
+    Some(file(row.job, row.job.request.stdin.as_deref()).unwrap_or_else(|| "/dev/null".to_owned()))
 }
 
 pub fn stdout(row: &SlurmJobRow<'_>) -> Option<String> {
-    file(row.job, row.job.stdout.as_deref())
+    file(row.job, row.job.request.stdout.as_deref())
 }
 
 pub fn submit(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -396,11 +398,11 @@ pub fn submit(row: &SlurmJobRow<'_>) -> Option<String> {
 
 /// The command line that submitted it.
 pub fn submit_line(row: &SlurmJobRow<'_>) -> Option<String> {
-    row.job.origin.as_ref().map(|origin| origin.line.clone()).or_else(|| command(row))
+    row.job.request.origin.as_ref().map(|origin| origin.line.clone()).or_else(|| command(row))
 }
 
 pub fn suspended_since(row: &SlurmJobRow<'_>) -> Option<String> {
-    moment(row, row.job.paused_since)
+    moment(row, row.job.run.paused_since)
 }
 
 pub fn throttle(row: &SlurmJobRow<'_>) -> Option<String> {
@@ -445,7 +447,7 @@ pub fn user_cpu(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 fn used(row: &SlurmJobRow<'_>, of: fn(Usage) -> f64) -> String {
-    times::cpu_time(row.job.usage.map_or(0, |usage| span(of(usage)).get()))
+    times::cpu_time(row.job.usage.total.map_or(0, |usage| span(of(usage)).get()))
 }
 
 /// The nodes, or why it does not run.
@@ -461,7 +463,7 @@ pub fn place(row: &SlurmJobRow<'_>) -> Option<String> {
 }
 
 pub fn work_dir(row: &SlurmJobRow<'_>) -> Option<String> {
-    row.job.directory.clone()
+    row.job.request.directory.clone()
 }
 
 fn moment(row: &SlurmJobRow<'_>, at: Option<Time>) -> Option<String> {
@@ -474,7 +476,7 @@ fn moment(row: &SlurmJobRow<'_>, at: Option<Time>) -> Option<String> {
 pub fn file(job: &Job, path: Option<&str>) -> Option<String> {
     let path = path?;
     let id: Option<JobId> = job.id.parse().ok();
-    let is_slurms = job.compat.iter().any(|compat| compat == "slurm");
+    let is_slurms = job.request.compat.iter().any(|compat| compat == "slurm");
     let plain = id.filter(|_| is_slurms).map(|id| id.plain().to_string());
     let names = FileNames {
         job: plain.as_deref().unwrap_or(&job.id),
@@ -486,6 +488,6 @@ pub fn file(job: &Job, path: Option<&str>) -> Option<String> {
         rank: 0,
     };
     let filled = names.fill(path);
-    let folder = job.directory.as_deref().unwrap_or("/");
+    let folder = job.request.directory.as_deref().unwrap_or("/");
     Some(Path::new(folder).join(filled).to_string_lossy().into_owned())
 }

@@ -58,13 +58,13 @@ fn base(row: &SlurmJobRow<'_>) -> Value {
         "flags": [],
         "group": text(cells::group(row)),
         "het": { "job_id": 0, "job_offset": number(None) },
-        "hold": job.held_by.is_some(),
+        "hold": job.wait.held_by.is_some(),
         "job_id": cells::plain_id(job),
         "licenses": "",
         "mcs": { "label": "" },
         "name": job.name,
         "partition": text(cells::partition(row)),
-        "priority": number(Some(u64::try_from(job.priority).unwrap_or(0))),
+        "priority": number(Some(u64::try_from(job.request.priority_number()).unwrap_or(0))),
         "qos": text(cells::qos(row)),
         "qosreq": "",
         "user": job.user,
@@ -77,12 +77,12 @@ fn program(row: &SlurmJobRow<'_>) -> Value {
     let job = row.job;
     json!({
         "derived_exit_code": exit_code(Some(0), None),
-        "exit_code": exit_code(job.exit_code.or(job.started_at.map(|_| 0)), job.signal),
+        "exit_code": exit_code(job.run.exit_code.or(job.run.started_at.map(|_| 0)), job.run.signal),
         "extra": "",
         "failed_node": "",
         "kill_request_user": "",
         "reservation": { "id": 0, "name": "" },
-        "restart_cnt": job.attempt.saturating_sub(1),
+        "restart_cnt": job.run.attempt.saturating_sub(1),
         "script": "",
         "stderr": text(cells::stderr(row)),
         "stderr_expanded": text(cells::stderr(row)),
@@ -125,14 +125,14 @@ fn places(row: &SlurmJobRow<'_>, parser: Parser) -> Value {
 
 fn times(row: &SlurmJobRow<'_>) -> Value {
     let job = row.job;
-    let waited = span(job.waited_s).get() / 1000;
+    let waited = span(job.wait.waited_s).get() / 1000;
     json!({
         "elapsed": elapsed(job, row.now).unwrap_or(0),
         "eligible": seconds(cells::eligible_at(job)),
-        "end": seconds(job.ended_at),
+        "end": seconds(job.run.ended_at),
         "limit": bounded(limit(job).map(|seconds| seconds / 60)),
         "planned": number(Some(waited)),
-        "start": seconds(job.started_at),
+        "start": seconds(job.run.started_at),
         "submission": seconds(Some(job.submitted_at)),
         "suspended": 0,
         "system": cpu(job, |usage| usage.cpu_system_s),
@@ -143,7 +143,7 @@ fn times(row: &SlurmJobRow<'_>) -> Value {
 
 /// CPU time.
 fn cpu(job: &Job, of: fn(Usage) -> f64) -> Value {
-    let millis = job.usage.map_or(0, |usage| span(of(usage)).get());
+    let millis = job.usage.total.map_or(0, |usage| span(of(usage)).get());
     json!({ "seconds": millis / 1000, "microseconds": millis % 1000 * 1000 })
 }
 
@@ -151,11 +151,11 @@ fn of_step(step: &Step<'_>, parser: Parser) -> Value {
     let (row, job) = (step.row(), &*step.job);
     let node = text(steps::nodes(step));
     let names = steps::node_names(step);
-    let memory = job.usage.map_or(0, |usage| usage.memory_peak);
+    let memory = job.usage.total.map_or(0, |usage| usage.memory_peak);
     let used = json!([{ "type": "mem", "name": "", "id": 2, "count": memory, "task": 0,
                         "node": node }]);
     json!({
-        "exit_code": exit_code(job.exit_code.or(Some(0)), job.signal),
+        "exit_code": exit_code(job.run.exit_code.or(Some(0)), job.run.signal),
         "kill_request_user": "",
         "nodes": { "count": names.len(), "range": node, "list": names },
         "pid": "",
@@ -169,8 +169,8 @@ fn of_step(step: &Step<'_>, parser: Parser) -> Value {
         "tasks": { "count": step.n_tasks() },
         "time": {
             "elapsed": elapsed(job, row.now).unwrap_or(0),
-            "end": number(Some(seconds(job.ended_at))),
-            "start": number(Some(seconds(job.started_at))),
+            "end": number(Some(seconds(job.run.ended_at))),
+            "start": number(Some(seconds(job.run.started_at))),
             "suspended": 0,
             "system": cpu(job, |usage| usage.cpu_system_s),
             "total": cpu(job, |usage| usage.cpu_user_s + usage.cpu_system_s),

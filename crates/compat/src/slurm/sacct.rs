@@ -140,7 +140,7 @@ fn jobs(args: &ParsedArgs, session: &Session) -> Result<Vec<Job>> {
     let mut jobs = filter.rows(&session.client()?, true, false)?;
     // A job that still runs, or ended later, overlaps the time.
     let is_since = |job: &Job| {
-        since.is_none_or(|since| job.ended_at.is_none_or(|ended| ended >= since))
+        since.is_none_or(|since| job.run.ended_at.is_none_or(|ended| ended >= since))
             && until.is_none_or(|until| job.submitted_at <= until)
     };
     jobs.retain(is_since);

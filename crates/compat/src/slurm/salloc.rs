@@ -55,7 +55,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let client = session.patient(client);
     watch(client.clone(), job.id.clone(), tell.clone());
     let id = &job.id;
-    if job.started_at.is_none() {
+    if job.run.started_at.is_none() {
         note(&format!("Pending job allocation {id}"));
     }
     if let Some(exit) = until_granted(&client, id, &happenings)? {
@@ -153,10 +153,10 @@ fn until_granted(
         match happenings.recv().map_err(|_| nobody())? {
             Happening::Changed(job) if job.state.is_end() => {
                 let what = format!("salloc: job {id} ended before it started");
-                let why = job.cause_text.unwrap_or_else(|| job.state.as_str().to_owned());
+                let why = job.run.cause_text.unwrap_or_else(|| job.state.as_str().to_owned());
                 return Err(Failure::new(errors::EXEC_NOT_STARTED, what).why(why));
             }
-            Happening::Changed(job) if job.started_at.is_some() => return Ok(None),
+            Happening::Changed(job) if job.run.started_at.is_some() => return Ok(None),
             Happening::Signal(number) => {
                 client.cancel(std::slice::from_ref(id))?;
                 return Ok(Some(Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))));

@@ -92,7 +92,7 @@ pub fn config(session: &Session) -> Result {
 /// The records of steps of running jobs.
 pub fn steps(names: &[String], session: &Session) -> Result<Vec<ScontrolRecord>> {
     let jobs = selected(names, session)?;
-    let running = jobs.iter().filter(|job| job.ended_at.is_none());
+    let running = jobs.iter().filter(|job| job.run.ended_at.is_none());
     let steps = running.filter_map(|job| Step::of(SlurmJobRow::of(job, session)));
     Ok(steps.map(|step| of_step(&step)).collect())
 }
@@ -225,7 +225,7 @@ pub fn wait_job(words: &[String], session: &Session) -> Result {
     let client = session.client()?;
     // Subscribes before the first look, so that no change is missed.
     let mut events = session.patient(client.clone()).events(None)?;
-    let has_started = |job: &Job| match job.started_at {
+    let has_started = |job: &Job| match job.run.started_at {
         Some(_) => Ok(true),
         None if job.state.is_end() => {
             let what = format!("job {} ended before it started", job.id);
@@ -255,9 +255,9 @@ pub fn top(words: &[String], session: &Session) -> Result {
     for job in &jobs {
         let rivals = queued.iter().filter(|other| {
             other.user == job.user
-                && other.started_at.is_none()
+                && other.run.started_at.is_none()
                 && other.id != job.id
-                && other.priority >= job.priority
+                && other.request.priority_number() >= job.request.priority_number()
         });
         let mut ids: Vec<String> = rivals.map(|other| id_of(other).to_owned()).collect();
         ids.dedup();
@@ -265,7 +265,7 @@ pub fn top(words: &[String], session: &Session) -> Result {
             continue;
         }
         // Users may only lower priorities, so the others give way, as in Slurm.
-        let lower = job.priority.saturating_sub(1).to_string();
+        let lower = job.request.priority_number().saturating_sub(1).to_string();
         gpool(&["prio".to_owned(), lower].into_iter().chain(ids).collect::<Vec<_>>(), session)?;
     }
     Ok(Exit::OK)

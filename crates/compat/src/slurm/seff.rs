@@ -37,7 +37,8 @@ pub static SPOKEN: Spoken = Spoken {
 fn gpu_lines(report: &Report) -> String {
     let job = &report.job;
     let long = |of: f64| long_time(span(of * 3600.0).get() / 1000);
-    let mut text = format!("GPUs: {} (gpool report {} shows more)\n", safe(&job.gpus), job.id);
+    let mut text =
+        format!("GPUs: {} (gpool report {} shows more)\n", safe(job.request.gpus_text()), job.id);
     if report.n_gpus > 0 {
         let _ = writeln!(text, "GPU Time: {}", long(report.gpu_hours));
         if let Some(busy) = report.gpu_utilization {
@@ -46,7 +47,7 @@ fn gpu_lines(report: &Report) -> String {
         for (node, used) in NodeUse::texts(&report.nodes) {
             let _ = writeln!(text, "GPUs on {}: {used}", safe(node));
         }
-        let limit = report.job.usage.and_then(|usage| usage.gpu_memory_limit);
+        let limit = report.job.usage.total.and_then(|usage| usage.gpu_memory_limit);
         if let Some((peak, limit)) = report.gpu_memory_peak.zip(limit) {
             let _ = writeln!(text, "GPU Memory: {} MB of {} MB", peak >> 20, limit >> 20);
         }
@@ -71,13 +72,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let wall = elapsed(job, session.view().now).unwrap_or(0);
     let held = Resources::of(job);
     let cores = held.cpus;
-    let used = job.usage.map_or(0, |usage| span(usage.cpu_user_s + usage.cpu_system_s).get());
+    let used = job.usage.total.map_or(0, |usage| span(usage.cpu_user_s + usage.cpu_system_s).get());
     let mut text = String::new();
     let _ = writeln!(text, "Job ID: {}", job.id.replace('.', "_"));
     let _ = writeln!(text, "Cluster: gpool");
     let _ = writeln!(text, "User/Group: {0}/{0}", safe(&job.user));
     let (_, state) = states::state(job);
-    let _ = writeln!(text, "State: {state} (exit code {})", job.exit_code.unwrap_or(0));
+    let _ = writeln!(text, "State: {state} (exit code {})", job.run.exit_code.unwrap_or(0));
     if held.nodes > 1 {
         let _ = writeln!(text, "Nodes: {}", held.nodes);
         let _ = writeln!(text, "Cores per node: {}", cores.div_ceil(held.nodes));
@@ -90,13 +91,13 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let of = long_time(core_time);
     let _ = writeln!(text, "CPU Efficiency: {percent}% of {of} core-walltime");
     let _ = writeln!(text, "Job Wall-clock time: {}", long_time(wall));
-    let together = job.usage.and_then(|usage| usage.memory_peak_together);
+    let together = job.usage.total.and_then(|usage| usage.memory_peak_together);
     let (peak, scope) = match together {
         Some(peak) => (peak, "of all processes, with cached files"),
-        None => (job.usage.map_or(0, |usage| usage.memory_peak), "of one process"),
+        None => (job.usage.total.map_or(0, |usage| usage.memory_peak), "of one process"),
     };
     let _ = writeln!(text, "Memory Utilized: {} MB ({scope})", peak >> 20);
-    match job.mem {
+    match job.request.mem_bytes() {
         Some(booked) if booked > 0 => {
             let percent = peak.saturating_mul(100) / booked;
             let _ = writeln!(text, "Memory Efficiency: {percent}% of {} MB", booked >> 20);
@@ -107,7 +108,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
         let _ = writeln!(text, "Disk: {io}");
     }
     text.push_str(&gpu_lines(&report));
-    for xid in &job.xids {
+    for xid in &job.run.xids {
         let _ = writeln!(text, "GPU Error: {}", safe(&xid.text()));
     }
     for hint in &report.hints {

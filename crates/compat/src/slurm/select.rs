@@ -129,7 +129,7 @@ impl Filter {
             && is_one(&self.users, &job.user)
             && is_one(&self.names, &job.name)
             && is_one(&self.accounts, &job.project)
-            && is_one(&self.partitions, job.pool.as_deref().unwrap_or(DEFAULT_POOL))
+            && is_one(&self.partitions, job.request.pool.as_deref().unwrap_or(DEFAULT_POOL))
             && (self.states.is_empty() || self.states.iter().any(|state| is_in(job, state)))
             && (self.nodes.is_empty()
                 || job.placement.iter().any(|placed| self.nodes.contains(&placed.node)))
@@ -208,7 +208,7 @@ pub fn selected(names: &[String], session: &Session) -> Result<Vec<Job>> {
 
 /// Sets the pool of running jobs without one to the pool of their node.
 fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
-    let is_unsaid = |job: &Job| job.pool.is_none() && !job.placement.is_empty();
+    let is_unsaid = |job: &Job| job.request.pool.is_none() && !job.placement.is_empty();
     if !jobs.iter().any(is_unsaid) {
         return Ok(());
     }
@@ -216,7 +216,7 @@ fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
     for job in jobs.iter_mut().filter(|job| is_unsaid(job)) {
         let node = job.placement.first().map(|placed| &placed.node);
         let found = nodes.iter().find(|it| Some(&it.name) == node);
-        job.pool = found.map(|it| it.pool.clone());
+        job.request.pool = found.map(|it| it.pool.clone());
     }
     Ok(())
 }
@@ -225,7 +225,7 @@ fn put_pools(client: &Client, jobs: &mut [Job]) -> Result<()> {
 /// it: a request for `h100` can get `h100_80g`.
 fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
     let request = |job: &Job| {
-        let request = GpuRequest::parse(&job.gpus).ok()?;
+        let request = GpuRequest::parse(job.request.gpus_text()).ok()?;
         (!request.models.is_empty() && request.share().is_none()).then_some(request)
     };
     let first = |job: &Job| job.placement.first().and_then(|placed| placed.uuids.first().cloned());
@@ -238,7 +238,7 @@ fn put_models(client: &Client, jobs: &mut [Job]) -> Result<()> {
         let Some((request, uuid)) = request(job).zip(first(job)) else { continue };
         if let Some(gpu) = gpus.iter().find(|gpu| gpu.uuid == uuid) {
             let model = gres_type(&gpu.model_short);
-            job.gpus = format!("{model}:{}", request.n_devices());
+            job.request.gpus = Some(format!("{model}:{}", request.n_devices()));
         }
     }
     Ok(())

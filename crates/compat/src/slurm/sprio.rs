@@ -163,12 +163,12 @@ pub fn factor(letter: char, job: &Job, scale: &Scale) -> Option<f64> {
     let of_all = |gpus: f64| if scale.gpus > 0.0 { (gpus / scale.gpus).min(1.0) } else { 0.0 };
     match letter.to_ascii_uppercase() {
         'A' => {
-            let waited_s = span(job.waited_s).get() as f64 / 1000.0;
+            let waited_s = span(job.wait.waited_s).get() as f64 / 1000.0;
             Some((waited_s / scale.escalate_after_s.max(1) as f64).min(1.0))
         }
         'F' => scale.shares.get(&job.project).map(|share| of_all(*share)),
         'J' => {
-            let size = GpuRequest::parse(&job.gpus).ok()?.size().get();
+            let size = GpuRequest::parse(job.request.gpus_text()).ok()?.size().get();
             Some(of_all(size as f64 / 1000.0 * n_places(job) as f64))
         }
         _ => None,

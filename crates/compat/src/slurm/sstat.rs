@@ -131,7 +131,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
     let mut jobs: Vec<Job> = Vec::new();
     for id in ids {
         let job = client.job(&id)?;
-        if job.started_at.is_none() || job.ended_at.is_some() {
+        if job.run.started_at.is_none() || job.run.ended_at.is_some() {
             session.screen.note(&format!("sstat: error: No steps running for job {id}"));
             continue;
         }
@@ -145,7 +145,7 @@ pub fn run(words: &[String], session: &Session) -> Result {
 }
 
 fn live(step: &Step<'_>) -> Option<LiveUsage> {
-    step.job.live
+    step.job.usage.live
 }
 
 fn nothing(_: &Step<'_>) -> Option<String> {

@@ -13,8 +13,10 @@ pub fn state(job: &Job) -> (&'static str, &'static str) {
         JobState::Paused => ("S", "SUSPENDED"),
         JobState::Stopping => ("CG", "COMPLETING"),
         JobState::Succeeded => ("CD", "COMPLETED"),
-        JobState::Failed if job.cause.as_deref() == Some("oom") => ("OOM", "OUT_OF_MEMORY"),
-        JobState::Failed if job.cause.as_deref() == Some("launch_failed") => ("BF", "BOOT_FAIL"),
+        JobState::Failed if job.run.cause.as_deref() == Some("oom") => ("OOM", "OUT_OF_MEMORY"),
+        JobState::Failed if job.run.cause.as_deref() == Some("launch_failed") => {
+            ("BF", "BOOT_FAIL")
+        }
         JobState::Failed => ("F", "FAILED"),
         JobState::Cancelled => ("CA", "CANCELLED"),
         JobState::TimedOut => ("TO", "TIMEOUT"),
@@ -113,7 +115,7 @@ pub fn reason(job: &Job) -> String {
     match job.state {
         JobState::Failed => "NonZeroExitCode".to_owned(),
         JobState::TimedOut => "TimeLimit".to_owned(),
-        _ => match job.reasons.first() {
+        _ => match job.wait.reasons.first() {
             None => "None".to_owned(),
             Some(reason) => {
                 let known = REASONS.iter().find(|(code, _)| *code == reason.code);

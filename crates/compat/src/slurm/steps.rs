@@ -59,7 +59,7 @@ impl<'r> Step<'r> {
     #[must_use]
     pub fn of(row: SlurmJobRow<'r>) -> Option<Self> {
         let SlurmJobRow { job, now, clock } = row;
-        let has_started = job.started_at.is_some() && !job.placement.is_empty();
+        let has_started = job.run.started_at.is_some() && !job.placement.is_empty();
         has_started.then_some(Self { job: Cow::Borrowed(job), now, clock, of_srun: None })
     }
 
@@ -69,8 +69,8 @@ impl<'r> Step<'r> {
         let SlurmJobRow { job, now, clock } = *row;
         let whole = Self::of(*row);
         // The steps are all that ran in it.
-        let whole = whole.filter(|step| job.steps.is_empty() || !step.has_no_script());
-        let numbered = job.steps.iter().map(|step| Self {
+        let whole = whole.filter(|step| job.run.steps.is_empty() || !step.has_no_script());
+        let numbered = job.run.steps.iter().map(|step| Self {
             job: Cow::Owned(as_job(step, job)),
             now,
             clock,
@@ -95,7 +95,7 @@ impl<'r> Step<'r> {
     }
 
     fn used(&self) -> Option<Usage> {
-        self.job.usage
+        self.job.usage.total
     }
 
     fn core_seconds(&self) -> u64 {
@@ -110,7 +110,8 @@ impl<'r> Step<'r> {
 
     /// Whether `srun` or `salloc` submitted the job.
     fn has_no_script(&self) -> bool {
-        !self.job.script && self.job.compat.iter().any(|other| other == "slurm")
+        self.job.request.script.is_none()
+            && self.job.request.compat.iter().any(|other| other == "slurm")
     }
 
     /// `batch`, `0`
@@ -126,16 +127,16 @@ impl<'r> Step<'r> {
 /// A job that is like a step of it.
 fn as_job(step: &JobStep, of: &Job) -> Job {
     let mut job = of.clone();
-    job.started_at = Some(step.started_at);
-    job.ended_at = Some(step.ended_at);
-    job.signal = Some(step.exit_code.saturating_sub(128)).filter(|signal| *signal > 0);
-    job.exit_code = Some(step.exit_code);
+    job.run.started_at = Some(step.started_at);
+    job.run.ended_at = Some(step.ended_at);
+    job.run.signal = Some(step.exit_code.saturating_sub(128)).filter(|signal| *signal > 0);
+    job.run.exit_code = Some(step.exit_code);
     job.state = match (step.exit_code, of.state) {
         (0, _) => JobState::Succeeded,
         (_, JobState::Cancelled | JobState::TimedOut) => JobState::Cancelled,
         _ => JobState::Failed,
     };
-    job.usage = Some(step.usage);
+    job.usage.total = Some(step.usage);
     job.placement.retain(|placed| step.nodes.contains(&placed.node));
     job
 }

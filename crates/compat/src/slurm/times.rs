@@ -6,27 +6,27 @@ use gpool_wire::{Job, Time};
 /// The time limit in seconds.
 #[must_use]
 pub fn limit(job: &Job) -> Option<u64> {
-    job.time_limit.map(|limit| span(limit).get() / 1000)
+    job.request.time_seconds().map(|limit| span(limit).get() / 1000)
 }
 
 /// The run time in seconds.
 #[must_use]
 pub fn elapsed(job: &Job, now: Time) -> Option<u64> {
-    let started = job.started_at?;
-    Some(job.ended_at.unwrap_or(now).0.since(started.0).get() / 1000)
+    let started = job.run.started_at?;
+    Some(job.run.ended_at.unwrap_or(now).0.since(started.0).get() / 1000)
 }
 
 /// The latest end of a running job with a limit.
 #[must_use]
 pub fn latest_end(job: &Job) -> Option<Time> {
-    let limit = job.time_limit.filter(|_| job.ended_at.is_none())?;
-    Some(Time(job.started_at?.0.after(span(limit))))
+    let limit = job.request.time_seconds().filter(|_| job.run.ended_at.is_none())?;
+    Some(Time(job.run.started_at?.0.after(span(limit))))
 }
 
 /// The expected start: the median of the forecast.
 #[must_use]
 pub fn likely_start(job: &Job) -> Option<Time> {
-    serde_json::to_value(&job.eta).ok()?.get("p50")?.as_str()?.parse().ok()
+    serde_json::to_value(&job.forecast.eta).ok()?.get("p50")?.as_str()?.parse().ok()
 }
 
 /// A time in short form: `0:05`, `1:02:03`, `2-03:04:05`.

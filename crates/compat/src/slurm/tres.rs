@@ -101,11 +101,11 @@ impl Resources {
 /// Cores, memory and model of some tasks of gpool.
 fn of_places(job: &Job, n_places: u64, model: Option<String>) -> Resources {
     // Without reserved cores, Slurm counts one for each task.
-    let cpus = match job.cpus {
+    let cpus = match job.request.cpu_cores() {
         Some(cpus) => n_places.saturating_mul(whole(cpus)),
         None => n_places.saturating_mul(n_tasks(job).div_ceil(self::n_places(job))),
     };
-    let memory = job.mem.filter(|memory| *memory > 0);
+    let memory = job.request.mem_bytes().filter(|memory| *memory > 0);
     let memory = memory.map(|memory| memory.saturating_mul(n_places));
     Resources { cpus: cpus.max(1), memory, model, ..Resources::default() }
 }
@@ -146,7 +146,7 @@ pub fn nodes(job: &Job) -> Vec<&str> {
 
 /// The GPUs of each task, and their model if the request names one.
 fn gpus_of_task(job: &Job) -> (u64, Option<String>) {
-    let Ok(request) = GpuRequest::parse(&job.gpus) else { return (0, None) };
+    let Ok(request) = GpuRequest::parse(job.request.gpus_text()) else { return (0, None) };
     let model = match request.models.as_slice() {
         [only] => Some(gres_type(only.as_str().trim_start_matches('='))),
         _ => None,

@@ -2,7 +2,7 @@
 
 use gpool_compat::testing::{Resources, cpus_per_task, n_tasks};
 use gpool_wire::gang::GangStatus;
-use gpool_wire::{Job, PlacedOn};
+use gpool_wire::{Job, JobCreate, PlacedOn, Quantity};
 
 /// A job on several nodes: tasks of gpool on each, processes of its launcher, cores of each task.
 fn job(nodes: u32, per_node: u32, launcher: Option<u32>, cpus: Option<f64>) -> Job {
@@ -14,7 +14,14 @@ fn job(nodes: u32, per_node: u32, launcher: Option<u32>, cpus: Option<f64>) -> J
         launcher,
         tasks: Vec::new(),
     };
-    Job { gpus: "h100:2".to_owned(), mem: Some(1 << 30), gang: Some(gang), cpus, ..Job::default() }
+    let mut job = requests("h100:2", cpus);
+    (job.request.mem, job.gang) = (Some(Quantity::Whole(1 << 30)), Some(gang));
+    job
+}
+
+fn requests(gpus: &str, cpus: Option<f64>) -> Job {
+    let (gpus, cpus) = (Some(gpus.to_owned()), cpus.map(Quantity::Decimal));
+    Job { request: JobCreate { gpus, cpus, ..JobCreate::default() }, ..Job::default() }
 }
 
 fn placed(job: Job, nodes: &[&str]) -> Job {
@@ -39,7 +46,7 @@ fn cores_and_tasks_are_of_all_nodes() {
     // Slurm counts a core for each task if none is reserved.
     let two = job(2, 1, Some(4), None);
     assert_eq!((Resources::requested(&two).cpus, cpus_per_task(&two)), (4, 1));
-    let one = Job { gpus: "0".to_owned(), cpus: Some(1.5), ..Job::default() };
+    let one = requests("0", Some(1.5));
     assert_eq!((Resources::requested(&one).cpus, n_tasks(&one)), (2, 1));
     assert_eq!(Resources::requested(&one).text(), "cpu=2,node=1,billing=2");
 }

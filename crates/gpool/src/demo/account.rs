@@ -32,8 +32,8 @@ pub fn write(
         table.push(vec![
             Cell::new(&job.id),
             Cell::new(&job.name),
-            Cell::new(&job.gpus),
-            Cell::new(&span(job.waited_s).to_string()),
+            Cell::new(job.request.gpus_text()),
+            Cell::new(&span(job.wait.waited_s).to_string()),
             Cell::new(&ran(job)),
             Cell::new(&devices(job)),
             Cell::new(job.state.as_str()),
@@ -57,7 +57,7 @@ pub fn write(
 }
 
 fn ran(job: &Job) -> String {
-    match (job.started_at, job.ended_at) {
+    match (job.run.started_at, job.run.ended_at) {
         (Some(start), Some(end)) => end.0.since(start.0).to_string(),
         _ => "–".to_owned(),
     }

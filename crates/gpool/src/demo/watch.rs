@@ -43,9 +43,10 @@ pub fn until_ended(
     let mut n_drawn = 0;
     loop {
         let jobs = jobs(client, ids)?;
-        for job in jobs.iter().filter(|job| !job.reasons.is_empty()) {
+        for job in jobs.iter().filter(|job| !job.wait.reasons.is_empty()) {
             let entry = histories.entry(job.id.clone()).or_default();
-            entry.waited_for = job.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();
+            entry.waited_for =
+                job.wait.reasons.iter().map(|it| brief(&it.text).to_owned()).collect();
         }
         note_overtaking(&jobs, &mut histories);
         if screen.is_terminal() {
@@ -75,8 +76,8 @@ pub fn jobs(client: &Client, ids: &[String]) -> Result<Vec<Job>> {
 
 /// Records which jobs started although a job submitted before them still waits.
 fn note_overtaking(jobs: &[Job], histories: &mut BTreeMap<String, WaitHistory>) {
-    for (at, waiting) in jobs.iter().enumerate().filter(|(_, job)| job.started_at.is_none()) {
-        for later in jobs[at + 1..].iter().filter(|job| job.started_at.is_some()) {
+    for (at, waiting) in jobs.iter().enumerate().filter(|(_, job)| job.run.started_at.is_none()) {
+        for later in jobs[at + 1..].iter().filter(|job| job.run.started_at.is_some()) {
             let entry = histories.entry(waiting.id.clone()).or_default();
             if !entry.overtaken_by.contains(&later.id) {
                 entry.overtaken_by.push(later.id.clone());
@@ -91,11 +92,17 @@ fn brief(text: &str) -> &str {
 }
 
 fn line(job: &Job) -> String {
-    let mut line = format!("{:>4} {:6} {:>2} GPU  {:10}", job.id, job.name, job.gpus, job.state);
+    let mut line = format!(
+        "{:>4} {:6} {:>2} GPU  {:10}",
+        job.id,
+        job.name,
+        job.request.gpus_text(),
+        job.state
+    );
     if !job.placement.is_empty() {
         // Writing to a string can't fail.
         let _ = write!(line, " {}", words::places(&job.placement));
-    } else if let Some(reason) = job.reasons.first() {
+    } else if let Some(reason) = job.wait.reasons.first() {
         let _ = write!(line, " {}", brief(&reason.text));
     }
     line

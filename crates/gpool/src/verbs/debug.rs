@@ -11,6 +11,7 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::render::clock;
+use gpool_cli::render::list::value_at;
 use gpool_cli::render::safe::safe_json;
 use gpool_cli::session::{Session, state_dir};
 use gpool_cli::working::during;
@@ -34,31 +35,30 @@ const LOG_BYTES: u64 = 256 * 1024;
 /// Most jobs in a dump.
 const JOBS_MAX: u32 = 1000;
 /// The fields of a job in a dump: none that its user wrote.
-const OF_A_JOB: [&str; 24] = [
+const OF_A_JOB: [&str; 23] = [
     "id",
     "user",
     "project",
     "state",
-    "attempt",
-    "gpus",
-    "placement",
     "submitted_at",
-    "started_at",
-    "ended_at",
-    "exit_code",
-    "reasons",
-    "script",
-    "priority",
-    "cpus",
-    "mem",
-    "time_limit",
-    "grace",
-    "cause",
-    "signal",
-    "usage",
     "version",
-    "after",
-    "waited_s",
+    "request.after",
+    "request.cpus",
+    "request.gpus",
+    "request.grace",
+    "request.mem",
+    "request.priority",
+    "request.time",
+    "placement",
+    "run.attempt",
+    "run.cause",
+    "run.ended_at",
+    "run.exit_code",
+    "run.signal",
+    "run.started_at",
+    "wait.reasons",
+    "wait.waited_s",
+    "usage",
 ];
 
 #[derive(Debug, Clone, Args)]
@@ -286,7 +286,7 @@ fn of_server(dump: &mut Dump, client: &Client) {
 fn summaries(jobs: &[Job]) -> Vec<Value> {
     let of_a_job = |job: &Job| {
         let whole = serde_json::to_value(job).unwrap_or_default();
-        let taken = OF_A_JOB.iter().map(|key| ((*key).to_owned(), whole[*key].clone()));
+        let taken = OF_A_JOB.iter().map(|key| ((*key).to_owned(), value_at(&whole, key).clone()));
         Value::Object(taken.collect())
     };
     jobs.iter().map(of_a_job).collect()

@@ -230,7 +230,7 @@ fn kill_9(pid: &dyn std::fmt::Display) -> String {
 fn longest_grace(client: &Client) -> Result<Duration> {
     let state = Some("starting,running,paused,stopping".to_owned());
     let jobs = every_job(client, &JobsQuery { state, ..JobsQuery::default() })?;
-    let seconds = jobs.iter().map(|job| job.grace).fold(0.0, f64::max);
+    let seconds = jobs.iter().map(|job| job.request.grace_seconds()).fold(0.0, f64::max);
     Ok(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 2))
 }
 

@@ -131,7 +131,7 @@ fn show(client: &Client, references: &[&Reference], query: &LogQuery, session: &
 /// The elements of an array with output; when following, all elements.
 fn elements(client: &Client, array: &str, query: &LogQuery) -> Result<Vec<Job>> {
     let mut elements = resolve::elements(client, array, "all", 0, usize::MAX)?;
-    elements.retain(|it| query.follow || it.started_at.is_some() || it.attempt > 1);
+    elements.retain(|it| query.follow || it.run.started_at.is_some() || it.run.attempt > 1);
     Ok(elements)
 }
 
@@ -139,7 +139,7 @@ fn elements(client: &Client, array: &str, query: &LogQuery) -> Result<Vec<Job>> 
 fn print_notes(job: &Job, query: &LogQuery, session: &Session) {
     let id = safe(&job.id);
     if let Some(last) = labelled::run_before(job).filter(|_| query.attempt.is_none()) {
-        let what = format!("note: run {} of job {id} has not started", job.attempt);
+        let what = format!("note: run {} of job {id} has not started", job.run.attempt);
         let then = if query.follow { "; it follows the output of" } else { "; this is" };
         session.screen.note(&format!("{what}{then} run {last}"));
     }
@@ -150,7 +150,7 @@ fn print_notes(job: &Job, query: &LogQuery, session: &Session) {
 
 /// The file of the user that one of a job's streams goes to, if the other stream has none.
 fn own_file(job: &Job) -> Option<(&'static str, &str)> {
-    match (&job.stdout, &job.stderr) {
+    match (&job.request.stdout, &job.request.stderr) {
         (Some(path), None) => Some(("standard output", path)),
         (None, Some(path)) => Some(("standard error", path)),
         _ => None,

@@ -39,7 +39,7 @@ fn cancel_ends_a_tree_that_ignores_it() {
     let out = cluster.gpool(["cancel", &id]).ok();
     assert!(out.contains(&format!("job {id} stopping")), "{out}");
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("cancelled", Some(137)));
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("cancelled", Some(137)));
     assert_eq!(processes_of_job(&cluster, &id), 0);
     cluster.gpool(["cancel", &id]).refused(7, &["ended", &id]);
     // Its GPU is free again.
@@ -60,7 +60,7 @@ fn processes_that_a_job_leaves_end_with_it() {
     let cluster = Cluster::new("none");
     let id = cluster.sh(&[], "setsid sleep 1000 & sleep 1000 & exit 3");
     let job = cluster.until_ended(&id);
-    assert_eq!(job.exit_code, Some(3));
+    assert_eq!(job.run.exit_code, Some(3));
     until_so("nothing is left", || processes_of_job(&cluster, &id) == 0);
 }
 
@@ -71,7 +71,7 @@ fn a_pending_job_is_cancelled_at_once() {
     let id = cluster.sh(&["--gpus", "1"], "true");
     cluster.gpool(["cancel", &id]).ok();
     let job = cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.started_at), ("cancelled", None));
+    assert_eq!((job.state.as_str(), job.run.started_at), ("cancelled", None));
     // `all` cancels all of the user's jobs; if there are none, that is no failure.
     cluster.gpool(["cancel", "all"]).ok();
     cluster.until_ended("1");
@@ -89,7 +89,7 @@ fn a_signal_reaches_the_job() {
         cluster.stdout_of(&id) == "ready\n"
     });
     cluster.gpool(["signal", "USR1", &id]).ok();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(6));
     assert_eq!(cluster.stdout_of(&id), "ready\ngot\n");
     cluster.gpool(["signal", "USR1", &id]).refused(7, &["ended"]);
     cluster.gpool(["signal", "BANG", &id]).refused(2, &["BANG"]);
@@ -101,7 +101,7 @@ fn a_change_made_on_an_old_version_is_refused() {
     let id = cluster.submit(["--hold", "--", "true"]);
     cluster.gpool(["edit", &id, "--priority", "-3", "--note", "later"]).ok();
     let job = cluster.job(&id);
-    assert_eq!((job.priority, job.note.as_deref()), (-3, Some("later")));
+    assert_eq!((job.request.priority_number(), job.request.note.as_deref()), (-3, Some("later")));
     let patch = |note: &str| {
         JobPatch::from(JobCreate { note: Some(note.to_owned()), ..Default::default() })
     };
@@ -109,7 +109,7 @@ fn a_change_made_on_an_old_version_is_refused() {
     client.edit(&id, &patch("mine"), Some(job.version)).unwrap();
     let error = client.edit(&id, &patch("theirs"), Some(job.version)).unwrap_err().problem();
     assert_eq!((error.status, error.code.as_str()), (412, "GP0703"), "{error:?}");
-    assert_eq!(cluster.job(&id).note.as_deref(), Some("mine"));
+    assert_eq!(cluster.job(&id).request.note.as_deref(), Some("mine"));
     cluster.gpool(["edit", &id]).refused(2, &["there is nothing to change"]);
 }
 
@@ -185,7 +185,7 @@ fn a_refused_job_does_not_affect_the_others() {
     in_part(&ran, 7, "job 2 held\n", &["can't release 1 of 2 jobs", "job 1"]);
     let ran = cluster.gpool(["prio", "-7", "1", "2", "99", "no-such-name"]);
     in_part(&ran, 6, "", &["can't change 3 of 4 jobs", "job 1", "99", "no-such-name"]);
-    assert_eq!(cluster.job("2").priority, -7);
+    assert_eq!(cluster.job("2").request.priority_number(), -7);
     // Other jobs in a range are skipped, which is no failure.
     let ran = cluster.gpool(["cancel", "3", "99", "4", "1-2", "name", "@~1"]);
     let out = "job 2 cancelled\njob 3 cancelled\njob 4 cancelled\njob 6 cancelled\n";

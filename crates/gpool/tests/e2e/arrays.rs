@@ -136,7 +136,7 @@ fn a_failed_element_of_a_living_array_runs_again_in_place() {
     gate.open();
     assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
     assert_eq!(starts(&cluster), BTreeMap::from([(0, 2), (1, 1)]));
-    assert_eq!(cluster.job(&format!("{id}.0")).attempt, 2);
+    assert_eq!(cluster.job(&format!("{id}.0")).run.attempt, 2);
 }
 
 #[test]
@@ -277,10 +277,10 @@ fn the_usage_of_an_array_is_the_sum_of_its_elements() {
     gate.open();
     until_n(&cluster, &id, 1, "succeeded");
     let part = cluster.job(&id);
-    assert!(part.gpu_hours > 0.0 && part.array.is_some_and(|array| array.n_gpus >= 2));
+    assert!(part.usage.gpu_hours > 0.0 && part.array.is_some_and(|array| array.n_gpus >= 2));
     (0..3).for_each(|_| gate.open());
     cluster.until_ended(&id);
-    let elements = (0..4).map(|at| cluster.job(&format!("{id}.{at}")).gpu_hours);
+    let elements = (0..4).map(|at| cluster.job(&format!("{id}.{at}")).usage.gpu_hours);
     let sum: f64 = elements.sum();
     let near = |hours: f64| sum > 0.0 && (hours - sum).abs() < 1e-9;
     let report = &cluster.gpool(["report", &id, "-o", "json"]).json()["items"][0];
@@ -289,7 +289,7 @@ fn the_usage_of_an_array_is_the_sum_of_its_elements() {
     // The time limit applies to each element, so an array has no share of it.
     assert!(report["time_share"].is_null(), "{report}");
     let listed = &cluster.gpool(["history", "-o", "json"]).json()["items"][0];
-    assert!(near(listed["gpu_hours"].as_f64().unwrap()), "{sum}: {listed}");
+    assert!(near(listed["usage"]["gpu_hours"].as_f64().unwrap()), "{sum}: {listed}");
     let totals = cluster.client().totals(&gpool_client::JobsQuery::default()).unwrap();
     assert!((totals.gpu_hours - sum).abs() < 1e-6, "{sum}: {totals:?}");
     // An array that never ran has used zero, not a negative amount.

@@ -68,7 +68,7 @@ fn out_of_memory_exits_with_137_and_is_reported() {
     let ran =
         cluster.gpool(["run", "--mem", "64M", "--", "sh", "-c", "head -c 400m /dev/zero | tail"]);
     let job = cluster.job("1");
-    assert_eq!(job.cause.as_deref(), Some("oom"), "{job:?}");
+    assert_eq!(job.run.cause.as_deref(), Some("oom"), "{job:?}");
     assert_eq!(ran.code, 137, "{ran:?}");
     assert!(ran.err.contains("memory"), "{ran:?}");
     assert!(cluster.client().ready().is_ok());
@@ -87,7 +87,7 @@ fn one_interrupt_leaves_the_job() {
     assert!(ran.err.contains("detached; job 1 continues"), "{ran:?}");
     assert_eq!(cluster.job("1").state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended("1").exit_code, Some(0));
+    assert_eq!(cluster.until_ended("1").run.exit_code, Some(0));
     assert_eq!(cluster.stdout_of("1"), "began\nwent on\n");
 }
 

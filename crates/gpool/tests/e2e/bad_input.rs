@@ -27,7 +27,7 @@ fn words_that_are_not_utf8_are_refused() {
     assert_eq!(command.output().unwrap().stdout, b"caf\xe9");
     std::fs::write(cluster.work().join("latin.sh"), b"#!/bin/sh\nprintf 'caf\xe9'\n").unwrap();
     let id = cluster.submit(["latin.sh"]);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     let out = cluster.command().args(["logs", &id]).output().unwrap().stdout;
     assert_eq!(out, b"caf\xe9");
     // So may the working directory: the command is refused or works.

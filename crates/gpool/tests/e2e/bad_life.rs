@@ -16,7 +16,7 @@ fn directives_in_the_wrong_place_are_named() {
         let ran = cluster.gpool(["submit", &name]);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.err.contains(&format!("{name}:3: ")), "{kind}: {ran:?}");
-        assert_eq!(cluster.job(ran.out.trim()).gpus, "0", "{kind}");
+        assert_eq!(cluster.job(ran.out.trim()).request.gpus_text(), "0", "{kind}");
         let strict = cluster.gpool(["submit", "--strict", &name]);
         strict.refused(2, &["is ignored", "without --strict"]);
     }

@@ -35,8 +35,8 @@ fn a_folder_that_vanishes_fails_the_job_with_that_reason() {
     std::fs::remove_dir(&folder).unwrap();
     cluster.gpool(["release", &id]).ok();
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("failed", Some("launch_failed")));
-    assert!(job.cause_text.as_deref().is_some_and(|text| text.contains("gone")), "{job:?}");
+    assert_eq!((job.state.as_str(), job.run.cause.as_deref()), ("failed", Some("launch_failed")));
+    assert!(job.run.cause_text.as_deref().is_some_and(|text| text.contains("gone")), "{job:?}");
     assert_eq!(cluster.gpool(["wait", &id]).code, 125);
     // The working directory of the command is deleted before the command starts.
     let folder = cluster.work().join("under-foot");
@@ -56,17 +56,17 @@ fn files_that_can_not_be_written_fail_the_job_with_their_name() {
     for path in ["no/such/folder/out", "/proc/nothing-can-be-made-here", "."] {
         let id = cluster.submit(["--stdout", path, "--", "true"]);
         let job = cluster.until_ended(&id);
-        assert_eq!(job.cause.as_deref(), Some("launch_failed"), "{path}: {job:?}");
-        assert!(job.cause_text.unwrap().contains(path.trim_start_matches('.')), "{path}");
+        assert_eq!(job.run.cause.as_deref(), Some("launch_failed"), "{path}: {job:?}");
+        assert!(job.run.cause_text.unwrap().contains(path.trim_start_matches('.')), "{path}");
     }
     let id = cluster.submit(["--stdin", "no-such-input", "--", "cat"]);
     let job = cluster.until_ended(&id);
-    assert!(job.cause_text.is_some_and(|text| text.contains("no-such-input")));
+    assert!(job.run.cause_text.is_some_and(|text| text.contains("no-such-input")));
     // A FIFO without a reader blocks no other job.
     Gate::new(&cluster, "work/fifo");
     let id = cluster.submit(["--stdout", "fifo", "--", "true"]);
     let next = cluster.submit(["--", "true"]);
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(0));
     cluster.gpool(["cancel", &id]);
     assert!(cluster.until_ended(&id).state.is_end());
 }

@@ -12,15 +12,15 @@ fn ids_are_printed_a_line_each() {
     let ran = cluster.gpool_reading(["submit", "--from-jsonl", "-"], lines);
     assert_eq!(ran.ok(), "1\n2\n");
     assert_eq!(cluster.until_ended("1").name, "a");
-    assert_eq!(cluster.until_ended("2").exit_code, Some(1));
+    assert_eq!(cluster.until_ended("2").run.exit_code, Some(1));
     let file = cluster.work().join("jobs.jsonl");
     std::fs::write(&file, "{\"command\":[\"sh\",\"-c\",\"exit 9\"]}").unwrap();
     // Flags set the fields that lines leave out.
     let words = ["submit", "--from-jsonl", "jobs.jsonl", "-J", "of-the-flag", "--gpus", "2"];
     assert_eq!(cluster.gpool(words).ok(), "3\n");
     let job = cluster.until_ended("3");
-    assert_eq!((job.name.as_str(), job.gpus.as_str()), ("of-the-flag", "2"));
-    assert_eq!(job.exit_code, Some(9));
+    assert_eq!((job.name.as_str(), job.request.gpus_text()), ("of-the-flag", "2"));
+    assert_eq!(job.run.exit_code, Some(9));
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn a_paused_job_frees_its_gpu_and_keeps_its_content() {
     rig.cluster.gpool(["cancel", &other.id]).ok();
     rig.cluster.until_is(&id, "running");
     assert!(rig.has_text(&mut program));
-    assert_eq!(rig.cluster.job(&id).attempt, 1);
+    assert_eq!(rig.cluster.job(&id).run.attempt, 1);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_reclaimed_job_pauses_or_takes_its_next_exit() {
     assert!(rig.ask(&mut borrower, "managed 1048576").starts_with("0 "));
     let owner = rig.start(&["-g", "1", "-p", "blue"]);
     let requeued = cluster.until_is(&borrower.id, "pending");
-    assert_eq!((requeued.attempt, requeued.attempts[0].again.as_str()), (2, "taken_back"));
+    assert_eq!((requeued.run.attempt, requeued.run.attempts[0].again.as_str()), (2, "taken_back"));
     cluster.until_is(&owner.id, "running");
 }
 
@@ -320,7 +320,7 @@ fn a_reclaimed_job_with_more_gpu_memory_than_the_machine_has_takes_its_next_exit
     let owner = rig.start(&["-g", "1", "-p", "blue"]);
     cluster.until_is(&owner.id, "running");
     assert!(!rig.events(&borrower.id).contains("paused"));
-    assert_eq!(cluster.until_is(&borrower.id, "pending").attempt, 2);
+    assert_eq!(cluster.until_is(&borrower.id, "pending").run.attempt, 2);
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_restore_waits_for_a_process_of_others() {
     rig.edit(|state| state.devices[0].used = GIB);
     assert!(rig.has_text(&mut program));
     rig.cluster.until_is(&id, "running");
-    until_so("it no longer waits", || rig.cluster.job(&id).stalled.is_none());
+    until_so("it no longer waits", || rig.cluster.job(&id).run.stalled.is_none());
 }
 
 /// The GPUs of a job, by index.
@@ -386,7 +386,7 @@ fn a_paused_job_resumes_on_another_gpu_if_its_own_is_taken() {
     let id = program.id.clone();
     rig.cluster.gpool(["resume", &id]).ok();
     assert!(rig.has_text(&mut program));
-    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![1], 1));
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).run.attempt), (vec![1], 1));
     // The driver has moved memory now, so the next move needs no room on the old GPU.
     rig.pause(&id);
     rig.cluster.gpool(["cancel", &other.id]).ok();

@@ -44,7 +44,7 @@ fn a_job_runs_on_nodes_of_its_choice_or_is_refused_at_once() {
         (&["--where", "!h100", "--where", "rack=3|rack=4"], "n2"),
     ] {
         let id = cluster.sh(flags, "echo $GPOOL_NODE");
-        assert_eq!(cluster.until_ended(&id).exit_code, Some(0), "{flags:?}");
+        assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0), "{flags:?}");
         assert_eq!(cluster.stdout_of(&id), format!("{node}\n"), "{flags:?}");
     }
     let refused = |words: &[&str], code: i32, why: &[&str]| {
@@ -76,7 +76,7 @@ fn labels_change_while_jobs_wait_for_them() {
     cluster.gpool(["nodes", "label", "n9", "fast"]).refused(6, &["n9"]);
     cluster.gpool(["nodes", "label", "n2", "a b"]).refused(2, &["label"]);
     cluster.gpool(["nodes", "label", "n[2-3]", "fast", "rack=9"]).ok();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0));
     cluster.gpool(["nodes", "label", "n3", "fast-"]).ok();
     let labels = |cluster: &Cluster| -> Vec<String> {
         let nodes = cluster.client().nodes().unwrap().items;
@@ -90,7 +90,7 @@ fn labels_change_while_jobs_wait_for_them() {
     let why = cluster.why(&waits);
     assert!(why.contains("n1 is drained") && why.contains("excluded: n2, n3"), "{why}");
     cluster.gpool(["edit", &waits, "--node", "none", "--where", "fast"]).ok();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&waits), "n2\n");
     // The labels of n2 in the file apply again at each start; other labels stay.
     cluster.kill();
@@ -114,5 +114,5 @@ fn an_exclusive_job_has_its_node_alone() {
     let other = cluster.sh(&["--node", "n1"], "true");
     says(&cluster.gpool(["why", &other]), &["A job with --exclusive has n1 for itself"]);
     cluster.gpool(["cancel", &alone]).ok();
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
 }

@@ -119,10 +119,10 @@ fn a_clock_that_jumps_kills_and_loses_nothing() {
     let short = cluster.sh(&["--time", "1s", "--grace", "1s"], "sleep 1000");
     assert_eq!(cluster.until_ended(&short).state.as_str(), "timed_out");
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(6));
     for id in [&runs, &waits] {
-        assert_eq!(cluster.job(id).attempt, 1);
+        assert_eq!(cluster.job(id).run.attempt, 1);
     }
 
     let times: Vec<u64> = events.end().ok().lines().map(time_of).collect();

@@ -34,15 +34,18 @@ fn a_running_job_outlives_the_server_and_is_taken_over() {
     cluster.up();
     let after = cluster.job(&id);
     assert_eq!(after.state.as_str(), "running");
-    assert_eq!((after.attempt, after.started_at), (before.attempt, before.started_at));
+    assert_eq!(
+        (after.run.attempt, after.run.started_at),
+        (before.run.attempt, before.run.started_at)
+    );
     assert_eq!(after.placement, before.placement);
     // It still has its devices.
     assert_eq!(cluster.job(&pending).state.as_str(), "pending");
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
     assert_eq!(cluster.stdout_of(&id), "begun\ndone\n");
     assert_eq!(trace(&cluster), format!("{id} 1\n"));
-    assert_eq!(cluster.until_ended(&pending).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&pending).run.exit_code, Some(0));
 }
 
 #[test]
@@ -57,9 +60,9 @@ fn a_job_that_ends_while_there_is_no_server_has_its_exit_code() {
     until_so("it is done", || std::fs::read_to_string(&out).unwrap().ends_with("done\n"));
     cluster.up();
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("failed", Some(5)));
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("failed", Some(5)));
     assert_eq!(cluster.stdout_of(&id), "begun\ndone\n");
-    assert!(job.usage.is_some());
+    assert!(job.usage.total.is_some());
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn a_job_without_its_shepherd_is_lost_and_its_tree_gone() {
     until_begun(&cluster, &id);
     kill_9(cluster.shepherd(&id));
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("lost", None));
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("lost", None));
     let wanted = format!("GPOOL_JOB_ID={id}");
     let is_left = |pid: &u32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -106,7 +109,7 @@ fn server_and_shepherd_at_once_lose_that_job_only() {
     assert_eq!(cluster.until_ended(&lost).state.as_str(), "lost");
     assert_eq!(cluster.job(&kept).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&kept).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&kept).run.exit_code, Some(5));
     assert_eq!(trace(&cluster), format!("{kept} 1\n"));
 }
 
@@ -124,8 +127,8 @@ fn down_leaves_jobs_running_and_up_takes_them_over() {
     cluster.up();
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(0));
     assert_eq!(trace(&cluster), format!("{id} 1\n"));
 }
 
@@ -141,8 +144,8 @@ fn down_now_ends_them() {
     until_so("no process is left", || cluster.processes().is_empty());
     cluster.up();
     let job = cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("cancelled", Some(137)));
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0), "the pending job was kept");
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("cancelled", Some(137)));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0), "the pending job was kept");
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn a_server_that_a_signal_ends_leaves_jobs_running() {
     cluster.end_by(Signal::INT);
     gate.open();
     cluster.up();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
     assert_eq!(trace(&cluster), format!("{id} 1\n"));
 }
 

@@ -35,7 +35,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
     assert_eq!(whole.len(), 64 << 10);
     assert_eq!(cluster.stdout_of(&id), format!("{whole}{CUT}"));
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(3), "the job is not affected");
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(3), "the job is not affected");
     let beyond = 36_864 * 16 + "LAST\n".len();
     let count = format!("[gpool: dropped {beyond} bytes above the output limit of 64 KiB]\n");
     assert_eq!(cluster.stdout_of(&id), format!("{whole}{CUT}{count}"));
@@ -58,7 +58,7 @@ fn a_job_that_writes_beyond_the_limit_goes_on_and_its_log_says_where_it_was_cut(
 fn both_streams_and_a_terminal_are_cut_each_at_the_limit() {
     let cluster = cluster();
     let id = cluster.sh(&[], "yes out | head -c 100000; yes err | head -c 100000 >&2; exit 4");
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(4));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(4));
     for stream in ["stdout", "stderr"] {
         let path = cluster.state().join(format!("jobs/{id}/1/{stream}"));
         let kept = std::fs::read_to_string(path).unwrap();

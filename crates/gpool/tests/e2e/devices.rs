@@ -42,7 +42,7 @@ fn an_unmanaged_process_is_shown_and_left_alone() {
     cluster.gpool(["sim", "remove-process", "0", "--pid", "4000001"]).ok();
     assert_eq!(cluster.until_ended(&two).placement[0].devices, [0]);
     cluster.gpool(["cancel", &one]).ok();
-    assert_eq!(cluster.until_ended(&all).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&all).run.exit_code, Some(0));
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_full_disk_refuses_new_jobs_and_hurts_none_that_run() {
     until_so("jobs are accepted again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     assert_eq!(cluster.server_pid(), pid);
     alarm_says(&cluster, None);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
     let log = cluster.stdout_of(&id);
     let is_honest = log == "begun\ndone\n" || log.contains("[gpool:");
     assert!(is_honest, "{log:?}");
@@ -169,7 +169,7 @@ fn a_server_that_starts_on_a_full_disk_answers_and_recovers_when_there_is_room()
     until_so("jobs are accepted again", || cluster.gpool(["submit", "--", "true"]).code == 0);
     gate.open();
     for id in [&id, &ended] {
-        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(5));
     }
     assert_eq!(cluster.server_pid(), pid);
     alarm_says(&cluster, None);
@@ -232,11 +232,11 @@ fn output_on_a_full_disk_affects_no_job_and_is_noted() {
     let held = cluster.submit(["--hold", "--", "true"]);
     alarm_says(&cluster, None);
     let other = cluster.sh(&[], "echo lost; exit 4");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(4));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(4));
     std::fs::remove_file(&ballast).unwrap();
     gate.open();
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("failed", Some(5)));
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("failed", Some(5)));
     let log = cluster.stdout_of(&id);
     assert!(
         log.contains(" bytes of output could not be written: less than 64 KiB are free"),

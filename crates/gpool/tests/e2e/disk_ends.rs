@@ -56,9 +56,9 @@ fn on_a_full_disk_each_job_can_be_ended_and_its_end_is_stored() {
     let first = pid();
     // The filler takes each free byte while these are stored.
     cluster.gpool(["signal", "KILL", &killed]).ok();
-    assert_eq!(cluster.until_ended(&killed).exit_code, Some(137));
+    assert_eq!(cluster.until_ended(&killed).run.exit_code, Some(137));
     gate.open();
-    assert_eq!(cluster.until_ended(&ends).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&ends).run.exit_code, Some(5));
     cluster.gpool(["cancel", &goes, &held]).ok();
     assert_eq!(cluster.until_ended(&goes).state.as_str(), "cancelled");
     cluster.gpool(["token", "revoke", &token]).ok();
@@ -80,7 +80,7 @@ fn on_a_full_disk_each_job_can_be_ended_and_its_end_is_stored() {
     for id in [&goes, &held, &stays, &filler] {
         assert_eq!(cluster.job(id).state.as_str(), "cancelled");
     }
-    assert_eq!(cluster.job(&ends).exit_code, Some(5));
+    assert_eq!(cluster.job(&ends).run.exit_code, Some(5));
     let tokens = cluster.gpool(["token", "list"]).ok();
     assert!(!tokens.contains(&token), "{tokens}");
     let fill = cluster.state().join("jobs").join(&filler).join("1/fill");
@@ -106,13 +106,13 @@ fn on_a_full_disk_no_job_starts_and_the_queue_goes_on_when_there_is_room() {
     fill(&ballast);
     until_full(&cluster);
     gate.open();
-    assert_eq!(cluster.until_ended(&first).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&first).run.exit_code, Some(0));
     assert_eq!(cluster.job(&next).state.as_str(), "pending");
     cluster.kill();
     cluster.up();
     assert_eq!(cluster.job(&next).state.as_str(), "pending");
     std::fs::remove_file(ballast).unwrap();
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(3));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(3));
 }
 
 /// A cluster on a small disk with this line in `gpool.toml`.
@@ -146,7 +146,7 @@ fn output_leaves_room_for_the_store_and_the_job_is_told() {
     assert!(cluster.client().status().unwrap().store_fault.is_none());
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     let other = cluster.sh(&[], "echo dropped; exit 4");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(4));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(4));
     cluster.gpool(["cancel", &id]).ok();
     assert_eq!(cluster.until_ended(&id).state.as_str(), "cancelled");
 }
@@ -157,10 +157,10 @@ fn a_job_whose_output_meets_its_limit_is_stopped_if_the_settings_say_so() {
     let Some(cluster) = with_settings(settings) else { return };
     let id = cluster.sh(&[], "yes");
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.cause.as_deref()), ("failed", Some("output_cut")));
-    assert_eq!(job.cause_text.as_deref(), Some("its output reached the limit of 100 KiB"));
+    assert_eq!((job.state.as_str(), job.run.cause.as_deref()), ("failed", Some("output_cut")));
+    assert_eq!(job.run.cause_text.as_deref(), Some("its output reached the limit of 100 KiB"));
     let told = until_cut(&cluster, &id);
     assert!(told.contains("its output reached the limit"), "{told}");
     let fits = cluster.sh(&[], "yes | head -c 90000; exit 6");
-    assert_eq!(cluster.until_ended(&fits).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&fits).run.exit_code, Some(6));
 }

@@ -58,8 +58,8 @@ fn a_dump_has_what_a_report_needs_and_nothing_that_users_wrote() {
         assert!(!live[part].is_null(), "{part}: {}", live["missing"]);
     }
     assert_eq!(live["queue"][0]["id"], *id);
-    assert!(live["queue"][1]["reasons"][0]["text"].is_string(), "{}", live["queue"]);
-    assert_eq!(live["ended_badly"][0]["cause"], "launch_failed");
+    assert!(live["queue"][1]["wait.reasons"][0]["text"].is_string(), "{}", live["queue"]);
+    assert_eq!(live["ended_badly"][0]["run.cause"], "launch_failed");
     let journal = live["journal"].to_string();
     for what in ["server started, term 1", "submit 1 jobs", "start 1#1 on lab1 (1 GPUs)"] {
         assert!(journal.contains(what), "{what}: {journal}");

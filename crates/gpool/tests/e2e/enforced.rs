@@ -273,7 +273,7 @@ fn a_job_that_bypasses_the_cap_is_seen_by_the_drivers_figures() {
     assert_eq!(program.alloc(60), OK, "nothing stops it");
     let ended = cluster.until_ended(&id);
     let why = "cancelled by the policy for jobs above their GPU memory limit";
-    assert!(ended.cause_text.unwrap().contains(why));
+    assert!(ended.run.cause_text.unwrap().contains(why));
 }
 
 #[test]
@@ -425,8 +425,8 @@ fn a_damaged_ledger_file_is_reported_and_harms_no_other_job() {
 fn a_job_gets_the_enforcement_that_it_requests_or_is_refused() {
     let (cluster, _driver) = cluster(1);
     let capped = cluster.submit(["--gpus", "0.5", "--enforce", "capped", "--", "true"]);
-    assert_eq!(cluster.until_ended(&capped).exit_code, Some(0));
-    assert_eq!(cluster.job(&capped).enforce.as_deref(), Some("capped"));
+    assert_eq!(cluster.until_ended(&capped).run.exit_code, Some(0));
+    assert_eq!(cluster.job(&capped).request.enforce.as_deref(), Some("capped"));
     let submit = |words: &[&str]| cluster.gpool(["submit"].iter().chain(words).copied());
     let isolated = ["--gpus", "0.5", "--enforce", "isolated", "--", "true"];
     submit(&isolated).refused(4, &["\"isolated\"", "\"capped\"", "--enforce capped"]);
@@ -436,7 +436,11 @@ fn a_job_gets_the_enforcement_that_it_requests_or_is_refused() {
     let held = cluster.submit(["--hold", "--gpus", "0.5", "--enforce", "capped", "--", "true"]);
     cluster.gpool(["edit", &held, "--gpus", "0.25"]).ok();
     let job = cluster.job(&held);
-    assert_eq!((&*job.gpus, job.enforce.as_deref()), ("0.25", Some("capped")), "other GPUs");
+    assert_eq!(
+        (job.request.gpus_text(), job.request.enforce.as_deref()),
+        ("0.25", Some("capped")),
+        "other GPUs"
+    );
     let waits = cluster.submit(["--allow-unsatisfiable"].iter().chain(&isolated));
     let why = cluster.why(&waits);
     assert!(why.contains("\"isolated\""), "{why}");
@@ -452,10 +456,10 @@ fn simulated_devices_are_monitored() {
     let line = "#!/bin/sh\n# GPOOL --gpus 0.5 --enforce monitored\ntrue\n";
     std::fs::write(cluster.work().join("job.sh"), line).unwrap();
     let id = cluster.submit(["job.sh"]);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     let line = "printenv LD_LIBRARY_PATH";
     let id = cluster.sh(&["--gpus", "0.5"], line);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(1));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(1));
     let id = cluster.sh(&["--gpus", "0.25"], "exec sleep 1000");
     cluster.until_is(&id, "running");
     let edited = cluster.gpool(["edit", &id, "--gpus", "0.5"]);

@@ -135,8 +135,8 @@ fn an_ended_jobs_environment_is_kept_for_a_retry_and_removed_in_time() {
     let page = cluster.gpool(["show", &id]).ok();
     assert!(page.contains("retry      possible until"), "{page}");
     let job = cluster.job(&id);
-    let kept_s = job.retry_until.unwrap().0.since(job.ended_at.unwrap().0).get() / 1000;
-    assert_eq!((job.can_retry, kept_s), (Some(true), 7 * 24 * 3600));
+    let kept_s = job.run.retry_until.unwrap().0.since(job.run.ended_at.unwrap().0).get() / 1000;
+    assert_eq!((job.run.can_retry, kept_s), (Some(true), 7 * 24 * 3600));
     let again = cluster.gpool(["retry", &id]).ok();
     assert!(!again.is_empty());
     cluster.until_ended("3");
@@ -156,7 +156,7 @@ fn an_ended_jobs_environment_is_kept_for_a_retry_and_removed_in_time() {
     }
     let left = std::fs::read(&files(&cluster)[0]).unwrap();
     assert!(!String::from_utf8_lossy(&left).contains("canary-77ab"));
-    assert_eq!(cluster.job(&id).can_retry, Some(false));
+    assert_eq!(cluster.job(&id).run.can_retry, Some(false));
     let page = cluster.gpool(["show", &id]).ok();
     assert!(page.contains("no longer possible: its environment or script was removed"), "{page}");
     cluster.gpool(["retry", &id]).refused(7, &["GP0711", "was removed after its end"]);

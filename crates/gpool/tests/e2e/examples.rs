@@ -171,11 +171,14 @@ fn a_redo_applies_changes_before_the_start_and_includes_dependents() {
     let out = start(&cluster, &bin, &line).end().ok();
     assert_eq!(out.lines().count(), 3, "{out}");
     let job = cluster.until_ended("4");
-    assert_eq!((&*job.gpus, job.time_limit, job.state.as_str()), ("1", Some(600.0), "failed"));
+    assert_eq!(
+        (job.request.gpus_text(), job.request.time_seconds(), job.state.as_str()),
+        ("1", Some(600.0), "failed")
+    );
     for (id, waited) in [("5", "4"), ("6", "5")] {
         let job = cluster.until_ended(id);
-        assert_eq!(job.after, [format!("ok:{waited}")]);
-        assert_eq!(job.cause.as_deref(), Some("dependency_failed"));
+        assert_eq!(job.request.after, [format!("ok:{waited}")]);
+        assert_eq!(job.run.cause.as_deref(), Some("dependency_failed"));
     }
     // A refused change leaves no new job behind.
     let ran = start(&cluster, &bin, &format!("gjob redo {first} --gpus 64")).end();

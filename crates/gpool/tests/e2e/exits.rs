@@ -40,7 +40,7 @@ fn borrowed_gpus_are_returned_by_a_pause_and_nothing_is_lost() {
     let owner = cluster.sh(&["-p", "blue", "-g", "1"], &writes(&cluster, "o"));
     cluster.until_is(&owner, "running");
     let paused = cluster.until_is(&borrower, "paused");
-    assert_eq!(paused.attempt, 1);
+    assert_eq!(paused.run.attempt, 1);
     let before = size(&cluster, "b");
     let why = cluster.why(&borrower);
     assert!(why.contains("has been paused since") && why.contains("needs its own GPU"), "{why}");
@@ -50,7 +50,7 @@ fn borrowed_gpus_are_returned_by_a_pause_and_nothing_is_lost() {
     // Server and agent are killed; the pause stays.
     cluster.kill();
     cluster.up();
-    assert_eq!(cluster.until_is(&borrower, "paused").attempt, 1);
+    assert_eq!(cluster.until_is(&borrower, "paused").run.attempt, 1);
     cluster.until_is(&owner, "running");
     assert_eq!(size(&cluster, "b"), before);
     // The owner's job has ended, and the borrower continues.
@@ -60,7 +60,7 @@ fn borrowed_gpus_are_returned_by_a_pause_and_nothing_is_lost() {
     crate::harness::until_so("it writes again", || size(&cluster, "b") > before);
     let_end(&cluster, "b");
     let ended = cluster.until_ended(&borrower);
-    assert_eq!((ended.exit_code, ended.attempt), (Some(0), 1));
+    assert_eq!((ended.run.exit_code, ended.run.attempt), (Some(0), 1));
     let events = cluster.gpool(["events", &borrower]).ok();
     assert!(events.contains("it is paused") && events.contains("continues on"), "{events}");
 }
@@ -74,7 +74,7 @@ fn a_job_is_paused_by_a_user_and_can_be_cancelled_while_paused() {
     cluster.gpool(["pause", &id]).ok();
     cluster.until_is(&id, "paused");
     let other = cluster.sh(&["-g", "1"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
     let why = cluster.gpool(["why", &id]).ok();
     assert!(why.contains("has been paused since") && why.contains("gpool resume"), "{why}");
     cluster.gpool(["resume", &id]).ok();
@@ -82,7 +82,7 @@ fn a_job_is_paused_by_a_user_and_can_be_cancelled_while_paused() {
     cluster.gpool(["pause", &id]).ok();
     cluster.until_is(&id, "paused");
     cluster.gpool(["cancel", &id]).ok();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(9));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(9));
     cluster.gpool(["pause", &id]).refused(7, &["ended"]);
 }
 
@@ -105,7 +105,7 @@ fn a_job_that_can_save_is_asked_to_and_runs_again() {
     assert_eq!(std::fs::read_to_string(&saved).unwrap(), "1\n");
     let job = cluster.until_is(&borrower, "pending");
     assert_eq!(
-        (job.attempt, job.n_retries, job.attempts[0].again.as_str()),
+        (job.run.attempt, job.run.n_retries, job.run.attempts[0].again.as_str()),
         (2, 0, "checkpointed")
     );
     cluster.gpool(["cancel", &owner]).ok();
@@ -118,8 +118,8 @@ fn exits_are_read_from_scripts() {
     let script = cluster.work().join("job.sh");
     std::fs::write(&script, "#!/bin/sh\n# GPOOL --exits kill\nsleep 1000\n").unwrap();
     let id = cluster.submit([script.to_str().unwrap()]);
-    assert_eq!(cluster.job(&id).exits, ["kill"]);
+    assert_eq!(cluster.job(&id).request.exits, ["kill"]);
     let held = cluster.submit(["--hold", "--exits", "kill", "--", "true"]);
     cluster.gpool(["edit", &held, "--exits", "pause,checkpoint"]).ok();
-    assert_eq!(cluster.job(&held).exits, ["pause", "checkpoint"]);
+    assert_eq!(cluster.job(&held).request.exits, ["pause", "checkpoint"]);
 }

@@ -45,13 +45,13 @@ fn a_hung_driver_blocks_only_jobs_that_need_it() {
     assert_eq!(cluster.until_ended(&stopped).state.as_str(), "cancelled");
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(5));
     assert_eq!(cluster.job(&waits).state.as_str(), "pending");
     assert_eq!(cluster.down(&[]).code, 0, "it can be stopped as well");
     driver.state.hang.clear();
     driver.write();
     cluster.up();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(6));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_failed_gpu_is_not_used_and_the_others_work() {
         gate.open();
     }
     for id in &ids {
-        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(5));
     }
     // Only the healthy GPU is allocated.
     cluster.until_is(&next[0], "running");
@@ -112,7 +112,7 @@ fn a_job_names_the_errors_of_its_gpus() {
     gate.open();
     gate.open();
     for id in [&fails, &other] {
-        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(5));
     }
     let text = "Xid 31 on lab1:0: access to an invalid address of GPU memory (usually caused by a \
                 program)";
@@ -121,7 +121,7 @@ fn a_job_names_the_errors_of_its_gpus() {
         "node": "lab1", "index": 0, "xid": 31, "count": 1, "of_program": true,
         "meaning": "access to an invalid address of GPU memory",
     }]);
-    assert_eq!(show["items"][0]["xids"], expected, "{show}");
+    assert_eq!(show["items"][0]["run"]["xids"], expected, "{show}");
     for words in [["show", &fails].as_slice(), &["report", &fails], &["shim", "seff", &fails]] {
         let page = cluster.gpool(words).ok();
         assert!(page.contains(text), "{words:?}: {page}");
@@ -129,7 +129,7 @@ fn a_job_names_the_errors_of_its_gpus() {
     let events = cluster.gpool(["events", &fails]).ok();
     assert!(events.contains(text), "{events}");
     let none = cluster.gpool(["show", &other, "--json"]).json();
-    assert_eq!(none["items"][0]["xids"], serde_json::Value::Null, "{none}");
+    assert_eq!(none["items"][0]["run"]["xids"], serde_json::Value::Null, "{none}");
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn gpus_keep_their_jobs_when_their_order_and_number_change() {
     };
     assert_eq!(job_of(&uuids[0]), Some((1, runs.clone())), "its index is different: {shown}");
     let both = cluster.sh(&["--gpus", "2"], "echo $CUDA_VISIBLE_DEVICES");
-    assert_eq!(cluster.until_ended(&both).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&both).run.exit_code, Some(0));
     let new = &driver.state.devices[2].uuid;
     assert_eq!(cluster.stdout_of(&both), format!("{},{new}\n", uuids[2]));
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(5));
 }
 
 #[test]
@@ -175,12 +175,12 @@ fn a_gpu_that_the_driver_no_longer_counts_is_not_allocated() {
     assert_eq!(cluster.devices_of(&ids[0]), [1]);
     assert_eq!(cluster.job(&ids[1]).state.as_str(), "pending");
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(5));
     cluster.until_is(&ids[1], "running");
     // It is used again when the driver counts it again.
     let next = cluster.sh(&["--gpus", "1"], "exit 6");
     back(&mut driver, gone);
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(6));
 }
 
 fn back(driver: &mut Driver, gone: Vec<Device>) {

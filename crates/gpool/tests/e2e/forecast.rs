@@ -16,7 +16,7 @@ fn eta_of(cluster: &Cluster, id: &str) -> Value {
         let rows = cluster.gpool(["queue", "-o", "json"]).json();
         let rows = rows["items"].as_array().unwrap().clone();
         let row = rows.into_iter().find(|row| row["id"] == *id)?;
-        Some(row["eta"].clone()).filter(|eta| !eta.is_null())
+        Some(row["forecast"]["eta"].clone()).filter(|eta| !eta.is_null())
     })
 }
 
@@ -53,7 +53,7 @@ fn a_pending_job_has_a_forecast_of_its_start() {
     gate.open();
     cluster.until_ended(&holder);
     cluster.until_ended(&last);
-    assert!(cluster.job(&next).eta.is_none());
+    assert!(cluster.job(&next).forecast.eta.is_none());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn why_shows_the_holders_their_ends_and_alternatives() {
     assert_eq!((fewer["flags"].as_str(), fewer["helps"].as_bool()), (Some("--gpus 1"), Some(true)));
     // The forecast is right.
     let small = cluster.submit(["--gpus", "1", "--time", "1h", "--", "true"]);
-    assert_eq!(cluster.until_ended(&small).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&small).run.exit_code, Some(0));
     cluster.gpool(["hold", &big]).ok();
     let held = cluster.why(&big);
     assert!(held.contains(&format!("gpool release {big}")), "{held}");
@@ -158,7 +158,7 @@ fn a_report_shows_the_measured_use_of_gpus() {
     let used = |id: &str| {
         cluster.gpool(["cancel", id]).ok();
         cluster.until_ended(id);
-        cluster.job(id).usage.expect("it ran")
+        cluster.job(id).usage.total.expect("it ran")
     };
     let whole = start(&["--gpus", "1"]);
     cluster.gpool(["sim", "use-memory", "0", "12G"]).ok();

@@ -57,7 +57,10 @@ fn tasks_run_on_any_node_with_free_capacity_and_know_their_neighbours() {
     assert!(shown.contains("5 tasks, on any nodes"), "{shown}");
     let waits = cluster.sh(&["--tasks", "6", "--gpus", "1"], "true");
     let job = cluster.job(&waits);
-    assert_eq!((job.state.as_str(), job.reasons[0].code.as_str()), ("pending", "tasks_not_free"));
+    assert_eq!(
+        (job.state.as_str(), job.wait.reasons[0].code.as_str()),
+        ("pending", "tasks_not_free")
+    );
     cluster.gpool(["cancel", &holder]).ok();
     assert_eq!(cluster.until_ended(&waits).state.as_str(), "succeeded");
     cluster
@@ -76,7 +79,7 @@ fn a_failed_task_ends_the_others() {
     until_so("all run", || cluster.job(&id).state.as_str() == "running");
     gate.open();
     let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.exit_code), ("failed", Some(3)));
+    assert_eq!((job.state.as_str(), job.run.exit_code), ("failed", Some(3)));
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn a_gang_that_does_not_fit_as_a_whole_does_not_start() {
     let id = cluster.sh(&["--nodes", "2", "--gpus", "2"], "true");
     let job = cluster.job(&id);
     assert_eq!(job.state.as_str(), "pending");
-    assert_eq!(job.reasons[0].code, "nodes_not_free");
+    assert_eq!(job.wait.reasons[0].code, "nodes_not_free");
     cluster.gpool(["cancel", &holder]).ok();
     assert_eq!(cluster.until_ended(&id).state.as_str(), "succeeded");
     cluster.gpool(["submit", "--nodes", "4", "--gpus", "2", "--", "true"]).refused(4, &["4"]);
@@ -143,7 +146,7 @@ fn an_elastic_job_grows_shrinks_and_ends_as_one() {
     cluster.gpool(["cancel", &id]).ok();
     until_so("nothing is left", || joiners(&cluster, &id).is_empty());
     let end = cluster.job(first);
-    assert_eq!(end.cause.as_deref(), Some("gang_ended"));
+    assert_eq!(end.run.cause.as_deref(), Some("gang_ended"));
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn the_output_of_an_earlier_attempt_is_read_from_the_node_of_each_task() {
     let wrote = |rank| log(&cluster, &id, rank) == format!("{rank} in 1\n");
     until_so("all have written", || ["0", "1", "2"].into_iter().all(wrote));
     gate.open();
-    assert_eq!(cluster.until_ended(&id).attempt, 2);
+    assert_eq!(cluster.until_ended(&id).run.attempt, 2);
     for rank in ["0", "1", "2"] {
         assert_eq!(log(&cluster, &format!("{id}#1"), rank), format!("{rank} in 1\n"));
         assert_eq!(log(&cluster, &id, rank), format!("{rank} in 2\n"));

@@ -25,8 +25,8 @@ fn an_owner_does_not_start_a_job_that_an_admin_paused() {
         as_nobody(&cluster, words).refused(5, &["GP0511", "held by admin root"]);
     }
     let shown = as_nobody(&cluster, &["show", &id, "--json"]).json();
-    assert_eq!(shown["items"][0]["held_by"], "admin", "{shown}");
-    assert_eq!(shown["items"][0]["held_by_admin"], "root", "{shown}");
+    assert_eq!(shown["items"][0]["wait"]["held_by"], "admin", "{shown}");
+    assert_eq!(shown["items"][0]["wait"]["held_by_admin"], "root", "{shown}");
     let why = as_nobody(&cluster, &["why", &id]);
     assert!(why.out.contains("held by admin root; only an admin can"), "{why:?}");
     assert_eq!(cluster.job(&id).state.as_str(), "paused");

@@ -11,7 +11,7 @@ fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
     let of = |flags: &[&str]| {
         let words = [&["--hold", "--gpus", "1"], flags, &["--", "true"]].concat();
         let job = cluster.job(&cluster.submit(words));
-        (job.kind, job.idle_after)
+        (job.request.kind_word().to_owned(), job.request.idle_after_seconds())
     };
     let is = |kind: &str, after: Option<f64>| (kind.to_owned(), after);
     assert_eq!(of(&[]), is("train", None));
@@ -23,15 +23,19 @@ fn a_job_has_a_kind_and_a_time_after_which_it_is_idle() {
     std::fs::write(cluster.work().join("job.sh"), script).unwrap();
     let id = cluster.submit(["--hold", "job.sh"]);
     let job = cluster.job(&format!("{id}.1"));
-    assert_eq!((job.kind, job.idle_after), is("data", Some(300.0)));
+    assert_eq!((job.request.kind_word(), job.request.idle_after_seconds()), ("data", Some(300.0)));
     cluster.gpool(["edit", &id, "--kind", "notebook", "--idle-after", "1h"]).ok();
     let job = cluster.job(&id);
-    assert_eq!((job.kind, job.idle_after), is("notebook", Some(3600.0)));
+    let kind = (job.request.kind_word(), job.request.idle_after_seconds());
+    assert_eq!(kind, ("notebook", Some(3600.0)));
     let shown = cluster.gpool(["show", &id]).ok();
     assert!(shown.contains("notebook") && shown.contains("1h"), "{shown}");
     let listed = cluster.gpool(["queue", "--filter", "kind=notebook", "--json"]).json();
     let items = listed["items"].as_array().unwrap();
-    assert!(!items.is_empty() && items.iter().all(|it| it["kind"] == "notebook"), "{listed}");
+    assert!(
+        !items.is_empty() && items.iter().all(|it| it["request"]["kind"] == "notebook"),
+        "{listed}"
+    );
 }
 
 fn utilize(cluster: &Cluster, device: usize, percent: u32) {
@@ -46,13 +50,13 @@ fn idle_notebook(cluster: &Cluster, flags: &[&str]) -> String {
     let device = usize::try_from(cluster.devices_of(&id)[0]).unwrap();
     utilize(cluster, device, 50);
     until_so("the agent sees the use", || cluster.gpu(device).utilization == Some(0.5));
-    assert_eq!(cluster.job(&id).idle_since, None);
+    assert_eq!(cluster.job(&id).run.idle_since, None);
     utilize(cluster, device, 0);
     id
 }
 
 fn until_idle(cluster: &Cluster, id: &str) {
-    until_so("it is idle", || cluster.job(id).idle_since.is_some());
+    until_so("it is idle", || cluster.job(id).run.idle_since.is_some());
 }
 
 #[test]
@@ -80,13 +84,13 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     // A new agent has seen no use yet, so the job counts as starting.
     cluster.kill();
     cluster.up();
-    until_so("it is not idle", || cluster.job(&id).idle_since.is_none());
+    until_so("it is not idle", || cluster.job(&id).run.idle_since.is_none());
     utilize(&cluster, 0, 50);
     until_so("the agent sees the use", || cluster.gpu(0).utilization == Some(0.5));
     utilize(&cluster, 0, 0);
     until_idle(&cluster, &id);
     utilize(&cluster, 0, 10);
-    until_so("it is active", || cluster.job(&id).idle_since.is_none());
+    until_so("it is active", || cluster.job(&id).run.idle_since.is_none());
     assert_eq!((cluster.gpu(0).idle, cluster.gpu_state(0)), (vec![], "busy".to_owned()));
     for event in ["is idle: no GPU use for", "uses its GPUs again"] {
         until_so(event, || cluster.gpool(["events", &id]).ok().contains(event));
@@ -95,7 +99,7 @@ fn an_idle_job_is_shown_until_it_uses_its_gpu_again() {
     utilize(&cluster, 0, 0);
     until_idle(&cluster, &id);
     cluster.gpool(["sim", "use-memory", "0", "1G"]).ok();
-    until_so("it allocated", || cluster.job(&id).idle_since.is_none());
+    until_so("it allocated", || cluster.job(&id).run.idle_since.is_none());
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn a_job_that_has_not_used_its_gpu_yet_is_starting_and_other_kinds_are_idle_late
     });
     until_idle(&cluster, &idle);
     for id in [starting, train] {
-        assert_eq!(cluster.job(&id).idle_since, None);
+        assert_eq!(cluster.job(&id).run.idle_since, None);
     }
 }
 
@@ -124,7 +128,7 @@ fn the_policy_decides_about_idle_jobs() {
     cluster.gpool(["policy", "set", "idle=nothing"]).refused(2, &["report", "demote"]);
     cluster.gpool(["policy", "set", "idle=demote"]).ok();
     let demoted = idle_notebook(&cluster, &["--no-preemptible"]);
-    until_so("it is preemptible", || cluster.job(&demoted).preemptible);
+    until_so("it is preemptible", || cluster.job(&demoted).request.preemptible == Some(true));
     let event = "it is preemptible from now on";
     until_so(event, || cluster.gpool(["events", &demoted]).ok().contains(event));
     cluster.until_is(&demoted, "running");
@@ -134,11 +138,11 @@ fn the_policy_decides_about_idle_jobs() {
     let batch = idle_notebook(&cluster, &["--kind", "train"]);
     let ended = cluster.until_ended(&batch);
     assert_eq!(ended.state.as_str(), "cancelled");
-    assert!(ended.cause_text.unwrap().contains("the policy for idle jobs"));
-    assert_eq!(cluster.until_is(&notebook, "running").attempt, 1, "a notebook goes on");
+    assert!(ended.run.cause_text.unwrap().contains("the policy for idle jobs"));
+    assert_eq!(cluster.until_is(&notebook, "running").run.attempt, 1, "a notebook goes on");
     cluster.gpool(["policy", "set", "idle=requeue"]).ok();
     let batch = idle_notebook(&cluster, &["--kind", "data"]);
-    until_so("it runs again", || cluster.job(&batch).attempt == 2);
+    until_so("it runs again", || cluster.job(&batch).run.attempt == 2);
 }
 
 #[test]
@@ -156,13 +160,13 @@ fn an_idle_job_that_frees_its_gpu_itself_gets_it_back_when_it_asks() {
     utilize(&cluster, 0, 50);
     until_so("the agent sees the use", || cluster.gpu(0).utilization == Some(0.5));
     utilize(&cluster, 0, 0);
-    until_so("its GPU is free", || cluster.job(&id).freed);
+    until_so("its GPU is free", || cluster.job(&id).run.freed);
     assert!(cluster.why(&id).contains("the policy for idle jobs"));
     assert!(cluster.gpool(["events", &id]).ok().contains("its GPUs are released"));
     let other = cluster.sh(&["-g", "1"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
     std::fs::write(cluster.work().join("go"), "").unwrap();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
 }
 
 #[test]

@@ -155,14 +155,17 @@ fn a_queue_of_gflow_is_imported() {
     assert!(lines[7].contains("there is no script") && lines[8].contains("99"), "{out}");
 
     let big = cluster.until_ended("1");
-    assert_eq!((&*big.name, &*big.gpus, &*big.project), ("big", "2", "default"));
-    assert_eq!((big.time_limit, big.mem, big.priority), (Some(3600.0), Some(64 << 20), -5));
-    assert!(big.note.unwrap().ends_with("from gflow job 2"));
-    assert_eq!(cluster.job("2").after, ["ok:1"]);
+    assert_eq!((&*big.name, big.request.gpus_text(), &*big.project), ("big", "2", "default"));
+    assert_eq!(
+        (big.request.time_seconds(), big.request.mem_bytes(), big.request.priority_number()),
+        (Some(3600.0), Some(64 << 20), -5)
+    );
+    assert!(big.request.note.unwrap().ends_with("from gflow job 2"));
+    assert_eq!(cluster.job("2").request.after, ["ok:1"]);
     cluster.until_is("2", "succeeded");
     assert_eq!(cluster.stdout_of("2"), "3\n");
     assert_eq!(cluster.job("3").state.as_str(), "held");
-    assert_eq!(cluster.job("3").command[2], "echo 0.1");
+    assert_eq!(cluster.job("3").request.command[2], "echo 0.1");
     cluster.until_ended("4");
     assert_eq!(cluster.stdout_of("4"), "4\n", "the task ID in gflow");
     for (id, state) in [
@@ -272,9 +275,12 @@ fn a_running_gflow_is_imported() {
     daemon.end();
     assert_eq!(out, "gflow job 1 is job 1: taken over\ngflow job 2 is job 2: taken over\n");
     let second = cluster.job("2");
-    assert_eq!((second.time_limit, second.priority), (Some(3600.0), 10));
     assert_eq!(
-        (&*cluster.job("1").name, second.after.as_slice()),
+        (second.request.time_seconds(), second.request.priority_number()),
+        (Some(3600.0), 10)
+    );
+    assert_eq!(
+        (&*cluster.job("1").name, second.request.after.as_slice()),
         ("one", &["ok:1".to_owned()][..])
     );
 }

@@ -77,8 +77,8 @@ fn an_escaped_process_is_ended_with_its_shepherd() {
         kill_9(shepherd);
         let job = cluster.until_ended(&id);
         assert!(!lives(escaped), "lost, and a process of it lives: {job:?}");
-        assert_eq!((job.state.as_str(), job.cause.as_deref()), ("lost", Some("shepherd_lost")));
-        let text = job.cause_text.unwrap();
+        assert_eq!((job.state.as_str(), job.run.cause.as_deref()), ("lost", Some("shepherd_lost")));
+        let text = job.run.cause_text.unwrap();
         assert!(text.ends_with("gpool ended its processes"), "after {n_restarts} restarts: {text}");
         // Its GPUs are shown as free, and can be used.
         assert_eq!(cluster.gpool(["run", "--gpus", "2", "--", "sh", "-c", "exit 3"]).code, 3);
@@ -96,8 +96,8 @@ fn each_lost_job_names_its_shepherd_and_the_signal_also_an_array() {
     }
     let says = |id: &str, shepherd: u32| {
         let job = cluster.until_ended(id);
-        assert_eq!((job.state.as_str(), job.cause.as_deref()), ("lost", Some("shepherd_lost")));
-        let text = job.cause_text.unwrap();
+        assert_eq!((job.state.as_str(), job.run.cause.as_deref()), ("lost", Some("shepherd_lost")));
+        let text = job.run.cause_text.unwrap();
         let words = format!("was killed (process {shepherd}, signal 9 KILL)");
         assert!(text.contains(&words), "{id}: {text}");
     };
@@ -151,5 +151,5 @@ fn a_process_that_can_not_be_found_keeps_its_gpu_and_is_named() {
     kill_9(escaped);
     driver.state.devices[0].processes.get_or_insert_default().clear();
     driver.write();
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(3));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(3));
 }

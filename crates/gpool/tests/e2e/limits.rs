@@ -121,7 +121,7 @@ fn when_memory_is_short_for_all_jobs_go_first() {
     assert_eq!(cluster.shepherd(&modest), shepherd);
     assert_eq!(cluster.job(&modest).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&modest).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&modest).run.exit_code, Some(5));
     let mut cluster = cluster;
     assert_eq!(cluster.down(&["--now"]).code, 0);
 }

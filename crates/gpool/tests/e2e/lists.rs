@@ -5,22 +5,19 @@ use serde_json::Value;
 use crate::harness::Cluster;
 
 /// The keys that every job has in the API.
-const JOB_KEYS: [&str; 15] = [
+const JOB_KEYS: [&str; 12] = [
     "id",
     "name",
     "user",
     "project",
     "state",
-    "attempt",
-    "gpus",
-    "placement",
+    "version",
     "submitted_at",
-    "started_at",
-    "ended_at",
-    "exit_code",
-    "reasons",
-    "eta",
-    "priority",
+    "request",
+    "placement",
+    "run",
+    "wait",
+    "usage",
 ];
 
 fn has_keys(item: &Value, keys: &[&str]) {
@@ -45,30 +42,33 @@ fn a_job_in_json_has_the_promised_keys() {
     items.iter().for_each(|item| has_keys(item, &JOB_KEYS));
     let of = |id: &str| items.iter().find(|item| item["id"] == *id).unwrap();
     let first = of(&running);
-    assert_eq!((&first["name"], &first["gpus"]), (&"first".into(), &"h100:2".into()));
-    assert_eq!((&first["state"], &first["attempt"]), (&"running".into(), &1.into()));
+    assert_eq!((&first["name"], &first["request"]["gpus"]), (&"first".into(), &"h100:2".into()));
+    assert_eq!((&first["state"], &first["run"]["attempt"]), (&"running".into(), &1.into()));
     assert_eq!(first["project"], "default");
     assert_eq!(first["placement"][0]["node"], "lab1");
     assert_eq!(first["placement"][0]["devices"], serde_json::json!([0, 1]));
     assert!(first["placement"][0]["uuids"][1].as_str().unwrap().starts_with("GPU-"));
-    assert!(is_utc(&first["submitted_at"]) && is_utc(&first["started_at"]), "{first}");
-    assert_eq!((&first["ended_at"], &first["exit_code"]), (&Value::Null, &Value::Null));
+    assert!(is_utc(&first["submitted_at"]) && is_utc(&first["run"]["started_at"]), "{first}");
+    assert_eq!(
+        (&first["run"]["ended_at"], &first["run"]["exit_code"]),
+        (&Value::Null, &Value::Null)
+    );
     let second = of(&pending);
     // The forecast may or may not exist yet.
     assert_eq!(second["state"], "pending");
     assert_eq!(second["placement"], serde_json::json!([]));
-    assert_eq!(second["reasons"][0]["code"], "gpus_not_free");
-    assert_eq!(second["reasons"][0]["blocking"], true);
+    assert_eq!(second["wait"]["reasons"][0]["code"], "gpus_not_free");
+    assert_eq!(second["wait"]["reasons"][0]["blocking"], true);
     let show = cluster.gpool(["show", &running, &pending, "-o", "json"]).json();
     assert_eq!(show["items"].as_array().unwrap().len(), 2);
     has_keys(&show["items"][0], &JOB_KEYS);
     // The same for an ended job.
     cluster.gpool(["cancel", &running]).ok();
     let job = cluster.until_ended(&pending);
-    assert_eq!(job.exit_code, Some(0));
+    assert_eq!(job.run.exit_code, Some(0));
     let ended = cluster.gpool(["show", &pending, "--json"]).json();
     has_keys(&ended["items"][0], &JOB_KEYS);
-    assert!(is_utc(&ended["items"][0]["ended_at"]));
+    assert!(is_utc(&ended["items"][0]["run"]["ended_at"]));
 }
 
 #[test]
@@ -249,7 +249,10 @@ fn yaml_is_the_json_in_blocks() {
     let yaml = cluster.gpool(["queue", "-o", "yaml"]).ok();
     assert!(yaml.starts_with("apiVersion: gpool/v1\nitems:\n  - id: \"1\"\n"), "{yaml}");
     assert!(yaml.contains("\n    name: \"yes: no\"\n"), "{yaml}");
-    assert!(yaml.contains("\n    note: \"1\"\n") && yaml.contains("\n    eta: null\n"), "{yaml}");
+    assert!(
+        yaml.contains("\n      note: \"1\"\n") && yaml.contains("\n    placement: []\n"),
+        "{yaml}"
+    );
     let none = cluster.gpool(["queue", "-s", "running", "-o", "yaml"]).ok();
     assert_eq!(none, "apiVersion: gpool/v1\nitems: []\n");
     for words in [

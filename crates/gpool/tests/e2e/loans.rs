@@ -190,7 +190,7 @@ fn a_borrower_that_may_be_paused_leaves_and_returns_with_its_memory() {
     until_so("it is reported", || events(&cluster, &id).contains(paused));
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     let lent = "another job needs the GPU memory that it borrowed";
-    until_so("the queue shows it", || cluster.job(&id).stalled.as_deref() == Some(lent));
+    until_so("the queue shows it", || cluster.job(&id).run.stalled.as_deref() == Some(lent));
     assert!(cluster.gpool(["queue", "-o", "wide"]).ok().contains(lent));
     cluster.gpool(["cancel", &owner_id]).ok();
     until_so("it returns", || events(&cluster, &id).contains("is back on its GPU"));
@@ -224,7 +224,7 @@ fn killed_while(stage: &str) {
     } else {
         assert_eq!(owner.answer()[0], OK);
         let lent = "another job needs the GPU memory that it borrowed";
-        until_so("it is away", || cluster.job(&id).stalled.as_deref() == Some(lent));
+        until_so("it is away", || cluster.job(&id).run.stalled.as_deref() == Some(lent));
     }
     if stage == "returns" {
         hang(&mut driver, Some(RESTORE));
@@ -239,13 +239,13 @@ fn killed_while(stage: &str) {
     }
     if stage != "returns" {
         let lent = "another job needs the GPU memory that it borrowed";
-        until_so("it is away", || cluster.job(&id).stalled.as_deref() == Some(lent));
+        until_so("it is away", || cluster.job(&id).run.stalled.as_deref() == Some(lent));
         cluster.gpool(["cancel", &owner_id]).ok();
     }
     until_kept(&cluster, &mut Program::again(&cluster, "borrower", n_borrower), "borrower", loan);
-    until_so("it is shown as back", || cluster.job(&id).stalled.is_none());
+    until_so("it is shown as back", || cluster.job(&id).run.stalled.is_none());
     let job = cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.attempt), ("running", 1));
+    assert_eq!((job.state.as_str(), job.run.attempt), ("running", 1));
 }
 
 #[test]

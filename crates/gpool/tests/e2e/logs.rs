@@ -72,7 +72,7 @@ fn a_job_that_waits_for_a_retry_shows_its_last_run() {
     let cluster = Cluster::new("none");
     let flags = ["--retry", "1", "--backoff", "1h"];
     let id = cluster.sh(&flags, "echo Traceback: run $GPOOL_ATTEMPT >&2; exit 3");
-    until_so("it waits to run again", || cluster.job(&id).attempt == 2);
+    until_so("it waits to run again", || cluster.job(&id).run.attempt == 2);
     let ran = cluster.gpool(["logs", &id]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Traceback: run 1\n"), "{ran:?}");
     assert!(ran.err.contains("run 2 of job 1 has not started; this is run 1"), "{ran:?}");

@@ -17,7 +17,7 @@ fn a_paused_job_leaves_a_lost_gpu() {
     until_so("the GPU is lost", || rig.cluster.gpu_state(0) == "lost");
     rig.cluster.gpool(["resume", &id]).ok();
     assert!(rig.has_text(&mut program));
-    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![1], 1));
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).run.attempt), (vec![1], 1));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_paused_job_that_can_not_leave_a_lost_gpu_says_so_and_can_run_again() {
     let why = words();
     assert!(why.contains("580 or later") && why.contains(&format!("gpool requeue {id}")), "{why}");
     rig.cluster.gpool(["requeue", "--yes", &id]).ok();
-    until_so("it runs again", || rig.cluster.job(&id).attempt == 2);
+    until_so("it runs again", || rig.cluster.job(&id).run.attempt == 2);
     rig.cluster.until_is(&id, "running");
     assert_eq!(gpus_of(&rig, &id), [1]);
 }
@@ -52,7 +52,7 @@ fn a_refused_restore_ends_the_job_and_frees_its_gpu() {
     rig.cluster.gpool(["resume", &id]).ok();
     rig.cluster.until_ended(&id);
     let job = rig.cluster.job(&id);
-    assert_eq!(job.cause.as_deref(), Some("gpu_memory_lost"), "{job:?}");
+    assert_eq!(job.run.cause.as_deref(), Some("gpu_memory_lost"), "{job:?}");
     until_so("the GPU is free", || rig.cluster.gpu_state(0) == "free");
     let why = rig.cluster.why(&id);
     assert!(why.contains(&format!("gpool retry {id}")), "{why}");

@@ -31,7 +31,7 @@ fn a_job_reports_metrics_in_its_output() {
     );
     let id = cluster.sh(&[], &script);
     let expected = values(&[("loss", 0.31), ("lr", 1e-5), ("step", 120.0)]);
-    until_so("its metrics are known", || cluster.job(&id).metrics == expected);
+    until_so("its metrics are known", || cluster.job(&id).usage.metrics == expected);
     let page = cluster.gpool(["show", &id]).ok();
     assert!(page.contains("loss 0.31, lr 1e-5, step 120"), "{page}");
     let all = cluster.client().job_metrics(&id, None, None).unwrap();
@@ -40,7 +40,7 @@ fn a_job_reports_metrics_in_its_output() {
     std::fs::write(go, "").unwrap();
     cluster.until_ended(&id);
     // The last value comes with the end, even within a second of the one before.
-    assert_eq!(cluster.job(&id).metrics["loss"], 0.25);
+    assert_eq!(cluster.job(&id).usage.metrics["loss"], 0.25);
     let report = cluster.gpool(["report", &id]).ok();
     assert!(report.contains("loss 0.25, lr 1e-5, step 120"), "{report}");
     assert!(cluster.stdout_of(&id).starts_with(LINE), "the log keeps the line");
@@ -57,11 +57,11 @@ fn hostile_metrics_harm_nothing() {
         echo '{\"gpool\":{\"metrics\":{\"a\":2}}}'; exit 3";
     let id = cluster.sh(&[], script);
     let job = cluster.until_ended(&id);
-    assert_eq!(job.exit_code, Some(3));
-    let metrics = cluster.job(&id).metrics;
+    assert_eq!(job.run.exit_code, Some(3));
+    let metrics = cluster.job(&id).usage.metrics;
     assert!(metrics.len() <= 32, "{metrics:?}");
     assert_eq!(metrics["a"], 2.0);
-    let errors = cluster.job(&cluster.sh(&[], "true")).metrics;
+    let errors = cluster.job(&cluster.sh(&[], "true")).usage.metrics;
     assert_eq!(errors.len(), 0);
 }
 
@@ -73,7 +73,7 @@ fn recorded_minutes_of_a_job_survive_a_kill_of_the_server() {
     let is_known = |points: &[Option<f64>]| points.iter().any(Option::is_some);
     let recorded = until("a minute is recorded", || {
         // A minute that ends soon after the start has no rate of CPU time yet.
-        let has_cpu = cluster.job(&id).live.is_some_and(|live| live.cpu_s.is_some());
+        let has_cpu = cluster.job(&id).usage.live.is_some_and(|live| live.cpu_s.is_some());
         let all = minutes(&cluster, &id);
         let has_metrics = all.metrics.first().is_some_and(|it| is_known(&it.points));
         (has_metrics && (is_known(&all.cpu) || !has_cpu)).then_some(all)
@@ -82,7 +82,7 @@ fn recorded_minutes_of_a_job_survive_a_kill_of_the_server() {
     cluster.kill();
     cluster.up();
     let expected = values(&[("loss", 0.31), ("lr", 1e-5), ("step", 120.0)]);
-    assert_eq!(cluster.job(&id).metrics, expected);
+    assert_eq!(cluster.job(&id).usage.metrics, expected);
     assert!(is_known(&minutes(&cluster, &id).metrics[0].points));
     cluster.gpool(["cancel", "--yes", &id]).ok();
     cluster.until_ended(&id);

@@ -72,7 +72,7 @@ fn a_job_on_an_instance_names_the_errors_of_the_gpu() {
         state.devices[0].events = Some(vec![Event { kind: XID, data: 13 }]);
     });
     gate.open();
-    let xids = cluster.until_ended(&id).xids;
+    let xids = cluster.until_ended(&id).run.xids;
     let seen: Vec<_> = xids.iter().map(|it| (it.index, it.xid, it.count)).collect();
     assert_eq!(seen, [(0, 13, 1)]);
 }

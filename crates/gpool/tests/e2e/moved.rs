@@ -57,7 +57,7 @@ fn is_on(rig: &Rig, program: &mut Program, gpu: u32) {
     let id = program.id.clone();
     assert!(rig.has_text(program));
     rig.cluster.until_is(&id, "running");
-    assert_eq!((gpus_of(rig, &id), rig.cluster.job(&id).attempt), (vec![gpu], 1));
+    assert_eq!((gpus_of(rig, &id), rig.cluster.job(&id).run.attempt), (vec![gpu], 1));
     // It has 1 GiB, and each of its processes a context of 512 MiB.
     assert_eq!(allocate(rig, &id, &[3, 2, 1]), ["2", "0", "2"]);
     let over = format!("alloc {}", 3 * GIB);
@@ -205,13 +205,13 @@ fn a_released_job_returns_on_another_gpu_and_its_new_processes_find_that() {
         rig.edit(|state| state.devices.iter_mut().for_each(|it| it.utilization = Some(percent)));
     };
     busy(&mut rig, 0);
-    until_so("its GPU is released", || rig.cluster.job(&id).freed);
+    until_so("its GPU is released", || rig.cluster.job(&id).run.freed);
     busy(&mut rig, 50);
     let mut other = rig.start(&["-g", "1"]);
     assert_eq!(gpus_of(&rig, &other.id), [0]);
     assert!(rig.has_text(&mut program));
     rig.cluster.until_is(&id, "running");
-    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![1], 1));
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).run.attempt), (vec![1], 1));
     // The old GPU has 1 GiB left.
     assert!(rig.ask(&mut other, &format!("alloc {}", 5 * GIB)).starts_with("0 "));
     assert_eq!(allocate(&rig, &id, &[4]), ["0"]);
@@ -228,7 +228,7 @@ fn a_released_job_that_the_driver_does_not_move_runs_on_and_waits_for_its_own_gp
     let mut program = rig.start_with(&notebook, &format!("sh -c '{ticks}'"));
     let id = program.id.clone();
     rig.edit(|state| state.devices[0].utilization = Some(0));
-    until_so("its GPU is released", || rig.cluster.job(&id).freed);
+    until_so("its GPU is released", || rig.cluster.job(&id).run.freed);
     rig.edit(|state| state.devices[0].utilization = Some(50));
     let other = rig.start(&["-g", "1"]);
     assert_eq!(gpus_of(&rig, &other.id), [0]);
@@ -239,7 +239,7 @@ fn a_released_job_that_the_driver_does_not_move_runs_on_and_waits_for_its_own_gp
     until_so("it runs on", || std::fs::read_to_string(&file).unwrap() != before);
     rig.cluster.gpool(["cancel", &other.id]).ok();
     assert_eq!(rig.answer(&program), "0 kept");
-    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).attempt), (vec![0], 1));
+    assert_eq!((gpus_of(&rig, &id), rig.cluster.job(&id).run.attempt), (vec![0], 1));
 }
 
 #[test]

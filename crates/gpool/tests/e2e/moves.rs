@@ -52,7 +52,7 @@ fn a_borrower_moves_to_a_gpu_with_room() {
     assert!(events(&cluster, &owner_id).contains(&format!("job {id} moved from GPU 0")));
     assert!(!events(&cluster, &id).contains(PAUSED));
     let job = cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.attempt), ("running", 1));
+    assert_eq!((job.state.as_str(), job.run.attempt), ("running", 1));
     // The books show a free GPU, and there is room to grow.
     assert_eq!(cluster.gpu_state(1), "free");
     assert_eq!(borrower.alloc(1), OK);
@@ -103,7 +103,7 @@ fn a_borrower_moves_while_the_server_is_killed() {
     assert_eq!(Program::again(&cluster, "owner", n_owner).answer()[0], OK);
     until_so("it is there", || places(&cluster, &id) == (vec![1], Some(vec![0])));
     let job = cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.attempt), ("running", 1));
+    assert_eq!((job.state.as_str(), job.run.attempt), ("running", 1));
 }
 
 /// A notebook with 5 GiB, of which it is guaranteed 4 GiB. The numbers are the addresses of a text
@@ -144,7 +144,7 @@ fn two_notebooks_burst_on_real_gpus_until_a_job_needs_one() {
     let room = format!("to make room for job {third}");
     until_so("it is explained", || cluster.gpool(["why", &second]).ok().contains(&room));
     for id in [&first, &second] {
-        assert_eq!(cluster.job(id).attempt, 1, "it was not restarted");
+        assert_eq!(cluster.job(id).run.attempt, 1, "it was not restarted");
     }
 }
 

@@ -81,7 +81,7 @@ fn each_job_runs_where_its_devices_are_and_knows_where() {
     for (node, model) in MODELS {
         let id = cluster.sh(&["--gpus", model], words);
         let ended = cluster.until_ended(&id);
-        assert_eq!((ended.exit_code, node_of(&cluster, &id).as_str()), (Some(0), node));
+        assert_eq!((ended.run.exit_code, node_of(&cluster, &id).as_str()), (Some(0), node));
         assert_eq!(ended.placement[0].devices, [0], "indexes are per node");
         let first = gpus.iter().find(|gpu| gpu.node == node && gpu.index == 0).unwrap();
         let folder = cluster.state().join("nodes").join(node).join("jobs").join(&id).join("1");
@@ -125,7 +125,7 @@ fn after_a_kill_each_agent_finds_its_own_jobs_again() {
     assert!(became.iter().all(|became| *became != Became::Lost), "{recovery:?}");
     assert_eq!((became[0], became[2]), (Became::WentOn, Became::WentOn));
     assert!(recovery.unexpected.is_empty(), "{recovery:?}");
-    assert_eq!(cluster.until_ended(ended).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(ended).run.exit_code, Some(5));
     // Each is reached through the agent of its node.
     for ((id, _), (node, _)) in jobs.iter().zip(MODELS).filter(|(_, (node, _))| *node != "n2") {
         assert_eq!(node_of(&cluster, id), node);
@@ -134,9 +134,9 @@ fn after_a_kill_each_agent_finds_its_own_jobs_again() {
         assert_eq!(cluster.stdout_of(id), format!("{node}\nbegun\n"));
     }
     jobs[0].1.open();
-    assert_eq!(cluster.until_ended(&jobs[0].0).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&jobs[0].0).run.exit_code, Some(5));
     cluster.gpool(["signal", "KILL", &jobs[2].0]).ok();
-    assert_eq!(cluster.until_ended(&jobs[2].0).signal, Some(9));
+    assert_eq!(cluster.until_ended(&jobs[2].0).run.signal, Some(9));
     let claims = |node: &str| cluster.state().join("nodes").join(node).join("tasks");
     for (node, _) in MODELS {
         until_so("nothing is claimed", || {
@@ -173,7 +173,7 @@ fn an_event_on_one_node_does_not_affect_the_others() {
     cluster.gpool(["drain", "n1", "--reason", "new fans"]).ok();
     let drained = cluster.sh(&["--gpus", "h100"], "true");
     let runs = cluster.sh(&["--gpus", "l40s"], "true");
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(0));
     says(&cluster.gpool(["why", &drained]), &["n1", "new fans"]);
     assert_eq!(cluster.job(&drained).state.as_str(), "pending");
     // If every node fits, it runs where capacity is free.
@@ -199,11 +199,11 @@ fn a_dead_shepherd_affects_only_its_own_node() {
     assert_eq!(cluster.until_ended(&jobs[1].0).state.as_str(), "lost");
     for (id, gate) in [&jobs[0], &jobs[2]] {
         gate.open();
-        assert_eq!(cluster.until_ended(id).exit_code, Some(5));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(5));
     }
     // Its node works as before.
     let again = cluster.sh(&["--gpus", "a100"], "true");
-    assert_eq!(cluster.until_ended(&again).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&again).run.exit_code, Some(0));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn one_node_becomes_several_only_when_none_of_its_jobs_runs() {
     ran.refused(1, &["was started when there was one node here", "with that node"]);
     cluster.up();
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
     cluster.down(&[]);
     cluster.gpool(["up", "--devices", file.to_str().unwrap()]).ok();
     // The output of its jobs is still there.
@@ -351,8 +351,8 @@ fn a_node_whose_agent_hangs_gets_no_new_jobs_and_says_since_when() {
     cluster.kill();
     cluster.variables = vec![settings];
     cluster.up();
-    assert_eq!(cluster.until_ended(&stuck).exit_code, Some(0));
-    assert_eq!(cluster.until_ended(&waiting).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&stuck).run.exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waiting).run.exit_code, Some(0));
     assert_eq!(node(&cluster, "lab1-1").silent_since, None);
 }
 
@@ -388,11 +388,11 @@ fn a_job_of_a_lost_node_runs_elsewhere_once_its_node_has_ended_it() {
     let stuck = cluster.sh(&["--node", &first], "true");
     until_so("the job runs on the other node", || {
         let job = cluster.job(&moves);
-        job.attempt == 2 && job.state.as_str() == "running"
+        job.run.attempt == 2 && job.state.as_str() == "running"
     });
     assert_ne!(node_of(&cluster, &moves), first);
     let ended = cluster.until_ended(&ends);
-    assert_eq!((ended.state.as_str(), ended.cause.as_deref()), ("lost", Some("node_lost")));
+    assert_eq!((ended.state.as_str(), ended.run.cause.as_deref()), ("lost", Some("node_lost")));
     assert_eq!(cluster.job(&waits).state.as_str(), "running");
     let table = cluster.gpool(["nodes", "-o", "wide"]).ok();
     assert!(table.contains("lost") && table.contains("silent since"), "{table}");
@@ -414,8 +414,8 @@ fn a_job_of_a_lost_node_runs_elsewhere_once_its_node_has_ended_it() {
     cluster.kill();
     cluster.variables.retain(|(name, _)| name == "GPOOL_CONFIG");
     cluster.up();
-    assert_eq!(cluster.until_ended(&stuck).exit_code, Some(0));
-    assert_eq!(cluster.job(&moves).attempt, 2);
+    assert_eq!(cluster.until_ended(&stuck).run.exit_code, Some(0));
+    assert_eq!(cluster.job(&moves).run.attempt, 2);
     assert_eq!(cluster.job(&waits).state.as_str(), "running");
 }
 
@@ -437,7 +437,7 @@ fn output_is_read_from_the_folders_of_earlier_nodes() {
     cluster.up();
     for (id, text) in [(&alone, "alone\n"), (&on_n2, "on n2\n")] {
         assert_eq!(cluster.stdout_of(id), text);
-        let path = cluster.job(id).logs.unwrap().stdout.unwrap();
+        let path = cluster.job(id).run.logs.unwrap().stdout.unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), text);
     }
 }

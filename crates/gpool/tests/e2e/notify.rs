@@ -265,7 +265,7 @@ fn flags_of_other_schedulers_ask_for_mail() {
         let ran = cluster.gpool([&["shim"], words].concat());
         assert_eq!(ran.code, 0, "{ran:?}");
         let id = ran.out.split_whitespace().nth(3).unwrap();
-        (cluster.job(id).notify, ran.err)
+        (cluster.job(id).request.notify, ran.err)
     };
     let sbatch = |flags: &[&str]| notify(&[&["sbatch", "--hold", "--wrap=true"], flags].concat());
     let user = "--mail-user=ana@example.org";

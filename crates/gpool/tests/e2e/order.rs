@@ -47,10 +47,10 @@ fn a_small_job_overtakes_a_big_one() {
     let holder = cluster.sh(&["--gpus", "1"], "sleep 1000");
     let big = cluster.sh(&["--gpus", "2"], "true");
     let small = cluster.sh(&["--gpus", "1"], "true");
-    assert_eq!(cluster.until_ended(&small).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&small).run.exit_code, Some(0));
     assert_eq!(cluster.job(&big).state.as_str(), "pending");
     cluster.gpool(["cancel", &holder]).ok();
-    assert_eq!(cluster.until_ended(&big).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&big).run.exit_code, Some(0));
 }
 
 /// Lets pending jobs of one GPU run one by one, and returns the order of their starts.
@@ -92,11 +92,11 @@ fn dependent_jobs_wait_for_the_right_end() {
     for id in [&ok, &fail, &end, &of_two] {
         let job = cluster.job(id);
         assert_eq!(job.state.as_str(), "waiting");
-        assert_eq!(serde_json::to_value(&job.reasons[0]).unwrap()["code"], "waits_for_job");
+        assert_eq!(serde_json::to_value(&job.wait.reasons[0]).unwrap()["code"], "waits_for_job");
     }
     gate.open();
     for id in [&fail, &end, &of_two] {
-        assert_eq!(cluster.until_ended(id).exit_code, Some(0));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(0));
     }
     // The job can never start; it shows that instead of waiting silently.
     let why = cluster.gpool(["why", &ok, "-o", "json"]);
@@ -112,12 +112,12 @@ fn a_held_job_waits_for_its_release() {
     let cluster = Cluster::new("sim:1xH100-80G");
     let held = cluster.sh(&["--gpus", "1", "--hold"], "true");
     let next = cluster.sh(&["--gpus", "1"], "true");
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(0));
     let job = cluster.job(&held);
     assert_eq!(job.state.as_str(), "held");
     assert!(cluster.gpool(["why", &held]).ok().contains("held"));
     cluster.gpool(["release", &held]).ok();
-    assert_eq!(cluster.until_ended(&held).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&held).run.exit_code, Some(0));
     // A pending job can be held later.
     cluster.sh(&["--gpus", "1"], "sleep 1000");
     let waits = cluster.sh(&["--gpus", "1"], "true");
@@ -180,7 +180,7 @@ fn only_allowed_gpus_are_allocated_and_running_jobs_stay() {
     assert!(cluster.gpool(["why", &next]).ok().contains("4"));
     assert_eq!(cluster.job(&next).state.as_str(), "pending");
     cluster.gpool(["gpus", "allow", "all"]).ok();
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(0));
     cluster.gpool(["gpus", "allow", "17"]).refused(6, &["17"]);
 }
 

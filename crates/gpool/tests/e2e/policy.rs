@@ -22,7 +22,7 @@ fn two_that_wait(cluster: &Cluster, gate: &Gate) -> [String; 3] {
 }
 
 fn started_at(cluster: &Cluster, id: &str) -> Value {
-    serde_json::to_value(cluster.job(id)).unwrap()["started_at"].clone()
+    serde_json::to_value(cluster.job(id)).unwrap()["run"]["started_at"].clone()
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn jobs_rotate_by_gpu_time_and_attained_time_survives_a_kill() {
     // The only event is that the first job's attained GPU time grows, eight times as fast as the
     // second job's will.
     cluster.until_is(&short, "running");
-    assert_eq!(cluster.job(&long).attempt, 2);
+    assert_eq!(cluster.job(&long).run.attempt, 2);
     let why = cluster.why(&long);
     let has_had = format!("Job {short} has used ");
     assert!(why.contains(&has_had) && why.contains("jobs with less go first"), "{why}");

@@ -57,7 +57,7 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
     let words = "echo $GPOOL_NODE $GPOOL_POOL";
     for (pool, node) in [("batch", "n1"), ("default", "n2")] {
         let id = cluster.sh(&["--gpus", "1", "--pool", pool], words);
-        assert_eq!(cluster.until_ended(&id).pool.as_deref(), Some(pool));
+        assert_eq!(cluster.until_ended(&id).request.pool.as_deref(), Some(pool));
         assert_eq!(cluster.stdout_of(&id), format!("{node} {pool}\n"));
         says(&cluster.gpool(["show", &id]), &[&format!("pool {pool}")]);
     }
@@ -95,7 +95,7 @@ fn a_job_runs_in_its_pool_or_is_refused_at_once() {
         (&of_slurm, "batch"),
         (of_variable.trim(), "batch"),
     ] {
-        assert_eq!(cluster.until_ended(id).pool.as_deref(), Some(pool));
+        assert_eq!(cluster.until_ended(id).request.pool.as_deref(), Some(pool));
     }
 }
 
@@ -106,7 +106,7 @@ fn a_job_waits_for_its_pool_even_if_others_have_free_gpus() {
     cluster.until_is(&first, "running");
     let waits = cluster.sh(&["--gpus", "1", "--pool", "batch"], "echo $GPOOL_NODE $GPOOL_POOL");
     let any = cluster.sh(&["--gpus", "1"], "true");
-    assert_eq!(cluster.until_ended(&any).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&any).run.exit_code, Some(0));
     assert_eq!(
         (node_of(&cluster, &any).as_str(), cluster.job(&waits).state.as_str()),
         ("n2", "pending")
@@ -118,7 +118,7 @@ fn a_job_waits_for_its_pool_even_if_others_have_free_gpus() {
     }
     // A node with a free GPU moves to the pool.
     cluster.gpool(["pool", "move", "n2", "batch"]).ok();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&waits), "n2 batch\n");
     assert_eq!(pools(&cluster), names(&[("batch", &["n1", "n2", "n3"])]));
 }
@@ -185,7 +185,7 @@ fn a_pool_can_have_its_own_policy_and_lose_it_again() {
     says(&cluster.gpool(["why", &larger[1]]), &[&format!(" {} (", smaller[1])]);
     gates.iter().for_each(Gate::open);
     larger.iter().chain(&smaller).for_each(|id| drop(cluster.until_ended(id)));
-    let started = |id: &str| cluster.job(id).started_at.unwrap();
+    let started = |id: &str| cluster.job(id).run.started_at.unwrap();
     assert!(started(&larger[0]) < started(&smaller[0]));
     assert!(started(&smaller[1]) < started(&larger[1]));
     // To a file and back.

@@ -50,7 +50,7 @@ fn the_server_starts_while_another_process_has_the_port_of_its_dashboard() {
     let words = format!("can't listen on {at} for the dashboard: Address already in use");
     alarm_says(&cluster, "dashboard", &words);
     let id = cluster.sh(&[], "exit 3");
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(3));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(3));
     cluster.gpool(["open", "--print"]).refused(1, &["Address already in use"]);
     drop(other);
     until_open(&cluster, "dashboard");
@@ -114,7 +114,7 @@ fn the_server_starts_while_another_process_has_its_port_of_the_network() {
     cluster.up();
     alarm_says(&cluster, "network", &format!("can't listen on {at}: Address already in use"));
     let id = cluster.sh(&[], "exit 3");
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(3));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(3));
     drop(other);
     until_open(&cluster, "network");
     let shown = cluster.gpool(["ca", "show", "--json"]).json();

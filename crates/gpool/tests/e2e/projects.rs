@@ -63,9 +63,9 @@ fn idle_gpus_are_lent_and_reclaimed_for_their_owner() {
     assert!(why.contains("It needs 1 GPU, and none is free"), "{why}");
     // It runs again when capacity is free, as its next attempt.
     cluster.gpool(["cancel", &owner]).ok();
-    assert_eq!(cluster.until_is(went, "running").attempt, 2);
+    assert_eq!(cluster.until_is(went, "running").run.attempt, 2);
     for id in borrowed.iter().filter(|id| *id != went) {
-        assert_eq!(cluster.job(id).attempt, 1, "only one was evicted");
+        assert_eq!(cluster.job(id).run.attempt, 1, "only one was evicted");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
     let queue = cluster.gpool(["queue", "-p", "blue", "-s", "pending"]).ok();
     assert!(queue.contains(&waits) && queue.contains("PROJECT"), "{queue}");
     cluster.gpool(["project", "edit", "blue", "--limit", "4"]).ok();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0));
     cluster.gpool(["cancel", "all", "--yes"]).ok();
     until_so("all GPUs are free", || (0..4).all(|gpu| cluster.gpu_state(gpu) == "free"));
     // Non-preemptible jobs never use more than the guarantee, even if GPUs are free.
@@ -99,10 +99,10 @@ fn a_limit_applies_even_with_free_gpus_and_a_guarantee_bounds_non_preemptible_jo
     assert_eq!(cluster.job(&more).state.as_str(), "pending");
     let lent = cluster.sh(&in_project("red", "1"), "true");
     cluster.gpool(["edit", &lent, "--preemptible"]).ok();
-    assert_eq!(cluster.until_ended(&lent).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&lent).run.exit_code, Some(0));
     cluster.gpool(["project", "edit", "blue", "--gpus", "1"]).ok();
     cluster.gpool(["project", "edit", "red", "--gpus", "3"]).ok();
-    assert_eq!(cluster.until_ended(&more).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&more).run.exit_code, Some(0));
     cluster.gpool(["cancel", &own]).ok();
 }
 
@@ -256,7 +256,7 @@ fn a_claim_survives_a_restart_and_cancelled_jobs() {
     fs::write(cluster.work().join("leave"), "").unwrap();
     cluster.until_is(&first, "running");
     assert_eq!(cluster.until_ended(newest).state.as_str(), "cancelled");
-    until_so("the other runs again", || cluster.job(oldest).attempt == 2);
+    until_so("the other runs again", || cluster.job(oldest).run.attempt == 2);
     cluster.until_is(oldest, "running");
     cluster.gpool(["cancel", "all", "--yes"]).ok();
 }
@@ -312,7 +312,7 @@ fn a_user_has_a_cap_in_one_project_and_none_in_another() {
     let waits = cluster.sh(&in_project("red", "1"), "sleep 1000");
     let other = cluster.sh(&in_project("blue", "1"), "sleep 1000");
     cluster.until_is(&other, "running");
-    let reason = &cluster.job(&waits).reasons[0];
+    let reason = &cluster.job(&waits).wait.reasons[0];
     assert_eq!(reason.code, "quota_user_in_project");
     let most = "You hold 1 GPU in project red, your limit there (set by an admin)";
     assert!(cluster.why(&waits).contains(most));

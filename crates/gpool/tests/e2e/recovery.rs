@@ -98,7 +98,7 @@ fn the_next_start_reports_the_jobs_of_a_killed_server() {
     cluster.up();
     assert_eq!(cluster.client().recovery().unwrap().before, Before::Stopped);
     stays.open();
-    assert_eq!(cluster.until_ended(&kept).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&kept).run.exit_code, Some(5));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_server_does_not_become_another_node_while_jobs_run() {
     ran.refused(1, &["1 job runs on node lab1", "would have node other", "--name lab1"]);
     cluster.up();
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
     // Without running jobs the node may get another name.
     cluster.down(&[]);
     cluster.gpool(words).ok();
@@ -195,7 +195,7 @@ fn jobs_lost_in_a_restart_of_the_machine_are_reported_with_its_time() {
     let recovery = client.recovery().unwrap();
     assert_eq!(recovery.before, Before::MachineDown);
     assert!(recovery.rebooted_at.is_some());
-    assert_eq!(cluster.job(&lost).cause.as_deref(), Some("rebooted"));
+    assert_eq!(cluster.job(&lost).run.cause.as_deref(), Some("rebooted"));
     let went_down = "the machine went down";
     let why = "the machine was restarted while it ran";
     says(&cluster.gpool(["doctor"]), &[went_down, "the machine was started at", why]);
@@ -344,7 +344,7 @@ fn without_a_server_the_queue_lists_jobs_that_go_on() {
     cluster.up();
     assert_eq!(cluster.gpool(["queue"]).code, 0);
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(5));
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn verify_lists_its_checks_on_the_live_store_and_on_a_copy() {
     };
     checked(cluster.gpool(["verify"]));
     assert_eq!(
-        cluster.until_ended(&cluster.sh(&[], "true")).exit_code,
+        cluster.until_ended(&cluster.sh(&[], "true")).run.exit_code,
         Some(0),
         "the server works meanwhile"
     );

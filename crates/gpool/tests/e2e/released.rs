@@ -28,7 +28,7 @@ fn notebook_with(rig: &mut Rig, flags: &[&str]) -> Program {
 }
 
 fn until_released(rig: &Rig, id: &str) {
-    until_so("its GPU is released", || rig.cluster.job(id).freed);
+    until_so("its GPU is released", || rig.cluster.job(id).run.freed);
 }
 
 /// Whether the process of a program runs, and is not stopped.
@@ -56,7 +56,7 @@ fn an_idle_notebook_frees_its_gpu_and_returns_at_its_next_call_in_queue_order() 
     until_released(&rig, &id);
     assert!(answers(&rig, &mut program), "its process runs");
     let job = rig.cluster.job(&id);
-    assert_eq!((job.state.as_str(), job.reasons[0].code.as_str()), ("paused", "released"));
+    assert_eq!((job.state.as_str(), job.wait.reasons[0].code.as_str()), ("paused", "released"));
     for page in [rig.cluster.why(&id), rig.cluster.gpool(["show", &id]).ok()] {
         assert!(page.contains("returns at its next GPU call"), "{page}");
     }
@@ -68,11 +68,11 @@ fn an_idle_notebook_frees_its_gpu_and_returns_at_its_next_call_in_queue_order() 
     let later = rig.cluster.sh(&["-g", "1", "--priority", "-500"], "true");
     rig.read_text(&mut program);
     until_so("it is reported", || rig.events(&id).contains("waits for its released GPUs"));
-    assert_eq!(rig.cluster.job(&id).reasons[0].code, "paused_on");
+    assert_eq!(rig.cluster.job(&id).wait.reasons[0].code, "paused_on");
     rig.cluster.gpool(["cancel", &other.id]).ok();
     assert_eq!(rig.answer(&program), "0 kept");
     assert_eq!(rig.cluster.job(&urgent).state.as_str(), "succeeded");
-    assert_eq!(rig.cluster.job(&id).attempt, 1);
+    assert_eq!(rig.cluster.job(&id).run.attempt, 1);
     // It is idle again.
     rig.cluster.until_ended(&later);
     until_released(&rig, &id);
@@ -87,7 +87,7 @@ fn a_call_during_the_release_is_answered() {
     rig.edit(|state| state.hang = [CHECKPOINT.to_owned()].into());
     until("the checkpoint has begun", || rig.helper(&id, "checkpoint"));
     let job = rig.cluster.job(&id);
-    assert_eq!((job.reasons[0].code.as_str(), job.freed), ("pausing", false));
+    assert_eq!((job.wait.reasons[0].code.as_str(), job.run.freed), ("pausing", false));
     rig.read_text(&mut program);
     rig.edit(|state| state.hang.clear());
     assert_eq!(rig.answer(&program), "0 kept");
@@ -103,7 +103,7 @@ fn queries_do_not_bring_the_gpu_back() {
     for command in ["query", "query-event"] {
         assert_eq!(rig.ask(&mut program, command), "0", "all of its work has ended");
     }
-    assert!(rig.cluster.job(&id).freed);
+    assert!(rig.cluster.job(&id).run.freed);
     assert!(rig.has_text(&mut program), "it comes back for work");
 }
 
@@ -120,7 +120,7 @@ fn a_released_job_can_be_resumed_and_cancelled_by_hand() {
     until_released(&rig, &id);
     rig.cluster.gpool(["hold", &id]).ok();
     rig.read_text(&mut program);
-    let held = || rig.cluster.job(&id).reasons[0].code == "held_by_user";
+    let held = || rig.cluster.job(&id).wait.reasons[0].code == "held_by_user";
     until_so("its user holds it", held);
     rig.cluster.gpool(["cancel", &id]).ok();
     assert_eq!(rig.cluster.until_ended(&id).state.as_str(), "cancelled");
@@ -177,7 +177,7 @@ fn a_server_that_is_killed_finds_the_job_released() {
     rig.cluster.up();
     assert_eq!(rig.answer(&program), "0 kept");
     rig.cluster.until_is(&id, "running");
-    assert_eq!(rig.cluster.job(&id).attempt, 1);
+    assert_eq!(rig.cluster.job(&id).run.attempt, 1);
 }
 
 #[test]

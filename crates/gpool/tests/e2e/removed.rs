@@ -99,7 +99,7 @@ fn an_older_store_beside_newer_jobs_is_refused_and_can_be_restored() {
     // The newest copy is accepted.
     replace_store(&cluster, &newest);
     cluster.up();
-    assert_eq!(cluster.job(&newer[3]).exit_code, Some(7));
+    assert_eq!(cluster.job(&newer[3]).run.exit_code, Some(7));
     // Without a newer job, a later run of a known job also shows that the copy is old.
     cluster.kill();
     for name in ["tasks", "jobs", "tasks-done"] {
@@ -110,7 +110,7 @@ fn an_older_store_beside_newer_jobs_is_refused_and_can_be_restored() {
     replace_store(&cluster, &older);
     cluster.up();
     cluster.gpool(["release", &held]).ok();
-    assert_eq!(cluster.until_ended(&held).exit_code, Some(7));
+    assert_eq!(cluster.until_ended(&held).run.exit_code, Some(7));
     cluster.kill();
     replace_store(&cluster, &older);
     refuses_to_start(&cluster, &["a later run of job 2", "gpool restore"]);
@@ -124,7 +124,7 @@ fn an_older_store_beside_newer_jobs_is_refused_and_can_be_restored() {
     }
     cluster.up();
     cluster.gpool(["release", &held]).ok();
-    assert_eq!(cluster.until_ended(&held).exit_code, Some(7));
+    assert_eq!(cluster.until_ended(&held).run.exit_code, Some(7));
     let new: u64 = cluster.submit(["--hold", "--", "true"]).parse().unwrap();
     assert!(new > 1_000_000, "{new} may have been given out before");
 }
@@ -173,7 +173,7 @@ fn jobs_without_their_environments_are_named_and_held() {
     std::fs::rename(&away, &blobs).unwrap();
     cluster.up();
     cluster.gpool(["release", &held, &waits]).ok();
-    assert_eq!(cluster.until_ended(&held).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&held).run.exit_code, Some(0));
     assert!(!cluster.gpool(["doctor"]).out.contains("lack their"));
 }
 

@@ -35,7 +35,7 @@ fn a_reservation_for_a_user_is_for_that_user_only() {
     let refused = as_nobody(&cluster, &["reserve", "cancel", "demo"]);
     assert_eq!(refused.code, 5, "{}", refused.err);
     cluster.gpool(["reserve", "release", "demo"]).ok();
-    assert_eq!(cluster.until_ended(&waits).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&waits).run.exit_code, Some(0));
     cluster.gpool(["cancel", &one]).ok();
 }
 
@@ -77,7 +77,7 @@ fn before_maintenance_only_jobs_that_end_in_time_are_started() {
     let long = cluster.sh(&["--gpus", "1", "--time", "3h"], "true");
     let open = cluster.sh(&["--gpus", "1"], "true");
     let short = cluster.sh(&["--gpus", "1", "--time", "30m"], "true");
-    assert_eq!(cluster.until_ended(&short).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&short).run.exit_code, Some(0));
     for id in [&long, &open] {
         assert_eq!(cluster.job(id).state.as_str(), "pending");
         let why = cluster.gpool(["why", id, "--json"]).json();
@@ -87,7 +87,7 @@ fn before_maintenance_only_jobs_that_end_in_time_are_started() {
     assert!(drawn.contains("m1"), "{drawn}");
     cluster.gpool(["maint", "cancel", "m1"]).ok();
     for id in [&long, &open] {
-        assert_eq!(cluster.until_ended(id).exit_code, Some(0));
+        assert_eq!(cluster.until_ended(id).run.exit_code, Some(0));
     }
 }
 

@@ -36,7 +36,7 @@ fn a_running_share_gets_another_size() {
     let n_lines = program.n_lines();
     cluster.kill();
     cluster.up();
-    assert_eq!(cluster.job(&id).gpus, "0.5:0.75");
+    assert_eq!(cluster.job(&id).request.gpus_text(), "0.5:0.75");
     let mut program = Program::again(&cluster, "grows", n_lines);
     assert_ne!(program.alloc(15), OK, "its limit is as before");
     assert_eq!(program.alloc(9), OK);

@@ -83,7 +83,7 @@ fn a_rival_between_placement_and_launch_sends_the_job_elsewhere() {
         rivals.push(rival);
         let id = cluster.sh(&["--gpus", "1"], &line);
         let job = cluster.until_ended(&id);
-        assert_eq!((job.exit_code, job.attempt), (Some(0), 1), "{job:?}");
+        assert_eq!((job.run.exit_code, job.run.attempt), (Some(0), 1), "{job:?}");
         assert_eq!(cluster.devices_of(&id), [u32::try_from(gpu).unwrap() + 1]);
         assert_eq!(cluster.gpu_state(gpu), "unmanaged");
     }
@@ -97,7 +97,7 @@ fn a_rival_between_placement_and_launch_sends_the_job_elsewhere() {
     assert_eq!(text.lines().count(), 2, "{text}");
     last.leaves(&mut driver, 2);
     let job = cluster.until_ended(&id);
-    assert_eq!((job.exit_code, cluster.devices_of(&id)), (Some(0), vec![2]));
+    assert_eq!((job.run.exit_code, cluster.devices_of(&id)), (Some(0), vec![2]));
     assert_eq!(std::fs::read_to_string(&trace).unwrap().lines().count(), 3);
     assert!(rivals.iter_mut().all(Rival::lives) && last.lives());
 }
@@ -122,12 +122,12 @@ fn a_rival_beside_a_job_is_shown_and_the_job_unaffected() {
     let next = cluster.sh(&["--gpus", "3"], "exit 6");
     gate.open();
     let job = cluster.until_ended(&id);
-    assert_eq!((job.exit_code, job.attempt), (Some(5), 1));
+    assert_eq!((job.run.exit_code, job.run.attempt), (Some(5), 1));
     cluster.until_gpu_is(0, "unmanaged");
     assert_eq!(cluster.job(&next).state.as_str(), "pending");
     assert!(rival.lives());
     rival.leaves(&mut driver, 0);
-    assert_eq!(cluster.until_ended(&next).exit_code, Some(6));
+    assert_eq!(cluster.until_ended(&next).run.exit_code, Some(6));
 }
 
 #[test]
@@ -135,6 +135,6 @@ fn a_simulated_rival_is_like_a_real_one() {
     let cluster = Cluster::new("sim:2xH100-80G");
     cluster.gpool(["sim", "add-process", "0", "--pid", "4000001", "--user", "eve"]).ok();
     let id = cluster.sh(&["--gpus", "1"], "exit 4");
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(4));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(4));
     assert_eq!(cluster.devices_of(&id), [1]);
 }

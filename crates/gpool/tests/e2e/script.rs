@@ -21,9 +21,9 @@ fn directives_of_a_script_are_flags() {
     );
     let id = cluster.submit(["train.sh", "argument"]);
     let job = cluster.until_ended(&id);
-    assert_eq!((job.name.as_str(), job.gpus.as_str()), ("train.sh", "2"));
-    assert_eq!(job.time_limit, Some(3600.0));
-    assert!(job.script);
+    assert_eq!((job.name.as_str(), job.request.gpus_text()), ("train.sh", "2"));
+    assert_eq!(job.request.time_seconds(), Some(3600.0));
+    assert!(job.request.script.is_some());
     assert_eq!(cluster.stdout_of(&id), "2 a script argument\n");
 }
 
@@ -36,7 +36,7 @@ fn the_command_line_overrides_variables_and_variables_override_directives() {
     command.args(["submit", "--gpus", "3", "a.sh"]);
     let id = Running::start(&mut command, None).end().ok();
     let job = cluster.job(id.trim());
-    assert_eq!((job.gpus.as_str(), job.time_limit), ("3", Some(7200.0)));
+    assert_eq!((job.request.gpus_text(), job.request.time_seconds()), ("3", Some(7200.0)));
     assert_eq!(job.name, "inside");
 }
 
@@ -54,13 +54,16 @@ fn run_reads_the_directives_of_a_script_as_submit_does() {
         assert_eq!((ran.code, ran.out.as_str()), (0, "2 argument\n"), "{ran:?}");
     }
     let job = cluster.job("3");
-    assert_eq!((job.name.as_str(), job.gpus.as_str(), job.script), ("inside", "2", true));
-    assert_eq!(job.time_limit, Some(3600.0), "the command line takes precedence");
+    assert_eq!(
+        (job.name.as_str(), job.request.gpus_text(), job.request.script.is_some()),
+        ("inside", "2", true)
+    );
+    assert_eq!(job.request.time_seconds(), Some(3600.0), "the command line takes precedence");
     let mut command = cluster.command();
     command.env("GPOOL_SUBMIT_GPUS", "1").args(["run", "--detach", "./train.sh"]);
     let id = Running::start(&mut command, None).end().ok();
     let job = cluster.job(id.trim());
-    assert_eq!((job.gpus.as_str(), job.time_limit), ("1", Some(1800.0)));
+    assert_eq!((job.request.gpus_text(), job.request.time_seconds()), ("1", Some(1800.0)));
     script(&cluster, "wrong.sh", "#!/bin/sh\n# GPOOL --gpu 2\ntrue\n");
     cluster.gpool(["run", "./wrong.sh"]).refused(2, &["./wrong.sh:2", "--gpus"]);
 }

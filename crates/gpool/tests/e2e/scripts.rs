@@ -98,11 +98,11 @@ fn hand_in(cluster: &Cluster, bin: &Path, words: &[&str], script: &Path) -> Stri
 
 /// The output of a job, from its file.
 fn output(cluster: &Cluster, job: &Job) -> String {
-    match &job.stdout {
+    match &job.request.stdout {
         None => cluster.stdout_of(&job.id),
         Some(path) => {
             let path = path.replace("%j", &job.id).replace("%x", &job.name);
-            let path = Path::new(job.directory.as_deref().unwrap()).join(path);
+            let path = Path::new(job.request.directory.as_deref().unwrap()).join(path);
             std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
         }
     }
@@ -126,9 +126,13 @@ fn unchanged(kind: &str, words: &[&str]) {
         let out = output(&cluster, &job);
         let script = &one.script;
         assert_eq!(job.state.as_str(), "succeeded", "{script}: {job:?}\n{out}");
-        assert_eq!((&job.name, &job.gpus), (&one.name, &one.gpus), "{script}");
-        assert_eq!((job.time_limit, job.mem), (one.time_limit, one.memory), "{script}");
-        assert_eq!(job.cpus, one.cores, "{script}");
+        assert_eq!((&*job.name, job.request.gpus_text()), (&*one.name, &*one.gpus), "{script}");
+        assert_eq!(
+            (job.request.time_seconds(), job.request.mem_bytes()),
+            (one.time_limit, one.memory),
+            "{script}"
+        );
+        assert_eq!(job.request.cpu_cores(), one.cores, "{script}");
         assert!(out.contains(&one.output), "{script}: {:?} is not in {out:?}", one.output);
     }
 }
@@ -154,8 +158,8 @@ fn gpool_submits_every_kind_of_script() {
     for (kind, script) in [("slurm", "hf_finetune.sh"), ("gflow", "limits.sh")] {
         let path = folder().join(kind).join(script);
         let id = hand_in(&cluster, &bin, &["gpool", "submit"], &path);
-        assert_eq!(cluster.until_ended(&id).gpus, "2", "{script}");
-        assert_eq!(cluster.job(&id).compat, [kind], "{script}");
+        assert_eq!(cluster.until_ended(&id).request.gpus_text(), "2", "{script}");
+        assert_eq!(cluster.job(&id).request.compat, [kind], "{script}");
     }
     let path = folder().join("slurm/qos.sh");
     let words = ["submit", "--strict", path.to_str().unwrap()];

@@ -92,7 +92,7 @@ fn a_job_of_another_user_inherits_nothing_from_the_server() {
     let job = serde_json::json!({"command": ["true"], "directory": closed});
     let answer = Http::of_user(&cluster, NOBODY).post("/api/v1/jobs", &job);
     let id = answer.json()["id"].as_str().unwrap().to_owned();
-    let text = cluster.until_ended(&id).cause_text.unwrap();
+    let text = cluster.until_ended(&id).run.cause_text.unwrap();
     assert!(text.contains("can't enter the working directory"), "{text}");
 }
 
@@ -378,7 +378,7 @@ fn no_word_of_a_user_is_read_as_a_flag_or_by_a_shell() {
         let flags = ["submit", &cwd, "-e", &variable, &stdout, &name, "--", "sh", "-c", print];
         let id = cluster.gpool(flags.iter().copied().chain(["sh", word])).ok();
         let job = cluster.until_ended(id.trim());
-        assert_eq!((job.exit_code, &*job.name), (Some(0), &*format!("x{word}")), "{word:?}");
+        assert_eq!((job.run.exit_code, &*job.name), (Some(0), &*format!("x{word}")), "{word:?}");
         let out = std::fs::read_to_string(folder.join(format!("out {word}")));
         let expected = format!("{word}\n[end]\n{word}\n[end]\n{}\n[end]\n", folder.display());
         assert_eq!(out.unwrap(), expected, "{word:?}");

@@ -45,7 +45,7 @@ fn a_line_that_is_larger_than_their_memory_goes_through_in_pieces() {
     let line = "echo begin; until [ -s \"$GPOOL_DIR/stdout\" ]; do :; done; \
                 truncate -s 256M \"$GPOOL_DIR/stdout\"; echo end";
     let id = cluster.sh(&[], line);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     let before = resident_kib(cluster.server_pid());
     let mut command = cluster.command();
     command.args(["logs", "-f", &id]).stdout(std::process::Stdio::piped());
@@ -94,7 +94,7 @@ fn a_crowd_of_half_requests_delays_no_other_user_and_takes_no_memory() {
     until_so("connections are accepted again", || cluster.client().ready().is_ok());
     drop(crowd);
     let id = cluster.submit(["--", "true"]);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
 }
 
 #[test]

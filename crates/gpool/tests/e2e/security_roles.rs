@@ -261,7 +261,7 @@ fn no_route_shows_private_data_of_another_user() {
     cluster.until_is(&running, "running");
     cluster.until_ended(&ended);
     let job = cluster.until_ended(&failed);
-    assert!(job.cause_text.is_some_and(|text| text.contains(secret)));
+    assert!(job.run.cause_text.is_some_and(|text| text.contains(secret)));
     let stranger = Http::of_user(&cluster, NOBODY);
     let open = ROUTES.iter().filter(|row| row.method == "GET" && row.role == Role::Everybody);
     let mut n_asked = 0;
@@ -318,7 +318,7 @@ fn nothing_in_a_request_changes_the_callers_identity() {
     let answer = http.post_with("/api/v1/jobs", &headers, &job);
     assert_eq!(answer.status, 201, "{answer:?}");
     let id = answer.json()["id"].as_str().unwrap().to_owned();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&id), "65534\n65534\n65534\n");
     for field in ["user", "uid", "owner", "gid", "run_as", "admin"] {
         let mut job = job.clone();

@@ -13,7 +13,7 @@ fn shares_are_packed_and_whole_devices_stay_free() {
         cluster.until_is(id, "running");
         assert_eq!(cluster.devices_of(id), [device], "job {id}");
     }
-    assert_eq!(cluster.job(&second).gpus, "1@40G");
+    assert_eq!(cluster.job(&second).request.gpus_text(), "1@40G");
     let gpu = cluster.gpu(0);
     let shares: Vec<_> = gpu.shares.iter().map(|it| (it.job.as_str(), it.part)).collect();
     assert_eq!(shares, [(first.as_str(), 0.5), (second.as_str(), 0.5)]);
@@ -26,7 +26,7 @@ fn shares_are_packed_and_whole_devices_stay_free() {
     assert_eq!(why["items"][0]["reasons"][0]["code"], "gpu_share_not_free", "{why}");
     cluster.gpool(["cancel", &first]).ok();
     let ended = cluster.until_ended(&third);
-    assert_eq!((ended.exit_code, &ended.placement[0].devices[..]), (Some(0), &[0][..]));
+    assert_eq!((ended.run.exit_code, &ended.placement[0].devices[..]), (Some(0), &[0][..]));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_limit_is_known_to_the_job_and_books_nothing() {
         .sh(&["--gpus", "0.25:0.8"], "echo $GPOOL_GPU_MEM $GPOOL_GPU_MEM_LIMIT; exec sleep 1000");
     until_so("it has printed", || cluster.stdout_of(&id).ends_with('\n'));
     assert_eq!(cluster.stdout_of(&id), format!("{} {}\n", 20_u64 << 30, 64_u64 << 30));
-    assert_eq!(cluster.job(&id).gpus, "0.25:0.8");
+    assert_eq!(cluster.job(&id).request.gpus_text(), "0.25:0.8");
     let gpu = cluster.gpu(0);
     let share = &gpu.shares[0];
     assert_eq!((share.part, share.memory, share.memory_limit), (0.25, 20 << 30, 64 << 30));
@@ -98,7 +98,7 @@ fn a_limit_is_known_to_the_job_and_books_nothing() {
     let page = cluster.gpool(["gpus", "0"]).ok();
     assert!(page.contains("20 GiB (limit 64 GiB)"), "{page}");
     let other = cluster.sh(&["--gpu-memory", "60G:80G"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_script_requests_a_limit_and_several_devices_have_their_own() {
         std::fs::write(cluster.work().join(name), script).unwrap();
         let id = cluster.submit([name]);
         until_so("it has printed", || cluster.stdout_of(&id).ends_with('\n'));
-        assert_eq!(cluster.job(&id).gpus, gpus);
+        assert_eq!(cluster.job(&id).request.gpus_text(), gpus);
         id
     };
     let pair = submit("pair.sh", "2@0.5:0.8");
@@ -176,19 +176,19 @@ fn the_policy_decides_about_jobs_above_their_limit() {
     assert_eq!(memory, [Some(41 << 30), Some(20 << 30)]);
     until_so("it is reported", || events(&warned).contains(&format!("{words}; its owner")));
     for id in [&reported, &warned] {
-        assert_eq!(cluster.until_is(id, "running").attempt, 1);
+        assert_eq!(cluster.until_is(id, "running").run.attempt, 1);
     }
     cluster.gpool(["policy", "set", "pool.default.over_limit=cancel"]).ok();
     let (cancelled, pid) = over(&["--kind", "notebook"]);
     let cancelled = cluster.until_ended(&cancelled);
     remove(&pid);
     assert_eq!(cancelled.state.as_str(), "cancelled");
-    assert!(cancelled.cause_text.unwrap().contains("above their GPU memory limit"));
+    assert!(cancelled.run.cause_text.unwrap().contains("above their GPU memory limit"));
     cluster.gpool(["policy", "set", "pool.default.over_limit=requeue"]).ok();
     let (again, pid) = over(&[]);
     until_so("it is reported", || events(&again).contains("; it is requeued"));
     remove(&pid);
-    until_so("it runs again", || cluster.job(&again).attempt == 2);
+    until_so("it runs again", || cluster.job(&again).run.attempt == 2);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_job_that_uses_more_than_its_share_is_shown() {
     assert!(page.contains("monitored") && page.contains("more than its limit"), "{page}");
     // Other jobs can still use the rest.
     let other = cluster.sh(&["--gpu-memory", "60G"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_gpu_is_shared_only_with_the_jobs_that_its_jobs_accept() {
     };
     let vision = job("vision", &["--share-with", "project"]);
     cluster.until_is(&vision, "running");
-    assert_eq!(cluster.job(&vision).share_with.as_deref(), Some("project"));
+    assert_eq!(cluster.job(&vision).request.share_with.as_deref(), Some("project"));
     let [audio, more] = [job("audio", &[]), job("vision", &[])];
     for (id, device) in [(&vision, 0), (&audio, 1), (&more, 0)] {
         cluster.until_is(id, "running");

@@ -61,10 +61,13 @@ fn a_batch_job_of_slurm_is_one_of_gpool() {
     assert_eq!(shim(&cluster, &bin, "sbatch a.sh arg").ok(), "Submitted batch job 1\n");
     assert_eq!(shim(&cluster, &bin, "sbatch --parsable -d afterok:1 -H a.sh").ok(), "2\n");
     let job = cluster.until_is("1", "succeeded");
-    assert_eq!((&*job.name, &*job.gpus, job.time_limit), ("train", "h100:2", Some(600.0)));
+    assert_eq!(
+        (&*job.name, job.request.gpus_text(), job.request.time_seconds()),
+        ("train", "h100:2", Some(600.0))
+    );
     let out = std::fs::read_to_string(cluster.work().join("slurm-1.out")).unwrap();
     assert_eq!(out, "1 train 2 arg\nerror\nstep of 1\n");
-    assert_eq!(cluster.job("2").after, ["ok:1"]);
+    assert_eq!(cluster.job("2").request.after, ["ok:1"]);
     let waited = shim(&cluster, &bin, "sbatch --wait --wrap=exit\u{a0}4");
     assert_ne!(waited.code, 0, "{waited:?}");
 }
@@ -158,13 +161,13 @@ fn gflows_commands_work_as_before() {
     let out = shim(&cluster, &bin, "gbatch -n first ./a.sh").ok();
     assert_eq!(out, "Submitted batch job 1 (first)\n");
     let job = cluster.until_is("1", "succeeded");
-    assert_eq!((&*job.gpus, job.time_limit), ("2", Some(600.0)));
+    assert_eq!((job.request.gpus_text(), job.request.time_seconds()), ("2", Some(600.0)));
     assert_eq!(shim(&cluster, &bin, "gjob log 1").ok(), "0 2\n");
     let out = shim(&cluster, &bin, "gbatch -g 4 -n big sleep 1000").ok();
     assert_eq!(out, "Submitted batch job 2 (big)\n");
     cluster.until_is("2", "running");
     shim(&cluster, &bin, "gbatch -g 1 -n next -d 2 -p 5 true").ok();
-    assert_eq!(cluster.job("3").priority, -5);
+    assert_eq!(cluster.job("3").request.priority_number(), -5);
     let list = shim(&cluster, &bin, "gqueue").ok();
     let lines: Vec<Vec<&str>> =
         list.lines().map(|line| line.split_whitespace().collect()).collect();

@@ -64,7 +64,7 @@ fn a_server_that_is_stopped_is_reported_by_every_command() {
     says(&ran, &[&stopped, &way_out, "gpool down", &format!("run without it: {id}")]);
     cluster.signal_server(Signal::CONT);
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn down_continues_a_server_that_is_stopped() {
     );
     cluster.up();
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_stuck_core_is_distinguished_from_a_stopped_process() {
     cluster.up();
     assert_eq!(cluster.job(&id).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(5));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(5));
 }
 
 #[test]
@@ -261,6 +261,6 @@ fn a_server_with_too_few_open_files_is_refused_and_one_with_enough_answers() {
     up(20).refused(1, &["64 open files", "20 are allowed"]);
     assert_eq!(up(64).code, 0);
     let id = cluster.submit(["--", "true"]);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     assert_eq!(cluster.gpool(["down"]).code, 0);
 }

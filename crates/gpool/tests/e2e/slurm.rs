@@ -91,11 +91,17 @@ fn jobs_change_by_scontrol() {
                  Dependency=afterany:1 MinMemoryNode=512";
     run(words);
     let job = cluster.job("2");
-    assert_eq!((&*job.name, &*job.gpus, job.priority), ("other", "2", -50));
-    assert_eq!((job.time_limit, job.mem), (Some(7200.0), Some(512 << 20)));
-    assert_eq!((&job.after[..], job.state.as_str()), (&["end:1".to_owned()][..], "held"));
+    assert_eq!(
+        (&*job.name, job.request.gpus_text(), job.request.priority_number()),
+        ("other", "2", -50)
+    );
+    assert_eq!(
+        (job.request.time_seconds(), job.request.mem_bytes()),
+        (Some(7200.0), Some(512 << 20))
+    );
+    assert_eq!((&job.request.after[..], job.state.as_str()), (&["end:1".to_owned()][..], "held"));
     run("scontrol update jobid=1 TimeLimit=+5");
-    assert_eq!(cluster.job("1").time_limit, Some(900.0));
+    assert_eq!(cluster.job("1").request.time_seconds(), Some(900.0));
     run("scontrol requeuehold 1");
     cluster.until_is("1", "held");
     run("scontrol release 1");
@@ -348,7 +354,9 @@ fn scontrol_answers_as_health_checks_expect() {
     cluster.submit(["-g", "2", "--hold", "-J", "a", "--", "true"]);
     cluster.submit(["-g", "2", "--hold", "-J", "b", "--", "true"]);
     run("scontrol top 3");
-    assert!(cluster.job("3").priority > cluster.job("2").priority);
+    assert!(
+        cluster.job("3").request.priority_number() > cluster.job("2").request.priority_number()
+    );
     run("scontrol update NodeName=lab1 State=DRAIN Reason=disk");
     assert!(run("sinfo -h -R").starts_with("disk "));
 }

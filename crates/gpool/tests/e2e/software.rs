@@ -76,13 +76,13 @@ fn a_job_with_a_missing_environment_is_held_until_it_is_back() {
     fs::rename(&venv, cluster.work().join("elsewhere")).unwrap();
     cluster.gpool(["release", &id]).ok();
     let job = cluster.until_is(&id, "held");
-    let reason = &job.reasons[0];
+    let reason = &job.wait.reasons[0];
     assert_eq!(reason.code, "path_or_image_missing");
     assert_eq!(reason.facts["path"], venv.to_str().unwrap());
-    assert_eq!(job.started_at, None);
+    assert_eq!(job.run.started_at, None);
     fs::rename(cluster.work().join("elsewhere"), &venv).unwrap();
     cluster.gpool(["release", &id]).ok();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     assert_eq!(cluster.stdout_of(&id), format!("venv {}\n", venv.display()));
 }
 
@@ -99,5 +99,5 @@ fn a_setup_runs_first_without_gpus_and_its_failure_ends_the_job() {
     assert!(ran.err.contains("its setup, job 3,") && ran.err.contains("gpool logs 3"), "{ran:?}");
     assert_eq!(cluster.job("3").name, "m:setup");
     assert!(!cluster.work().join("never").exists());
-    assert_eq!(cluster.job("4").cause.as_deref(), Some("setup_failed"));
+    assert_eq!(cluster.job("4").run.cause.as_deref(), Some("setup_failed"));
 }

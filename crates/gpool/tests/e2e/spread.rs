@@ -58,7 +58,7 @@ fn two_notebooks_burst_until_a_job_needs_a_gpu() {
     }
     assert!(cluster.client().metrics().unwrap().contains("gpool_jobs_moved_total 1"));
     for id in [&first, &second] {
-        assert_eq!(cluster.job(id).attempt, 1, "it was not restarted");
+        assert_eq!(cluster.job(id).run.attempt, 1, "it was not restarted");
     }
 }
 

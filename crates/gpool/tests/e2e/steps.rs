@@ -176,7 +176,7 @@ fn a_failed_process_ends_the_others_if_requested() {
     let id = sbatch(&cluster, &bin, &["-N", "2", "-n", "2"], line);
     let job = cluster.until_ended(&id);
     assert_eq!(job.state.as_str(), "failed");
-    assert_eq!(job.exit_code, Some(143), "the highest: the other was ended by TERM");
+    assert_eq!(job.run.exit_code, Some(143), "the highest: the other was ended by TERM");
 }
 
 #[test]
@@ -401,6 +401,6 @@ fn ended_steps_are_rows_of_sacct() {
     cluster.until_ended("4");
     let far = rows(&["-j", "4", "--format=JobID,JobName"]);
     assert!(far.ends_with("\n4.0|far\n"), "{far}");
-    let steps = cluster.job(&id).steps;
+    let steps = cluster.job(&id).run.steps;
     assert_eq!(steps.iter().map(|step| step.exit_code).collect::<Vec<_>>(), [3, 0, 137]);
 }

@@ -103,7 +103,7 @@ fn a_backup_is_made_while_it_runs_and_used_elsewhere() {
     let mut other = Cluster::unstarted(&["--devices", "none"]);
     other.gpool(["restore", path]).ok();
     other.up();
-    assert_eq!(other.job(&id).exit_code, Some(3));
+    assert_eq!(other.job(&id).run.exit_code, Some(3));
     assert_eq!(other.job(&held).state.as_str(), "held");
     let next: u64 = other.submit(["--hold", "--", "true"]).parse().unwrap();
     assert!(next > later, "number {next} may have been given out before ({later})");
@@ -291,7 +291,7 @@ fn a_backup_under_load_is_consistent_and_starts_elsewhere() {
     }
     assert_eq!(cluster.job(&runs).state.as_str(), "running");
     gate.open();
-    assert_eq!(cluster.until_ended(&runs).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&runs).run.exit_code, Some(0));
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn while_all_is_busy() {
         cluster.gpool(["cancel", &cancelled]).ok();
         assert_eq!(cluster.until_ended(&cancelled).state.as_str(), "cancelled");
         assert_eq!(cluster.until_ended(&limited).state.as_str(), "timed_out");
-        assert_eq!(cluster.until_ended(&left).exit_code, Some(5));
+        assert_eq!(cluster.until_ended(&left).run.exit_code, Some(5));
     }
     OVER.store(true, Ordering::SeqCst);
     let n_strangers = crowd.join().unwrap();

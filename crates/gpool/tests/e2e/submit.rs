@@ -133,7 +133,7 @@ fn jobs_write_to_named_files() {
         "-c",
         "cat; echo wrong >&2",
     ]);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     let read = |name: &str| std::fs::read_to_string(cluster.work().join(name)).unwrap();
     assert_eq!(read("out-1"), "from a file\n");
     assert_eq!(read("err"), "wrong\n");
@@ -150,9 +150,9 @@ fn flags_override_variables() {
     };
     let id = submit(&["submit", "--", "true"]).ok();
     let job = cluster.job(id.trim());
-    assert_eq!((job.gpus.as_str(), job.state.as_str()), ("2", "held"));
+    assert_eq!((job.request.gpus_text(), job.state.as_str()), ("2", "held"));
     let id = submit(&["submit", "--gpus", "1", "--", "true"]).ok();
-    assert_eq!(cluster.job(id.trim()).gpus, "1");
+    assert_eq!(cluster.job(id.trim()).request.gpus_text(), "1");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn elements_show_their_parameters_and_csv_has_the_columns_of_wide() {
         assert!(head.contains(&column), "{column} is not in {head:?}");
     }
     // The keys of the API follow.
-    assert!(head.starts_with(&["id", "name", "node", "params"]) && head.contains(&"submitted_at"));
+    assert!(head.starts_with(&["id", "name", "params"]) && head.contains(&"submitted_at"));
 }
 
 #[test]

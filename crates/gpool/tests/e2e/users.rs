@@ -170,7 +170,7 @@ fn users_can_change_their_own_pending_jobs() {
     as_nobody(&cluster, &["prio", "5", id]).refused(5, &["0"]);
     assert_eq!(as_nobody(&cluster, &["show", "theirs"]).code, 0);
     assert_eq!(as_nobody(&cluster, &["release", id]).code, 0);
-    assert_eq!(cluster.until_ended(id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(id).run.exit_code, Some(0));
     assert_eq!(as_nobody(&cluster, &["wait", id]).code, 0);
 }
 

@@ -37,12 +37,12 @@ fn a_job_frees_its_gpu_for_its_owner_and_gets_it_back() {
     let line = format!("while [ ! -e {} ]; do sleep 0.05; done", stop.display());
     let owner = cluster.sh(&["-p", "blue", "-g", "1"], &line);
     cluster.until_is(&owner, "running");
-    assert_eq!(cluster.until_is(&borrower, "paused").attempt, 1);
+    assert_eq!(cluster.until_is(&borrower, "paused").run.attempt, 1);
     assert_eq!(read(&cluster, "log"), "release\n", "its processes run on");
     // Server and agent are killed; the job keeps waiting.
     cluster.kill();
     cluster.up();
-    assert!(cluster.until_is(&borrower, "paused").freed);
+    assert!(cluster.until_is(&borrower, "paused").run.freed);
     touch(&stop);
     cluster.until_ended(&owner);
     cluster.until_is(&borrower, "running");
@@ -59,7 +59,7 @@ fn a_job_that_does_not_free_its_gpu_in_time_leaves_by_its_next_exit() {
     let owner = cluster.sh(&["-p", "blue", "-g", "1"], "sleep 1000");
     cluster.until_is(&owner, "running");
     let job = cluster.until_is(&borrower, "pending");
-    assert_eq!(job.attempt, 2);
+    assert_eq!(job.run.attempt, 2);
     let events = cluster.gpool(["events", &borrower]).ok();
     assert!(events.contains("did not release its GPUs in time"), "{events}");
 }
@@ -76,14 +76,14 @@ fn gpus_that_a_process_still_uses_are_not_given_to_others() {
     until_so("it was asked", || read(&cluster, "log").contains("release"));
     until_so("the signal came", || read(&cluster, "signals").contains("got"));
     until_so("it goes on", || read(&cluster, "log") == "release\nuse\n");
-    assert_eq!(cluster.until_is(&id, "running").attempt, 1);
+    assert_eq!(cluster.until_is(&id, "running").run.attempt, 1);
     let events = cluster.gpool(["events", &id]).ok();
     assert!(events.contains(&format!("process {pid}")), "{events}");
     cluster.gpool(["sim", "remove-process", "0", "--pid", &pid]).ok();
     cluster.gpool(["yield", &id]).ok();
-    until_so("its GPU is free", || cluster.job(&id).freed);
+    until_so("its GPU is free", || cluster.job(&id).run.freed);
     let other = cluster.sh(&["-g", "1"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
     cluster.gpool(["yield", "--end", &id]).ok();
     cluster.until_is(&id, "running");
 }
@@ -101,11 +101,11 @@ fn a_job_gives_its_gpu_up_and_takes_it_back() {
     let id = cluster.sh(&["-g", "1", "--yields", "--kind", "notebook"], &line);
     until_so("it gave its GPU up", || read(&cluster, "log") == "away\n");
     let job = cluster.until_is(&id, "paused");
-    assert!(job.freed && cluster.why(&id).contains("gpool resume"));
+    assert!(job.run.freed && cluster.why(&id).contains("gpool resume"));
     let other = cluster.sh(&["-g", "1"], "true");
-    assert_eq!(cluster.until_ended(&other).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&other).run.exit_code, Some(0));
     touch(&go);
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     assert_eq!(read(&cluster, "log"), "away\nback\n");
     let plain = cluster.sh(&["-g", "1"], "sleep 1000");
     cluster.until_is(&plain, "running");
@@ -128,11 +128,11 @@ fn a_server_that_is_killed_between_request_and_answer_learns_the_answer() {
     cluster.kill();
     touch(&cluster.work().join("go"));
     cluster.up();
-    until_so("its GPU is free", || cluster.job(&id).freed);
+    until_so("its GPU is free", || cluster.job(&id).run.freed);
     // The agent of the server that is killed now knows the answer, and the next one does too.
     cluster.kill();
     cluster.up();
-    assert!(cluster.until_is(&id, "paused").freed);
+    assert!(cluster.until_is(&id, "paused").run.freed);
     cluster.gpool(["cancel", &id]).ok();
     cluster.until_ended(&id);
 }
@@ -179,11 +179,11 @@ fn the_example_for_pytorch_frees_the_gpu_and_continues() {
     let id = cluster.sh(&["-g", "1", "--yields=file@1m"], &line);
     until_so("it trains", || read(&cluster, "steps").parse().is_ok_and(|n: u32| n > 3));
     cluster.gpool(["yield", &id]).ok();
-    until_so("its GPU is free", || cluster.job(&id).freed);
+    until_so("its GPU is free", || cluster.job(&id).run.freed);
     let steps: u32 = read(&cluster, "steps").parse().unwrap();
     assert!(steps < 100, "it had ended by then");
     cluster.gpool(["yield", "--end", &id]).ok();
-    assert_eq!(cluster.until_ended(&id).exit_code, Some(0));
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     assert_eq!(read(&cluster, "steps"), "100", "it went on from where it was");
     assert_eq!(read(&cluster, "workers").lines().count(), 2);
 }

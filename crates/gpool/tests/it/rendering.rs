@@ -187,7 +187,7 @@ fn rows_are_sorted_by_every_column_that_is_shown() {
     });
     assert_eq!(by_use[0], format!("lab1:{}", busiest.unwrap().index));
     let mut jobs = things::jobs();
-    jobs[0].waited_s = 7200.0;
+    jobs[0].wait.waited_s = 7200.0;
     let id = jobs[0].id.clone();
     assert_eq!(sorted(&JOBS, jobs, "-waited")[0], id);
     let flags = ListFlags { sort: Some("waitd".to_owned()), ..ListFlags::default() };
@@ -384,11 +384,12 @@ fn is_raw(text: &str) -> bool {
 fn no_name_reaches_a_terminal_raw() {
     let nasty_job = || {
         things::job(json!({
-            "name": NASTY, "user": NASTY, "project": NASTY, "gpus": NASTY, "note": NASTY,
-            "command": [NASTY, NASTY], "directory": NASTY, "stdout": NASTY, "after": [NASTY],
-            "id": NASTY, "cause_text": NASTY,
+            "id": NASTY, "name": NASTY, "user": NASTY, "project": NASTY,
+            "request": {"gpus": NASTY, "note": NASTY, "command": [NASTY, NASTY],
+                        "directory": NASTY, "stdout": NASTY, "after": [NASTY]},
             "placement": [{"node": NASTY, "devices": [0], "uuids": [NASTY]}],
-            "reasons": [{"code": NASTY, "blocking": true, "text": NASTY, "node": NASTY}],
+            "run": {"cause_text": NASTY},
+            "wait": {"reasons": [{"code": NASTY, "blocking": true, "text": NASTY, "node": NASTY}]},
         }))
     };
     let nasty_gpu = || {

@@ -16,8 +16,9 @@ fn hints(usage: &serde_json::Value) -> Vec<(String, Option<String>)> {
 /// The hints of a job with this request that ran for an hour.
 fn hints_of(gpus: &str, usage: &serde_json::Value) -> Vec<(String, Option<String>)> {
     let job = things::job(json!({
-        "state": "succeeded", "gpus": gpus, "started_at": "2026-11-20T14:00:00Z",
-        "ended_at": "2026-11-20T15:00:00Z", "time_limit": null, "usage": usage,
+        "state": "succeeded", "request": {"gpus": gpus, "time": null},
+        "run": {"started_at": "2026-11-20T14:00:00Z", "ended_at": "2026-11-20T15:00:00Z"},
+        "usage": {"total": usage},
     }));
     let now = things::now();
     let hints = Report::new(job, now).hints;
@@ -49,8 +50,8 @@ fn unused_gpu_memory_is_a_hint_unless_the_gpu_was_busy() {
 /// The report of a job with two GPUs on each of two nodes, and the use of each GPU.
 fn report_of(used: [f64; 4]) -> Report {
     let job = things::job(json!({
-        "state": "succeeded", "gpus": "2", "started_at": "2026-11-20T14:00:00Z",
-        "ended_at": "2026-11-20T15:00:00Z", "time_limit": null,
+        "state": "succeeded", "request": {"gpus": "2", "time": null},
+        "run": {"started_at": "2026-11-20T14:00:00Z", "ended_at": "2026-11-20T15:00:00Z"},
     }));
     let nodes = ["lab1", "lab2"].iter().zip(used.chunks(2)).map(|(node, used)| NodeUse {
         node: (*node).to_owned(),

@@ -15,13 +15,10 @@ pub const NASTY: &str = "evil\n\u{1b}[31m\u{1b}]0;title\u{7}\u{9b}2J\u{202e}gpj\
 pub fn job(changes: Value) -> Job {
     let mut job = json!({
         "id": "1844", "name": "big", "user": "ana", "project": "nlp", "state": "pending",
-        "attempt": 1, "gpus": "4", "placement": [], "submitted_at": "2026-11-20T14:36:00Z",
-        "started_at": null, "ended_at": null, "exit_code": null, "reasons": [], "eta": null,
-        "private": false, "command": ["python", "train.py"], "script": false,
-        "directory": "/home/ana", "priority": 0, "cpus": null, "mem": null,
-        "time_limit": 43200.0, "grace": 30.0, "note": null, "cause": null, "cause_text": null,
-        "signal": null, "usage": null, "version": 1, "after": [], "stdin": null, "stdout": null,
-        "stderr": null, "held_by": null, "waited_s": 840.0,
+        "submitted_at": "2026-11-20T14:36:00Z", "version": 1,
+        "request": {"command": ["python", "train.py"], "directory": "/home/ana", "gpus": "4",
+                    "priority": 0, "time": 43200.0, "grace": 30.0},
+        "placement": [], "run": {"attempt": 1}, "wait": {"waited_s": 840.0},
     });
     merge(&mut job, changes);
     serde_json::from_value(job).unwrap()
@@ -31,38 +28,41 @@ pub fn job(changes: Value) -> Job {
 pub fn jobs() -> Vec<Job> {
     vec![
         job(json!({
-            "id": "1836", "name": "jup", "user": "bo", "gpus": "1", "state": "running",
-            "started_at": "2026-11-20T11:48:00Z",
+            "id": "1836", "name": "jup", "user": "bo", "request": {"gpus": "1"}, "state": "running",
+            "run": {"started_at": "2026-11-20T11:48:00Z"},
             "placement": [{"node": "lab1", "devices": [2], "uuids": ["GPU-2"]}],
         })),
         job(json!({
-            "id": "1843", "name": "train", "gpus": "2", "state": "running",
-            "time_limit": null, "started_at": "2026-11-20T14:35:00Z",
+            "id": "1843", "name": "train", "state": "running",
+            "request": {"gpus": "2", "time": null}, "run": {"started_at": "2026-11-20T14:35:00Z"},
             "placement": [{"node": "lab1", "devices": [4, 5], "uuids": ["GPU-4", "GPU-5"]}],
         })),
         job(json!({
-            "reasons": [
+            "wait": {"reasons": [
                 {"code": "gpus_not_free_together", "blocking": true, "need": 4, "free": 2,
                  "node": "lab1",
                  "text": "It needs 4 GPUs on one node, and no node has more than 2 free"},
                 {"code": "ahead_in_order", "blocking": true, "job": "1841", "n_ahead": 1,
                  "text": "Job 1841 is before it in the queue"},
-            ],
+            ]},
         })),
         job(json!({
-            "id": "1846", "name": "after-big", "state": "waiting", "gpus": "1",
-            "reasons": [{"code": "waits_for_job", "blocking": true, "job": "1844",
-                         "text": "It waits for job 1844 to end"}],
+            "id": "1846", "name": "after-big", "state": "waiting", "request": {"gpus": "1"},
+            "wait": {"reasons": [{"code": "waits_for_job", "blocking": true, "job": "1844",
+                                  "text": "It waits for job 1844 to end"}]},
         })),
         job(json!({
-            "id": "1830", "name": "old", "state": "timed_out", "exit_code": 143, "signal": 15,
-            "started_at": "2026-11-19T10:00:00Z", "ended_at": "2026-11-19T22:00:00Z",
-            "cause": "time_limit", "cause_text": "it reached its time limit",
+            "id": "1830", "name": "old", "state": "timed_out",
+            "run": {"started_at": "2026-11-19T10:00:00Z", "ended_at": "2026-11-19T22:00:00Z",
+                    "exit_code": 143, "signal": 15, "cause": "time_limit",
+                    "cause_text": "it reached its time limit"},
         })),
         job(json!({
-            "id": "1829", "name": "crash", "state": "failed", "exit_code": 139, "signal": 11,
-            "started_at": "2026-11-19T10:00:00Z", "ended_at": "2026-11-19T10:00:07Z",
-            "usage": {"cpu_user_s": 3.5, "cpu_system_s": 0.25, "memory_peak": 1_073_741_824u64},
+            "id": "1829", "name": "crash", "state": "failed",
+            "run": {"started_at": "2026-11-19T10:00:00Z", "ended_at": "2026-11-19T10:00:07Z",
+                    "exit_code": 139, "signal": 11},
+            "usage": {"total": {"cpu_user_s": 3.5, "cpu_system_s": 0.25,
+                                "memory_peak": 1_073_741_824u64}},
         })),
     ]
 }
@@ -168,7 +168,7 @@ pub fn why(job: &Job) -> Why {
                "user": user})
     };
     serde_json::from_value(json!({
-        "job": job, "as_of": "2026-11-20T14:50:00Z", "reasons": job.reasons,
+        "job": job, "as_of": "2026-11-20T14:50:00Z", "reasons": job.wait.reasons,
         "nodes": [
             {"name": "lab1", "connected": true, "n_matching": 8, "n_free": 2, "devices": [
                 device(0, "busy", Some("1839"), Some("ana")),
@@ -185,7 +185,14 @@ pub fn why(job: &Job) -> Why {
     .unwrap()
 }
 
+/// Sets these fields, also in objects within it.
 fn merge(into: &mut Value, changes: Value) {
-    let Value::Object(changes) = changes else { panic!("changes are fields") };
-    into.as_object_mut().unwrap().extend(changes);
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, changes) => *into = changes,
+    }
 }

@@ -1,7 +1,7 @@
 //! A small cluster as the API shows it.
 
 use gpool_top::data::News;
-use gpool_wire::{Gpu, Job, Status, Time};
+use gpool_wire::{Gpu, Job, Quantity, Status, Time};
 use serde_json::{Value, from_value, json};
 
 /// The time of every picture.
@@ -64,19 +64,19 @@ pub fn job(id: &str, name: &str, user: &str, state: &str) -> Job {
         user: user.to_owned(),
         project: "vision".to_owned(),
         state: from_value(json!(state)).unwrap(),
-        gpus: "2".to_owned(),
         submitted_at: "2026-11-20T15:00:00Z".parse().unwrap(),
         ..Job::default()
     };
+    job.request.gpus = Some("2".to_owned());
     if state == "running" {
-        job.started_at = Some("2026-11-20T15:10:02Z".parse().unwrap());
-        job.time_limit = Some(7200.0);
+        job.run.started_at = Some("2026-11-20T15:10:02Z".parse().unwrap());
+        job.request.time = Some(Quantity::Decimal(7200.0));
         job.placement =
             from_value(json!([{"node": "lab1", "devices": [0, 1], "uuids": ["GPU-0", "GPU-1"]}]))
                 .unwrap();
     } else if state == "pending" {
         let text = "It needs 2 GPUs, and 1 is free";
-        job.reasons =
+        job.wait.reasons =
             from_value(json!([{"code": "gpus", "text": text, "facts": {}, "blocking": true}]))
                 .unwrap();
     }

@@ -5,7 +5,7 @@ use gpool_model::{Millis, Timestamp};
 use gpool_top::data::News;
 use gpool_top::input::TopCommand;
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Job, PlacedOn, Time};
+use gpool_wire::{Job, JobRun, PlacedOn, Time};
 
 use crate::cluster::{jobs, now};
 use crate::screen::{FULL, Screen};
@@ -139,7 +139,8 @@ fn charts_begin_with_the_time_before_the_first_reading() {
         gpus: None,
     }];
     let started_at = Some(Time(Timestamp::new(now().0.get() - 5000)));
-    let job = Job { placement, started_at, ..Job::default() };
+    let run = JobRun { started_at, ..JobRun::default() };
+    let job = Job { placement, run, ..Job::default() };
     let every = Millis::from_secs(2);
     let (compute, _) = history.of_job(&job, &known.iter().collect::<Vec<_>>(), every, now());
     assert_eq!(compute, [one, Some(0.94)]);

@@ -1,5 +1,6 @@
 //! The list of ended jobs: `gpool history`.
 
+use gpool_cli::render::jobs::job_keys;
 use gpool_cli::render::list::Noun;
 use gpool_cli::render::words::{count, grouped};
 use gpool_wire::{Job, Totals};
@@ -33,7 +34,7 @@ pub const HISTORY: Noun<Job> = Noun {
         "note",
     ],
     name: |job| job.id.clone(),
-    keys: gpool_wire::keys::keys::<Job>,
+    keys: job_keys,
 };
 
 /// The line below the list: how many jobs of how many, and their total usage.

@@ -94,12 +94,12 @@ pub fn sums(jobs: &[Job], by: By) -> Vec<Sum> {
         name.clone_into(&mut sum.name);
         sum.n_jobs += 1;
         sum.n_succeeded += u64::from(job.state == gpool_model::job::JobState::Succeeded);
-        sum.gpu_hours += job.gpu_hours;
+        sum.gpu_hours += job.usage.gpu_hours;
         sum.cpu_hours +=
-            job.usage.map_or(0.0, |usage| (usage.cpu_user_s + usage.cpu_system_s) / 3600.0);
-        if job.started_at.is_some() {
+            job.usage.total.map_or(0.0, |usage| (usage.cpu_user_s + usage.cpu_system_s) / 3600.0);
+        if job.run.started_at.is_some() {
             sum.n_started += 1;
-            sum.waited_s += job.waited_s;
+            sum.waited_s += job.wait.waited_s;
         }
     }
     let mut all: Vec<Sum> = all.into_values().collect();

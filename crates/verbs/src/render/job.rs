@@ -17,37 +17,41 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     let headline =
         format!("job {} \"{}\" · {}", job.id, job.name, words::state(job.state.as_str()));
     let mut page = Page::new(&headline);
-    let owner =
-        format!("{} · project {} · priority {}", view.user(&job.user), job.project, job.priority);
+    let owner = format!(
+        "{} · project {} · priority {}",
+        view.user(&job.user),
+        job.project,
+        job.request.priority_number()
+    );
     page.label("user", &owner);
     page.label("wants", &words::wants(job));
     page.label_if("kind", kind(job).as_deref());
-    match (job.script, job.private) {
+    match (job.request.script.is_some(), job.private) {
         (_, true) => {}
         (true, _) => {
-            page.label("script", &format!("{} {}", job.name, words::command(&job.command)))
+            page.label("script", &format!("{} {}", job.name, words::command(&job.request.command)))
         }
-        (false, _) => page.label("command", &words::command(&job.command)),
+        (false, _) => page.label("command", &words::command(&job.request.command)),
     }
-    page.label_if("directory", job.directory.as_deref());
-    if job.pty {
+    page.label_if("directory", job.request.directory.as_deref());
+    if job.request.pty.is_some() {
         page.label("terminal", &format!("its own; gpool attach {}", job.id));
     }
-    let active: Vec<String> = job.activate.iter().map(words::active).collect();
+    let active: Vec<String> = job.request.activate.iter().map(words::active).collect();
     page.labels("active", &active);
-    if let Some(setup) = &job.setup {
+    if let Some(setup) = &job.setup_job {
         page.label("setup", &format!("job {setup}"));
     }
-    page.label_if("note", job.note.as_deref());
-    for rule in &job.notify {
+    page.label_if("note", job.request.note.as_deref());
+    for rule in &job.request.notify {
         page.label("tells", rule);
     }
     files(&mut page, job);
-    if !job.after.is_empty() {
-        page.label("after", &job.after.join(", "));
+    if !job.request.after.is_empty() {
+        page.label("after", &job.request.after.join(", "));
     }
-    if !job.after_one.is_empty() {
-        page.label("after one", &job.after_one.join(", "));
+    if !job.request.after_one.is_empty() {
+        page.label("after one", &job.request.after_one.join(", "));
     }
     life(&mut page, job, view);
     page.label("submitted", &view.clock.full(job.submitted_at));
@@ -71,9 +75,12 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
 
 /// The kind of a job, and when it counts as idle; `None` for the usual ones.
 fn kind(job: &Job) -> Option<String> {
-    let idle = job.idle_after.map(|after| format!(", idle after {} without GPU use", span(after)));
-    let is_usual = idle.is_none() && ["", "train"].contains(&job.kind.as_str());
-    (!is_usual).then(|| format!("{}{}", job.kind, idle.unwrap_or_default()))
+    let idle = job
+        .request
+        .idle_after_seconds()
+        .map(|after| format!(", idle after {} without GPU use", span(after)));
+    let is_usual = idle.is_none() && ["", "train"].contains(&job.request.kind_word());
+    (!is_usual).then(|| format!("{}{}", job.request.kind_word(), idle.unwrap_or_default()))
 }
 
 /// Since when a job has not used its GPUs.
@@ -83,10 +90,14 @@ pub(super) fn idle(since: Time, view: &View<'_>) -> String {
 
 /// The files that a job reads and writes.
 fn files(page: &mut Page, job: &Job) {
-    for (label, path) in [("stdin", &job.stdin), ("stdout", &job.stdout), ("stderr", &job.stderr)] {
+    for (label, path) in [
+        ("stdin", &job.request.stdin),
+        ("stdout", &job.request.stdout),
+        ("stderr", &job.request.stderr),
+    ] {
         page.label_if(label, path.as_deref());
     }
-    if let Some(logs) = &job.logs {
+    if let Some(logs) = &job.run.logs {
         page.label_if("log", logs.stdout.as_deref());
         page.label_if("error log", logs.stderr.as_deref());
     }
@@ -100,24 +111,24 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
     page.label_if("output", output(job, view).as_deref());
     page.label_if("retry", retry(job, view).as_deref());
     page.label_if("try", way_on(job).as_deref());
-    let reasons = job.reasons.iter().map(|it| sentence(it, &job.user, view));
+    let reasons = job.wait.reasons.iter().map(|it| sentence(it, &job.user, view));
     let reasons: Vec<String> = reasons.collect();
     page.labels("because", &reasons);
-    let more = words::more_reasons(job.n_more_reasons);
+    let more = words::more_reasons(job.wait.n_more_reasons);
     page.label_if("", more.map(|more| format!("and it waits for {more}")).as_deref());
     let leaves = job.state == JobState::Stopping;
-    page.label_if("because", job.cause_text.as_deref().filter(|_| leaves));
-    page.label_if("waits", job.stalled.as_deref());
-    page.label_if("idle", job.idle_since.map(|at| idle(at, view)).as_deref());
-    page.label_if("not released", job.not_released.as_deref());
-    if let Some(since) = job.paused_since {
-        let cause = job.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    page.label_if("because", job.run.cause_text.as_deref().filter(|_| leaves));
+    page.label_if("waits", job.run.stalled.as_deref());
+    page.label_if("idle", job.run.idle_since.map(|at| idle(at, view)).as_deref());
+    page.label_if("not released", job.run.not_released.as_deref());
+    if let Some(since) = job.run.paused_since {
+        let cause = job.run.cause_text.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
         page.label("paused", &format!("since {}{cause}", view.clock.full(since)));
         let starts = gpool_cli::render::eta::starts(job, view);
         page.label_if("continues", Some(starts.as_str()).filter(|it| *it != words::NOTHING));
     }
-    if let Some(live) = &job.live {
-        let ran = job.started_at.map(|at| view.now.0.since(at.0));
+    if let Some(live) = &job.usage.live {
+        let ran = job.run.started_at.map(|at| view.now.0.since(at.0));
         page.label_if(
             "CPU",
             live.cpu_s.zip(ran).map(|(cpu, ran)| super::report::cores(cpu, ran)).as_deref(),
@@ -126,7 +137,7 @@ fn outcome(page: &mut Page, job: &Job, view: &View<'_>) {
             page.label(label, &text);
         }
     }
-    if job.usage.is_some() {
+    if job.usage.total.is_some() {
         super::report::used(page, &Report::new(job.clone(), view.now));
     }
     super::report::errors(page, job);
@@ -141,7 +152,7 @@ fn way_on(job: &Job) -> Option<String> {
             Some(format!("its output: gpool logs {id}; run it again: gpool retry {id}"))
         }
         JobState::Failed | JobState::TimedOut => {
-            let has_run = job.started_at.is_some() && !job.private;
+            let has_run = job.run.started_at.is_some() && !job.private;
             has_run.then(|| format!("its output: gpool logs {id}"))
         }
         _ => None,
@@ -150,28 +161,33 @@ fn way_on(job: &Job) -> Option<String> {
 
 /// Adds when the job may start, how it is retried, and how earlier attempts ended.
 fn life(page: &mut Page, job: &Job, view: &View<'_>) {
-    let moments = [("begin", job.begin), ("deadline", job.deadline), ("released", job.release_at)];
+    let moments = [
+        ("begin", job.request.begin),
+        ("deadline", job.request.deadline),
+        ("released", job.wait.release_at),
+    ];
     for (label, at) in moments {
         page.label_if(label, at.map(|at| view.clock.full(at)).as_deref());
     }
-    page.label_if("signal", job.signal_before.as_deref());
-    if !job.exits.is_empty() {
-        let signal = job.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
+    page.label_if("signal", job.request.signal_before.as_deref());
+    if !job.request.exits.is_empty() {
+        let signal =
+            job.request.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
         let exit = |exit: &String| match exit.as_str() {
             "checkpoint" => format!("{exit}{signal}"),
-            "pause" if job.yields.is_some() => "pause (cooperative)".to_owned(),
+            "pause" if job.request.yields.is_some() => "pause (cooperative)".to_owned(),
             _ => exit.clone(),
         };
-        let exits: Vec<String> = job.exits.iter().map(exit).collect();
+        let exits: Vec<String> = job.request.exits.iter().map(exit).collect();
         page.label("exits", &exits.join(", otherwise "));
     }
-    page.label_if("yields", job.yields.as_deref());
-    if let Some(retry) = &job.retry {
+    page.label_if("yields", job.request.yields.as_deref());
+    if let Some(retry) = &job.request.retry {
         let exits = retry.exits.iter().map(|code| format!("exit {code}"));
         let after: Vec<String> = retry.on.iter().cloned().chain(exits).collect();
         let after =
             if after.is_empty() { "any failure but oom".to_owned() } else { after.join(", ") };
-        let used = job.n_retries;
+        let used = job.run.n_retries;
         page.label("retries", &format!("{used} of {} used, after {after}", retry.most));
     }
     let attempt = |it: &Attempted| {
@@ -189,12 +205,12 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
             taken.unwrap_or(&it.again)
         )
     };
-    page.labels("earlier", &job.attempts.iter().map(attempt).collect::<Vec<_>>());
+    page.labels("earlier", &job.run.attempts.iter().map(attempt).collect::<Vec<_>>());
 }
 
 /// How long gpool keeps the output of an ended job.
 fn output(job: &Job, view: &View<'_>) -> Option<String> {
-    let until = job.output_kept_until?;
+    let until = job.run.output_kept_until?;
     let is_over = until <= view.now;
     let kept = if is_over { "removed; it was kept until" } else { "kept until" };
     Some(format!("{kept} {}", view.clock.full(until)))
@@ -202,7 +218,7 @@ fn output(job: &Job, view: &View<'_>) -> Option<String> {
 
 /// How long an ended job can be retried.
 fn retry(job: &Job, view: &View<'_>) -> Option<String> {
-    Some(match (job.can_retry?, job.retry_until) {
+    Some(match (job.run.can_retry?, job.run.retry_until) {
         (false, _) => "no longer possible: its environment or script was removed".to_owned(),
         (true, Some(until)) if until > view.now => {
             format!("possible until {}", view.clock.full(until))
@@ -212,11 +228,14 @@ fn retry(job: &Job, view: &View<'_>) -> Option<String> {
 }
 
 fn times(page: &mut Page, job: &Job, view: &View<'_>) {
-    let waited = span(job.waited_s);
-    match job.started_at {
+    let waited = span(job.wait.waited_s);
+    match job.run.started_at {
         Some(started) => {
-            let run =
-                if job.attempt > 1 { format!(", run {}", job.attempt) } else { String::new() };
+            let run = if job.run.attempt > 1 {
+                format!(", run {}", job.run.attempt)
+            } else {
+                String::new()
+            };
             page.label("started", &format!("{} (waited {waited}{run})", view.clock.full(started)));
         }
         None if !job.state.is_end() => {
@@ -226,7 +245,7 @@ fn times(page: &mut Page, job: &Job, view: &View<'_>) {
         }
         None => {}
     }
-    if let Some(ended) = job.ended_at {
+    if let Some(ended) = job.run.ended_at {
         let ran = ran(job, view).map_or("never ran".to_owned(), |ran| format!("ran {ran}"));
         page.label("ended", &format!("{} ({ran})", view.clock.full(ended)));
     } else if let Some(ran) = ran(job, view) {
@@ -265,13 +284,13 @@ fn place(placed: &PlacedOn) -> String {
 pub fn headline(job: &Job) -> String {
     let mut parts = vec![format!("job {} \"{}\"", job.id, job.name)];
     let places: Vec<String> = job.placement.iter().map(spoken_place).collect();
-    let gpus = words::gpus(&job.gpus);
+    let gpus = words::gpus(job.request.gpus_text());
     parts.push(match places.as_slice() {
         [] => gpus,
         places => format!("{gpus} on {}", places.join(", ")),
     });
-    parts.extend(job.cpus.map(words::cores));
-    parts.extend(job.mem.map(|bytes| gpool_model::Bytes::new(bytes).to_string()));
+    parts.extend(job.request.cpu_cores().map(words::cores));
+    parts.extend(job.request.mem_bytes().map(|bytes| gpool_model::Bytes::new(bytes).to_string()));
     parts.push(words::limit(job).map_or("no limit".to_owned(), |limit| format!("limit {limit}")));
     parts.push(format!("project {}", job.project));
     gpool_cli::render::safe::safe(&parts.join(" · ")).into_owned()

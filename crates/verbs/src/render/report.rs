@@ -56,7 +56,7 @@ pub fn used(page: &mut Page, report: &Report) {
     let nodes = NodeUse::texts(&report.nodes).into_iter();
     let nodes: Vec<String> = nodes.map(|(node, used)| format!("{node} {used}")).collect();
     page.labels("on nodes", &nodes);
-    let cost: Vec<String> = report.job.cost.iter().map(Cost::text).collect();
+    let cost: Vec<String> = report.job.usage.cost.iter().map(Cost::text).collect();
     page.labels("cost", &cost);
     page.label_if("CPU", cpu(report).as_deref());
     page.label_if("memory", memory(report).as_deref());
@@ -65,14 +65,14 @@ pub fn used(page: &mut Page, report: &Report) {
 
 /// Adds the errors of the GPUs of a job.
 pub fn errors(page: &mut Page, job: &Job) {
-    let all: Vec<String> = job.xids.iter().map(JobXid::text).collect();
+    let all: Vec<String> = job.run.xids.iter().map(JobXid::text).collect();
     page.labels("GPU errors", &all);
 }
 
 /// Adds the last values of the metrics that a job reports.
 pub fn metrics(page: &mut Page, job: &Job) {
     let one = |(name, value): (&String, &f64)| format!("{name} {}", job_metrics::figure(*value));
-    let all: Vec<String> = job.metrics.iter().map(one).collect();
+    let all: Vec<String> = job.usage.metrics.iter().map(one).collect();
     page.label_if("metrics", Some(all.join(", ")).as_deref().filter(|it| !it.is_empty()));
 }
 
@@ -96,7 +96,7 @@ fn gpus(report: &Report) -> Option<String> {
 
 /// The measured use of the GPUs.
 fn gpu_use(report: &Report) -> Option<String> {
-    let limit = report.job.usage.and_then(|usage| usage.gpu_memory_limit);
+    let limit = report.job.usage.total.and_then(|usage| usage.gpu_memory_limit);
     let memory = report.gpu_memory_peak.zip(limit).map(|(peak, limit)| {
         format!("at most {} of {} of memory", Bytes::new(peak), Bytes::new(limit))
     });
@@ -108,7 +108,7 @@ fn gpu_use(report: &Report) -> Option<String> {
 fn cpu(report: &Report) -> Option<String> {
     let used = report.cpu_s?;
     let busy = report.cores_used.map(|cores| format!(", {cores:.1} cores busy on average"));
-    let asked = match (report.job.cpus, report.cpu_share) {
+    let asked = match (report.job.request.cpu_cores(), report.cpu_share) {
         (Some(cpus), Some(part)) => {
             format!(" ({} of {} asked for)", percent(part), words::cores(cpus))
         }
@@ -128,7 +128,7 @@ pub fn cores(cpu_s: f64, ran: Millis) -> String {
 
 fn memory(report: &Report) -> Option<String> {
     let peak = Bytes::new(report.memory_peak?);
-    let of_one = match (report.job.mem, report.memory_share) {
+    let of_one = match (report.job.request.mem_bytes(), report.memory_share) {
         (Some(asked), Some(part)) => {
             format!("at most {peak} in one process ({} of {})", percent(part), Bytes::new(asked))
         }

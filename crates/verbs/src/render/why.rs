@@ -54,13 +54,13 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     let job = &why.job;
     let mut page = Page::default();
     wrapped(&mut page, "", &format!("{} {}.", name(job, view), state(job, view)));
-    if let Some(stalled) = &job.stalled {
+    if let Some(stalled) = &job.run.stalled {
         wrapped(&mut page, "", &format!("It is paused at the moment, and waits: {stalled}."));
     }
     if let Some(lost) = &why.lost {
         wrapped(&mut page, "", &format!("{}.", safe(lost)));
     }
-    if let Some(why) = &job.not_released {
+    if let Some(why) = &job.run.not_released {
         wrapped(&mut page, "", &format!("Its GPUs are not released: {why}."));
     }
     wrapped(&mut page, "", &waited(why, view).unwrap_or_default());
@@ -77,7 +77,7 @@ fn not_waiting(why: &Why, view: &View<'_>) -> String {
     let is_failure = matches!(job.state, JobState::Failed | JobState::TimedOut | JobState::Lost);
     let mut next = format!("Events: gpool events {id}.");
     if is_failure && !job.private {
-        if job.started_at.is_some() {
+        if job.run.started_at.is_some() {
             next.insert_str(0, &format!("Output: gpool logs {id}. "));
         }
         next.push_str(&format!(" Again: gpool retry {id}."));
@@ -90,7 +90,7 @@ fn waiting(why: &Why, view: &View<'_>) -> String {
     let job = &why.job;
     let name = name(job, view);
     let mut page = Page::default();
-    let state = match job.paused_since {
+    let state = match job.run.paused_since {
         Some(since) => {
             let since = view.clock.short(since, view.now);
             format!("has been paused since {since} on {}", places(&job.placement))
@@ -99,7 +99,7 @@ fn waiting(why: &Why, view: &View<'_>) -> String {
     };
     wrapped(&mut page, "", &format!("{name} {state}."));
     attempts(&mut page, job, view);
-    match (why.reasons.is_empty(), job.paused_since) {
+    match (why.reasons.is_empty(), job.run.paused_since) {
         (true, _) => page.line("Nothing blocks it: it starts with the next decision."),
         (false, None) => page.line("It waits because"),
         (false, Some(_)) => page.line("It does not continue because"),
@@ -129,21 +129,21 @@ fn state(job: &Job, view: &View<'_>) -> String {
         [] => String::new(),
         placement => format!(" on {}", places(placement)),
     };
-    let since = job.started_at.map(|at| view.clock.short(at, view.now));
-    let ended = job.ended_at.map(|at| format!(" at {}", view.clock.short(at, view.now)));
+    let since = job.run.started_at.map(|at| view.clock.short(at, view.now));
+    let ended = job.run.ended_at.map(|at| format!(" at {}", view.clock.short(at, view.now)));
     let (ended, end) = (ended.unwrap_or_default(), words::end(job));
     match job.state {
         JobState::Running => match (&job.array, since) {
             (Some(array), _) => format!("is running: {}", arrays::progress(array)),
             (None, Some(since)) => {
                 let idle =
-                    job.idle_since.map(|at| format!(", idle: {}", super::job::idle(at, view)));
+                    job.run.idle_since.map(|at| format!(", idle: {}", super::job::idle(at, view)));
                 format!("has been running since {since}{on}{}", idle.unwrap_or_default())
             }
             (None, None) => format!("is running{on}"),
         },
         JobState::Starting => format!("is starting{on}"),
-        JobState::Stopping => match &job.cause_text {
+        JobState::Stopping => match &job.run.cause_text {
             Some(cause) => format!("is stopping{on}: {cause}"),
             None => format!("is stopping{on}"),
         },
@@ -177,9 +177,9 @@ fn waited(why: &Why, view: &View<'_>) -> Option<String> {
         return Some(view.clock.localized(&format!("It {}.", event.text), view.now));
     }
     let job = &why.job;
-    (job.waited_s >= SHORT_S && job.array.is_none()).then(|| match job.started_at {
-        Some(_) => format!("It waited {}.", span(job.waited_s)),
-        None => format!("It waited {} and did not start.", span(job.waited_s)),
+    (job.wait.waited_s >= SHORT_S && job.array.is_none()).then(|| match job.run.started_at {
+        Some(_) => format!("It waited {}.", span(job.wait.waited_s)),
+        None => format!("It waited {} and did not start.", span(job.wait.waited_s)),
     })
 }
 
@@ -260,7 +260,7 @@ fn ahead(place: &Place, view: &View<'_>) -> String {
 }
 
 fn attempts(page: &mut Page, job: &Job, view: &View<'_>) {
-    for attempt in &job.attempts {
+    for attempt in &job.run.attempts {
         wrapped(page, "", &attempt_line(attempt, view));
     }
 }

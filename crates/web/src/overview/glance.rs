@@ -108,7 +108,7 @@ fn own(own: &[Job], now: Time) -> GlanceAnswer {
         |job: &&Job| matches!(job.state, JobState::Held | JobState::Waiting | JobState::Pending);
     let n_waiting = own.iter().filter(is_waiting).count();
     let starts = own.iter().filter(is_waiting);
-    let starts = starts.filter_map(|job| Some((job.eta.as_ref()?.p50?, job)));
+    let starts = starts.filter_map(|job| Some((job.forecast.eta.as_ref()?.p50?, job)));
     let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
     if own.is_empty() {
         return GlanceAnswer::new(title, "soft", "none").about("/submit", "Submit a job");
@@ -122,7 +122,7 @@ fn own(own: &[Job], now: Time) -> GlanceAnswer {
 }
 
 fn next_start(waiting: &[Job], now: Time) -> GlanceAnswer {
-    let starts = waiting.iter().filter_map(|job| Some((job.eta.as_ref()?.p50?, job)));
+    let starts = waiting.iter().filter_map(|job| Some((job.forecast.eta.as_ref()?.p50?, job)));
     let next = starts.min_by_key(|(at, job)| (at.0, job.id.clone()));
     let title = "Next start";
     let Some((at, job)) = next else {
@@ -133,17 +133,19 @@ fn next_start(waiting: &[Job], now: Time) -> GlanceAnswer {
             if is_empty { "nothing waits" } else { "not known yet" },
         );
     };
-    let noun = if job.gpus == "1" { "GPU" } else { "GPUs" };
+    let noun = if job.request.gpus_text() == "1" { "GPU" } else { "GPUs" };
     let surely = surely(job, at, now).map(|it| format!(". {it}")).unwrap_or_default();
-    let more = format!("of {}, {} {noun}{surely}", job.user, job.gpus);
+    let more = format!("of {}, {} {noun}{surely}", job.user, job.request.gpus_text());
     GlanceAnswer::new(title, "wait", soon(at, now)).of_job(job).and(more)
 }
 
 /// Held jobs wait for a user, not for GPUs, and arrays at their own limit for their elements.
 fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> GlanceAnswer {
     let title = "Longest wait";
-    let is_at_limit = |job: &&Job| job.reasons.iter().any(|it| it.code == "group_parallel_limit");
-    let waits = waiting.iter().filter(|job| job.held_by.is_none() && job.begin.is_none());
+    let is_at_limit =
+        |job: &&Job| job.wait.reasons.iter().any(|it| it.code == "group_parallel_limit");
+    let waits =
+        waiting.iter().filter(|job| job.wait.held_by.is_none() && job.request.begin.is_none());
     let waits = waits.filter(|job| !is_at_limit(job));
     let first = waits.min_by_key(|job| (job.submitted_at.0, job.id.clone()));
     let Some(job) = first else {
@@ -153,7 +155,8 @@ fn longest_wait(waiting: &[Job], n_waiting: u64, now: Time) -> GlanceAnswer {
         };
         return GlanceAnswer::new(title, "free", short);
     };
-    let reason = job.reasons.iter().find(|it| it.blocking).or_else(|| job.reasons.first());
+    let reason =
+        job.wait.reasons.iter().find(|it| it.blocking).or_else(|| job.wait.reasons.first());
     let reason = reason.map(|it| format!(". {}", it.text)).unwrap_or_default();
     let waited = span(until(now, job.submitted_at));
     GlanceAnswer::new(title, "wait", waited).of_job(job).and(format!("of {}{reason}", job.user))
@@ -233,9 +236,9 @@ fn cost(overview: &Overview<'_>) -> GlanceAnswer {
 fn failed(failed: &[Job], now: Time) -> GlanceAnswer {
     let title = "Failed in 24 h";
     let Some(last) = failed.first() else { return GlanceAnswer::new(title, "free", "no job") };
-    let when = last.ended_at.map(|at| ago(at, now)).unwrap_or_default();
-    let why = last.cause_text.clone();
-    let why = why.or_else(|| last.exit_code.map(|code| format!("exit {code}")));
+    let when = last.run.ended_at.map(|at| ago(at, now)).unwrap_or_default();
+    let why = last.run.cause_text.clone();
+    let why = why.or_else(|| last.run.exit_code.map(|code| format!("exit {code}")));
     let why = why.map(|it| format!(": {it}")).unwrap_or_default();
     let n = match failed.len() {
         n if n >= FAILED_MAX => format!("{n} jobs or more"),

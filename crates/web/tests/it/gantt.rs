@@ -2,16 +2,19 @@
 
 use gpool_model::job::JobState;
 use gpool_web::{Filters, Frame, Queue};
-use gpool_wire::{Eta, Job};
+use gpool_wire::{Eta, Job, JobCreate, JobForecast, JobRun, Quantity};
 
 use crate::minute;
 
 fn job(id: &str, limit_min: f64, expected_min: Option<f64>) -> Job {
     Job {
         id: id.to_owned(),
-        gpus: "1".to_owned(),
-        time_limit: Some(limit_min * 60.0),
-        expected_run_s: expected_min.map(|it| it * 60.0),
+        request: JobCreate {
+            gpus: Some("1".to_owned()),
+            time: Some(Quantity::Decimal(limit_min * 60.0)),
+            ..JobCreate::default()
+        },
+        forecast: JobForecast { eta: None, expected_run_s: expected_min.map(|it| it * 60.0) },
         ..Job::default()
     }
 }
@@ -32,7 +35,8 @@ fn plan(running: &[Job], waiting: &[Job]) -> String {
 
 fn running(id: &str, limit_min: f64, expected_min: Option<f64>) -> Job {
     let state = JobState::Running;
-    Job { state, started_at: Some(minute(0)), ..job(id, limit_min, expected_min) }
+    let run = JobRun { started_at: Some(minute(0)), ..JobRun::default() };
+    Job { state, run, ..job(id, limit_min, expected_min) }
 }
 
 #[test]
@@ -59,7 +63,8 @@ fn a_waiting_job_runs_as_expected_from_its_start() {
         later_than: None,
         planned_at: None,
     };
-    let waits = Job { eta: Some(eta), ..job("3", 60.0, Some(10.0)) };
+    let mut waits = job("3", 60.0, Some(10.0));
+    waits.forecast.eta = Some(eta);
     // The chart ends a quarter after the late start, 50 minutes from now.
     let page = plan(&[], &[waits]);
     assert!(page.contains("<rect class=\"wait\" x=\"400\" width=\"200\""), "{page}");
@@ -86,9 +91,9 @@ fn queue(jobs: &[Job], sort: &str) -> String {
 fn the_queue_sorts_by_a_column_and_stays_in_its_order_without_one() {
     let job = |id: &str, gpus: &str| Job {
         id: id.to_owned(),
-        gpus: gpus.to_owned(),
+        request: JobCreate { gpus: Some(gpus.to_owned()), ..JobCreate::default() },
         state: JobState::Running,
-        started_at: Some(minute(0)),
+        run: JobRun { started_at: Some(minute(0)), ..JobRun::default() },
         ..Job::default()
     };
     let jobs = [job("9", "2"), job("10", "H100-80G:4"), job("8", "1")];

@@ -6,7 +6,7 @@ use gpool_web::{Frame, JobPage, Order, csv};
 use gpool_wire::gpu::xid::JobXid;
 use gpool_wire::job_metrics::{JobMetric, JobMetrics};
 use gpool_wire::usage::{GpuHistory, GpuPoints};
-use gpool_wire::{Gpu, Job, JobEvent, PlacedOn, Report, Time, Why};
+use gpool_wire::{Gpu, Job, JobEvent, JobRun, PlacedOn, Report, Time, Why};
 use serde_json::json;
 
 use crate::minute;
@@ -43,12 +43,17 @@ pub fn placement() -> Vec<PlacedOn> {
     vec![placed]
 }
 
+/// A job with these times of its run.
+fn ran(started_at: Option<Time>, ended_at: Option<Time>) -> Job {
+    Job { run: JobRun { started_at, ended_at, ..JobRun::default() }, ..Job::default() }
+}
+
 fn page(history: &GpuHistory, events: &[JobEvent]) -> String {
     page_with(history, events, &JobMetrics::default())
 }
 
 fn page_with(history: &GpuHistory, events: &[JobEvent], over_time: &JobMetrics) -> String {
-    page_of(Job { started_at: Some(minute(0)), ..Job::default() }, history, events, over_time)
+    page_of(ran(Some(minute(0)), None), history, events, over_time)
 }
 
 fn page_of(job: Job, history: &GpuHistory, events: &[JobEvent], over_time: &JobMetrics) -> String {
@@ -93,8 +98,7 @@ fn charts_of_measured_series_have_their_figures_as_text() {
 fn a_job_is_idle_only_within_its_run() {
     let within = |started_at: u32, ended_at: u32| {
         let at = |seconds| Some(Time(minute(0).0.after(Millis::from_secs(seconds))));
-        let job = Job { started_at: at(started_at), ended_at: at(ended_at), ..Job::default() };
-        page_of(job, &history(), &[], &JobMetrics::default())
+        page_of(ran(at(started_at), at(ended_at)), &history(), &[], &JobMetrics::default())
     };
     // Its device is idle from the second to the fourth minute.
     assert!(within(150, 190).contains("mean 42 %, idle 40 s"));
@@ -108,7 +112,8 @@ fn a_job_shows_the_errors_of_its_gpus() {
         let node = NodeName::new("lab1");
         JobXid::from(&gpool_model::xid::JobXid { node, device, xid, count })
     };
-    let job = Job { xids: vec![seen(0, 79, 2), seen(1, 4000, 1)], ..Job::default() };
+    let mut job = Job::default();
+    job.run.xids = vec![seen(0, 79, 2), seen(1, 4000, 1)];
     let page = page_of(job, &history(), &[], &JobMetrics::default());
     let row = "<dt>GPU errors</dt><dd>Xid 79 on lab1:0, 2 times: the GPU has fallen off the bus \
                (a fault of the GPU or its driver); \
@@ -189,12 +194,7 @@ fn hosts_and_metrics_have_charts_of_their_own() {
 fn a_part_of_a_gpu_has_its_own_use_and_not_that_of_the_device() {
     let mut placed = placement();
     placed[0].gpus = Some(0.5);
-    let job = Job {
-        id: "7".to_owned(),
-        placement: placed,
-        started_at: Some(minute(0)),
-        ..Job::default()
-    };
+    let job = Job { id: "7".to_owned(), placement: placed, ..ran(Some(minute(0)), None) };
     let over_time = JobMetrics {
         start: minute(0),
         step_s: 60,
@@ -225,12 +225,9 @@ fn a_part_of_a_gpu_has_its_own_use_and_not_that_of_the_device() {
 
 #[test]
 fn an_ended_job_runs_again_as_it_was_and_its_texts_are_of_an_ended_job() {
-    let ended = Job {
-        state: JobState::Succeeded,
-        started_at: Some(minute(0)),
-        ended_at: Some(minute(2)),
-        ..Job::default()
-    };
+    let ended = Job { state: JobState::Succeeded, ..ran(Some(minute(0)), Some(minute(2))) };
+    let mut removed = ended.clone();
+    removed.run.can_retry = Some(false);
     let page = |job: Job| page_of(job, &GpuHistory::default(), &[], &JobMetrics::default());
     let shown = page(ended.clone());
     assert!(shown.contains("action=\"/retry\"") && shown.contains("gpool retry 7"), "{shown}");
@@ -238,10 +235,10 @@ fn an_ended_job_runs_again_as_it_was_and_its_texts_are_of_an_ended_job() {
     assert!(!shown.contains("gpool submit --"), "{shown}");
     assert!(!shown.contains("after the end") && shown.contains("Nothing was measured"), "{shown}");
     assert!(shown.contains("<dt>Ran</dt><dd>2 min</dd>"), "{shown}");
-    for gone in [Job { can_retry: Some(false), ..ended.clone() }, Job { private: true, ..ended }] {
+    for gone in [removed, Job { private: true, ..ended }] {
         assert!(!page(gone).contains("/retry"));
     }
-    assert!(page(Job { started_at: Some(minute(0)), ..Job::default() }).contains("after the end"));
+    assert!(page(ran(Some(minute(0)), None)).contains("after the end"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use gpool_web::{Frame, Order, Overview};
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::{Cost, CostRow};
 use gpool_wire::usage::{GpuHistory, GpuPoints, UsageHistory, UsagePoints, UsageRow};
-use gpool_wire::{Eta, Gpu, Job, PlacedOn, Reservation, Status};
+use gpool_wire::{Eta, Gpu, Job, JobCreate, JobForecast, JobRun, PlacedOn, Reservation, Status};
 use serde_json::json;
 
 use crate::minute;
@@ -73,23 +73,28 @@ fn a_busy_cluster_is_answered_at_a_glance() {
         id: id.to_owned(),
         name: "train".to_owned(),
         user: "ana".to_owned(),
-        gpus: "4".to_owned(),
+        request: JobCreate { gpus: Some("4".to_owned()), ..JobCreate::default() },
         state: JobState::Pending,
         submitted_at: minute(submitted),
-        eta: start.map(|at| Eta {
-            p10: None,
-            p50: Some(minute(at)),
-            p90: Some(minute(at + 20)),
-            basis: "limit".to_owned(),
-            as_of: minute(60),
-            later_than: None,
-            planned_at: None,
-        }),
+        forecast: JobForecast {
+            eta: start.map(|at| Eta {
+                p10: None,
+                p50: Some(minute(at)),
+                p90: Some(minute(at + 20)),
+                basis: "limit".to_owned(),
+                as_of: minute(60),
+                later_than: None,
+                planned_at: None,
+            }),
+            expected_run_s: None,
+        },
         ..Job::default()
     };
-    let held = Job { held_by: Some("user".to_owned()), ..waits("5", 0, None) };
+    let mut held = waits("5", 0, None);
+    held.wait.held_by = Some("user".to_owned());
     let full = json!([{"code": "group_parallel_limit", "blocking": true, "text": "full"}]);
-    let array = Job { reasons: serde_json::from_value(full).unwrap(), ..waits("6", 1, None) };
+    let mut array = waits("6", 1, None);
+    array.wait.reasons = serde_json::from_value(full).unwrap();
     let waiting = [waits("3", 20, Some(90)), waits("4", 40, Some(70)), held, array];
     let idle = |n: u32| json!({"user": "bo", "idle": [{"job": "7", "since": minute(n)}]});
     let gpus = [
@@ -120,9 +125,9 @@ fn a_busy_cluster_is_answered_at_a_glance() {
         page.contains("waits 40 min") && page.contains("in 10 min, 90 % sure within 30 min"),
         "{page}"
     );
-    let certain = waits("7", 20, Some(60));
-    let eta = certain.eta.map(|eta| Eta { p90: eta.p50, ..eta });
-    let page = self::page(&gpus, &[Job { eta, ..waits("7", 20, None) }], &NOTHING, &status(2));
+    let mut certain = waits("7", 20, Some(60));
+    certain.forecast.eta = certain.forecast.eta.map(|eta| Eta { p90: eta.p50, ..eta });
+    let page = self::page(&gpus, &[certain], &NOTHING, &status(2));
     assert!(page.contains(">now</time>"), "{page}");
 }
 
@@ -252,8 +257,7 @@ fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
         name: "eval".to_owned(),
         user: "bo".to_owned(),
         state: JobState::Failed,
-        exit_code: Some(3),
-        ended_at: Some(minute(30)),
+        run: JobRun { exit_code: Some(3), ended_at: Some(minute(30)), ..JobRun::default() },
         ..Job::default()
     };
     let user = |name: &str, busy: f64| UsageRow {

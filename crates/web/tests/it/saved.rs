@@ -4,7 +4,7 @@ use gpool_web::{Bars, SavedJob, SavedTable, saved_jobs};
 use gpool_wire::cost::{Cost, CostRow};
 use gpool_wire::usage::UsageRow;
 use gpool_wire::waste::WasteRow;
-use gpool_wire::{Job, Report};
+use gpool_wire::{Job, JobCreate, JobRun, Report};
 
 use crate::job::{gpu, history};
 use crate::minute;
@@ -54,9 +54,9 @@ fn reports_have_the_charts_of_the_devices() {
     let job = Job {
         id: "7".to_owned(),
         name: HOSTILE.to_owned(),
-        note: Some(HOSTILE.to_owned()),
+        request: JobCreate { note: Some(HOSTILE.to_owned()), ..JobCreate::default() },
         placement: crate::job::placement(),
-        started_at: Some(minute(0)),
+        run: JobRun { started_at: Some(minute(0)), ..JobRun::default() },
         ..Job::default()
     };
     let (report, gpus, history) = (Report::new(job, minute(5)), [gpu()], history());
@@ -81,7 +81,8 @@ fn bars_are_parts_of_the_largest_row() {
     let cost = Cost { cost: 10.0, idle_cost: Some(4.0), energy_cost: Some(1.0), ..Cost::default() };
     let cost = CostRow { usage: UsageRow::default(), cost };
     assert_eq!(Bars::of_cost(&[&cost]).rows, [[50.0, 40.0, 10.0]]);
-    let job = Job { gpu_hours: 4.0, ..Job::default() };
+    let mut job = Job::default();
+    job.usage.gpu_hours = 4.0;
     let waste = WasteRow::new(job, 0.25, minute(0));
     assert_eq!(Bars::of_waste(&[&waste]).rows, [[25.0, 75.0, 0.0]]);
     assert_eq!(Bars::of_usage(&[]).rows, Vec::<[f64; 3]>::new());

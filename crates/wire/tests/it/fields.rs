@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use gpool_wire::JobCreate;
+use gpool_model::array::ArrayState;
+use gpool_model::job::BlobId;
+use gpool_model::{JobId, JobSpec, Owner, Phase, Timestamp};
 use gpool_wire::field::{Group, Values, field, fields};
+use gpool_wire::show::JobFacts;
+use gpool_wire::{Job, JobCreate};
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema as _;
 
@@ -93,6 +97,66 @@ fn each_field_of_the_api_has_one_row() {
     assert_eq!(rows.len(), schema.len(), "each once");
     let sampled = samples();
     assert_eq!(sampled.keys().map(String::as_str).collect::<BTreeSet<_>>(), schema);
+}
+
+/// What the API shows of a request is a request again, with the same meaning.
+#[test]
+fn a_shown_request_can_be_submitted() {
+    // They are stored apart from the record of the job.
+    let apart = ["params", "items", "table", "script", "environment", "environment_bytes"];
+    // These are not part of the request: another job, a state, the process that starts it.
+    let others = ["setup", "hold", "umask"];
+    // The text of its GPUs has them.
+    let in_gpus = ["gpu_share", "gpu_memory"];
+    // Each alone: some exclude others.
+    for (key, value) in samples() {
+        let mut request = JobCreate { command: vec!["a".to_owned()], ..JobCreate::default() };
+        if key == "max_parallel" || key == "max_fails" {
+            request.array = Some("0-9".to_owned());
+        }
+        request.gpus = Some("a100:1".to_owned());
+        request.time = Some("9h".into());
+        let mut json = serde_json::to_value(&request).unwrap();
+        json[&key] = value.clone();
+        let request: JobCreate = serde_json::from_value(json).unwrap();
+        let shown = shown(&request, &key);
+        if !apart.iter().chain(&others).chain(&in_gpus).any(|other| *other == key) {
+            let field = field(&key).unwrap();
+            assert!((field.is_said)(&shown), "{key} is not shown: {shown:?}");
+        }
+        // Addresses of notifications are shown without their paths.
+        if !apart.contains(&&*key) && key != "notify" {
+            assert_eq!(self::shown(&shown, &key), shown, "{key}");
+        }
+    }
+}
+
+/// The request that the API shows for a job that this one makes.
+fn shown(request: &JobCreate, key: &str) -> JobCreate {
+    let checked = request.check("/home/ana").unwrap_or_else(|error| panic!("{key}: {error:?}"));
+    let mut request = checked.into_new_job(BlobId("c".into()), None).request;
+    // As the server records it.
+    let standing = std::mem::take(&mut request.standing).into_inner();
+    let phase = Phase::Pending { since: Timestamp::ZERO };
+    let job = gpool_model::Job {
+        array: request.array.as_deref().map(|it| Box::new(ArrayState::new(it, &standing))),
+        note: standing.note,
+        notify: standing.notify,
+        ..gpool_model::Job::new(JobId::single(7), standing.priority, phase)
+    };
+    let spec = JobSpec {
+        id: job.id,
+        owner: Owner { uid: 1000, gid: 1000, user: "ana".into() },
+        request,
+        script: None,
+        context: BlobId("c".into()),
+        setup: None,
+        joins: None,
+        retry_of: None,
+        submitted_at: Timestamp::ZERO,
+    };
+    let shown = Job::new(&spec, &job, spec.submitted_at, &JobFacts::default());
+    JobCreate { name: Some(shown.name), project: Some(shown.project), ..shown.request }
 }
 
 #[test]

@@ -74,9 +74,11 @@ fn shown(phase: Phase, reasons: Vec<Reason>) -> Value {
     document
 }
 
+/// A value of a group has the name of the group before its own: `run.attempt`.
 fn has(document: &Value, expected: &Value) {
     for (key, value) in expected.as_object().unwrap() {
-        assert_eq!(&document[key], value, "{key}");
+        let found = key.split('.').fold(document, |found, name| &found[name]);
+        assert_eq!(found, value, "{key}");
     }
 }
 
@@ -88,11 +90,11 @@ fn a_job_has_the_keys_that_scripts_rely_on() {
         &pending,
         &json!({
             "apiVersion": "gpool/v1", "id": "7", "name": "train", "user": "ana",
-            "project": "default", "state": "pending", "attempt": 1, "gpus": "A100",
-            "placement": [], "submitted_at": "2026-11-20T15:30:00.000Z", "started_at": null,
-            "ended_at": null, "exit_code": null, "eta": null, "mem": 2_147_483_648_u64,
-            "time_limit": 5400.0, "waited_s": 60.0, "version": 2,
-            "reasons": [{
+            "project": "default", "state": "pending", "version": 2,
+            "submitted_at": "2026-11-20T15:30:00.000Z", "request.gpus": "A100",
+            "request.mem": 2_147_483_648_u64, "request.time": 5400.0, "placement": [],
+            "run.attempt": 1, "run.exit_code": null, "forecast": {}, "wait.waited_s": 60.0,
+            "wait.reasons": [{
                 "code": "gpus_not_free", "need": 1, "free": 0, "blocking": true,
                 "text": "It needs 1 GPU, and none is free",
             }],
@@ -107,7 +109,7 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
     has(
         &running,
         &json!({
-            "state": "running", "started_at": "2026-11-20T15:30:05.000Z", "waited_s": 5.0,
+            "state": "running", "run.started_at": "2026-11-20T15:30:05.000Z", "wait.waited_s": 5.0,
             "placement": [{"node": "lab1", "devices": [3], "uuids": ["GPU-3"]}],
         }),
     );
@@ -139,8 +141,8 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
     has(
         &ended,
         &json!({
-            "state": "failed", "exit_code": 137, "signal": 9, "cause": "oom",
-            "usage": {
+            "state": "failed", "run.exit_code": 137, "run.signal": 9, "run.cause": "oom",
+            "usage.total": {
                 "cpu_user_s": 1.5, "cpu_system_s": 0.0, "memory_peak": 5,
                 "memory_peak_together": 9, "read_bytes": 11,
                 "gpu_memory_peak": 7, "gpu_memory_limit": 20, "gpu_utilization": 0.25,
@@ -149,7 +151,15 @@ fn a_job_shows_where_it_runs_and_how_it_ended() {
         }),
     );
     let held = shown(Phase::Held { by: Holder::Admin, since: T0, missing: None }, vec![]);
-    has(&held, &json!({"state": "held", "held_by": "admin"}));
+    has(&held, &json!({"state": "held", "wait.held_by": "admin"}));
+}
+
+#[test]
+fn a_request_is_read_although_a_newer_server_added_a_field() {
+    let mut document = shown(Phase::Pending { since: T0 }, vec![]);
+    document["request"]["of_tomorrow"] = json!(1);
+    let read: Document<gpool_wire::Job> = serde_json::from_value(document).unwrap();
+    assert_eq!(read.body.request.gpus_text(), "A100");
 }
 
 #[test]
@@ -162,8 +172,8 @@ fn nothing_inherited_is_ever_shown() {
 fn another_users_job_keeps_its_secrets() {
     let shown = JobFacts { private: true, ..JobFacts::default() };
     let job = gpool_wire::Job::new(&spec(), &job(Phase::Pending { since: T0 }), T0, &shown);
-    assert_eq!((job.name.as_str(), job.command.len()), ("(private)", 0));
-    assert_eq!((job.directory, job.note, job.user.as_str()), (None, None, "ana"));
+    assert_eq!((job.name.as_str(), job.request.command.len()), ("(private)", 0));
+    assert_eq!((job.request.directory, job.request.note, job.user.as_str()), (None, None, "ana"));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
     }
     cluster.up();
     let runs = cluster.sh(&["--gpus", "1"], "sleep 1000");
-    let before = cluster.until_is(&runs, "running").attempt;
+    let before = cluster.until_is(&runs, "running").run.attempt;
     cluster.kill();
     cluster.variables = vec![("GPOOL_WRONGPOINT".to_owned(), "server-plan-wrong".to_owned())];
     cluster.up();
@@ -166,7 +166,7 @@ fn a_job_whose_plan_is_wrong_is_held_and_the_plan_replays_to_what_it_breaks() {
         why.out.contains("held by the scheduler: its plan for this job broke a rule"),
         "{why:?}"
     );
-    assert_eq!(cluster.job(&runs).attempt, before);
+    assert_eq!(cluster.job(&runs).run.attempt, before);
     assert!(cluster.log().contains("plan violates an invariant"), "{}", cluster.log());
     let metrics = cluster.client().metrics().unwrap();
     let counted = metrics.lines().any(|line| line.contains("alert") && !line.ends_with(" 0"));

@@ -17,18 +17,18 @@ use crate::render::view::View;
 /// have counts.
 const KEYS: &[(&str, &[&str])] = &[
     ("created", &["created_at"]),
-    ("ended", &["ended_at"]),
+    ("ended", &["ended_at", "run.ended_at"]),
     ("expires", &["expires_at"]),
     ("gpu", &["index"]),
-    ("mem", &["memory_used"]),
+    ("mem", &["memory_used", "request.mem"]),
     ("memory", &["memory_used"]),
     ("next", &["next_at"]),
-    ("prio", &["priority"]),
-    ("started", &["started_at"]),
+    ("prio", &["priority", "request.priority"]),
+    ("started", &["started_at", "run.started_at"]),
     ("submitted", &["submitted_at"]),
     ("time", &["at"]),
     ("util", &["utilization"]),
-    ("waited", &["waited_s"]),
+    ("waited", &["waited_s", "wait.waited_s"]),
 ];
 
 /// The values of one key or column.
@@ -45,8 +45,12 @@ impl<T: Serialize> Field<'_, T> {
             return Ok(Field::Key(name));
         }
         let Some(column) = noun.columns.iter().find(|column| is_named(column, name)) else {
+            if let Some(key) = key_named(keys, name) {
+                return Ok(Field::Key(key));
+            }
             let columns = noun.columns.iter().map(|column| column.name);
-            let mut known: Vec<&str> = columns.chain(keys.iter().map(String::as_str)).collect();
+            let keys = keys.iter().map(|key| key.rsplit_once('.').map_or(&**key, |it| it.1));
+            let mut known: Vec<&str> = columns.chain(keys).collect();
             known.sort_unstable();
             known.dedup();
             return Err(no_column("key or column", name, &known));
@@ -58,7 +62,7 @@ impl<T: Serialize> Field<'_, T> {
 
     pub fn of(&self, row: &Row<T>) -> Value {
         match self {
-            Self::Key(key) => row.json[*key].clone(),
+            Self::Key(key) => value_at(&row.json, key).clone(),
             Self::Column(column) => {
                 // The text for any reader: it is compared and not shown.
                 let clock = Clock::new(true);
@@ -67,6 +71,19 @@ impl<T: Serialize> Field<'_, T> {
             }
         }
     }
+}
+
+/// The key with this name. A key of a group also goes by its last part, if no other key has it.
+pub(super) fn key_named<'a>(keys: &'a [String], name: &str) -> Option<&'a str> {
+    let exact = keys.iter().find(|key| *key == name);
+    let mut within = keys.iter().filter(|key| key.rsplit_once('.').is_some_and(|it| it.1 == name));
+    exact.or_else(|| within.next().filter(|_| within.next().is_none())).map(String::as_str)
+}
+
+/// The value of a key, which may be in a group: `run.started_at`. `null` if there is none.
+#[must_use]
+pub fn value_at<'a>(json: &'a Value, key: &str) -> &'a Value {
+    key.split('.').fold(json, |json, part| &json[part])
 }
 
 /// Whether a column has this name or heading: `free_in`, `FREE IN`, `gpu-h`.

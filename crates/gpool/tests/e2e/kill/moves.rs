@@ -40,7 +40,7 @@ fn killed_during_a_move_the_job_still_gets_the_device() {
         let stay = if is_shepherd { vec![&first] } else { vec![&first, &second] };
         for id in stay {
             let job = cluster.until_is(id, "running");
-            assert_eq!(job.attempt, 1, "{}: job {id} was not restarted", point.name);
+            assert_eq!(job.run.attempt, 1, "{}: job {id} was not restarted", point.name);
             assert_eq!(places(&cluster, id), (vec![0], None), "{}", point.name);
         }
     }

@@ -23,7 +23,7 @@ const FREES_MAX: usize = 3;
 pub fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
     let Some(eta) = &why.eta else {
         if let Some(missing) = &why.eta_missing {
-            let none = if why.job.deadline.is_some() { "none" } else { "unknown" };
+            let none = if why.job.request.deadline.is_some() { "none" } else { "unknown" };
             let missing = view.clock.localized(missing, view.now);
             label(page, "Expected start", &format!("{none}: {missing}"));
         }
@@ -45,7 +45,7 @@ pub fn expected(page: &mut Page, why: &Why, view: &View<'_>) {
 /// The forecast: `15:30–16:09 (in about 1h15)`.
 fn forecast(eta: &Eta, why: &Why, view: &View<'_>) -> String {
     let when = interval(eta, view);
-    if eta.p90.is_some() && eta.p90 == why.job.begin && why.frees.is_empty() {
+    if eta.p90.is_some() && eta.p90 == why.job.request.begin && why.frees.is_empty() {
         return format!("{when}, its begin time");
     }
     let left = eta.p50.map(|at| at.0.since(view.now.0)).filter(|_| when != "now");

@@ -7,7 +7,7 @@ use gpool_model::{JobSpec, NodeFilter};
 use super::super::Values::{Checked, Many};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
-use crate::time::seconds;
+use crate::amount::Quantity;
 use crate::{check, gang};
 use gpool_texts::words::cores;
 
@@ -29,7 +29,7 @@ pub(super) static PLACE: &[Field] = &[
             (request.gpus, request.gpus_written) = job.gpu_request()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.gpus = spec.gpus_written.to_string(),
+        show: |spec, _, shown| shown.gpus = Some(spec.gpus_written.to_string()),
         ..field!("gpus", gpus)
     },
     Field {
@@ -78,7 +78,7 @@ pub(super) static PLACE: &[Field] = &[
             request.life.habits.kind = job.kind.as_deref().map(check::kind).transpose()?;
             Ok(())
         },
-        show: |spec, _, shown| spec.kind().as_str().clone_into(&mut shown.kind),
+        show: |spec, _, shown| shown.kind = Some(spec.kind().to_string()),
         ..field!("kind", kind)
     },
     Field {
@@ -99,7 +99,7 @@ pub(super) static PLACE: &[Field] = &[
             request.life.habits.idle_after = after;
             Ok(())
         },
-        show: |spec, _, shown| shown.idle_after = spec.idle_after().map(seconds),
+        show: |spec, _, shown| shown.idle_after = spec.idle_after().map(Quantity::from),
         ..field!("idle_after", idle_after)
     },
     Field {
@@ -158,6 +158,10 @@ pub(super) static PLACE: &[Field] = &[
             request.gang = gang::gang(job)?;
             Ok(())
         },
+        show: |spec, _, shown| {
+            let is_many = !spec.gang.anywhere && spec.gang.nodes_most > 1;
+            shown.nodes = is_many.then(|| gang::range_words(&spec.gang));
+        },
         ..field!("nodes", nodes)
     },
     Field {
@@ -171,6 +175,9 @@ pub(super) static PLACE: &[Field] = &[
             .under(heading::NODES),
         ),
         group: Group::Tasks,
+        show: |spec, _, shown| {
+            shown.tasks_per_node = Some(spec.gang.tasks_per_node).filter(|each| *each > 1);
+        },
         ..field!("tasks_per_node", tasks_per_node)
     },
     Field {
@@ -187,6 +194,9 @@ pub(super) static PLACE: &[Field] = &[
             .hyphen()
         }),
         group: Group::Tasks,
+        show: |spec, _, shown| {
+            shown.tasks = spec.gang.anywhere.then(|| gang::range_words(&spec.gang));
+        },
         ..field!("tasks", tasks)
     },
     Field {
@@ -201,6 +211,7 @@ pub(super) static PLACE: &[Field] = &[
             request.torchrun = job.torchrun;
             Ok(())
         },
+        show: |spec, _, shown| shown.torchrun = spec.torchrun,
         ..field!("torchrun", torchrun)
     },
     Field {
@@ -214,6 +225,9 @@ pub(super) static PLACE: &[Field] = &[
             )
             .under(heading::NODES),
         ),
+        show: |spec, _, shown| {
+            shown.launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
+        },
         ..field!("launcher", launcher)
     },
     Field {
@@ -229,7 +243,9 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.cpus = spec.cpus.map(|cpus| cores(cpus.get())),
+        show: |spec, _, shown| {
+            shown.cpus = spec.cpus.map(|cpus| Quantity::Decimal(cores(cpus.get())))
+        },
         ..field!("cpus", cpus)
     },
     Field {
@@ -245,7 +261,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get()),
+        show: |spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get().into()),
         ..field!("mem", mem)
     },
     Field {

@@ -3,7 +3,7 @@
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, Group, heading, validate};
 use super::{field, join};
-use crate::create::Origin;
+use crate::create::{Origin, ScriptText};
 use crate::{check, compat, launch, notify};
 
 /// The program and name of the job, and array elements.
@@ -20,7 +20,9 @@ pub(super) static PROGRAM: &[Field] = &[
     },
     Field {
         group: Group::Program,
-        show: |spec, _, shown| shown.script = spec.script.is_some(),
+        show: |spec, _, shown| {
+            shown.script = spec.script.as_ref().map(|_| ScriptText::named(&spec.name))
+        },
         ..field!("script", script)
     },
     Field {
@@ -40,7 +42,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| shown.name = spec.name.to_string(),
+        show: |spec, _, shown| shown.name = Some(spec.name.to_string()),
         ..field!("name", name)
     },
     Field {
@@ -52,7 +54,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.project = check::project(job.project.as_deref())?;
             Ok(())
         },
-        show: |spec, _, shown| shown.project = spec.project.to_string(),
+        show: |spec, _, shown| shown.project = Some(spec.project.to_string()),
         ..field!("project", project)
     },
     Field {
@@ -150,7 +152,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.pty = job.pty.map(launch::checked_window).transpose()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.pty = spec.pty.is_some(),
+        show: |spec, _, shown| shown.pty = spec.pty.map(launch::Window::from),
         ..field!("pty", pty)
     },
     Field {
@@ -177,6 +179,10 @@ pub(super) static PROGRAM: &[Field] = &[
             .hyphen(),
         ),
         group: Group::Array,
+        show: |spec, job, shown| {
+            let array = spec.array.as_ref().filter(|_| job.id.element.is_none());
+            shown.array = array.map(|array| array.indexes.to_string());
+        },
         ..field!("array", array)
     },
     Field {
@@ -197,6 +203,9 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        show: |_, job, shown| {
+            shown.max_parallel = job.array.as_ref().and_then(|it| it.max_parallel)
+        },
         ..field!("max_parallel", max_parallel)
     },
     Field {
@@ -215,6 +224,7 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
+        show: |_, job, shown| shown.max_fails = job.array.as_ref().and_then(|it| it.max_fails),
         ..field!("max_fails", max_fails)
     },
     Field { group: Group::Array, ..field!("params", params) },

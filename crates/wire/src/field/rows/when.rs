@@ -3,8 +3,9 @@
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, heading, validate};
 use super::field;
+use crate::amount::Quantity;
 use crate::exits::{self, Exits};
-use crate::time::{Time, seconds};
+use crate::time::Time;
 use crate::{check, course};
 
 /// The start, time limit, end and preemption of the job.
@@ -26,7 +27,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.time_limit = spec.time_limit.map(seconds),
+        show: |spec, _, shown| shown.time = spec.time_limit.map(Quantity::from),
         ..field!("time", time)
     },
     Field {
@@ -46,7 +47,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
-        show: |spec, _, shown| shown.grace = seconds(spec.grace),
+        show: |spec, _, shown| shown.grace = Some(spec.grace.into()),
         ..field!("grace", grace)
     },
     Field {
@@ -84,7 +85,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         show: |spec, _, shown| {
-            shown.on_unmet = course::on_unmet_word(spec.life.on_unmet).to_owned();
+            shown.on_unmet = Some(course::on_unmet_word(spec.life.on_unmet).to_owned());
         },
         ..field!("on_unmet", on_unmet)
     },
@@ -175,7 +176,7 @@ pub(super) static WHEN: &[Field] = &[
         },
         clears: true,
         show: |spec, _, shown| {
-            spec.life.on_node_lost.as_str().clone_into(&mut shown.on_node_lost);
+            shown.on_node_lost = Some(spec.life.on_node_lost.as_str().to_owned());
         },
         ..field!("on_node_lost", on_node_lost)
     },
@@ -189,7 +190,7 @@ pub(super) static WHEN: &[Field] = &[
             )
             .under(heading::PREEMPTION)
         }),
-        show: |spec, _, shown| shown.preemptible = spec.life.preemptible == Some(true),
+        show: |spec, _, shown| shown.preemptible = Some(spec.life.preemptible == Some(true)),
         ..field!("preemptible", preemptible)
     },
     Field {
@@ -284,7 +285,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
-        show: |_, job, shown| shown.priority = job.priority,
+        show: |_, job, shown| shown.priority = Some(job.priority),
         ..field!("priority", priority)
     },
     Field {
@@ -296,6 +297,7 @@ pub(super) static WHEN: &[Field] = &[
             request.allow_unsatisfiable = job.allow_unsatisfiable;
             Ok(())
         },
+        show: |spec, _, shown| shown.allow_unsatisfiable = spec.allow_unsatisfiable,
         ..field!("allow_unsatisfiable", allow_unsatisfiable)
     },
 ];

@@ -70,8 +70,8 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     let n_harmed = usize::from(!is_so(&runs, JobState::Running)?)
         + usize::from(!is_so(&waits, JobState::Pending)?);
     rig.write("go", "")?;
-    let n_wrong = usize::from(rig.ended(&runs)?.exit_code != Some(5))
-        + usize::from(rig.ended(&waits)?.exit_code != Some(6));
+    let n_wrong = usize::from(rig.ended(&runs)?.run.exit_code != Some(5))
+        + usize::from(rig.ended(&waits)?.run.exit_code != Some(6));
     rig.end()?;
     let worst = errors.iter().copied().fold(0.0, f64::max);
     let none =

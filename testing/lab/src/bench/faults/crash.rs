@@ -87,7 +87,7 @@ fn count(rig: &Rig, acknowledged: &Acknowledged) -> Result<Vec<Figure>> {
         let exit = i32::try_from(number % 7).ok();
         match client.job(id) {
             Ok(job) if job.state == JobState::Lost => n_lost += 1,
-            Ok(job) if job.exit_code != exit => n_wrong += 1,
+            Ok(job) if job.run.exit_code != exit => n_wrong += 1,
             Ok(_) => {}
             Err(_) => n_lost += 1,
         }
@@ -147,7 +147,7 @@ pub fn agent(options: &Options, stop: &Stop) -> Result<Outcome> {
             rig.write(&format!("{name}.go"), "")?;
         }
         for (number, name, id) in &jobs {
-            n_right += usize::from(rig.ended(id)?.exit_code == Some(*number));
+            n_right += usize::from(rig.ended(id)?.run.exit_code == Some(*number));
             n_starts += rig.read(name)?.lines().count();
             n_jobs += 1;
         }

@@ -61,7 +61,8 @@ pub fn driver(options: &Options, stop: &Stop) -> Result<Outcome> {
     let back = shown(&rig, 0, |gpu| gpu.state == DeviceState::Busy)?;
     rig.write("go", "")?;
     let ends = jobs.iter().map(|id| rig.ended(id)).collect::<Result<Vec<_>>>()?;
-    let n_harmed = ends.iter().filter(|job| job.exit_code != Some(5) || job.attempt != 1).count();
+    let n_harmed =
+        ends.iter().filter(|job| job.run.exit_code != Some(5) || job.run.attempt != 1).count();
     rig.end()?;
     let answers = Ranked::of(answers);
     let worst = |all: Vec<f64>| Ranked::of(all).percentile(100);

@@ -47,7 +47,7 @@ pub fn full(_options: &Options, stop: &Stop) -> Result<Outcome> {
         client.submit(&shell("true"), None).is_ok()
     })?;
     let end = rig.ended(&runs)?;
-    let n_hurt = usize::from(!is_running || end.exit_code != Some(5));
+    let n_hurt = usize::from(!is_running || end.run.exit_code != Some(5));
     let n_lost = acknowledged.iter().filter(|id| !is_held(id)).count();
     let n_restarts = usize::from(!lives || !rig.server_lives());
     rig.end()?;

@@ -30,13 +30,13 @@ pub fn memory(options: &Options, stop: &Stop) -> Result<Outcome> {
             rig.submit(&JobCreate { mem: Some(Quantity::Text("64M".to_owned())), ..greedy })?;
         let job = rig.ended(&id)?;
         n_ended += u32::from(job.state == JobState::Failed);
-        n_said += u32::from(job.cause.as_deref() == Some("oom"));
+        n_said += u32::from(job.run.cause.as_deref() == Some("oom"));
     }
     let n_dead = u32::from(!rig.server_lives());
     let adjusted = std::fs::read_to_string(format!("/proc/{}/oom_score_adj", rig.server_pid()));
     let adjusted: f64 = adjusted.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(f64::NAN);
     rig.write("go", "")?;
-    let n_harmed = u32::from(rig.ended(&beside)?.exit_code != Some(5));
+    let n_harmed = u32::from(rig.ended(&beside)?.run.exit_code != Some(5));
     rig.end()?;
     let score = Figure::new("oom_score_adj", "oom_score_adj of server and agent", adjusted, "");
     let jobs =

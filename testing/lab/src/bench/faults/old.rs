@@ -26,7 +26,7 @@ pub fn measure(options: &Options, stop: &Stop) -> Result<Outcome> {
     rig.start()?;
     let opened = began.elapsed().as_secs_f64();
     let id = rig.submit(&shell("exit 3"))?;
-    let n_wrong = u32::from(rig.ended(&id)?.exit_code != Some(3));
+    let n_wrong = u32::from(rig.ended(&id)?.run.exit_code != Some(3));
     let is_sound = rig.gpool(&["verify", &rig.state().display().to_string()]).is_ok();
     rig.end()?;
     let figures = vec![
