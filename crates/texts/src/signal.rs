@@ -34,6 +34,12 @@ pub const NAMES: [(&str, i32); 30] = [
     ("SYS", 31),
 ];
 
+/// Returns the name of a signal, or its number: `TERM`, `34`.
+#[must_use]
+pub fn word(number: i32) -> String {
+    name(number).map_or_else(|| number.to_string(), str::to_owned)
+}
+
 /// Returns the name of a signal, if it has one: `TERM`.
 #[must_use]
 pub fn name(number: i32) -> Option<&'static str> {

@@ -105,7 +105,7 @@ struct JobTemplate<'a> {
     state: &'a str,
     style: &'static str,
     verbs: Vec<(&'static str, &'static str)>,
-    rows: Vec<(&'static str, String)>,
+    rows: Vec<(String, String)>,
     reasons: Vec<&'a str>,
     why: Explained<'a>,
     groups: Vec<ChartGroup>,
@@ -271,7 +271,7 @@ pub fn nothing_used(job: &Job) -> &'static str {
 }
 
 /// The facts about a job, with their labels.
-pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
+pub fn rows(job: &Job, now: Time) -> Vec<(String, String)> {
     let ago = |at: Time| format!("{} ({})", ago(at, now), at.short());
     let start =
         job.forecast.eta.as_ref().and_then(|eta| eta.p50).filter(|_| job.run.started_at.is_none());
@@ -300,14 +300,22 @@ pub fn rows(job: &Job, now: Time) -> Vec<(&'static str, String)> {
         ("GPU errors", Some(xids.join("; ")).filter(|it| !it.is_empty())),
         ("Directory", job.request.directory.clone()),
         ("Command", Some(job.request.command.join(" ")).filter(|it| !it.is_empty())),
-        ("Note", job.request.note.clone()),
     ];
+    let labeled = job.request.labeled().into_iter();
     let live = job.usage.live.as_ref().map(LiveUsage::rows).unwrap_or_default();
     let live = live.into_iter().map(|(label, text)| match label {
         "memory" => ("Host memory", text),
         _ => ("Disk", text),
     });
-    all.into_iter().filter_map(|(label, text)| Some((label, text?))).chain(live).collect()
+    let all = all.into_iter().filter_map(|(label, text)| Some((label, text?)));
+    all.chain(labeled).chain(live).map(|(label, text)| (capital(label), text)).collect()
+}
+
+/// A label as the page writes it.
+fn capital(label: &str) -> String {
+    let mut letters = label.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// The time from the start to the end, for a job without elements.

@@ -72,7 +72,7 @@ struct JobSection<'a> {
     name: &'a str,
     state: &'a str,
     style: &'static str,
-    rows: Vec<(&'static str, String)>,
+    rows: Vec<(String, String)>,
     used: Vec<RequestUse>,
     notes: Vec<String>,
     nothing_used: &'static str,

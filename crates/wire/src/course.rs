@@ -189,14 +189,7 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
     };
     let (signal, time) = match text.split_once('@') {
         None => (USR1, text),
-        Some((signal, time)) => {
-            let number =
-                signal::number(&Quantity::from(signal)).map_err(|refusal| match refusal {
-                    Refusal::Invalid { why, .. } => invalid(field, &why),
-                    other => other,
-                })?;
-            (number, time)
-        }
+        Some((word, time)) => (signal::number_of(field, word)?, time),
     };
     let before = span(field, &Quantity::from(time))?;
     if before.is_zero() || before > WARNING_MAX {
@@ -210,10 +203,7 @@ pub fn warning(text: &str) -> Result<Warning, Refusal> {
 pub(crate) fn warning_text(warning: &Warning) -> String {
     let before = span_flag(warning.before);
     let to = warning.to.letter().map(|letter| format!("{letter}:")).unwrap_or_default();
-    match signal::name(warning.signal) {
-        Some(name) => format!("{to}{name}@{before}"),
-        None => format!("{to}{}@{before}", warning.signal),
-    }
+    format!("{to}{}@{before}", signal::word(warning.signal))
 }
 
 /// An earlier attempt of a job.

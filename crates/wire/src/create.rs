@@ -95,6 +95,10 @@ pub struct JobCreate {
     /// Time between SIGTERM and SIGKILL: seconds, or text. Default: 30 seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Quantity>,
+    /// Signal that asks the job to end, before SIGKILL: `"INT"`, `"SIGUSR1"`, `"2"`. Default:
+    /// `"TERM"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
     /// Priority, -1000 to 1000; higher goes first. Users can set at most 0. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,

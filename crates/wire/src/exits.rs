@@ -73,12 +73,7 @@ pub fn exit(word: &str) -> Result<Exit, Refusal> {
 /// [`Refusal::Invalid`] with an example.
 pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
     let field = "checkpoint";
-    let number = |word: &str| {
-        signal::number(&Quantity::from(word)).map_err(|refusal| match refusal {
-            Refusal::Invalid { why, .. } => invalid(field, &why),
-            other => other,
-        })
-    };
+    let number = |word: &str| signal::number_of(field, word);
     let grace = |word: &str| {
         let grace = span(field, &Quantity::from(word))?;
         if grace.is_zero() || grace > GRACE_MAX {
@@ -99,8 +94,7 @@ pub fn checkpoint(text: &str) -> Result<Checkpoint, Refusal> {
 
 /// Formats a checkpoint as [`checkpoint`] reads it.
 pub fn checkpoint_text(checkpoint: &Checkpoint) -> String {
-    let number = checkpoint.signal;
-    let name = signal::name(number).map_or_else(|| number.to_string(), str::to_owned);
+    let name = signal::word(checkpoint.signal);
     match checkpoint.grace {
         Some(grace) => format!("{name}@{}", span_flag(grace)),
         None => name,

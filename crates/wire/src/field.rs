@@ -40,6 +40,8 @@ pub struct Field {
     pub apply: fn(&JobCreate, &mut JobRequest) -> Result<(), Refusal>,
     /// Whether only the job's owner and admins see the field.
     pub is_private: bool,
+    /// Label of the value on the page of a job, if it is shown there as it is.
+    pub label: Option<&'static str>,
     /// Sets the field in the request that the API returns with a job.
     pub show: fn(&JobSpec, &gpool_model::Job, &mut JobCreate),
 }
@@ -74,6 +76,17 @@ pub fn field(key: &str) -> Option<&'static Field> {
 }
 
 impl JobCreate {
+    /// Returns the values that a job's page shows as they are, with their labels.
+    #[must_use]
+    pub fn labeled(&self) -> Vec<(&'static str, String)> {
+        let mut request = self.clone();
+        let line = |field: &Field| {
+            let text = serde_json::to_value((field.slot)(&mut request)).ok()?;
+            Some((field.label?, value::text(&text)?))
+        };
+        fields().filter_map(line).collect()
+    }
+
     /// Takes missing fields from `defaults`, the first line of a bulk submission.
     pub fn fill_from(&mut self, defaults: &Self) {
         let said: Vec<Group> =

@@ -5,7 +5,7 @@ use gpool_model::verb::SignalTo;
 
 use crate::amount::Quantity;
 use gpool_texts::signal::NAMES;
-pub use gpool_texts::signal::name;
+pub use gpool_texts::signal::{name, word};
 use gpool_texts::words::nearest;
 
 const NUMBER_MAX: i32 = 64;
@@ -42,6 +42,17 @@ pub fn number(written: &Quantity) -> Result<i32, Refusal> {
     let meant = nearest(name, NAMES.iter().map(|(known, _)| *known)).unwrap_or("USR1");
     let shown: String = text.chars().take(32).collect();
     Err(invalid(format!("{shown:?} is not a signal; write, for example, {meant}")))
+}
+
+/// Returns the number of a signal in a field with this name.
+///
+/// # Errors
+/// [`Refusal::Invalid`] with the nearest name.
+pub(crate) fn number_of(field: &str, text: &str) -> Result<i32, Refusal> {
+    number(&Quantity::from(text)).map_err(|refusal| match refusal {
+        Refusal::Invalid { why, .. } => crate::check::invalid(field, &why),
+        other => other,
+    })
 }
 
 fn invalid(why: String) -> Refusal {

@@ -193,7 +193,7 @@ pub fn done(verb: JobVerb) -> String {
             format!("released, to start from {}", Time(at).short())
         }
         JobVerb::Signal { signal, to } => {
-            let name = signal::name(signal).map_or(signal.to_string(), str::to_owned);
+            let name = signal::word(signal);
             match to {
                 SignalTo::Job => format!("sent signal {name}"),
                 SignalTo::Program => format!("sent signal {name} to the program alone"),

@@ -76,16 +76,10 @@ pub fn places(placement: &[PlacedOn]) -> String {
 pub fn end(job: &Job) -> String {
     match (&job.run.cause_text, job.run.signal, job.run.exit_code) {
         (Some(cause), ..) => cause.clone(),
-        (None, Some(signal), _) => format!("signal {}", signal_name(signal)),
+        (None, Some(signal), _) => format!("signal {}", gpool_wire::signal::word(signal)),
         (None, None, Some(code)) => format!("exit {code}"),
         (None, None, None) => NOTHING.to_owned(),
     }
-}
-
-/// The name of a signal, such as `KILL`, or its number.
-#[must_use]
-fn signal_name(signal: i32) -> String {
-    gpool_wire::signal::name(signal).map_or_else(|| signal.to_string(), str::to_owned)
 }
 
 /// The request of a job: `2 GPUs · 4 CPUs · 20 GiB · limit 3h00`.

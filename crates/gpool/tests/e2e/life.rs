@@ -94,6 +94,33 @@ fn a_limit_changes_while_the_job_runs_and_servers_restart() {
 }
 
 #[test]
+fn a_job_is_asked_to_end_by_its_own_signal() {
+    let cluster = Cluster::new("none");
+    let line = "trap 'echo saved; exit 3' INT; trap 'echo wrong; exit 4' TERM; echo ready; \
+                while :; do sleep 0.05; done";
+    let end = |id: &str| {
+        until_so("it handles the signal", || cluster.gpool(["logs", id]).ok().contains("ready"));
+        cluster.gpool(["cancel", id]).ok();
+        let job = cluster.until_ended(id);
+        let out = cluster.gpool(["logs", id]).ok();
+        assert_eq!((out.as_str(), job.run.exit_code), ("ready\nsaved\n", Some(3)));
+    };
+    let id = cluster.sh(&["--stop-signal", "sigint", "--grace", "1h"], line);
+    let shown = cluster.gpool(["show", &id]).ok();
+    assert!(shown.contains("end signal INT"), "{shown}");
+    end(&id);
+    // Before its start it can change, and a retry keeps it.
+    let id = cluster.sh(&["--hold", "--grace", "1h"], line);
+    cluster.gpool(["edit", &id, "--stop-signal", "2"]).ok();
+    cluster.gpool(["release", &id]).ok();
+    end(&id);
+    let again = cluster.gpool(["retry", &id, "--json"]).json();
+    end(again["items"][0]["id"].as_str().unwrap());
+    let refused = cluster.gpool(["submit", "--stop-signal", "INTT", "--", "true"]);
+    refused.refused(2, &["INTT", "INT"]);
+}
+
+#[test]
 fn a_new_limit_applies_to_all_elements() {
     let cluster = Cluster::new("none");
     let id = cluster.submit(["--array", "0-3", "--hold", "--time", "1h", "--", "true"]);

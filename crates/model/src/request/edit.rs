@@ -104,6 +104,7 @@ pub static EDITS: &[Edit] = &[
     Edit::new("mem", copy!(memory)),
     Edit::new("time", copy!(time_limit)),
     Edit::new("grace", copy!(grace)),
+    Edit::new("stop_signal", copy!(stop_signal)),
     Edit::new("after", copy!(after)),
     Edit::new("after_one", copy!(life.after_one)),
     Edit::new("on_unmet", copy!(life.on_unmet)),

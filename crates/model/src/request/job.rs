@@ -84,6 +84,9 @@ pub struct JobRequest {
     pub time_limit: Option<Millis>,
     /// The time between TERM and KILL.
     pub grace: Millis,
+    /// The signal that asks its processes to end; `None` is TERM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<i32>,
     /// Jobs that must have ended, or started, before this one may start, all of them.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after: Rare<Vec<Dependency>>,
@@ -186,6 +189,7 @@ impl Default for JobRequest {
             torchrun: false,
             time_limit: None,
             grace: Self::GRACE,
+            stop_signal: None,
             after: Rare::default(),
             array: None,
             life: Life::default(),

@@ -5,6 +5,7 @@ use gpool_checkpoint::{Aim, Deadlines, Plan, ResidentProcess, Say};
 use gpool_model::exit::Exit;
 use gpool_model::id::{DeviceUuid, Generation};
 use gpool_model::{SignalTo, SlotPart};
+use rustix::process::Signal;
 
 use super::keeper::{Keeper, News};
 use super::yielding::Yielding;
@@ -484,12 +485,14 @@ impl Shepherd {
     /// Asks every process to end. After a restore, only processes that handle the signal get it,
     /// since it would kill the others; if none does, the task is killed at once.
     pub(super) fn terminate(&mut self) {
-        let is_fragile = self.is_fragile();
+        let (is_fragile, is_started) = (self.is_fragile(), self.started.is_some());
+        let signal = self.launch.order.spec.stop_signal.and_then(Signal::from_named_raw);
+        let signal = signal.unwrap_or(Signal::TERM);
         let Some(tree) = &mut self.tree else { return };
         if !is_fragile {
-            return tree.terminate();
+            return tree.terminate(signal, is_started);
         }
-        if !tree.terminate_those_that_can() {
+        if !tree.terminate_those_that_can(signal) {
             let now = gpool_sys::clock::boot_ms();
             self.ending = self.ending.map(|(why, at): (Why, u64)| (why, at.min(now)));
         }

@@ -164,16 +164,19 @@ impl Tree {
         !steps.is_empty()
     }
 
-    /// Asks every process to end, stopped ones too.
-    pub(super) fn terminate(&mut self) {
-        self.early_signal = None;
-        self.signal_all(Signal::TERM);
+    /// Asks every process to end, stopped ones too. If the program is not started yet, it also gets
+    /// a signal other than TERM once it is: before that its process ignores the same signals as its
+    /// shepherd.
+    pub(super) fn terminate(&mut self, signal: Signal, is_started: bool) {
+        let is_early = !is_started && signal != Signal::TERM;
+        self.early_signal = is_early.then_some(signal.as_raw());
+        self.signal_all(signal);
         self.signal_all(Signal::CONT);
     }
 
     /// Asks those processes to end that handle the signal; `false` if there are none.
-    pub(super) fn terminate_those_that_can(&self) -> bool {
-        let asked = self.signal_those_that_handle(Signal::TERM);
+    pub(super) fn terminate_those_that_can(&self, signal: Signal) -> bool {
+        let asked = self.signal_those_that_handle(signal);
         asked.iter().for_each(|pid| self.signal_one(*pid, Signal::CONT));
         !asked.is_empty()
     }

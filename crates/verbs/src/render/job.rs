@@ -42,16 +42,12 @@ pub fn page(job: &Job, elements: Option<&[Job]>, view: &View<'_>) -> String {
     if let Some(setup) = &job.setup_job {
         page.label("setup", &format!("job {setup}"));
     }
-    page.label_if("note", job.request.note.as_deref());
-    for rule in &job.request.notify {
-        page.label("tells", rule);
+    for (label, text) in job.request.labeled() {
+        page.label(label, &text);
     }
-    files(&mut page, job);
-    if !job.request.after.is_empty() {
-        page.label("after", &job.request.after.join(", "));
-    }
-    if !job.request.after_one.is_empty() {
-        page.label("after one", &job.request.after_one.join(", "));
+    if let Some(logs) = &job.run.logs {
+        page.label_if("log", logs.stdout.as_deref());
+        page.label_if("error log", logs.stderr.as_deref());
     }
     life(&mut page, job, view);
     page.label("submitted", &view.clock.full(job.submitted_at));
@@ -86,21 +82,6 @@ fn kind(job: &Job) -> Option<String> {
 /// Since when a job has not used its GPUs.
 pub(super) fn idle(since: Time, view: &View<'_>) -> String {
     format!("no GPU use since {}", view.clock.full(since))
-}
-
-/// The files that a job reads and writes.
-fn files(page: &mut Page, job: &Job) {
-    for (label, path) in [
-        ("stdin", &job.request.stdin),
-        ("stdout", &job.request.stdout),
-        ("stderr", &job.request.stderr),
-    ] {
-        page.label_if(label, path.as_deref());
-    }
-    if let Some(logs) = &job.run.logs {
-        page.label_if("log", logs.stdout.as_deref());
-        page.label_if("error log", logs.stderr.as_deref());
-    }
 }
 
 /// Adds how a job ended or why it does not run, and its usage.
@@ -169,7 +150,6 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
     for (label, at) in moments {
         page.label_if(label, at.map(|at| view.clock.full(at)).as_deref());
     }
-    page.label_if("signal", job.request.signal_before.as_deref());
     if !job.request.exits.is_empty() {
         let signal =
             job.request.checkpoint.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
@@ -181,7 +161,6 @@ fn life(page: &mut Page, job: &Job, view: &View<'_>) {
         let exits: Vec<String> = job.request.exits.iter().map(exit).collect();
         page.label("exits", &exits.join(", otherwise "));
     }
-    page.label_if("yields", job.request.yields.as_deref());
     if let Some(retry) = &job.request.retry {
         let exits = retry.exits.iter().map(|code| format!("exit {code}"));
         let after: Vec<String> = retry.on.iter().cloned().chain(exits).collect();

@@ -22,6 +22,7 @@ macro_rules! field {
             clears: false,
             apply: |_, _| Ok(()),
             is_private: false,
+            label: None,
             show: |_, _, _| (),
         }
     };

@@ -209,7 +209,7 @@ pub fn filled(text: &str) -> CheckedText {
 }
 
 /// Returns the error without the name of the field: clap names the flag.
-fn why(refusal: Refusal) -> String {
+pub(super) fn why(refusal: Refusal) -> String {
     match refusal {
         Refusal::Invalid { why, .. } => why,
         other => Problem::from(other).detail,

@@ -42,6 +42,21 @@ pub enum Slot<'a> {
     Fixed,
 }
 
+/// A value as a job's page shows it; `None` if it is not set.
+pub(super) fn text(value: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    match value {
+        Value::Null | Value::Bool(false) | Value::Object(_) => None,
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::String(text) => Some(text.clone()),
+        Value::Array(values) => {
+            let texts: Vec<String> = values.iter().filter_map(text).collect();
+            Some(texts.join(", ")).filter(|text| !text.is_empty())
+        }
+    }
+}
+
 /// Whether a value is set.
 pub(super) fn is_said<T: Default + PartialEq>(value: &T) -> bool {
     *value != T::default()

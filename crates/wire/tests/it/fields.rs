@@ -34,6 +34,7 @@ fn samples() -> Map<String, Value> {
         "launcher": 2,
         "time": "1h",
         "grace": "5s",
+        "stop_signal": "INT",
         "priority": -5,
         "project": "vision",
         "pool": "batch",

@@ -113,6 +113,7 @@ pub(super) static PLACE: &[Field] = &[
             )
             .under(heading::RESOURCES),
         ),
+        label: Some("enforce"),
         show: |spec, _, shown| {
             let level = Some(spec.gpus.enforce).filter(|level| !level.is_booked());
             shown.enforce = level.map(|level| level.to_string());
@@ -135,6 +136,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
+        label: Some("share with"),
         show: |spec, _, shown| {
             shown.share_with = spec.share_with.map(|with| with.to_string());
         },

@@ -86,6 +86,7 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         clears: true,
         is_private: true,
+        label: Some("stdin"),
         show: |spec, _, shown| shown.stdin = spec.stdin.as_deref().map(str::to_owned),
         ..field!("stdin", stdin)
     },
@@ -105,6 +106,7 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         clears: true,
         is_private: true,
+        label: Some("stdout"),
         show: |spec, _, shown| shown.stdout = spec.stdout.as_deref().map(str::to_owned),
         ..field!("stdout", stdout)
     },
@@ -124,6 +126,7 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         clears: true,
         is_private: true,
+        label: Some("stderr"),
         show: |spec, _, shown| shown.stderr = spec.stderr.as_deref().map(str::to_owned),
         ..field!("stderr", stderr)
     },
@@ -142,6 +145,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         clears: true,
+        label: Some("open mode"),
         show: |spec, _, shown| {
             shown.open_mode = spec.open_mode.map(|mode| mode.as_str().to_owned());
         },
@@ -249,6 +253,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
+        label: Some("tells"),
         show: |_, job, shown| shown.notify = job.notify.iter().map(notify::rule_text).collect(),
         ..field!("notify", notify)
     },
@@ -267,6 +272,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
+        label: Some("note"),
         show: |_, job, shown| shown.note.clone_from(&job.note),
         ..field!("note", note)
     },

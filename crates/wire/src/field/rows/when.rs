@@ -6,7 +6,7 @@ use super::field;
 use crate::amount::Quantity;
 use crate::exits::{self, Exits};
 use crate::time::Time;
-use crate::{check, course};
+use crate::{check, course, signal};
 
 /// The start, time limit, end and preemption of the job.
 pub(super) static WHEN: &[Field] = &[
@@ -51,10 +51,35 @@ pub(super) static WHEN: &[Field] = &[
         ..field!("grace", grace)
     },
     Field {
+        flag: Some(
+            Flag::value(
+                "stop-signal",
+                "SIGNAL",
+                Checked(|text| {
+                    let number = signal::number_of("stop_signal", text);
+                    number.map(signal::word).map_err(validate::why)
+                }),
+                "Signal that asks the job to end, before SIGKILL (default: TERM), e.g. INT, which \
+                 Python raises as KeyboardInterrupt",
+            )
+            .under(heading::PREEMPTION),
+        ),
+        apply: |job, request| {
+            let number = |text| signal::number_of("stop_signal", text);
+            request.stop_signal = job.stop_signal.as_deref().map(number).transpose()?;
+            Ok(())
+        },
+        clears: true,
+        label: Some("end signal"),
+        show: |spec, _, shown| shown.stop_signal = spec.stop_signal.map(signal::word),
+        ..field!("stop_signal", stop_signal)
+    },
+    Field {
         apply: |job, request| {
             request.after = check::dependencies("after", &job.after)?.into();
             Ok(())
         },
+        label: Some("after"),
         show: |spec, _, shown| shown.after = course::dependency_words(&spec.after),
         ..field!("after", after)
     },
@@ -63,6 +88,7 @@ pub(super) static WHEN: &[Field] = &[
             request.life.after_one = check::dependencies("after_one", &job.after_one)?.into();
             Ok(())
         },
+        label: Some("after one"),
         show: |spec, _, shown| {
             shown.after_one = course::dependency_words(&spec.life.after_one);
         },
@@ -124,6 +150,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        label: Some("signal"),
         show: |spec, _, shown| {
             shown.signal_before = spec.life.warning.as_ref().map(course::warning_text);
         },
@@ -252,6 +279,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
+        label: Some("yields"),
         show: |spec, _, shown| {
             shown.yields = spec.life.habits.yields.as_ref().map(exits::yields_text);
         },
