@@ -50,7 +50,7 @@ struct Packages {
 const PACKAGES: &[Packages] = &[
     Packages {
         name: "schemathesis",
-        pins: "crates/api/tests/schemathesis/requirements.txt",
+        pins: "crates/listen/tests/schemathesis/requirements.txt",
         folder: "target/schemathesis",
         tests: "the test of the API's document",
         npm: None,

@@ -14,9 +14,9 @@ use gpool_server::handle::CoreHandle;
 
 /// Shared data of all routes. Each layer of the router clones it for each request.
 #[derive(Clone)]
-pub(crate) struct Api(Arc<ApiParts>);
+pub struct Api(Arc<ApiParts>);
 
-pub(crate) struct ApiParts {
+pub struct ApiParts {
     pub handle: CoreHandle,
     pub feed: Arc<Feed>,
     pub meters: Meters,

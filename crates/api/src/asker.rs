@@ -19,11 +19,11 @@ use gpool_server::account::{FindAccount, UserAccount};
 
 /// The user and group ID of callers without a user of the system. No user of the system has it.
 /// Source: POSIX.1-2024, `chown()`.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub const NOBODY: u32 = u32::MAX;
 
 /// The user of a connection: its peer as identified by the kernel, or the user of a token.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
+pub struct Peer {
     pub uid: u32,
     /// The group of the peer's process; `None` stands for the primary group of the account.
     pub gid: Option<u32>,
@@ -31,7 +31,7 @@ pub(crate) struct Peer {
 }
 
 /// Identifies the user of a peer.
-pub(crate) trait Identify: Send + Sync {
+pub trait Identify: Send + Sync {
     /// Returns the user of a peer. The system's name service may take its time.
     fn find(&self, peer: Peer) -> Asker;
 
@@ -52,7 +52,7 @@ pub type Limit = (u32, Option<u64>, Option<u64>);
 
 /// The user of one connection.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub struct Asker {
     pub caller: Caller,
     pub home: String,
     /// The process that connected, if known.
@@ -110,7 +110,7 @@ impl Asker {
 
 /// The asker of a request, from its connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Asks(pub Arc<Asker>);
+pub struct Asks(pub Arc<Asker>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Asks {
     type Rejection = Infallible;
@@ -122,7 +122,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asks {
 }
 
 /// Accounts by user ID, refreshed after some time.
-pub(crate) struct Accounts {
+pub struct Accounts {
     find: FindAccount,
     /// The server's user is an admin.
     server_uid: u32,

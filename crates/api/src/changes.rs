@@ -32,7 +32,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// The bytes that users store by their changes. Administrators have no limit.
 #[derive(Clone)]
-pub(crate) struct Changes {
+pub struct Changes {
     per_hour: Bytes,
     rates: Rates<RequestSource>,
     /// Places for requests that were answered before: they are not counted.
@@ -105,7 +105,7 @@ impl Changes {
 
 /// The bytes that one request takes from the budget of its user. Unused bytes go back.
 #[derive(Clone)]
-pub(crate) struct Portion(Arc<Deduction>);
+pub struct Portion(Arc<Deduction>);
 
 struct Deduction {
     /// The budgets and the user; `None` without a limit.
@@ -155,7 +155,7 @@ impl Portion {
     }
 
     /// Replaces the bytes of files in a part of the body by those of new files.
-    pub fn correct(&self, part: u64, files: Sizes) {
+    pub(crate) fn correct(&self, part: u64, files: Sizes) {
         let Some((changes, user)) = &self.0.user else { return };
         let less = files.files.min(part);
         changes.rates.give_back(*user, less);
@@ -191,7 +191,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Portion {
 
 /// Which refused requests have an entry in the audit log.
 #[derive(Clone)]
-pub(crate) struct Denials {
+pub struct Denials {
     entries: Rates<RequestSource>,
     /// Refused requests without an entry since the last one.
     n_more: Arc<Mutex<HashMap<RequestSource, u64>>>,
@@ -205,7 +205,7 @@ const SLOW_ENDS_MAX: (usize, usize) = (64, 1);
 
 /// Slows the changes of each user down that end something on a full disk: the reserve of space is
 /// for all users.
-pub(crate) struct SlowEnds {
+pub struct SlowEnds {
     rates: Rates<RequestSource>,
     places: Pool,
 }
@@ -229,7 +229,7 @@ impl SlowEnds {
 }
 
 /// A limit on entries of the audit log that could be many.
-pub(crate) fn few() -> Rates<RequestSource> {
+pub fn few() -> Rates<RequestSource> {
     let (at_once, every) = FEW;
     Rates::every(every, every * at_once)
 }

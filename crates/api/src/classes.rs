@@ -27,7 +27,7 @@ const fn places(all: usize, most_of_one: usize, beside_others: usize) -> Places 
 
 /// The classes. Agents do not come this way.
 #[derive(Clone)]
-pub(crate) struct Classes {
+pub struct Classes {
     changes: Pool,
     reads: Pool,
     pages: Pool,

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::time::Sleep;
 
-pub(crate) struct Connection {
+pub struct Connection {
     stream: UnixStream,
     /// Whether something has come since something was sent.
     has_input: AtomicBool,
@@ -46,7 +46,7 @@ impl Connection {
 }
 
 /// Both directions of a connection, as HTTP is spoken on it.
-pub(crate) struct HttpStream {
+pub struct HttpStream {
     connection: Arc<Connection>,
     patience: Duration,
     /// Ends if the client reads none of the pending bytes before.

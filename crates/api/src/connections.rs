@@ -27,7 +27,7 @@ const BROWSERS_MAX: u32 = 384;
 /// Time limit for a refused client to read the refusal.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// After the kernel could not give a connection (no file descriptors), how long until the next.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The time limits of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ impl Default for Patience {
 }
 
 /// What all connections share.
-pub(super) struct Connections {
+pub struct Connections {
     /// Connections that were closed without an answer, above a limit.
     pub closed: Counter,
     pub classes: Classes,
@@ -115,16 +115,16 @@ impl Connections {
 
 /// The counted seat of a connection, kept by the stream that the connection is upgraded to.
 #[derive(Clone)]
-pub(crate) struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
+pub struct Seated(#[expect(dead_code, reason = "it is held")] Arc<Seat>);
 
 impl Seated {
-    pub(super) fn new(seat: Seat) -> Self {
+    pub fn new(seat: Seat) -> Self {
         Self(Arc::new(seat))
     }
 }
 
 /// A connection that counts against a limit while it is there.
-pub(super) struct Seat {
+pub struct Seat {
     open: Arc<Connections>,
     by: RequestSource,
 }
@@ -158,7 +158,7 @@ impl Drop for Seat {
 }
 
 /// Sends a problem without reading the request.
-pub(super) async fn refuse(connection: &Connection, problem: &Problem) {
+pub async fn refuse(connection: &Connection, problem: &Problem) {
     let body = serde_json::to_string(problem).expect("problems are plain data");
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
     let later = if problem.status == 429 { "retry-after: 1\r\n" } else { "" };

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::routes::Route;
 
-pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");
+pub const OPENAPI: &str = include_str!("../../../docs/openapi.json");
 
 /// What the server itself reads of the document.
 #[derive(Deserialize)]
@@ -62,11 +62,11 @@ fn of_route(route: &Route) -> Option<&'static Documented> {
 }
 
 /// Whether the document contains this answer for a route.
-pub(crate) fn documents(route: &Route, status: StatusCode) -> bool {
+pub fn documents(route: &Route, status: StatusCode) -> bool {
     of_route(route).is_some_and(|known| known.statuses.contains(status.as_str()))
 }
 
 /// The names that the query of a route may have.
-pub(crate) fn parameters(route: &Route) -> impl Iterator<Item = &'static str> {
+pub fn parameters(route: &Route) -> impl Iterator<Item = &'static str> {
     of_route(route).into_iter().flat_map(|known| &known.parameters).copied()
 }

@@ -8,7 +8,7 @@ use gpool_server::evictions::Charge;
 use gpool_server::handle::CoreHandle;
 
 /// Charges until the server ends.
-pub(crate) async fn charge(handle: CoreHandle, changes: Changes, mut end: watch::Receiver<bool>) {
+pub async fn charge(handle: CoreHandle, changes: Changes, mut end: watch::Receiver<bool>) {
     let mut charges = handle.shared.evictions.charges();
     loop {
         let charge = tokio::select! {

@@ -16,7 +16,7 @@ use crate::api::Api;
 use gpool_server::fault::internal;
 
 #[derive(Debug)]
-pub(crate) struct ApiError(pub Box<Problem>);
+pub struct ApiError(pub Box<Problem>);
 
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
@@ -47,19 +47,19 @@ impl IntoResponse for ApiError {
     }
 }
 
-pub(crate) async fn no_such_route(uri: Uri) -> ApiError {
+pub async fn no_such_route(uri: Uri) -> ApiError {
     Problem::new(catalogue::NO_SUCH_ROUTE, format!("there is no path {:?}", uri.path()))
         .try_this("GET /openapi.json")
         .into()
 }
 
-pub(crate) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+pub async fn no_such_method(method: Method, uri: Uri) -> ApiError {
     let what = format!("{:?} has no {method}", uri.path());
     Problem::new(catalogue::METHOD_NOT_ALLOWED, what).try_this("GET /openapi.json").into()
 }
 
 /// The bytes of a JSON body, within the limits.
-pub(crate) struct JsonBytes(pub Bytes);
+pub struct JsonBytes(pub Bytes);
 
 impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
@@ -82,17 +82,17 @@ fn too_large() -> Refusal {
     Refusal::TooLarge { what: "the request".to_owned(), most }
 }
 
-pub(crate) fn too_slow() -> ApiError {
+pub fn too_slow() -> ApiError {
     Problem::new(catalogue::BODY_TIMEOUT, "the rest of the request did not come in time").into()
 }
 
 /// The body could not be read: the caller has gone, or its framing is wrong.
-pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> ApiError {
+pub fn lost(error: &(dyn std::error::Error + 'static)) -> ApiError {
     Problem::new(catalogue::BODY_TIMEOUT, format!("the request's body was cut off: {error}")).into()
 }
 
 /// A JSON body as a type.
-pub(crate) struct JsonBody<T>(pub T);
+pub struct JsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
@@ -104,7 +104,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
 }
 
 /// Checks that a body is declared as one of these types.
-pub(crate) fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiError> {
+pub fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiError> {
     let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = declared.split(';').next().unwrap_or("").trim();
     if known.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
@@ -120,7 +120,7 @@ pub(crate) fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiE
 }
 
 /// What stands after the `?`, as a type.
-pub(crate) struct Params<T>(pub T);
+pub struct Params<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
@@ -131,12 +131,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 }
 
 /// Reads the query of a request as a type.
-pub(crate) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+pub fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     query::read(pairs(uri)?)
 }
 
 /// The names and texts of the query of a request.
-pub(crate) fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
+pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
     match Query::try_from_uri(uri) {
         Ok(Query(pairs)) => Ok(pairs),
         Err(rejection) => {
@@ -147,7 +147,7 @@ pub(crate) fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// The part of a path that a route leaves open.
-pub(crate) struct Segment(pub String);
+pub struct Segment(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Segment {
     type Rejection = ApiError;
@@ -164,7 +164,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
 }
 
 /// The job that a path names.
-pub(crate) fn job_id(text: &str) -> Result<JobId, ApiError> {
+pub fn job_id(text: &str) -> Result<JobId, ApiError> {
     let bad = |error: gpool_model::ParseError| Refusal::Invalid {
         field: "id".to_owned(),
         why: error.to_string(),
@@ -173,16 +173,16 @@ pub(crate) fn job_id(text: &str) -> Result<JobId, ApiError> {
 }
 
 /// A request's header as text, if it is there and is text.
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// An empty answer.
-pub(crate) fn accepted() -> Response<Body> {
+pub fn accepted() -> Response<Body> {
     StatusCode::ACCEPTED.into_response()
 }
 
 /// The error of a reply that is none to the command.
-pub(crate) fn unexpected(reply: &Reply) -> ApiError {
+pub fn unexpected(reply: &Reply) -> ApiError {
     internal(format!("the core answered {reply:?}")).into()
 }

@@ -12,7 +12,7 @@ use crate::changes::{Changes, Denials, SlowEnds};
 use crate::{
     actions, attach, audit, authority, budgets, bulk, changes, cluster, cost, device, dump,
     elements, events, extract, guard, health, history, job_metrics, jobs, life, logs, metrics, mig,
-    node_changes, notify, pages, policy, pools, projects, recovery, reservations, script, sessions,
+    node_changes, notify, policy, pools, projects, recovery, reservations, script, sessions,
     simulate, submit, subscriptions, tokens, usage, usage_history, users, waste, why,
 };
 
@@ -118,10 +118,10 @@ fn of_people() -> Router<Api> {
         .route("/cost", get(cost::list))
         .route("/budgets", get(budgets::list))
         .route("/waste", get(waste::list))
-        .route("/logins", post(pages::login))
+        .route("/logins", post(sessions::login))
 }
 
-pub(crate) fn router(api: Api, changes: Changes) -> Router {
+pub fn router(api: Api, changes: Changes) -> Router {
     let router = every_route();
     let audit = api.handle.shared.identities.audit.clone();
     let inner = router.clone().with_state(api.clone());

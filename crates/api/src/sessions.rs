@@ -1,11 +1,13 @@
 //! The sessions of browsers.
 
+use std::time::Instant;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use gpool_model::Refusal;
 use gpool_model::refusal::Permitted;
-use gpool_wire::{Document, EndedSessions};
+use gpool_wire::{Document, EndedSessions, Login, Problem, catalogue};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -14,7 +16,9 @@ use super::audit::entered;
 use super::extract::{ApiError, Params};
 use super::tokens::is_own;
 use crate::api::Api;
+use gpool_identity::web::SignedIn;
 use gpool_server::clock::now;
+use gpool_server::listeners::Which;
 
 /// The sessions to end.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
@@ -47,4 +51,32 @@ pub(crate) async fn end(
     let own = tokens.filter(|row| !query.all && is_own(&asker, row));
     n_sessions += own.map(|row| shared.identities.sessions.end_of_token(&row.id)).sum::<usize>();
     Ok(entered(Json(Document::new(EndedSessions { n_sessions })), n_sessions == 0))
+}
+
+/// Makes a link that signs the caller in to the dashboard, once and within a minute.
+#[utoipa::path(
+    post, path = "/logins", operation_id = "logins_create",
+    responses(
+        (status = 200, description = "The link", body = Document<Login>),
+        (status = 404, description = "This server has no dashboard", body = Problem,
+         content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn login(
+    State(api): State<Api>,
+    Asks(asker): Asks,
+) -> Result<Json<Document<Login>>, ApiError> {
+    let Some(web) = api.handle.shared.identities.web.get() else {
+        let problem = Problem::new(catalogue::NO_SUCH_ROUTE, "this server has no dashboard");
+        let fault = api.handle.shared.listeners.fault(Which::Dashboard);
+        return Err(match fault {
+            Some(why) => problem.because(why),
+            None => problem.try_this("set web = \"127.0.0.1:7478\" in gpool.toml"),
+        }
+        .into());
+    };
+    let owner = &asker.caller.owner;
+    let user = SignedIn::User { uid: owner.uid, gid: owner.gid };
+    let (url, lasts) = web.invite(user, Instant::now());
+    Ok(Json(Document::new(Login { url, expires_in_s: lasts.as_secs() })))
 }

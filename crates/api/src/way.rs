@@ -11,7 +11,7 @@ use super::routes::{Least, Route};
 
 /// Where a request came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     Socket,
     /// The dashboard on a loopback address.
     Dashboard,
@@ -30,7 +30,7 @@ impl fmt::Display for Origin {
 
 /// How a request came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Way {
+pub struct Way {
     pub origin: Origin,
     /// The most that it may do.
     pub scope: Scope,

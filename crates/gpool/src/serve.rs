@@ -103,7 +103,7 @@ pub fn serve(
         let devices = node.devices.open_following(name, &control, follows);
         start_agent(agent, devices, &ports).with_context(|| format!("node {name} can't start"))
     };
-    gpool_server::run(config, start, gpool_api::serve, ready)
+    gpool_server::run(config, start, gpool_listen::serve, ready)
 }
 
 /// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs

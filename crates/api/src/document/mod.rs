@@ -10,9 +10,9 @@ use utoipa::OpenApi;
 
 use super::{
     attach, audit, authority, budgets, bulk, cluster, cost, device, dump, elements, events, health,
-    history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, pages, policy,
-    pools, projects, recovery, reservations, script, sessions, simulate, submit, subscriptions,
-    tokens, usage, usage_history, users, waste, why,
+    history, job_metrics, jobs, life, logs, metrics, mig, node_changes, notify, policy, pools,
+    projects, recovery, reservations, script, sessions, simulate, submit, subscriptions, tokens,
+    usage, usage_history, users, waste, why,
 };
 
 #[derive(OpenApi)]
@@ -112,7 +112,7 @@ struct Whole;
     cost::list,
     budgets::list,
     waste::list,
-    pages::login,
+    sessions::login,
     cluster::shutdown,
 ))]
 struct Versioned;

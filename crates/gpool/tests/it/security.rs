@@ -18,7 +18,7 @@ fn each_line_of_the_page_on_security_has_a_test() {
         let folders = [
             "crates/gpool/tests/e2e",
             "crates/gpool/tests/it",
-            "crates/api/tests/it",
+            "crates/listen/tests/it",
             "crates/control/tests/it",
         ];
         let texts = folders.map(|folder| {
