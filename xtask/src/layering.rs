@@ -20,7 +20,8 @@ enum Allowed {
 
 /// Crates by folder below `crates/` and `testing/`; development dependencies are not restricted.
 const TABLE: &[(&str, Allowed)] = &[
-    ("model", Allowed::Only(&[])),
+    ("units", Allowed::Only(&[])),
+    ("model", Allowed::Only(&["units"])),
     ("world", Allowed::Only(&["model"])),
     ("node", Allowed::Only(&["model"])),
     ("sched", Allowed::Only(&["model", "world", "node"])),
@@ -179,7 +180,7 @@ const TABLE: &[(&str, Allowed)] = &[
 ];
 
 /// The crates without clock, I/O, threads, floats, hash order and randomness.
-const PURE: &[&str] = &["model", "world", "node", "sched", "verify", "control"];
+const PURE: &[&str] = &["units", "model", "world", "node", "sched", "verify", "control"];
 
 /// The external crates that a pure crate may import: neither can reach the outside world.
 const PURE_EXTERNAL: &[&str] = &["serde", "thiserror"];

@@ -19,20 +19,14 @@ pub mod device;
 pub mod displace;
 pub mod effect;
 pub mod enforcement;
-pub mod escape;
 pub mod eta;
 pub mod event;
 pub mod exit;
-pub mod file_pattern;
 pub mod filter;
 pub mod gang;
 pub mod gpu;
-pub mod hostlist;
-pub mod id;
-pub mod indexes;
 pub mod job;
 pub mod kind;
-pub mod label;
 pub mod launch;
 pub mod lease;
 pub mod life;
@@ -42,23 +36,19 @@ pub mod node;
 pub mod notify;
 pub mod output;
 pub mod over_limit;
-pub mod parse;
 pub mod pattern;
 pub mod pause;
 pub mod payer_news;
-pub mod placeholder;
 pub mod plan;
 pub mod policy;
 mod policy_pools;
 mod policy_prices;
 pub mod policy_text;
-pub mod positions;
 pub mod prediction;
 pub mod price;
 pub mod project;
 pub mod project_change;
 pub mod quota;
-pub mod rare;
 pub mod reason;
 pub mod record;
 pub mod refusal;
@@ -70,7 +60,6 @@ pub mod setting;
 pub mod share;
 pub mod sharer;
 pub mod subscription;
-pub mod unit;
 pub mod used;
 pub mod verb;
 pub mod xid;
@@ -88,28 +77,20 @@ pub use exit::{Checkpoint, Exit, TakenBack};
 pub use filter::{NodeFilter, NodeRule};
 pub use gang::{Gang, Joins};
 pub use gpu::{GpuAmount, GpuRequest};
-pub use id::{
-    Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
-    ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
-};
-pub use indexes::Indexes;
 pub use job::pause::PauseCause;
 pub use job::{
     AdminHold, Course, Dependency, DependencyKind, Holder, Job, JobEnd, JobSpec, Outcome, Owner,
     Phase, RunTotals,
 };
 pub use kind::JobKind;
-pub use label::{LabelChange, Labels};
 pub use launch::{Activation, Missing, WindowSize};
 pub use lease::{LeaseTerms, OnNodeLost, Silence};
 pub use life::Life;
 pub use node::{Drain, Membership, Node};
 pub use notify::{Delivery, JobNews, NotifyOn, NotifyRule};
-pub use parse::ParseError;
 pub use pattern::ModelPattern;
 pub use plan::{Decision, Placement, Plan, PlannedStart, Shape, StartBasis, Wait};
 pub use policy::{DeviceStrategy, OrderKey, PlannedStarts, Policy, ShareBetween};
-pub use positions::Positions;
 pub use prediction::{Likeness, PastRuns, Prediction};
 pub use price::{Money, PastPrices, Prices};
 pub use project::{JobTerms, Members, MinRuntime, Project};
@@ -118,7 +99,6 @@ pub use project_change::{
     ProjectsOutcome, QuotaPatch,
 };
 pub use quota::{Amount, Quota, Quotas, Weight};
-pub use rare::Rare;
 pub use reason::Reason;
 pub use record::{JournalEntry, Record, RecordChange, RecordKey};
 pub use refusal::{Code, Refusal};
@@ -133,6 +113,19 @@ pub use resource::{ResourceKind, Resources};
 pub use setting::Setting;
 pub use share::Share;
 pub use sharer::{ShareWith, Sharer};
-pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};
 pub use used::{InUse, Used};
 pub use verb::{JobVerb, LimitChange, SignalTo};
+
+pub use gpool_units::{
+    escape, file_pattern, hostlist, id, indexes, label, parse, placeholder, positions, rare, unit,
+};
+pub use id::{
+    Attempt, DeviceUuid, Generation, Incarnation, JobId, JobNumber, NodeName, PoolName,
+    ProjectName, RequestId, ReservationName, Revision, Round, Seq, TaskId, Term, Version,
+};
+pub use indexes::Indexes;
+pub use label::{LabelChange, Labels};
+pub use parse::ParseError;
+pub use positions::Positions;
+pub use rare::Rare;
+pub use unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis, Timestamp};

@@ -1,6 +1,6 @@
 //! Tests of `placeholder`.
 
-use gpool_model::placeholder::{fill, names};
+use gpool_units::placeholder::{fill, names};
 
 #[test]
 fn placeholders_are_replaced() {

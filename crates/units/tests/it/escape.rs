@@ -1,6 +1,6 @@
 //! Tests of `repeated`.
 
-use gpool_model::escape::{repeated, unknown_name};
+use gpool_units::escape::{repeated, unknown_name};
 
 #[test]
 fn control_characters_are_escaped() {

@@ -1,6 +1,6 @@
 //! Tests of `unit`.
 
-use gpool_model::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis};
+use gpool_units::unit::{Bytes, GpuTime, MilliCpu, MilliGpu, Millis};
 
 #[test]
 fn bytes_print_in_binary_units() {

@@ -1,7 +1,7 @@
 //! Tests of `hostlist`.
 
-use gpool_model::hostlist::nodes;
-use gpool_model::id::NodeName;
+use gpool_units::hostlist::nodes;
+use gpool_units::id::NodeName;
 
 #[test]
 fn ranges_are_expanded() {

@@ -112,6 +112,6 @@ impl<'de, T: Usual + Deserialize<'de>> Deserialize<'de> for Rare<T> {
 }
 
 /// Whether a flag is off, for fields that are then not serialized.
-pub(crate) fn is_false(flag: &bool) -> bool {
+pub fn is_false(flag: &bool) -> bool {
     !flag
 }

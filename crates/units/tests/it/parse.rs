@@ -1,7 +1,7 @@
 //! Tests of `parse`.
 
-use gpool_model::parse::{bytes, cpus, span};
-use gpool_model::unit::{Bytes, MilliCpu, Millis};
+use gpool_units::parse::{bytes, cpus, span};
+use gpool_units::unit::{Bytes, MilliCpu, Millis};
 
 #[test]
 fn memory_needs_a_unit_and_g_is_gib() {

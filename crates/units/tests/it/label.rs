@@ -1,6 +1,6 @@
 //! Tests of `label`.
 
-use gpool_model::label::{LabelChange, Labels};
+use gpool_units::label::{LabelChange, Labels};
 
 #[test]
 fn changes_add_replace_and_remove() {

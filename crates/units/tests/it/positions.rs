@@ -1,6 +1,6 @@
 //! Tests of `positions`.
 
-use gpool_model::positions::Positions;
+use gpool_units::positions::Positions;
 
 #[test]
 fn sets_stay_ranges() {

@@ -1,7 +1,7 @@
 //! Tests of `indexes`.
 
-use gpool_model::indexes::Indexes;
-use gpool_model::positions::Positions;
+use gpool_units::indexes::Indexes;
+use gpool_units::positions::Positions;
 
 fn indexes(text: &str) -> Indexes {
     text.parse().expect(text)

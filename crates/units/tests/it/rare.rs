@@ -2,7 +2,7 @@
 
 use std::ops::DerefMut as _;
 
-use gpool_model::rare::{Rare, Usual};
+use gpool_units::rare::{Rare, Usual};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Tests of `id`.
 
-use gpool_model::id::{JobId, NodeName, TaskId};
+use gpool_units::id::{JobId, NodeName, TaskId};
 
 #[test]
 fn plain_numbers_of_elements_are_unique_and_fit_32_bits() {

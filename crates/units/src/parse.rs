@@ -28,9 +28,10 @@ fn at(position: usize, value: &str) -> String {
 
 impl ParseError {
     /// The longest part of an invalid value that a message repeats, in characters.
-    pub(crate) const VALUE_CHARS_MAX: usize = 80;
+    pub const VALUE_CHARS_MAX: usize = 80;
 
-    pub(crate) fn new(
+    /// Returns an error at this byte of the value.
+    pub fn new(
         expected: &'static str,
         value: &str,
         position: usize,
@@ -64,7 +65,7 @@ pub fn bytes(text: &str) -> Result<Bytes, ParseError> {
 }
 
 /// Writes an amount of memory so that [`bytes`] reads the same amount: `20G`, `1536M`, `7B`.
-pub(crate) fn exact_bytes(amount: Bytes) -> String {
+pub fn exact_bytes(amount: Bytes) -> String {
     let amount = amount.get();
     let units = [(30, 'G'), (20, 'M'), (10, 'K')];
     let exact = units.into_iter().find(|(shift, _)| amount.is_multiple_of(1 << shift));
@@ -88,7 +89,11 @@ pub fn gpus(text: &str) -> Result<MilliGpu, ParseError> {
     thousandths(text, "a number of GPUs").map(MilliGpu::new)
 }
 
-pub(crate) fn thousandths(text: &str, expected: &'static str) -> Result<u64, ParseError> {
+/// Reads a number with at most three decimals as thousandths; `expected` names it in the error.
+///
+/// # Errors
+/// The position of the first character that can't be part of one.
+pub fn thousandths(text: &str, expected: &'static str) -> Result<u64, ParseError> {
     let bad = |position| ParseError::new(expected, text, position, "4 or 0.5");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     if end != text.len() {
@@ -181,7 +186,7 @@ fn clock(text: &str) -> Option<u64> {
 
 /// A decimal number as its integer part and its fraction in units of `10^-places`; `None` if
 /// malformed, too large, or with more decimals.
-pub(crate) fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
+pub fn decimal(text: &str, places: u32) -> Option<(u64, u64)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {

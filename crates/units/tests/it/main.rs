@@ -1,0 +1,12 @@
+//! Tests of the public items of the crate, in one binary.
+
+mod escape;
+mod hostlist;
+mod id;
+mod indexes;
+mod label;
+mod parse;
+mod placeholder;
+mod positions;
+mod rare;
+mod unit;
