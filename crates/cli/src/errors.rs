@@ -50,7 +50,8 @@ own! {
          and its path must be UTF-8.";
     BAD_COLUMN = 217, EXIT_USAGE, "there is no such column or key",
         "--format takes the columns of a list; --filter and --sort take the keys of its JSON \
-         (gpool queue --json shows them). The message lists the valid ones.";
+         (gpool queue --json shows them), those in groups also without the group. The message \
+         lists the valid ones.";
     NOT_WRITTEN = 218, EXIT_OTHER, "the output can't be written",
         "Standard output or the given file can't be written: the disk is full, or you lack the \
          permission. The server has carried out the request.";

@@ -171,7 +171,8 @@ all          all your jobs that have not ended; --user NAME, or --user all for
                       each row
 -o html               a page that needs no other file, to store or send
 --filter state=held   only matching rows; --sort -priority sorts, by any key or
-                      column; -n 20 limits the rows
+                      column; -n 20 limits the rows. A key in a group needs no
+                      group: started_at is run.started_at
 --since 2h --until 15:30
                       jobs by submission (queue) or end (history, report),
                       events by time

@@ -200,7 +200,7 @@ pub struct JobWait {
 /// Expected times of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobForecast {
-    /// Forecast start from the last forecast. `null` if unknown.
+    /// Forecast start from the last forecast. Absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta: Option<Eta>,
     /// Expected run time by the run times of jobs like it, in seconds: from now for a running job,
@@ -216,7 +216,7 @@ pub struct JobUsage {
     #[serde(default)]
     #[schema(required)]
     pub gpu_hours: f64,
-    /// Resource usage. `null` before the job has ended.
+    /// Resource usage. Absent before the job has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Usage>,
     /// Usage of the running job so far. Only in the answer for a single job.
