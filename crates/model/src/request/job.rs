@@ -1,5 +1,6 @@
 //! Everything that a user can ask for a job.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -86,7 +87,7 @@ pub struct JobRequest {
     pub grace: Millis,
     /// The signal that asks its processes to end; `None` is TERM.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_signal: Option<i32>,
+    pub stop_signal: Option<NonZeroU8>,
     /// Jobs that must have ended, or started, before this one may start, all of them.
     #[serde(skip_serializing_if = "Rare::is_usual")]
     pub after: Rare<Vec<Dependency>>,

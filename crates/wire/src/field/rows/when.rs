@@ -1,5 +1,7 @@
 //! Fields for the start, time limit, end and preemption of the job.
 
+use std::num::NonZeroU8;
+
 use super::super::Values::{Checked, Many, OneOf};
 use super::super::{Field, Flag, heading, validate};
 use super::field;
@@ -66,12 +68,17 @@ pub(super) static WHEN: &[Field] = &[
         ),
         apply: |job, request| {
             let number = |text| signal::number_of("stop_signal", text);
-            request.stop_signal = job.stop_signal.as_deref().map(number).transpose()?;
+            let number = job.stop_signal.as_deref().map(number).transpose()?;
+            // Signals are small numbers.
+            let small = number.and_then(|number| u8::try_from(number).ok());
+            request.stop_signal = small.and_then(NonZeroU8::new);
             Ok(())
         },
         clears: true,
         label: Some("end signal"),
-        show: |spec, _, shown| shown.stop_signal = spec.stop_signal.map(signal::word),
+        show: |spec, _, shown| {
+            shown.stop_signal = spec.stop_signal.map(|it| signal::word(it.get().into()))
+        },
         ..field!("stop_signal", stop_signal)
     },
     Field {
