@@ -4,7 +4,7 @@
 use gpool_wire::{Became, Before};
 use serde_json::Value;
 
-use crate::harness::{Cluster, Gate, Ran, kill_9, skip, until_so};
+use crate::harness::{Cluster, Gate, Ran, Running, kill_9, skip, until_so};
 use crate::recovery::{says, waits_at};
 
 /// Three nodes with different GPU models.
@@ -384,7 +384,7 @@ fn a_job_of_a_lost_node_runs_elsewhere_once_its_node_has_ended_it() {
     let waits = submit(&["--node", &first]);
     cluster.until_is(&ends, "running");
     cluster.until_is(&waits, "running");
-    let events = cluster.start(["events"]);
+    let events = events(&cluster);
     let stuck = cluster.sh(&["--node", &first], "true");
     until_so("the job runs on the other node", || {
         let job = cluster.job(&moves);
@@ -442,6 +442,16 @@ fn output_is_read_from_the_folders_of_earlier_nodes() {
     }
 }
 
+/// Starts `gpool events`, which prints only what happens after it has connected.
+fn events(cluster: &Cluster) -> Running {
+    let events = cluster.start(["events"]);
+    until_so("it is connected", || {
+        cluster.sh(&["--hold"], "true");
+        events.has_said("held")
+    });
+    events
+}
+
 #[test]
 fn a_node_that_left_is_removed_for_good() {
     let mut cluster = Cluster::unstarted(&[]);
@@ -462,7 +472,7 @@ fn a_node_that_left_is_removed_for_good() {
     cluster.gpool(["nodes", "remove", "n3"]).refused(7, &["reservations name it: fans"]);
     cluster.gpool(["reserve", "cancel", "fans"]).ok();
     let waits = cluster.sh(&["--gpus", "l40s"], "true");
-    let events = cluster.start(["events"]);
+    let events = events(&cluster);
     cluster.gpool(["nodes", "remove", "n3"]).ok();
     events.until_says("node n3 removed");
     assert!(!cluster.gpool(["nodes"]).ok().contains("n3"));
