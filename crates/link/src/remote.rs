@@ -2,7 +2,7 @@
 //!
 //! A thread keeps a connection for messages, and makes it again when it breaks. Messages that are
 //! sent meanwhile are lost: the protocol is level-triggered, and each connection begins with the
-//! agent's hello, so that the server asks for what it missed. Streams and blobs take connections of
+//! agent's hello, and the server then asks for reports. Streams and blobs take connections of
 //! their own, so that none of them delays an order.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -18,8 +18,8 @@ use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode}
 
 use crate::{AgentInbox, Connection, ServerLink};
 
-/// The most frames that wait to be sent. A server that takes so few is as good as gone: the
-/// connection is closed, since a late report helps nobody.
+/// The most frames that wait to be sent. If there are more, the connection is closed: late reports
+/// are useless.
 const QUEUE_MAX: usize = 64;
 /// A connection is closed if the server says nothing for this time. It answers each beat.
 const SILENCE: Duration = Duration::from_secs(10);

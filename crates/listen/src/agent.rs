@@ -12,8 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The most frames that wait to be sent. An agent that takes so few is as good as gone: it gets
-/// what it needs on its next connection.
+/// The most frames that wait to be sent. If there are more, the connection is closed.
 const QUEUE_MAX: usize = 64;
 /// A connection is closed if the agent sends nothing for this time. It sends a beat each second.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// A link that keeps what is sent over it.
+/// A link that stores messages.
 #[derive(Default)]
 struct Sent(Mutex<Vec<ToAgent>>);
 
@@ -75,7 +75,7 @@ fn a_newer_connection_takes_the_place_of_the_older_one() {
     old.message(beat(1));
     assert_eq!(old_link.take(), [ToAgent::Renewed { beat: 1 }]);
     let (new, new_link) = rig.connect();
-    // Until the new one is welcome, nothing of either counts.
+    // Before the hello of the new one, neither counts.
     old.message(beat(2));
     new.message(beat(3));
     assert_eq!((old_link.take(), new_link.take(), rig.n_inputs()), (vec![], vec![], 0));

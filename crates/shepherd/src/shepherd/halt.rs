@@ -487,8 +487,7 @@ impl Shepherd {
     pub(super) fn terminate(&mut self) {
         let (is_fragile, is_started) = (self.is_fragile(), self.started.is_some());
         let signal = self.launch.order.spec.stop_signal.map(|signal| signal.get().into());
-        let signal = signal.and_then(Signal::from_named_raw);
-        let signal = signal.unwrap_or(Signal::TERM);
+        let signal = signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM);
         let Some(tree) = &mut self.tree else { return };
         if !is_fragile {
             return tree.terminate(signal, is_started);
