@@ -17,6 +17,7 @@ use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
+use crate::agents::Agents;
 use crate::alert::{dump, make_plans_wrong, warn_of};
 use crate::answers::Answers;
 use crate::clock::now;
@@ -357,7 +358,8 @@ impl Core {
                 }
                 Effect::Deliver(delivery) => self.post.send(*delivery),
                 Effect::Readmit(node) => {
-                    let agent = self.shared.agents.get(&node);
+                    let agents = self.shared.agents.get();
+                    let agent = agents.and_then(|agents| agents.get(&node));
                     agent.into_iter().for_each(|agent| agent.readmit());
                 }
                 // There may be no watcher.
@@ -470,7 +472,8 @@ impl Core {
     /// Returns the requests that are tried once more.
     fn resume(&mut self) -> Vec<Event> {
         self.paused = None;
-        self.shared.agents.all().iter().for_each(|agent| agent.tell_again());
+        let agents = self.shared.agents.get().into_iter().flat_map(Agents::all);
+        agents.for_each(|agent| agent.tell_again());
         self.begin();
         let again = std::mem::take(&mut self.again).into_iter();
         let asking = |reply| Asking { reply, look: None, again: None };

@@ -9,7 +9,6 @@
 
 mod access;
 mod address;
-mod agents;
 mod alert;
 mod asker;
 mod audit;
