@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 
 use crate::classes::Classes;
@@ -19,7 +20,7 @@ pub struct Api(Arc<ApiParts>);
 pub struct ApiParts {
     pub handle: CoreHandle,
     pub feed: Arc<Feed>,
-    pub meters: Meters,
+    pub(crate) meters: Meters,
     /// The user that runs the server.
     pub user: Arc<str>,
     pub patience: Patience,
@@ -49,5 +50,10 @@ impl Api {
         let rates = Rates::new(handle.limits().requests);
         let meters = Meters::default();
         Self(Arc::new(ApiParts { handle, feed, meters, user, patience, rates, classes, end }))
+    }
+
+    /// The counter of connections that are closed at once.
+    pub fn closed_connections(&self) -> Counter {
+        self.meters.closed_connections.clone()
     }
 }

@@ -53,7 +53,7 @@ impl Changes {
     ///
     /// # Errors
     /// The user has changed too much.
-    pub async fn begin(
+    pub(crate) async fn begin(
         &self,
         asker: &Asker,
         row: &Route,
@@ -73,7 +73,7 @@ impl Changes {
     }
 
     /// Begins a submission that was answered before: it stores nothing.
-    pub async fn repeat(&self, asker: &Asker) -> Portion {
+    pub(crate) async fn repeat(&self, asker: &Asker) -> Portion {
         let place = self.repetitions.enter(asker.source()).await;
         Portion::new(None, 0, Some(place))
     }
@@ -105,7 +105,7 @@ impl Changes {
 
 /// The bytes that one request takes from the budget of its user. Unused bytes go back.
 #[derive(Clone)]
-pub struct Portion(Arc<Deduction>);
+pub(crate) struct Portion(Arc<Deduction>);
 
 struct Deduction {
     /// The budgets and the user; `None` without a limit.
@@ -191,7 +191,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Portion {
 
 /// Which refused requests have an entry in the audit log.
 #[derive(Clone)]
-pub struct Denials {
+pub(crate) struct Denials {
     entries: Rates<RequestSource>,
     /// Refused requests without an entry since the last one.
     n_more: Arc<Mutex<HashMap<RequestSource, u64>>>,
@@ -205,7 +205,7 @@ const SLOW_ENDS_MAX: (usize, usize) = (64, 1);
 
 /// Slows the changes of each user down that end something on a full disk: the reserve of space is
 /// for all users.
-pub struct SlowEnds {
+pub(crate) struct SlowEnds {
     rates: Rates<RequestSource>,
     places: Pool,
 }

@@ -46,7 +46,7 @@ impl Connection {
 }
 
 /// Both directions of a connection, as HTTP is spoken on it.
-pub struct HttpStream {
+pub(crate) struct HttpStream {
     connection: Arc<Connection>,
     patience: Duration,
     /// Ends if the client reads none of the pending bytes before.

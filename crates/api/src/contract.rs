@@ -62,7 +62,7 @@ fn of_route(route: &Route) -> Option<&'static Documented> {
 }
 
 /// Whether the document contains this answer for a route.
-pub fn documents(route: &Route, status: StatusCode) -> bool {
+pub(crate) fn documents(route: &Route, status: StatusCode) -> bool {
     of_route(route).is_some_and(|known| known.statuses.contains(status.as_str()))
 }
 

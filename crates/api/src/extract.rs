@@ -47,19 +47,19 @@ impl IntoResponse for ApiError {
     }
 }
 
-pub async fn no_such_route(uri: Uri) -> ApiError {
+pub(crate) async fn no_such_route(uri: Uri) -> ApiError {
     Problem::new(catalogue::NO_SUCH_ROUTE, format!("there is no path {:?}", uri.path()))
         .try_this("GET /openapi.json")
         .into()
 }
 
-pub async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+pub(crate) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
     let what = format!("{:?} has no {method}", uri.path());
     Problem::new(catalogue::METHOD_NOT_ALLOWED, what).try_this("GET /openapi.json").into()
 }
 
 /// The bytes of a JSON body, within the limits.
-pub struct JsonBytes(pub Bytes);
+pub(crate) struct JsonBytes(pub Bytes);
 
 impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
@@ -82,7 +82,7 @@ fn too_large() -> Refusal {
     Refusal::TooLarge { what: "the request".to_owned(), most }
 }
 
-pub fn too_slow() -> ApiError {
+pub(crate) fn too_slow() -> ApiError {
     Problem::new(catalogue::BODY_TIMEOUT, "the rest of the request did not come in time").into()
 }
 
@@ -92,7 +92,7 @@ pub fn lost(error: &(dyn std::error::Error + 'static)) -> ApiError {
 }
 
 /// A JSON body as a type.
-pub struct JsonBody<T>(pub T);
+pub(crate) struct JsonBody<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
     type Rejection = ApiError;
@@ -104,7 +104,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for JsonBody<T> {
 }
 
 /// Checks that a body is declared as one of these types.
-pub fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiError> {
+pub(crate) fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiError> {
     let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = declared.split(';').next().unwrap_or("").trim();
     if known.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
@@ -120,7 +120,7 @@ pub fn check_type(headers: &HeaderMap, known: &[&str]) -> Result<(), ApiError> {
 }
 
 /// What stands after the `?`, as a type.
-pub struct Params<T>(pub T);
+pub(crate) struct Params<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
@@ -147,7 +147,7 @@ pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// The part of a path that a route leaves open.
-pub struct Segment(pub String);
+pub(crate) struct Segment(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Segment {
     type Rejection = ApiError;
@@ -183,6 +183,6 @@ pub fn accepted() -> Response<Body> {
 }
 
 /// The error of a reply that is none to the command.
-pub fn unexpected(reply: &Reply) -> ApiError {
+pub(crate) fn unexpected(reply: &Reply) -> ApiError {
     internal(format!("the core answered {reply:?}")).into()
 }

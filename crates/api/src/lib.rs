@@ -47,7 +47,7 @@ mod later;
 mod life;
 mod listing;
 mod logs;
-pub mod meters;
+mod meters;
 mod metrics;
 mod mig;
 mod movable;

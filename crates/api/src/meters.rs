@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
 /// The counters of requests.
 #[derive(Clone)]
-pub struct Meters {
+pub(crate) struct Meters {
     pub requests: Family<Labels, Counter>,
     pub durations: Family<Labels, Histogram>,
     /// Connections of the network that were closed at once, because their source has too many.

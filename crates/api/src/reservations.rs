@@ -29,12 +29,12 @@ const TARGETS_MAX: usize = 10_000;
     get, path = "/reservations", operation_id = "reservations_list",
     responses((status = 200, description = "Sorted by their next start", body = List<Reservation>))
 )]
-pub async fn list(State(api): State<Api>) -> Result<Json<List<Reservation>>, ApiError> {
+pub(crate) async fn list(State(api): State<Api>) -> Result<Json<List<Reservation>>, ApiError> {
     Ok(Json(List::new(api.handle.query(all).await?)))
 }
 
 /// All of them, by when they hold next.
-pub fn all(view: &View<'_>) -> Vec<Reservation> {
+pub(crate) fn all(view: &View<'_>) -> Vec<Reservation> {
     let all = view.world.reservations().values();
     let mut all: Vec<_> = all.map(|it| wire_reservation(view, it)).collect();
     all.sort_by(|one, other| (one.from, &one.name).cmp(&(other.from, &other.name)));
@@ -51,7 +51,7 @@ pub fn all(view: &View<'_>) -> Vec<Reservation> {
          content_type = "application/problem+json"),
     )
 )]
-pub async fn get(
+pub(crate) async fn get(
     State(api): State<Api>,
     Segment(name): Segment,
 ) -> Result<Json<Document<Reservation>>, ApiError> {
@@ -80,7 +80,7 @@ pub async fn get(
          body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn create(
+pub(crate) async fn create(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<ReserveRequest>,
@@ -109,7 +109,7 @@ pub async fn create(
          body = gpool_wire::Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn edit(
+pub(crate) async fn edit(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(name): Segment,
@@ -136,7 +136,7 @@ pub async fn edit(
          content_type = "application/problem+json"),
     )
 )]
-pub async fn cancel(
+pub(crate) async fn cancel(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(name): Segment,
@@ -160,7 +160,7 @@ pub async fn cancel(
          content_type = "application/problem+json"),
     )
 )]
-pub async fn drain_many(
+pub(crate) async fn drain_many(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<DrainRequest>,
@@ -183,7 +183,7 @@ pub async fn drain_many(
          content_type = "application/problem+json"),
     )
 )]
-pub async fn drain(
+pub(crate) async fn drain(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(name): Segment,
@@ -235,7 +235,7 @@ async fn drain_these(
          content_type = "application/problem+json"),
     )
 )]
-pub async fn undrain_many(
+pub(crate) async fn undrain_many(
     State(api): State<Api>,
     Asks(asker): Asks,
     JsonBody(asked): JsonBody<UndrainRequest>,
@@ -259,7 +259,7 @@ pub async fn undrain_many(
          content_type = "application/problem+json"),
     )
 )]
-pub async fn undrain(
+pub(crate) async fn undrain(
     State(api): State<Api>,
     Asks(asker): Asks,
     Segment(name): Segment,

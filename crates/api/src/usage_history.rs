@@ -29,7 +29,7 @@ const DAY: Millis = Millis::from_hours(24);
          content_type = "application/problem+json"),
     )
 )]
-pub async fn get(
+pub(crate) async fn get(
     State(api): State<Api>,
     Asks(asker): Asks,
     Params(params): Params<UsageHistoryParams>,

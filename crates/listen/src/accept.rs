@@ -75,7 +75,7 @@ pub(crate) async fn serve_as(
     let changes = Changes::new(handle.limits().changes);
     let charged = evictions::charge(handle.clone(), changes.clone(), end.clone());
     let api = Api::new(handle, user, patience, classes.clone(), end.clone());
-    let closed = api.meters.closed_connections.clone();
+    let closed = api.closed_connections();
     let open = Arc::new(Connections::new(closed, classes, patience, connections_max));
     let server = Arc::new(Server {
         identify,

@@ -41,7 +41,7 @@ impl From<String> for Quantity {
 }
 
 impl Quantity {
-    /// The number in the API's unit. `None` for text, which answers do not have.
+    /// The number in the API's unit. `None` for text; in answers only a range is text.
     #[must_use]
     pub const fn number(&self) -> Option<f64> {
         match self {

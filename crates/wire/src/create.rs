@@ -276,7 +276,7 @@ impl Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptText {
-    /// File name without directories.
+    /// File name without directories. Empty in answers.
     pub name: String,
     /// Text of the script, including the `#!` line. Absent if `base64` is set, and in answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,12 +310,6 @@ impl JobScript {
 }
 
 impl ScriptText {
-    /// A script without its content, as jobs show it.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
-    }
-
     /// The content of the script.
     ///
     /// # Errors

@@ -42,8 +42,8 @@ pub struct Field {
     pub is_private: bool,
     /// Label of the value on the page of a job, if it is shown there as it is.
     pub label: Option<&'static str>,
-    /// Sets the field in the request that the API returns with a job.
-    pub show: fn(&JobSpec, &gpool_model::Job, &mut JobCreate),
+    /// Sets the field in the request that the API returns with a job, if it returns the field.
+    pub show: Option<fn(&JobSpec, &gpool_model::Job, &mut JobCreate)>,
 }
 
 /// Groups of fields that a layer overrides together.

@@ -27,8 +27,8 @@ pub const PRIVATE: &str = "(private)";
 
 /// A job. Only the owner and admins see name, command, directory, note and paths.
 ///
-/// Groups are always there. In a group, an absent field and `null` mean the same: there is no such
-/// value, or it is hidden from the caller.
+/// The groups `request`, `run`, `wait`, `forecast` and `usage` are always there. An absent field
+/// and `null` mean the same: the value is unset, or hidden from the caller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
     /// ID of the job: `1842`, or `1842.3` for an array element.
@@ -49,8 +49,8 @@ pub struct Job {
     /// Whether name, command, directory, note and paths are hidden from the caller.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
-    /// The request with all later changes, as `POST /jobs` takes it. Name and project are above.
-    /// Amounts are numbers in the API's unit. Environment variables, the content of a script and
+    /// The request in the form of `POST /jobs`, with defaults and all later changes. Name and
+    /// project are above. Amounts are numbers in the API's unit. Environment variables, scripts and
     /// the paths in addresses of notifications are never shown.
     #[serde(default, deserialize_with = "known_fields")]
     #[schema(required)]
@@ -59,19 +59,19 @@ pub struct Job {
     #[serde(default)]
     #[schema(required)]
     pub placement: Vec<PlacedOn>,
-    /// Its runs.
+    /// Times and results of its attempts.
     #[serde(default)]
     #[schema(required)]
     pub run: JobRun,
-    /// Why it waits.
+    /// Waiting time and reasons.
     #[serde(default)]
     #[schema(required)]
     pub wait: JobWait,
-    /// When it starts and ends, as far as the server can tell.
+    /// Expected start and run time.
     #[serde(default)]
     #[schema(required)]
     pub forecast: JobForecast,
-    /// What it used.
+    /// GPU time, resource usage and cost.
     #[serde(default)]
     #[schema(required)]
     pub usage: JobUsage,
@@ -102,7 +102,7 @@ pub struct Job {
     pub hints: Vec<Hint>,
 }
 
-/// The runs of a job: the present or last attempt, and what is left of earlier ones.
+/// Times and results of a job: of its current or last attempt, and a list of earlier attempts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobRun {
     /// Number of the current or next attempt, from 1.
@@ -119,8 +119,8 @@ pub struct JobRun {
     /// Whether the paused job has freed its GPUs. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub freed: bool,
-    /// Why the running job is paused at the moment: what it waits for on its node, such as free GPU
-    /// memory. Absent otherwise.
+    /// Why gpool has stopped the running job for a moment: for example, until GPU memory is free
+    /// on its node. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,
     /// Time since which the running job has not used its GPUs, if it counts as idle.
@@ -209,7 +209,7 @@ pub struct JobForecast {
     pub expected_run_s: Option<f64>,
 }
 
-/// What a job has used.
+/// GPU time, resource usage and cost of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobUsage {
     /// Allocated GPUs times hours; for an array, the sum over all runs of its elements.

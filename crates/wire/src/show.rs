@@ -40,8 +40,9 @@ impl Job {
     #[must_use]
     pub fn new(spec: &JobSpec, job: &gpool_model::Job, now: Timestamp, shown: &JobFacts) -> Self {
         let mut request = JobCreate::default();
-        for field in fields().filter(|field| !(shown.private && field.is_private)) {
-            (field.show)(spec, job, &mut request);
+        let fields = fields().filter(|field| !(shown.private && field.is_private));
+        for show in fields.filter_map(|field| field.show) {
+            show(spec, job, &mut request);
         }
         let array = ArrayStatus::of(spec, job, shown.elements.as_ref());
         let is_underway = array.as_ref().is_some_and(|array| {

@@ -1,6 +1,7 @@
 //! Jobs as a list: `gpool queue`.
 
 use gpool_model::job::JobState;
+use gpool_wire::field::field;
 use gpool_wire::keys::keys;
 use gpool_wire::{Job, JobCreate, JobForecast, JobRun, JobUsage, JobWait, Status};
 
@@ -47,9 +48,14 @@ pub const JOBS: Noun<Job> = Noun {
 /// The keys of a job. A group stands for its keys, with its name before them.
 #[must_use]
 pub fn job_keys() -> Vec<String> {
+    // Name and project are keys of the job itself.
+    let is_of_request = |key: &String| {
+        let is_shown = field(key).is_some_and(|field| field.show.is_some());
+        is_shown && !["name", "project"].contains(&key.as_str())
+    };
     let groups = [
         ("forecast", keys::<JobForecast>()),
-        ("request", keys::<JobCreate>()),
+        ("request", keys::<JobCreate>().into_iter().filter(is_of_request).collect()),
         ("run", keys::<JobRun>()),
         ("usage", keys::<JobUsage>()),
         ("wait", keys::<JobWait>()),

@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::limits::SHORT;
-use crate::rig::{ANA, OWNER, Rig, me, user_name};
+use crate::rig::{ANA, OWNER, Rig, me, raw_answer, user_name};
 
 /// A server on the network, and how its authority proves it.
 pub struct Network {
@@ -75,14 +75,7 @@ impl Network {
 
     /// Sends a raw request; returns status, headers in lower case, and body.
     pub fn raw(&self, request: &str) -> (u16, String, String) {
-        let mut stream = self.send(request);
-        let mut answer = Vec::new();
-        // The server may close without a farewell.
-        drop(stream.read_to_end(&mut answer));
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).unwrap_or("0").parse().unwrap();
-        (status, head.to_lowercase(), body.to_owned())
+        raw_answer(self.send(request))
     }
 
     /// A request with more header lines, each ended.

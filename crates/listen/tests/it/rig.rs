@@ -196,7 +196,13 @@ pub fn raw(socket: &Path, request: &str) -> (u16, String, String) {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // The server may answer and close before it has read all.
     drop(stream.write_all(request.as_bytes()));
+    raw_answer(stream)
+}
+
+/// Reads an answer to its end: status, headers in lower case, body.
+pub fn raw_answer(mut stream: impl Read) -> (u16, String, String) {
     let mut answer = Vec::new();
+    // The server may close without a farewell.
     drop(stream.read_to_end(&mut answer));
     let text = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

@@ -228,6 +228,31 @@ fn recorded_time_is_reported_by_its_names() {
     assert_eq!(means, [Some(0.25), Some(1.0), Some(3_145_728.0), None, None, None]);
 }
 
+/// A job that started half a minute after its submission: two GPUs of a node, and half of one.
+fn on_two_nodes(submitted_at: Time, ended_at: Time) -> Job {
+    let placed = |node: &str, devices: &[u32], uuids: &[&str], gpus: Option<f64>| PlacedOn {
+        node: node.to_owned(),
+        devices: devices.to_vec(),
+        booked: None,
+        uuids: uuids.iter().map(|it| (*it).to_owned()).collect(),
+        gpus,
+    };
+    Job {
+        id: "7".to_owned(),
+        submitted_at,
+        run: JobRun {
+            started_at: Some(Time(Timestamp::new(submitted_at.0.get() + 30_000))),
+            ended_at: Some(ended_at),
+            ..JobRun::default()
+        },
+        placement: vec![
+            placed("lab1", &[1, 0], &["b", "a"], None),
+            placed("lab2", &[3], &["c"], Some(0.5)),
+        ],
+        ..Job::default()
+    }
+}
+
 #[test]
 fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -260,27 +285,7 @@ fn a_job_has_the_use_of_each_node_and_of_each_whole_gpu() {
         }
     }
     let at = |n: u64| Time(Timestamp::new((u64::from(START) + n) * 60_000));
-    let placed = |node: &str, devices: &[u32], uuids: &[&str], gpus: Option<f64>| PlacedOn {
-        node: node.to_owned(),
-        devices: devices.to_vec(),
-        booked: None,
-        uuids: uuids.iter().map(|it| (*it).to_owned()).collect(),
-        gpus,
-    };
-    let job = Job {
-        id: "7".to_owned(),
-        submitted_at: at(0),
-        run: JobRun {
-            started_at: Some(Time(Timestamp::new(at(0).0.get() + 30_000))),
-            ended_at: Some(at(5)),
-            ..JobRun::default()
-        },
-        placement: vec![
-            placed("lab1", &[1, 0], &["b", "a"], None),
-            placed("lab2", &[3], &["c"], Some(0.5)),
-        ],
-        ..Job::default()
-    };
+    let job = on_two_nodes(at(0), at(5));
     let mut found = nodes::of_job(&store, "7", (at(0).0, at(5).0)).expect("it is there");
     let (from, to) = (job.run.started_at.unwrap().0, job.run.ended_at.unwrap().0);
     let tenure = |from, to| {

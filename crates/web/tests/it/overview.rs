@@ -242,8 +242,8 @@ fn planned() -> (BudgetRow, Reservation, UsageHistory) {
     (budget, serde_json::from_value(reservation).unwrap(), course)
 }
 
-#[test]
-fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
+/// A waiting job of the user, a running one, and a failed one of another user.
+fn jobs() -> [Job; 3] {
     let waits = Job {
         id: "9".to_owned(),
         name: "tune".to_owned(),
@@ -260,6 +260,12 @@ fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
         run: JobRun { exit_code: Some(3), ended_at: Some(minute(30)), ..JobRun::default() },
         ..Job::default()
     };
+    [waits, runs, failed]
+}
+
+#[test]
+fn the_first_answers_are_about_the_user_waste_cost_failures_and_reservations() {
+    let [waits, runs, failed] = jobs();
     let user = |name: &str, busy: f64| UsageRow {
         user: Some(name.to_owned()),
         gpu_hours: 10.0,

@@ -23,7 +23,7 @@ macro_rules! field {
             apply: |_, _| Ok(()),
             is_private: false,
             label: None,
-            show: |_, _, _| (),
+            show: None,
         }
     };
 }

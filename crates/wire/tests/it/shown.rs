@@ -171,7 +171,15 @@ fn nothing_inherited_is_ever_shown() {
 #[test]
 fn another_users_job_keeps_its_secrets() {
     let shown = JobFacts { private: true, ..JobFacts::default() };
-    let job = gpool_wire::Job::new(&spec(), &job(Phase::Pending { since: T0 }), T0, &shown);
+    let mut spec = JobSpec { script: Some(BlobId("5c417".into())), ..spec() };
+    spec.request.name = "merger".into();
+    let job = gpool_wire::Job::new(&spec, &job(Phase::Pending { since: T0 }), T0, &shown);
+    let text = serde_json::to_string(&job).unwrap();
+    assert!(
+        ["merger", "x.py", "/home", "5c417"].iter().all(|secret| !text.contains(secret)),
+        "{text}"
+    );
+    assert!(job.request.script.is_some());
     assert_eq!((job.name.as_str(), job.request.command.len()), ("(private)", 0));
     assert_eq!((job.request.directory, job.request.note, job.user.as_str()), (None, None, "ana"));
 }

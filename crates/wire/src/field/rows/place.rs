@@ -29,7 +29,7 @@ pub(super) static PLACE: &[Field] = &[
             (request.gpus, request.gpus_written) = job.gpu_request()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.gpus = Some(spec.gpus_written.to_string()),
+        show: Some(|spec, _, shown| shown.gpus = Some(spec.gpus_written.to_string())),
         ..field!("gpus", gpus)
     },
     Field {
@@ -78,7 +78,7 @@ pub(super) static PLACE: &[Field] = &[
             request.life.habits.kind = job.kind.as_deref().map(check::kind).transpose()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.kind = Some(spec.kind().to_string()),
+        show: Some(|spec, _, shown| shown.kind = Some(spec.kind().to_string())),
         ..field!("kind", kind)
     },
     Field {
@@ -99,7 +99,7 @@ pub(super) static PLACE: &[Field] = &[
             request.life.habits.idle_after = after;
             Ok(())
         },
-        show: |spec, _, shown| shown.idle_after = spec.idle_after().map(Quantity::from),
+        show: Some(|spec, _, shown| shown.idle_after = spec.idle_after().map(Quantity::from)),
         ..field!("idle_after", idle_after)
     },
     Field {
@@ -114,10 +114,10 @@ pub(super) static PLACE: &[Field] = &[
             .under(heading::RESOURCES),
         ),
         label: Some("enforce"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             let level = Some(spec.gpus.enforce).filter(|level| !level.is_booked());
             shown.enforce = level.map(|level| level.to_string());
-        },
+        }),
         ..field!("enforce", enforce)
     },
     Field {
@@ -137,9 +137,9 @@ pub(super) static PLACE: &[Field] = &[
         },
         clears: true,
         label: Some("share with"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.share_with = spec.share_with.map(|with| with.to_string());
-        },
+        }),
         ..field!("share_with", share_with)
     },
     Field {
@@ -160,10 +160,10 @@ pub(super) static PLACE: &[Field] = &[
             request.gang = gang::gang(job)?;
             Ok(())
         },
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             let is_many = !spec.gang.anywhere && spec.gang.nodes_most > 1;
             shown.nodes = is_many.then(|| gang::range_words(&spec.gang));
-        },
+        }),
         ..field!("nodes", nodes)
     },
     Field {
@@ -177,9 +177,9 @@ pub(super) static PLACE: &[Field] = &[
             .under(heading::NODES),
         ),
         group: Group::Tasks,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.tasks_per_node = Some(spec.gang.tasks_per_node).filter(|each| *each > 1);
-        },
+        }),
         ..field!("tasks_per_node", tasks_per_node)
     },
     Field {
@@ -196,9 +196,9 @@ pub(super) static PLACE: &[Field] = &[
             .hyphen()
         }),
         group: Group::Tasks,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.tasks = spec.gang.anywhere.then(|| gang::range_words(&spec.gang));
-        },
+        }),
         ..field!("tasks", tasks)
     },
     Field {
@@ -213,7 +213,7 @@ pub(super) static PLACE: &[Field] = &[
             request.torchrun = job.torchrun;
             Ok(())
         },
-        show: |spec, _, shown| shown.torchrun = spec.torchrun,
+        show: Some(|spec, _, shown| shown.torchrun = spec.torchrun),
         ..field!("torchrun", torchrun)
     },
     Field {
@@ -227,9 +227,9 @@ pub(super) static PLACE: &[Field] = &[
             )
             .under(heading::NODES),
         ),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.launcher = Some(spec.gang.launcher).filter(|launcher| *launcher > 0);
-        },
+        }),
         ..field!("launcher", launcher)
     },
     Field {
@@ -245,9 +245,9 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.cpus = spec.cpus.map(|cpus| Quantity::Decimal(cores(cpus.get())))
-        },
+        }),
         ..field!("cpus", cpus)
     },
     Field {
@@ -263,7 +263,7 @@ pub(super) static PLACE: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get().into()),
+        show: Some(|spec, _, shown| shown.mem = spec.memory.map(|memory| memory.get().into())),
         ..field!("mem", mem)
     },
     Field {
@@ -280,7 +280,7 @@ pub(super) static PLACE: &[Field] = &[
             request.pool = job.pool.as_deref().map(check::pool).transpose()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.pool = spec.pool.as_ref().map(ToString::to_string),
+        show: Some(|spec, _, shown| shown.pool = spec.pool.as_ref().map(ToString::to_string)),
         ..field!("pool", pool)
     },
     Field {
@@ -297,7 +297,7 @@ pub(super) static PLACE: &[Field] = &[
             request.nodes = job.node_filter()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.node = node_words(spec, |nodes| &nodes.include),
+        show: Some(|spec, _, shown| shown.node = node_words(spec, |nodes| &nodes.include)),
         ..field!("node", node)
     },
     Field {
@@ -311,7 +311,7 @@ pub(super) static PLACE: &[Field] = &[
             .under(heading::NODES),
         ),
         join: join!(not_node),
-        show: |spec, _, shown| shown.not_node = node_words(spec, |nodes| &nodes.exclude),
+        show: Some(|spec, _, shown| shown.not_node = node_words(spec, |nodes| &nodes.exclude)),
         ..field!("not_node", not_node)
     },
     Field {
@@ -326,7 +326,7 @@ pub(super) static PLACE: &[Field] = &[
             .under(heading::NODES),
         ),
         join: join!(rules),
-        show: |spec, _, shown| shown.rules = node_words(spec, |nodes| &nodes.rules),
+        show: Some(|spec, _, shown| shown.rules = node_words(spec, |nodes| &nodes.rules)),
         ..field!("where", rules)
     },
     Field {
@@ -337,7 +337,7 @@ pub(super) static PLACE: &[Field] = &[
             )
             .under(heading::NODES),
         ),
-        show: |spec, _, shown| shown.exclusive = spec.is_exclusive(),
+        show: Some(|spec, _, shown| shown.exclusive = spec.is_exclusive()),
         ..field!("exclusive", exclusive)
     },
 ];

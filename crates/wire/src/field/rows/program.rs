@@ -15,14 +15,14 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| shown.command.clone_from(&spec.command),
+        show: Some(|spec, _, shown| shown.command.clone_from(&spec.command)),
         ..field!("command", command)
     },
     Field {
         group: Group::Program,
-        show: |spec, _, shown| {
-            shown.script = spec.script.as_ref().map(|_| ScriptText::named(&spec.name))
-        },
+        show: Some(|spec, _, shown| {
+            shown.script = spec.script.as_ref().map(|_| ScriptText::default())
+        }),
         ..field!("script", script)
     },
     Field {
@@ -42,7 +42,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| shown.name = Some(spec.name.to_string()),
+        show: Some(|spec, _, shown| shown.name = Some(spec.name.to_string())),
         ..field!("name", name)
     },
     Field {
@@ -54,7 +54,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.project = check::project(job.project.as_deref())?;
             Ok(())
         },
-        show: |spec, _, shown| shown.project = Some(spec.project.to_string()),
+        show: Some(|spec, _, shown| shown.project = Some(spec.project.to_string())),
         ..field!("project", project)
     },
     Field {
@@ -65,7 +65,7 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| shown.directory = Some(spec.directory.clone()),
+        show: Some(|spec, _, shown| shown.directory = Some(spec.directory.clone())),
         ..field!("directory", directory)
     },
     Field { group: Group::Environment, ..field!("environment", environment) },
@@ -87,7 +87,7 @@ pub(super) static PROGRAM: &[Field] = &[
         clears: true,
         is_private: true,
         label: Some("stdin"),
-        show: |spec, _, shown| shown.stdin = spec.stdin.as_deref().map(str::to_owned),
+        show: Some(|spec, _, shown| shown.stdin = spec.stdin.as_deref().map(str::to_owned)),
         ..field!("stdin", stdin)
     },
     Field {
@@ -107,7 +107,7 @@ pub(super) static PROGRAM: &[Field] = &[
         clears: true,
         is_private: true,
         label: Some("stdout"),
-        show: |spec, _, shown| shown.stdout = spec.stdout.as_deref().map(str::to_owned),
+        show: Some(|spec, _, shown| shown.stdout = spec.stdout.as_deref().map(str::to_owned)),
         ..field!("stdout", stdout)
     },
     Field {
@@ -127,7 +127,7 @@ pub(super) static PROGRAM: &[Field] = &[
         clears: true,
         is_private: true,
         label: Some("stderr"),
-        show: |spec, _, shown| shown.stderr = spec.stderr.as_deref().map(str::to_owned),
+        show: Some(|spec, _, shown| shown.stderr = spec.stderr.as_deref().map(str::to_owned)),
         ..field!("stderr", stderr)
     },
     Field {
@@ -146,9 +146,9 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         clears: true,
         label: Some("open mode"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.open_mode = spec.open_mode.map(|mode| mode.as_str().to_owned());
-        },
+        }),
         ..field!("open_mode", open_mode)
     },
     Field {
@@ -156,7 +156,7 @@ pub(super) static PROGRAM: &[Field] = &[
             request.pty = job.pty.map(launch::checked_window).transpose()?;
             Ok(())
         },
-        show: |spec, _, shown| shown.pty = spec.pty.map(launch::Window::from),
+        show: Some(|spec, _, shown| shown.pty = spec.pty.map(launch::Window::from)),
         ..field!("pty", pty)
     },
     Field {
@@ -165,9 +165,9 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.activate = spec.activate.iter().map(launch::Activate::from).collect();
-        },
+        }),
         ..field!("activate", activate)
     },
     field!("setup", setup),
@@ -183,10 +183,10 @@ pub(super) static PROGRAM: &[Field] = &[
             .hyphen(),
         ),
         group: Group::Array,
-        show: |spec, job, shown| {
+        show: Some(|spec, job, shown| {
             let array = spec.array.as_ref().filter(|_| job.id.element.is_none());
             shown.array = array.map(|array| array.indexes.to_string());
-        },
+        }),
         ..field!("array", array)
     },
     Field {
@@ -207,9 +207,9 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
-        show: |_, job, shown| {
+        show: Some(|_, job, shown| {
             shown.max_parallel = job.array.as_ref().and_then(|it| it.max_parallel)
-        },
+        }),
         ..field!("max_parallel", max_parallel)
     },
     Field {
@@ -228,7 +228,9 @@ pub(super) static PROGRAM: &[Field] = &[
             }
             Ok(())
         },
-        show: |_, job, shown| shown.max_fails = job.array.as_ref().and_then(|it| it.max_fails),
+        show: Some(|_, job, shown| {
+            shown.max_fails = job.array.as_ref().and_then(|it| it.max_fails)
+        }),
         ..field!("max_fails", max_fails)
     },
     Field { group: Group::Array, ..field!("params", params) },
@@ -254,7 +256,9 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         is_private: true,
         label: Some("tells"),
-        show: |_, job, shown| shown.notify = job.notify.iter().map(notify::rule_text).collect(),
+        show: Some(|_, job, shown| {
+            shown.notify = job.notify.iter().map(notify::rule_text).collect()
+        }),
         ..field!("notify", notify)
     },
     Field {
@@ -273,7 +277,7 @@ pub(super) static PROGRAM: &[Field] = &[
         },
         is_private: true,
         label: Some("note"),
-        show: |_, job, shown| shown.note.clone_from(&job.note),
+        show: Some(|_, job, shown| shown.note.clone_from(&job.note)),
         ..field!("note", note)
     },
     field!("umask", umask),
@@ -293,9 +297,9 @@ pub(super) static PROGRAM: &[Field] = &[
             request.compat = compat::checked(&job.compat)?.into();
             Ok(())
         },
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.compat = spec.compat.iter().map(|it| it.as_str().to_owned()).collect();
-        },
+        }),
         ..field!("compat", compat)
     },
     Field {
@@ -304,12 +308,12 @@ pub(super) static PROGRAM: &[Field] = &[
             Ok(())
         },
         is_private: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.origin = spec
                 .origin
                 .as_deref()
                 .map(|origin| Origin { line: origin.line.clone(), script: origin.script.clone() });
-        },
+        }),
         ..field!("origin", origin)
     },
 ];

@@ -29,7 +29,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.time = spec.time_limit.map(Quantity::from),
+        show: Some(|spec, _, shown| shown.time = spec.time_limit.map(Quantity::from)),
         ..field!("time", time)
     },
     Field {
@@ -49,7 +49,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
-        show: |spec, _, shown| shown.grace = Some(spec.grace.into()),
+        show: Some(|spec, _, shown| shown.grace = Some(spec.grace.into())),
         ..field!("grace", grace)
     },
     Field {
@@ -76,9 +76,9 @@ pub(super) static WHEN: &[Field] = &[
         },
         clears: true,
         label: Some("end signal"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.stop_signal = spec.stop_signal.map(|it| signal::word(it.get().into()))
-        },
+        }),
         ..field!("stop_signal", stop_signal)
     },
     Field {
@@ -87,7 +87,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         label: Some("after"),
-        show: |spec, _, shown| shown.after = course::dependency_words(&spec.after),
+        show: Some(|spec, _, shown| shown.after = course::dependency_words(&spec.after)),
         ..field!("after", after)
     },
     Field {
@@ -96,9 +96,9 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         label: Some("after one"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.after_one = course::dependency_words(&spec.life.after_one);
-        },
+        }),
         ..field!("after_one", after_one)
     },
     Field {
@@ -117,9 +117,9 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.on_unmet = Some(course::on_unmet_word(spec.life.on_unmet).to_owned());
-        },
+        }),
         ..field!("on_unmet", on_unmet)
     },
     Field {
@@ -128,7 +128,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.begin = spec.life.begin.map(Time),
+        show: Some(|spec, _, shown| shown.begin = spec.life.begin.map(Time)),
         ..field!("begin", begin)
     },
     Field {
@@ -137,7 +137,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.deadline = spec.life.deadline.map(Time),
+        show: Some(|spec, _, shown| shown.deadline = spec.life.deadline.map(Time)),
         ..field!("deadline", deadline)
     },
     Field {
@@ -158,9 +158,9 @@ pub(super) static WHEN: &[Field] = &[
         },
         clears: true,
         label: Some("signal"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.signal_before = spec.life.warning.as_ref().map(course::warning_text);
-        },
+        }),
         ..field!("signal_before", signal_before)
     },
     Field {
@@ -170,9 +170,9 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.retry = spec.life.retry.as_deref().map(course::RetryPolicy::from);
-        },
+        }),
         ..field!("retry", retry)
     },
     Field {
@@ -186,7 +186,7 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| shown.requeue = spec.life.requeue,
+        show: Some(|spec, _, shown| shown.requeue = spec.life.requeue),
         ..field!("requeue", requeue)
     },
     Field {
@@ -209,9 +209,9 @@ pub(super) static WHEN: &[Field] = &[
             Ok(())
         },
         clears: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.on_node_lost = Some(spec.life.on_node_lost.as_str().to_owned());
-        },
+        }),
         ..field!("on_node_lost", on_node_lost)
     },
     Field {
@@ -224,7 +224,7 @@ pub(super) static WHEN: &[Field] = &[
             )
             .under(heading::PREEMPTION)
         }),
-        show: |spec, _, shown| shown.preemptible = Some(spec.life.preemptible == Some(true)),
+        show: Some(|spec, _, shown| shown.preemptible = Some(spec.life.preemptible == Some(true))),
         ..field!("preemptible", preemptible)
     },
     Field {
@@ -246,9 +246,9 @@ pub(super) static WHEN: &[Field] = &[
             request.life.checkpoint = checkpoint.into();
             Ok(())
         },
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.exits = spec.life.allowed_exits().iter().map(ToString::to_string).collect();
-        },
+        }),
         ..field!("exits", exits)
     },
     Field {
@@ -264,9 +264,9 @@ pub(super) static WHEN: &[Field] = &[
             .under(heading::PREEMPTION)
         }),
         clears: true,
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.checkpoint = spec.life.checkpoint.as_ref().map(exits::checkpoint_text);
-        },
+        }),
         ..field!("checkpoint", checkpoint)
     },
     Field {
@@ -287,9 +287,9 @@ pub(super) static WHEN: &[Field] = &[
         },
         clears: true,
         label: Some("yields"),
-        show: |spec, _, shown| {
+        show: Some(|spec, _, shown| {
             shown.yields = spec.life.habits.yields.as_ref().map(exits::yields_text);
-        },
+        }),
         ..field!("yields", yields)
     },
     Field {
@@ -320,7 +320,7 @@ pub(super) static WHEN: &[Field] = &[
             }
             Ok(())
         },
-        show: |_, job, shown| shown.priority = Some(job.priority),
+        show: Some(|_, job, shown| shown.priority = Some(job.priority)),
         ..field!("priority", priority)
     },
     Field {
@@ -332,7 +332,7 @@ pub(super) static WHEN: &[Field] = &[
             request.allow_unsatisfiable = job.allow_unsatisfiable;
             Ok(())
         },
-        show: |spec, _, shown| shown.allow_unsatisfiable = spec.allow_unsatisfiable,
+        show: Some(|spec, _, shown| shown.allow_unsatisfiable = spec.allow_unsatisfiable),
         ..field!("allow_unsatisfiable", allow_unsatisfiable)
     },
 ];
