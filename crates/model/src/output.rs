@@ -159,9 +159,10 @@ pub fn last_lines<E>(
         let start = end.saturating_sub(CHUNK).max(first);
         buffer.resize(usize::try_from(end - start).expect("a chunk fits in memory"), 0);
         read(start, &mut buffer)?;
-        for (next, byte) in (start + 1..=end).rev().zip(buffer.iter().rev()) {
+        for at in memchr::memrchr_iter(b'\n', &buffer) {
+            let next = start + at as u64 + 1;
             // The newline at the very end ends the last line and begins none.
-            if *byte == b'\n' && next != length {
+            if next != length {
                 n_found += 1;
                 if n_found == n_lines {
                     return Ok(next);
