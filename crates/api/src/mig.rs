@@ -22,7 +22,6 @@ use super::audit::without_entry;
 use super::cluster::all_gpus;
 use super::extract::{ApiError, JsonBody, Params};
 use crate::api::Api;
-use gpool_server::agents::Agents;
 use gpool_server::mig_auto::{self, ask};
 use gpool_server::view::View;
 
@@ -84,8 +83,8 @@ async fn list(
     gpus: &[Gpu],
     node: Option<&str>,
 ) -> Result<Json<Document<MigAnswer>>, ApiError> {
-    let agents = api.handle.shared.agents.get().into_iter();
-    let agents: Vec<NodeName> = agents.flat_map(Agents::nodes).cloned().collect();
+    let agents = api.handle.agents();
+    let agents: Vec<NodeName> = agents.iter().map(|agent| agent.node().clone()).collect();
     if let Some(node) = node.filter(|node| agents.iter().all(|it| it.as_str() != *node)) {
         return Err(Refusal::NoSuchNode { name: NodeName::new(node) }.into());
     }

@@ -86,13 +86,12 @@ impl TaskOutput {
             let answer = agent.files(question.clone()).await;
             let answer = answer.ok_or_else(|| not_reached(agent.node()))?;
             if trace(&answer) != Trace::None {
-                self.agent = Some(Arc::clone(agent));
+                self.agent = Some(agent);
                 return Ok(Some(answer));
             }
         }
-        let others = self.api.handle.agents();
-        let others = others.filter(|agent| Some(agent.node()) != self.last_node.as_ref());
-        let others: Vec<_> = others.cloned().collect();
+        let mut others = self.api.handle.agents();
+        others.retain(|agent| Some(agent.node()) != self.last_node.as_ref());
         let answers = join_all(others.iter().map(|agent| agent.files(question.clone()))).await;
         let mut silent = None;
         let mut best = (Trace::None, None);

@@ -263,8 +263,8 @@ async fn recent(
     let gpus = gpus.iter().filter(|_| grid.is_fine());
     let points = gpus.filter_map(|gpu| {
         let agent = handle.agent(&NodeName::new(&*gpu.node))?;
-        let points = agent.points(DeviceUuid::new(&*gpu.uuid), grid.start);
-        Some(async move { (gpu.uuid.clone(), points.await) })
+        let uuid = DeviceUuid::new(&*gpu.uuid);
+        Some(async move { (gpu.uuid.clone(), agent.points(uuid, grid.start).await) })
     });
     join_all(points).await.into_iter().collect()
 }

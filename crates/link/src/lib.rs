@@ -2,11 +2,13 @@
 //! this crate gets them across, with streams and blobs beside them.
 //!
 //! [`local`] joins an agent to the server of its own process. Messages travel as frames there too,
-//! so an agent behaves the same wherever its server is.
+//! so an agent behaves the same wherever its server is. [`remote`] is the agent's end of a link to
+//! a server on another machine.
 
 #![forbid(unsafe_code)]
 
 pub mod local;
+pub mod remote;
 
 use std::io;
 use std::os::unix::net::UnixStream;

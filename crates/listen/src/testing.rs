@@ -31,7 +31,7 @@ use gpool_insight::forecaster::Forecaster;
 use gpool_insight::lives::Lives;
 use gpool_insight::lives::settings::Telemetry;
 use gpool_post::{NotifySettings, Post};
-use gpool_server::agents::{AgentPeer, Agents};
+use gpool_server::agents::{AgentConnection, AgentPeer, Agents};
 use gpool_server::core::Core;
 use gpool_server::evictions::Evictions;
 use gpool_server::feed::Feed;
@@ -109,12 +109,14 @@ impl Server {
         let lives = Lives::new(&telemetry)?;
         let committer = Committer::spawn(store, lives.before(pass_commits(inputs.clone())))?;
         let info = info(folder, state_dir);
-        let agent = AgentPeer::new(NodeName::new(NODE), inputs.clone(), Arc::clone(&blobs));
+        let node = NodeName::new(NODE);
+        let peer = AgentPeer::new(node.clone(), None, inputs.clone(), Arc::clone(&blobs));
+        let (agents, agent) = (Agents::default(), peer.accept());
+        agents.add(peer);
         let files = JobFiles::new([info.state_dir.clone()].into());
-        let peer = Arc::downgrade(&agent);
-        let link = TestAgent { peer, on_order: Mutex::new(on_order), files };
-        agent.connect(Arc::new(link));
-        let (node, incarnation) = (NodeName::new(NODE), Incarnation::new("test"));
+        let server = Arc::downgrade(&agent);
+        agent.open(Arc::new(TestAgent { server, on_order: Mutex::new(on_order), files }));
+        let incarnation = Incarnation::new("test");
         agent.message(ToServer::Hello(Hello { version: VERSION, node, incarnation }));
         let pushed = gpool_protocol::Telemetry { samples: samples(), ..Default::default() };
         agent.message(ToServer::Telemetry(pushed));
@@ -133,7 +135,7 @@ impl Server {
             evictions: Evictions::default(),
             feed: Arc::new(Feed::new(now())),
             storage: Storage { blobs, presence, room },
-            agents: OnceLock::from(Agents::new([Arc::clone(&agent)])),
+            agents,
             recovery: StartFindings::default(),
             listeners: Arc::default(),
             identities: identities(folder)?,
@@ -154,7 +156,7 @@ impl Server {
             Post::new(keys, &NotifySettings::default(), usage, pass_deliveries(inputs.clone()));
         let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, Policy::fair())?;
         let found = PriorState::of(core.world(), &shared.info.state_dir);
-        core.set_agents(Box::new(move |_, to, order| agent.order(to, order)));
+        core.set_agents(Box::new(move |_, to, order| agent.peer().order(to, order)));
         core.begin();
         let core = std::thread::spawn(move || core.run(&inbox));
         Ok(Self { handle: CoreHandle { shared }, inputs, core: Some(core), found: Some(found) })
@@ -278,7 +280,7 @@ impl Drop for Server {
 
 /// The agent of the node. It has no streams.
 struct TestAgent {
-    peer: Weak<AgentPeer>,
+    server: Weak<AgentConnection>,
     on_order: Mutex<OnOrder>,
     /// In the state folder of the server.
     files: JobFiles,
@@ -286,18 +288,18 @@ struct TestAgent {
 
 impl AgentLink for TestAgent {
     fn send(&self, message: &ToAgent) {
-        let Some(peer) = self.peer.upgrade() else { return };
-        let answer = |id, answer| peer.message(ToServer::Answer { id, answer });
+        let Some(server) = self.server.upgrade() else { return };
+        let answer = |id, answer| server.message(ToServer::Answer { id, answer });
         match message.clone() {
             ToAgent::Welcome { .. } | ToAgent::Renewed { .. } => {}
             ToAgent::Order { order, .. } => {
                 if let Order::Run(order) = &order {
                     let usage = vec![(order.task(), used())];
                     let telemetry = gpool_protocol::Telemetry { usage, ..Default::default() };
-                    peer.message(ToServer::Telemetry(telemetry));
+                    server.message(ToServer::Telemetry(telemetry));
                 }
                 let on_order = self.on_order.lock().unwrap_or_else(PoisonError::into_inner);
-                on_order(order, &|report| peer.message(ToServer::Report(Box::new(report))));
+                on_order(order, &|report| server.message(ToServer::Report(Box::new(report))));
             }
             ToAgent::Question { id, question } => match question {
                 Question::Stream { .. } => {
@@ -313,9 +315,9 @@ impl AgentLink for TestAgent {
                     answer(id, Answer::Metrics(metrics(job, since)));
                 }
                 Question::Files(question) => {
-                    let peer = Arc::clone(&peer);
+                    let server = Arc::clone(&server);
                     let reply = Box::new(move |answer| {
-                        peer.message(ToServer::Answer { id, answer: Answer::Files(answer) });
+                        server.message(ToServer::Answer { id, answer: Answer::Files(answer) });
                     });
                     self.files.answer(question, reply).expect("a thread can be started");
                 }

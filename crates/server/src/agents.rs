@@ -1,11 +1,11 @@
-//! The agents of this server. Each has a link, the last values that it pushed, and the open
+//! The agents of this server. Each has a connection, the last values that it pushed, and the open
 //! questions to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use gpool_control::lease::{LeaseWatch, Reachability};
@@ -41,35 +41,32 @@ const LAUNCHED_PATIENCE: Duration = Duration::from_secs(60);
 /// The use of a task is forgotten after this time without a new value: the task has ended.
 const USAGE_AGE: Duration = Duration::from_secs(60);
 
-/// Every agent of the server, by node.
+/// Every agent of the server, by node. Those of other machines come and go while it runs.
 #[derive(Default)]
-pub struct Agents(BTreeMap<NodeName, Arc<AgentPeer>>);
+pub struct Agents(RwLock<BTreeMap<NodeName, Arc<AgentPeer>>>);
 
 impl Agents {
-    pub fn new(peers: impl IntoIterator<Item = Arc<AgentPeer>>) -> Self {
-        Self(peers.into_iter().map(|peer| (peer.node.clone(), peer)).collect())
+    pub fn add(&self, peer: Arc<AgentPeer>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(peer.node.clone(), peer);
     }
 
-    pub fn get(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
-        self.0.get(node)
-    }
-
-    pub fn nodes(&self) -> impl Iterator<Item = &NodeName> {
-        self.0.keys()
+    pub fn get(&self, node: &NodeName) -> Option<Arc<AgentPeer>> {
+        self.read().get(node).cloned()
     }
 
     /// Every agent, by node.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
-        self.0.values()
+    pub fn all(&self) -> Vec<Arc<AgentPeer>> {
+        self.read().values().cloned().collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<NodeName, Arc<AgentPeer>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub struct AgentPeer {
     node: NodeName,
-    /// Set once the agent was started.
-    link: OnceLock<Arc<dyn AgentLink>>,
-    /// Whether it said hello for this node in this version of the protocol.
-    is_welcome: AtomicBool,
+    present: Mutex<PresentConnection>,
     /// Where its reports go.
     inputs: Mutex<Sender<CoreMessage>>,
     blobs: Arc<Blobs>,
@@ -79,6 +76,23 @@ pub struct AgentPeer {
     watch: Mutex<LeaseWatch>,
     /// The terms of its lease; an agent of this process has none, since it is never lost alone.
     lease: Option<LeaseTerms>,
+}
+
+/// The newest connection of an agent.
+#[derive(Default)]
+struct PresentConnection {
+    /// Its number, from 1.
+    number: u64,
+    /// `None` until it is made, and once it is closed.
+    link: Option<Arc<dyn AgentLink>>,
+    /// Whether the agent said hello on it, for its node and in this version of the protocol.
+    is_welcome: bool,
+}
+
+/// A connection of an agent. A newer one takes its place: its messages are dropped from then on.
+pub struct AgentConnection {
+    peer: Arc<AgentPeer>,
+    number: u64,
 }
 
 /// The last values that an agent pushed.
@@ -96,15 +110,17 @@ pub enum Reply {
 }
 
 impl AgentPeer {
-    /// An agent that is yet to be started.
-    pub fn new(node: NodeName, inputs: Sender<CoreMessage>, blobs: Arc<Blobs>) -> Arc<Self> {
-        let mut lease = None;
-        lease_for_tests(&mut lease);
+    /// An agent that has not connected yet.
+    pub fn new(
+        node: NodeName,
+        lease: Option<LeaseTerms>,
+        inputs: Sender<CoreMessage>,
+        blobs: Arc<Blobs>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             node,
-            lease,
-            link: OnceLock::new(),
-            is_welcome: AtomicBool::new(false),
+            lease: lease.or_else(lease_for_tests),
+            present: Mutex::default(),
             inputs: Mutex::new(inputs),
             blobs,
             last_question: AtomicU64::new(0),
@@ -114,14 +130,17 @@ impl AgentPeer {
         })
     }
 
-    /// Gives it the link over which the agent hears.
-    pub fn connect(&self, link: Arc<dyn AgentLink>) {
-        // An agent of this process is started once.
-        drop(self.link.set(link));
+    /// Begins a new connection of the agent, in place of the present one.
+    pub fn accept(self: &Arc<Self>) -> Arc<AgentConnection> {
+        let mut present = lock(&self.present);
+        let number = present.number + 1;
+        *present = PresentConnection { number, ..PresentConnection::default() };
+        Arc::new(AgentConnection { peer: self.clone(), number })
     }
 
     fn send(&self, message: &ToAgent) {
-        if let Some(link) = self.link.get() {
+        let link = lock(&self.present).link.clone();
+        if let Some(link) = link {
             link.send(message);
         }
     }
@@ -243,10 +262,15 @@ impl AgentPeer {
         drop(lock(&self.inputs).send(CoreMessage::Silence(self.node.clone(), silence)));
     }
 
-    /// Answers the first message of an agent; one of another node or version gets no answer.
-    fn hello(&self, hello: &Hello) {
+    /// Answers the first message of a connection; one of another node or version gets no answer.
+    fn hello(&self, hello: &Hello, number: u64) {
         let is_expected = hello.version == VERSION && hello.node == self.node;
-        self.is_welcome.store(is_expected, Ordering::Relaxed);
+        let mut present = lock(&self.present);
+        if present.number != number {
+            return;
+        }
+        present.is_welcome = is_expected;
+        drop(present);
         match is_expected {
             true => {
                 self.send(&ToAgent::Welcome { version: VERSION, lease: self.lease });
@@ -283,15 +307,16 @@ impl AgentPeer {
     }
 }
 
-/// Gives an agent of this process a lease, where a test asks for it.
-fn lease_for_tests(lease: &mut Option<LeaseTerms>) {
+/// The lease of an agent of this process, where a test asks for one.
+fn lease_for_tests() -> Option<LeaseTerms> {
     let point = "server-agent-lease";
-    // Without failpoints nothing else names them.
-    let _ = (&lease, point);
+    // Without failpoints nothing else names it.
+    let _ = point;
     fail::fail_point!(point, |ms: Option<String>| {
         let lasts = ms.and_then(|ms| ms.parse().ok()).map(Millis::new);
-        *lease = lasts.map(|lasts| LeaseTerms { lasts });
+        lasts.map(|lasts| LeaseTerms { lasts })
     });
+    None
 }
 
 /// Forgets a question when its caller no longer waits.
@@ -306,42 +331,64 @@ impl Drop for QuestionGuard<'_> {
     }
 }
 
-impl ServerInbox for AgentPeer {
-    fn message(&self, message: ToServer) {
-        if let ToServer::Hello(hello) = &message {
-            self.hello(hello);
+impl AgentConnection {
+    pub fn peer(&self) -> &Arc<AgentPeer> {
+        &self.peer
+    }
+
+    /// Gives the connection its link, unless a newer connection has taken its place.
+    pub fn open(&self, link: Arc<dyn AgentLink>) {
+        let mut present = lock(&self.peer.present);
+        if present.number == self.number {
+            present.link = Some(link);
         }
-        if !self.is_welcome.load(Ordering::Relaxed) {
+    }
+
+    /// Whether the agent was admitted on this connection, and no newer one has taken its place.
+    fn is_welcome(&self) -> bool {
+        let present = lock(&self.peer.present);
+        present.number == self.number && present.is_welcome
+    }
+}
+
+impl ServerInbox for AgentConnection {
+    fn message(&self, message: ToServer) {
+        let peer = &self.peer;
+        if let ToServer::Hello(hello) = &message {
+            peer.hello(hello, self.number);
+        }
+        if !self.is_welcome() {
             return;
         }
         // Other threads of the agent answer questions, also while its own thread hangs.
         if !matches!(message, ToServer::Answer { .. }) {
-            lock(&self.watch).hear(boot_ms());
+            lock(&peer.watch).hear(boot_ms());
         }
         match message {
             ToServer::Hello(_) => {}
             ToServer::Report(report) => {
                 // If the core has stopped, the next server's agent sends the report again.
-                drop(lock(&self.inputs).send(CoreMessage::Report(self.node.clone(), *report)));
+                drop(lock(&peer.inputs).send(CoreMessage::Report(peer.node.clone(), *report)));
             }
             ToServer::Telemetry(telemetry) => {
-                telemetry.beat.into_iter().for_each(|beat| self.take_beat(beat));
-                self.take_telemetry(telemetry);
+                telemetry.beat.into_iter().for_each(|beat| peer.take_beat(beat));
+                peer.take_telemetry(telemetry);
             }
-            ToServer::Answer { id, answer } => self.reply(id, Reply::Answer(answer)),
+            ToServer::Answer { id, answer } => peer.reply(id, Reply::Answer(answer)),
         }
     }
 
     fn connection(&self, question: QuestionId, connection: Connection) {
-        self.reply(question, Reply::Connection(connection));
+        self.peer.reply(question, Reply::Connection(connection));
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         let id = id.0.parse().map_err(io::Error::other)?;
-        self.blobs.get(&id).map_err(|error| match error {
+        let blobs = &self.peer.blobs;
+        blobs.get(&id).map_err(|error| match error {
             // In both cases the job is held, and users can release it when the file exists again.
             BlobError::Missing(_) | BlobError::Damaged(_) => {
-                let path = self.blobs.path(&id).display().to_string();
+                let path = blobs.path(&id).display().to_string();
                 io::Error::new(io::ErrorKind::NotFound, path)
             }
             other => io::Error::other(other),

@@ -17,7 +17,6 @@ use gpool_store::{CommitError, Committer, Loaded};
 use gpool_world::World;
 use tokio::sync::oneshot;
 
-use crate::agents::Agents;
 use crate::alert::{dump, make_plans_wrong, warn_of};
 use crate::answers::Answers;
 use crate::clock::now;
@@ -358,8 +357,7 @@ impl Core {
                 }
                 Effect::Deliver(delivery) => self.post.send(*delivery),
                 Effect::Readmit(node) => {
-                    let agents = self.shared.agents.get();
-                    let agent = agents.and_then(|agents| agents.get(&node));
+                    let agent = self.shared.agents.get(&node);
                     agent.into_iter().for_each(|agent| agent.readmit());
                 }
                 // There may be no watcher.
@@ -472,8 +470,7 @@ impl Core {
     /// Returns the requests that are tried once more.
     fn resume(&mut self) -> Vec<Event> {
         self.paused = None;
-        let agents = self.shared.agents.get().into_iter().flat_map(Agents::all);
-        agents.for_each(|agent| agent.tell_again());
+        self.shared.agents.all().iter().for_each(|agent| agent.tell_again());
         self.begin();
         let again = std::mem::take(&mut self.again).into_iter();
         let asking = |reply| Asking { reply, look: None, again: None };

@@ -64,8 +64,7 @@ pub struct Shared {
     /// The last events, for watchers over the API.
     pub feed: Arc<Feed>,
     pub storage: Storage,
-    /// The agents; set once all were started.
-    pub agents: OnceLock<Agents>,
+    pub agents: Agents,
     pub recovery: StartFindings,
     /// Which of the listeners beside the Unix socket are open.
     pub listeners: Arc<Listeners>,
@@ -274,7 +273,7 @@ impl CoreHandle {
     /// Returns the last sample of each device.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<DeviceUuid, DeviceSample> {
-        self.agents().flat_map(|agent| agent.samples()).collect()
+        self.agents().iter().flat_map(|agent| agent.samples()).collect()
     }
 
     /// Returns what each task has used so far, about a second ago.
@@ -284,26 +283,27 @@ impl CoreHandle {
         allocations.iter().filter_map(of).collect()
     }
 
-    pub fn agent(&self, node: &NodeName) -> Option<&Arc<AgentPeer>> {
-        self.shared.agents.get()?.get(node)
+    pub fn agent(&self, node: &NodeName) -> Option<Arc<AgentPeer>> {
+        self.shared.agents.get(node)
     }
 
     /// Returns all agents, by node.
-    pub fn agents(&self) -> impl Iterator<Item = &Arc<AgentPeer>> {
-        self.shared.agents.get().into_iter().flat_map(Agents::all)
+    pub fn agents(&self) -> Vec<Arc<AgentPeer>> {
+        self.shared.agents.all()
     }
 
     /// Returns the metrics that the tasks of a job, or of all jobs, reported from a time on, at
     /// most those of the last hour.
     pub async fn metrics(&self, job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
-        let answers = self.agents().map(|agent| agent.metrics(job, since));
+        let agents = self.agents();
+        let answers = agents.iter().map(|agent| agent.metrics(job, since));
         futures_util::future::join_all(answers).await.into_iter().flatten().collect()
     }
 
     /// Returns the loans of memory on each device.
     #[must_use]
     pub fn lending(&self) -> BTreeMap<DeviceUuid, Lending> {
-        self.agents().flat_map(|agent| agent.lending()).collect()
+        self.agents().iter().flat_map(|agent| agent.lending()).collect()
     }
 
     /// Returns the report of the last start, limited to the jobs that the caller may see.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use gpool_model::Millis;
 use tokio::time::MissedTickBehavior;
 
-use crate::agents::Agents;
 use crate::clock::now;
 use crate::handle::CoreHandle;
 
@@ -20,7 +19,6 @@ pub async fn watch(handle: CoreHandle, silent_after: Millis) {
     timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         timer.tick().await;
-        let agents = handle.shared.agents.get().into_iter().flat_map(Agents::all);
-        agents.for_each(|agent| agent.look(silent_after, now()));
+        handle.agents().iter().for_each(|agent| agent.look(silent_after, now()));
     }
 }

@@ -29,10 +29,12 @@ fn is_newer(job: &Job, task: TaskId, generation: Generation) -> bool {
 /// server sends orders only when they are durable.
 pub async fn refuse_older(world: &World, state_dir: &Path, agents: &Agents) -> anyhow::Result<()> {
     let jobs: BTreeSet<JobId> = world.jobs().keys().copied().collect();
-    let answers = agents.all().map(|agent| agent.launched(jobs.clone()));
-    for (node, launched) in agents.nodes().zip(join_all(answers).await) {
-        let launched = launched
-            .with_context(|| format!("the agent of node {node} did not list its jobs in time"))?;
+    let agents = agents.all();
+    let answers = agents.iter().map(|agent| agent.launched(jobs.clone()));
+    for (agent, launched) in agents.iter().zip(join_all(answers).await) {
+        let launched = launched.with_context(|| {
+            format!("the agent of node {} did not list its jobs in time", agent.node())
+        })?;
         if let Some(why) = newer_launch(world, launched) {
             let store = state_dir.join("store.db");
             let what = format!("the store {} is older than its jobs: {why}", store.display());

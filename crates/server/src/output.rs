@@ -53,7 +53,7 @@ pub async fn remove_expired(handle: &CoreHandle, keep: Millis) -> Result<u64, Re
             }
         };
         for batch in jobs.chunks(AT_ONCE) {
-            n_removed += remove(handle, agent, batch, keep).await?;
+            n_removed += remove(handle, &agent, batch, keep).await?;
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -4,7 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -162,7 +162,7 @@ fn share(
             presence: store.presence(),
             room: store.room(),
         },
-        agents: OnceLock::new(),
+        agents: Agents::default(),
         recovery: StartFindings::default(),
         listeners: Arc::default(),
         identities: Identities::new(access, sign_ins, audit),
@@ -188,8 +188,8 @@ async fn take_over(
     core: &mut Core,
 ) -> anyhow::Result<PriorState> {
     // A restored store is older, and skips job numbers that may have been used since.
-    if let Some(agents) = shared.agents.get().filter(|_| !core.is_restored()) {
-        refuse_older(core.world(), &config.state_dir, agents).await?;
+    if !core.is_restored() {
+        refuse_older(core.world(), &config.state_dir, &shared.agents).await?;
     }
     let mut found = PriorState::of(core.world(), &config.state_dir);
     found.is_restored = core.is_restored();
@@ -206,21 +206,22 @@ fn start_agents(
     core: &mut Core,
     mut start_agent: impl FnMut(&NodeName, Arc<dyn ServerLink>) -> anyhow::Result<StopAgent>,
 ) -> anyhow::Result<Vec<StopAgent>> {
-    let (mut peers, mut stops) = (Vec::new(), Vec::new());
+    let mut stops = Vec::new();
     for node in &config.nodes {
-        let peer =
-            AgentPeer::new(node.clone(), shared.inputs.clone(), shared.storage.blobs.clone());
-        let (link, end) = local::link(peer.clone());
-        peer.connect(link);
+        let (inputs, blobs) = (shared.inputs.clone(), shared.storage.blobs.clone());
+        // It is never lost alone, so it needs no lease.
+        let peer = AgentPeer::new(node.clone(), None, inputs, blobs);
+        let connection = peer.accept();
+        let (link, end) = local::link(connection.clone());
+        connection.open(link);
+        shared.agents.add(peer);
         stops.push(start_agent(node, end)?);
         fail::fail_point!("server-start-agent");
-        peers.push(peer);
     }
-    assert!(shared.agents.set(Agents::new(peers)).is_ok(), "agents are started once");
     let agents = shared.clone();
     // An agent of a removed node gets no orders.
     core.set_agents(Box::new(move |node, to, order| {
-        if let Some(agent) = agents.agents.get().and_then(|agents| agents.get(node)) {
+        if let Some(agent) = agents.agents.get(node) {
             agent.order(to, order);
         }
     }));

@@ -38,8 +38,9 @@ pub async fn begin(
             }
         }
         Err(error) if matches!(error.downcast_ref(), Some(CommitError::StorageFull)) => {
-            let agents = handle.agents().map(|agent| agent.launched(BTreeSet::new()));
-            let launched = join_all(agents).await.into_iter().flatten();
+            let agents = handle.agents();
+            let answers = agents.iter().map(|agent| agent.launched(BTreeSet::new()));
+            let launched = join_all(answers).await.into_iter().flatten();
             let running = launched.flat_map(|launched| launched.running).collect();
             let early = found.early(handle, &running);
             assert!(handle.shared.recovery.early.set(early).is_ok(), "one start has one account");

@@ -9,6 +9,7 @@
 
 mod access;
 mod address;
+mod agents;
 mod alert;
 mod asker;
 mod audit;
