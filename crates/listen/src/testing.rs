@@ -43,6 +43,7 @@ use gpool_server::limits::Limits;
 use gpool_server::listen::Others;
 use gpool_server::recovery::PriorState;
 
+pub use super::agent::{ConnectionEnd, carry};
 pub use gpool_api::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use gpool_api::connections::Patience;
 pub use gpool_api::device_list::devices_of;

@@ -3,11 +3,14 @@
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpool_link::{AgentLink, ServerInbox as _};
-use gpool_model::{Incarnation, LeaseTerms, NodeName};
-use gpool_protocol::{Hello, Telemetry, ToAgent, ToServer, VERSION};
+use gpool_listen::testing::{ConnectionEnd, carry};
+use gpool_model::agent::Order;
+use gpool_model::{Incarnation, LeaseTerms, NodeName, Round, Term};
+use gpool_protocol::{Decoder, Hello, Telemetry, ToAgent, ToServer, VERSION, encode};
 use gpool_server::agents::{AgentConnection, AgentPeer};
 use gpool_server::input::CoreMessage;
 use gpool_store::{Store, StoreOptions};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A link that stores messages.
 #[derive(Default)]
@@ -95,4 +98,74 @@ fn an_agent_of_another_node_or_version_is_not_heard() {
         connection.message(beat(1));
         assert_eq!((link.take(), rig.n_inputs()), (vec![], 0));
     }
+}
+
+/// An agent that reads and writes frames, and the end of its connection for the server.
+struct Wire {
+    stream: tokio::io::DuplexStream,
+    decoder: Decoder,
+}
+
+impl Wire {
+    fn new(n_bytes: usize) -> (Self, tokio::io::DuplexStream) {
+        let (stream, server) = tokio::io::duplex(n_bytes);
+        (Self { stream, decoder: Decoder::default() }, server)
+    }
+
+    async fn send(&mut self, message: &ToServer) {
+        self.stream.write_all(&encode(message).unwrap()).await.unwrap();
+    }
+
+    async fn next(&mut self) -> ToAgent {
+        loop {
+            if let Some(message) = self.decoder.next_message().unwrap() {
+                return message;
+            }
+            let mut piece = [0; 4096];
+            let n_read = self.stream.read(&mut piece).await.unwrap();
+            assert!(n_read > 0, "the server closed the connection");
+            self.decoder.push(&piece[..n_read]);
+        }
+    }
+}
+
+fn order() -> Order {
+    Order::Sync { term: Term(1), round: Round(1), closed: [].into() }
+}
+
+#[tokio::test]
+async fn messages_are_carried_until_the_agent_or_a_newer_connection_ends_it() {
+    let rig = Rig::new(Some(LeaseTerms::USUAL));
+    let (mut agent, stream) = Wire::new(1 << 16);
+    let connection = rig.peer.accept();
+    let old = tokio::spawn(async move { carry(stream, &connection).await });
+    agent.send(&hello("lab2", VERSION)).await;
+    assert!(matches!(agent.next().await, ToAgent::Welcome { .. }));
+    agent.send(&beat(1)).await;
+    assert_eq!(agent.next().await, ToAgent::Renewed { beat: 1 });
+    let (mut newer, stream) = Wire::new(1 << 16);
+    let connection = rig.peer.accept();
+    let new = tokio::spawn(async move { carry(stream, &connection).await });
+    assert!(matches!(old.await.unwrap(), ConnectionEnd::Replaced));
+    newer.send(&hello("lab2", VERSION)).await;
+    assert!(matches!(newer.next().await, ToAgent::Welcome { .. }));
+    drop(newer);
+    assert!(matches!(new.await.unwrap(), ConnectionEnd::Closed));
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_nothing_or_sends_nonsense_is_disconnected() {
+    let rig = Rig::new(None);
+    let (_stuck, stream) = Wire::new(16);
+    let connection = rig.peer.accept();
+    let peer = rig.peer.clone();
+    let carried = tokio::spawn(async move { carry(stream, &connection).await });
+    tokio::task::yield_now().await;
+    (0..200).for_each(|_| peer.order(None, order()));
+    assert!(matches!(carried.await.unwrap(), ConnectionEnd::Full));
+    let (mut mad, stream) = Wire::new(1 << 16);
+    let connection = rig.peer.accept();
+    let carried = tokio::spawn(async move { carry(stream, &connection).await });
+    mad.stream.write_all(&[0xff; 8]).await.unwrap();
+    assert!(matches!(carried.await.unwrap(), ConnectionEnd::Frame(_)));
 }
