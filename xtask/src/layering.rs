@@ -149,7 +149,8 @@ const TABLE: &[(&str, Allowed)] = &[
         "lab",
         Allowed::Only(&[
             "model", "world", "sched", "verify", "control", "scenario", "trace", "wire", "client",
-            "store", "history", "device", "sys", "journal", "insight", "cli",
+            "store", "history", "device", "sys", "journal", "insight",
+            "cli",
         ]),
     ),
     (
@@ -164,6 +165,7 @@ const TABLE: &[(&str, Allowed)] = &[
             "checkpoint",
             "agent",
             "shepherd",
+            "protocol",
             "link",
             "output",
             "server",
@@ -207,6 +209,7 @@ const BEHIND_THE_API: &[&str] = &[
 
 /// Files of the command line that start server, agent or shepherd, or work without a server.
 const MAY_REACH_BEHIND: &[&str] = &[
+    "agent/api.rs",
     "away.rs",
     "away/on_disk.rs",
     "config.rs",

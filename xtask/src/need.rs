@@ -25,6 +25,7 @@ struct Program {
 /// The C compiler builds the bundled SQLite, the C++ compiler the fuzzer's runtime. Tests run
 /// scripts under bash, as jobs do, and shift the clock with faketime's library. btrfs is a
 /// copy-on-write file system. valgrind counts instructions.
+/// `ip` and `nft` make hosts of network namespaces, and cut them off.
 const PROGRAMS: &[Program] = &[
     Program { name: "cc", package: "gcc", can_be_absent: false },
     Program { name: "c++", package: "g++", can_be_absent: true },
@@ -34,6 +35,8 @@ const PROGRAMS: &[Program] = &[
     Program { name: "chromium", package: "chromium", can_be_absent: true },
     Program { name: "mkfs.btrfs", package: "btrfs-progs", can_be_absent: true },
     Program { name: "prometheus", package: "prometheus", can_be_absent: true },
+    Program { name: "ip", package: "iproute2", can_be_absent: true },
+    Program { name: "nft", package: "nftables", can_be_absent: true },
     Program { name: "valgrind", package: "valgrind", can_be_absent: true },
 ];
 

@@ -18,6 +18,7 @@ use gpool_sys::cgroup::Site;
 use gpool_sys::{lock, pidfd, proc};
 use thiserror::Error;
 
+use crate::accounts::UserRule;
 use crate::config::AgentConfig;
 use crate::devices::{Devices, Samples};
 use crate::enforcement::Shim;
@@ -113,7 +114,7 @@ impl Agent {
         let (samples, recent) = (Samples::default(), RecentValues::new(config.recent));
         let (push, requests) = channel();
         let incarnation = input::incarnation();
-        let inbox = listener::inbox(&incarnation, server, &sender, &recent, state_dirs(&config));
+        let inbox = listener::inbox(&incarnation, server, &sender, &recent, files(&config));
         server.listen(Arc::downgrade(&inbox));
         say_hello(&config, &incarnation, &**server);
         let about = devices::About {
@@ -158,9 +159,11 @@ impl Agent {
     }
 }
 
-/// The state folder of the agent, and those of agents that are gone.
-fn state_dirs(config: &AgentConfig) -> Arc<[PathBuf]> {
-    std::iter::once(&config.state_dir).chain(&config.older_dirs).cloned().collect()
+/// The state folder of the agent, and those of agents that are gone; and whether the users of files
+/// there have other IDs than on the server.
+fn files(config: &AgentConfig) -> (Arc<[PathBuf]>, bool) {
+    let state_dirs = std::iter::once(&config.state_dir).chain(&config.older_dirs).cloned();
+    (state_dirs.collect(), config.users.as_ref().is_some_and(UserRule::changes_ids))
 }
 
 /// Makes the folders of an agent, and takes its lock.

@@ -8,6 +8,8 @@ use gpool_model::id::{JobId, NodeName};
 use gpool_model::job::JobSpec;
 use gpool_model::unit::{Bytes, MilliCpu, Millis};
 
+use crate::accounts::UserRule;
+
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// The folder for claims and output. The path must be text.
@@ -15,6 +17,11 @@ pub struct AgentConfig {
     /// Folders of earlier agents without live jobs: this agent reads and removes their output.
     pub older_dirs: Vec<PathBuf>,
     pub node: NodeName,
+    /// The name or IP address of this machine for other machines; empty if none is known.
+    pub address: String,
+    /// Which accounts of this machine run the jobs of the server's users; `None` if the server is
+    /// on this machine, and the accounts are the same.
+    pub users: Option<UserRule>,
     /// The program that forks shepherds if its first argument is
     /// [`gpool_shepherd::nursery::ARGUMENT`].
     pub shepherd_exe: PathBuf,
@@ -89,6 +96,8 @@ impl AgentConfig {
             state_dir: state_dir.into(),
             older_dirs: Vec::new(),
             node,
+            address: String::new(),
+            users: None,
             shepherd_exe: std::env::current_exe()?,
             api_socket: None,
             output_limit: Self::OUTPUT_LIMIT,

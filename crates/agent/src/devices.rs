@@ -22,13 +22,14 @@ use gpool_model::job::GpuUsage;
 use gpool_model::node::Remap;
 use gpool_model::resource::Resources;
 use gpool_model::unit::{Bytes, Millis, Timestamp};
-use gpool_sys::{clock, proc};
+use gpool_sys::proc;
 
 use crate::assignments::{
     Assignment, Owners, limits_of, loads, processes_of, set_guests, user_among, uses,
 };
 use crate::config::AgentConfig;
 use crate::enforcement::{Shim, enforced};
+use crate::facts::now;
 use crate::idle::{accumulate_samples, activities, idle_tasks, same};
 use crate::input::{Division, InputSender, Move, ThreadInput};
 use crate::job_files::JobFiles;
@@ -90,6 +91,7 @@ struct Asker {
     monitor: Option<Monitor>,
     /// The driver, or the reason why there are no devices.
     from: String,
+    address: String,
     devices: Vec<Device>,
     /// The devices and the notable tasks, as last reported.
     reported: Option<(Vec<Device>, facts::Notable)>,
@@ -160,6 +162,7 @@ impl Devices {
         let asker = Asker {
             monitor,
             from,
+            address: config.address.clone(),
             devices: Vec::new(),
             reported: None,
             watch: IdleWatch::default(),
@@ -476,10 +479,10 @@ impl Asker {
         let idle = idle_tasks(&mut self.watch, &owners, &|task| seen.is_gated(task), now());
         let (stalled, returning) = (seen.stalled(), seen.returning());
         let tasks = facts::Notable { idle, stalled, returning, remap, moves };
-        let is_said = self.reported.as_ref();
-        let is_said = is_said.is_some_and(|it| same(&it.0, &self.devices) && it.1 == tasks);
+        let is_same = |it: &(Vec<Device>, _)| same(&it.0, &self.devices) && it.1 == tasks;
+        let waits = || self.reported_at.elapsed() < ANNOUNCE;
         let is_heard = self.is_heard.load(Ordering::Relaxed);
-        if is_said && (is_heard || self.reported_at.elapsed() < ANNOUNCE) {
+        if self.reported.as_ref().is_some_and(is_same) && (is_heard || waits()) {
             return;
         }
         self.reported = Some((self.devices.clone(), tasks.clone()));
@@ -489,11 +492,7 @@ impl Asker {
             capacity: facts::capacity_with(&self.capacity, self.devices.len()),
             devices: self.devices.clone(),
             boot_id: proc::boot_id(),
-            facts: Box::new(facts::node_facts(self.from.clone(), tasks)),
+            facts: Box::new(facts::node_facts(self.from.clone(), self.address.clone(), tasks)),
         })));
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp::new(clock::unix_ms())
 }

@@ -3,7 +3,8 @@
 use gpool_model::id::TaskId;
 use gpool_model::node::{IdleTask, NodeFacts, Remap, StalledTask};
 use gpool_model::resource::{ResourceKind, Resources};
-use gpool_model::unit::{Bytes, MilliCpu};
+use gpool_model::unit::{Bytes, MilliCpu, Timestamp};
+use gpool_sys::clock;
 
 use crate::config::AgentConfig;
 
@@ -64,8 +65,13 @@ pub(crate) struct Notable {
     pub moves: Remap,
 }
 
+/// The time, as reports have it.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::new(clock::unix_ms())
+}
+
 /// Facts that are shown to users.
-pub(crate) fn node_facts(devices_from: String, notable: Notable) -> NodeFacts {
+pub(crate) fn node_facts(devices_from: String, address: String, notable: Notable) -> NodeFacts {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -73,6 +79,7 @@ pub(crate) fn node_facts(devices_from: String, notable: Notable) -> NodeFacts {
     NodeFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         devices_from,
+        address,
         system: format!("{name}, Linux {}", kernel.trim()),
         idle: notable.idle,
         stalled: notable.stalled,

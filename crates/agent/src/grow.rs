@@ -15,6 +15,7 @@ use gpool_node::presence::MemoryPresence;
 use gpool_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::facts::now;
 use crate::input::InputSender;
 use crate::shared_facts::SharedFacts;
 use crate::wake::Waker;
@@ -141,7 +142,7 @@ impl TaskLedger {
             ledger,
             asks,
             devices,
-            since: Timestamp::new(clock::unix_ms()),
+            since: now(),
             priority: sharer.map_or(0, |sharer| sharer.priority),
             presence: MemoryPresence::Here,
             can_move: true,

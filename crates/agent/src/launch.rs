@@ -1,11 +1,12 @@
 //! Starts tasks: the shepherd of each, and the first message to it.
 
 use std::io;
+use std::sync::Arc;
 
 use gpool_model::Slot;
 use gpool_model::agent::{Report, TaskOrder};
 use gpool_model::id::DeviceUuid;
-use gpool_model::job::{BlobId, EndCause};
+use gpool_model::job::{BlobId, EndCause, JobSpec};
 use gpool_node::converge::{self, Seats};
 
 use crate::assignments::{Assignment, limits_of};
@@ -42,6 +43,15 @@ impl Runner {
 
     /// Starts a task once its devices are checked.
     pub(crate) fn launch(&mut self, mut order: Box<TaskOrder>, seats: Seats) {
+        if let Some(rule) = &self.parts.config.users {
+            match rule.resolve(&order.spec.owner) {
+                Ok(owner) if owner == order.spec.owner => {}
+                Ok(owner) => order.spec = Arc::new(JobSpec { owner, ..(*order.spec).clone() }),
+                Err(why) => {
+                    return self.not_started(order.task(), EndCause::LaunchFailed { why });
+                }
+            }
+        }
         let devices = seats.devices();
         order.allocation.slots = seats.slots;
         if devices.is_empty() {

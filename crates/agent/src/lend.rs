@@ -13,6 +13,7 @@ use gpool_node::loans::{self, Act, Decision, Rung, Tenant, decide};
 use gpool_node::presence::{MemoryPresence, reserve};
 use gpool_sys::clock;
 
+use crate::facts::now;
 use crate::grow::{Departure, Keeper, OldestQuestion, TaskLedger};
 use crate::input::{LoanAction, ThreadInput};
 use gpool_shepherd::message::DeviceMemory;
@@ -285,7 +286,7 @@ impl TaskLedger {
             self.loan_starts.remove(&seat.place);
             return None;
         }
-        let now = Timestamp::new(clock::unix_ms());
+        let now = now();
         let since = *self.loan_starts.entry(seat.place).or_insert(now);
         Some(Loan { task: seat.task, bytes, since, keep: decision.called.map(|it| it.keep) })
     }

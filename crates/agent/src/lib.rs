@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod adopt;
 mod agent;
 mod assignments;
@@ -39,5 +40,6 @@ mod telemetry;
 pub mod testing;
 mod wake;
 
+pub use accounts::UserRule;
 pub use agent::{Agent, AgentHandle, StartError};
 pub use config::AgentConfig;

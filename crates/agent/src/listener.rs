@@ -22,6 +22,8 @@ struct Listener {
     /// The agent's state folder, and those of agents that are gone.
     state_dirs: Arc<[PathBuf]>,
     files: JobFiles,
+    /// Whether the IDs of users differ from those of the server.
+    has_own_ids: bool,
 }
 
 /// Returns the agent as its link calls it.
@@ -30,7 +32,7 @@ pub(crate) fn inbox(
     server: &Arc<dyn ServerLink>,
     inputs: &InputSender,
     recent: &RecentValues,
-    state_dirs: Arc<[PathBuf]>,
+    (state_dirs, has_own_ids): (Arc<[PathBuf]>, bool),
 ) -> Arc<dyn AgentInbox> {
     Arc::new(Listener {
         incarnation: incarnation.clone(),
@@ -39,6 +41,7 @@ pub(crate) fn inbox(
         recent: recent.clone(),
         files: JobFiles::new(Arc::clone(&state_dirs)),
         state_dirs,
+        has_own_ids,
     })
 }
 
@@ -63,7 +66,11 @@ impl Listener {
         self.server.send(&ToServer::Answer { id, answer });
     }
 
-    fn read_files(&self, id: QuestionId, question: FileQuestion) {
+    fn read_files(&self, id: QuestionId, mut question: FileQuestion) {
+        if let (FileQuestion::Output(request), true) = (&mut question, self.has_own_ids) {
+            // Then the owner of the run's folder, which the shepherd made.
+            request.owner = None;
+        }
         let server = Arc::clone(&self.server);
         let reply = move |answer| {
             server.send(&ToServer::Answer { id, answer: Answer::Files(answer) });

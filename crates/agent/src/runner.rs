@@ -13,17 +13,18 @@ use gpool_link::{AgentInbox, ServerLink};
 use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
 use gpool_model::job::EndCause;
-use gpool_model::unit::{Bytes, Millis, Timestamp};
+use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::lease::Lease;
 use gpool_node::presence::MemoryPresence;
 use gpool_protocol::ToServer;
 use gpool_sys::cgroup::Site;
-use gpool_sys::{clock, proc};
+use gpool_sys::proc;
 
 use crate::config::AgentConfig;
 use crate::devices::Devices;
 use crate::done::Done;
+use crate::facts::now;
 use crate::input::{self, ThreadInput};
 use crate::isolation::Isolation;
 use crate::recent::RecentValues;
@@ -300,7 +301,7 @@ impl Runner {
             }
             FromShepherd::NotAttached { left, why } => self.not_attached(task, left, why),
             FromShepherd::Metrics { values } => {
-                let now = Timestamp::new(clock::unix_ms());
+                let now = now();
                 self.parts.recent.reported(task, now, values);
             }
             FromShepherd::Ended { mut end } => {

@@ -6,12 +6,11 @@ use gpool_model::ArrayValues;
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
 use gpool_model::job::{BlobId, EndCause, Usage};
-use gpool_model::unit::Timestamp;
 use gpool_node::converge::Seats;
 use gpool_protocol::QuestionId;
-use gpool_sys::clock;
-
 use gpool_shepherd::record::ClaimRecord;
+
+use crate::facts::now;
 
 /// The values of the last started array: the next element usually belongs to the same one.
 #[derive(Default)]
@@ -57,7 +56,7 @@ pub(crate) fn stopped() -> TaskEnd {
 pub(crate) fn not_started(cause: EndCause) -> TaskEnd {
     TaskEnd {
         started_at: None,
-        ended_at: Timestamp::new(clock::unix_ms()),
+        ended_at: now(),
         exit: None,
         cause: Some(cause),
         stopped: false,

@@ -1,11 +1,15 @@
 //! How clients on the network recognize the server.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use gpool_wire::{Authority, Document, Problem, catalogue};
 
 use super::extract::ApiError;
 use crate::api::Api;
+use gpool_identity::tls::Tls;
 use gpool_server::fault::internal;
 
 /// Returns the fingerprint of the server's certificate authority, and its certificate.
@@ -18,11 +22,7 @@ use gpool_server::fault::internal;
     )
 )]
 pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<Authority>>, ApiError> {
-    let Some((tls, at)) = api.handle.shared.identities.network.get().cloned() else {
-        let what = "this server does not listen on the network";
-        let problem = Problem::new(catalogue::NO_SUCH_ROUTE, what);
-        return Err(problem.try_this("gpool up --listen 0.0.0.0:7443").into());
-    };
+    let (tls, at) = network(&api)?;
     // It may read the files of the site.
     let body = tokio::task::spawn_blocking(move || {
         let served = tls.served(at.ip())?;
@@ -32,4 +32,13 @@ pub(crate) async fn get(State(api): State<Api>) -> Result<Json<Document<Authorit
     });
     let body = body.await.map_err(internal)?.map_err(|error| internal(format!("{error:#}")))?;
     Ok(Json(Document::new(body)))
+}
+
+/// The certificates of the listener on the network, and its address.
+pub(crate) fn network(api: &Api) -> Result<(Arc<Tls>, SocketAddr), Problem> {
+    api.handle.shared.identities.network.get().cloned().ok_or_else(|| {
+        let what = "this server does not listen on the network";
+        let problem = Problem::new(catalogue::NO_SUCH_ROUTE, what);
+        problem.try_this("gpool up --listen 0.0.0.0:7443")
+    })
 }

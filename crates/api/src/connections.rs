@@ -135,7 +135,9 @@ impl Seat {
         let n_open = all_open.entry(by).or_default();
         let most = match by {
             RequestSource::Browsers(_) => BROWSERS_MAX,
-            RequestSource::User(_) | RequestSource::Block(_) => open.connections_max,
+            RequestSource::User(_) | RequestSource::Block(_) | RequestSource::Agent(_) => {
+                open.connections_max
+            }
         };
         if *n_open >= most {
             return None;

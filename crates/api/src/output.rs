@@ -56,7 +56,8 @@ impl TaskOutput {
         since: Option<Timestamp>,
     ) -> Result<OutputPart, ApiError> {
         let (task, owner, streams) = (self.task, self.owner, self.streams.clone());
-        let question = FileQuestion::Output(OutputRequest { task, streams, owner, start, since });
+        let question =
+            FileQuestion::Output(OutputRequest { task, streams, owner: Some(owner), start, since });
         match self.ask(question).await? {
             Some(FileAnswer::Output(part)) => Ok(part),
             _ => Ok(OutputPart::Missing),

@@ -58,7 +58,7 @@ fn of_cluster() -> Router<Api> {
         .route("/pools", get(pools::pools))
         .route("/pools/move", post(pools::move_nodes))
         .route("/nodes/label", post(node_changes::label))
-        .route("/nodes", get(cluster::nodes))
+        .route("/nodes", get(cluster::nodes).post(node_changes::add))
         .route("/nodes/{name}", get(cluster::node).delete(node_changes::remove))
         .route("/nodes/drain", post(reservations::drain_many))
         .route("/nodes/{name}/drain", post(reservations::drain))

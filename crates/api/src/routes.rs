@@ -146,6 +146,7 @@ const FIXED: &[Route] = &[
     admin("POST", "/api/v1/mig", "list or change MIG instances"),
     admin("GET", "/api/v1/mig/plan", "list or change MIG instances"),
     route("GET", "/api/v1/nodes", Role::Everybody),
+    admin("POST", "/api/v1/nodes", "add nodes"),
     route("GET", "/api/v1/nodes/{name}", Role::Everybody),
     admin("DELETE", "/api/v1/nodes/{name}", "remove nodes"),
     route("GET", "/api/v1/pools", Role::Everybody),

@@ -67,7 +67,8 @@ impl Way {
             Least::Scope(least) => least,
         };
         if self.scope < least {
-            let what = format!("the token has scope {}, and this needs {least}", self.scope);
+            let has = if self.token.is_some() { "the token has" } else { "jobs on a node have" };
+            let what = format!("{has} scope {}, and this needs {least}", self.scope);
             return Err(Problem::new(catalogue::SCOPE_TOO_SMALL, what).try_this(format!(
                 "gpool token create --scope {least}   (on the machine of the server)"
             )));

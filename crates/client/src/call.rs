@@ -102,6 +102,11 @@ impl Call {
         self.header("content-type", &"application/json")
     }
 
+    pub(crate) fn bytes(mut self, body: &[u8]) -> Self {
+        self.body = Some(body.to_vec());
+        self.header("content-type", &"application/octet-stream")
+    }
+
     fn uri(&self, host: &str) -> String {
         let mut uri = format!("http://{host}{}", self.path);
         for (position, (name, value)) in self.query.iter().enumerate() {
@@ -225,7 +230,8 @@ impl Client {
         match &self.way {
             Way::Socket(_) => ("gpool".to_owned(), None),
             Way::Remote(remote) => {
-                (remote.address.authority(), Some(format!("Bearer {}", remote.token)))
+                let token = Some(&remote.token).filter(|token| !token.is_empty());
+                (remote.address.authority(), token.map(|token| format!("Bearer {token}")))
             }
         }
     }
@@ -241,8 +247,13 @@ impl Client {
 
     /// Sends a request and reads its text answer.
     pub(crate) fn text(&self, call: &Call) -> Result<String, Error> {
-        let bytes = self.with_tries(call, |left| read_all(self.send(call, left)?))?;
+        let bytes = self.bytes(call)?;
         String::from_utf8(bytes).map_err(|error| Error::BadAnswer { why: error.to_string() })
+    }
+
+    /// Sends a request and returns its answer.
+    pub(crate) fn bytes(&self, call: &Call) -> Result<Vec<u8>, Error> {
+        self.with_tries(call, |left| read_all(self.send(call, left)?))
     }
 
     /// Sends a request and ignores its answer.

@@ -2,6 +2,7 @@
 
 use gpool_wire::budget::BudgetRow;
 use gpool_wire::cost::CostRow;
+use gpool_wire::join::{AddNode, NodeInvitation};
 use gpool_wire::usage::{GpuHistory, GpuHistoryParams, UsageParams, UsageRow};
 use gpool_wire::waste::WasteRow;
 use gpool_wire::{
@@ -164,7 +165,15 @@ impl Client {
         self.ask(&Call::get("/mig/plan").query_if("pool", pool))
     }
 
-    /// Removes a node that does not answer; returns the other nodes. With `is_off`, the jobs on it
+    /// Creates a join token for a node on another machine.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn add_node(&self, node: &AddNode) -> Result<NodeInvitation, Error> {
+        self.ask(&Call::post("/nodes").json(node))
+    }
+
+    /// Removes a node; returns the other nodes. With `is_off`, the jobs on it
     /// end as on a lost node.
     ///
     /// # Errors

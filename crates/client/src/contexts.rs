@@ -56,7 +56,7 @@ impl Context {
     pub fn remote(&self) -> Result<Remote, Error> {
         let address = Address::read(&self.server).map_err(|why| Error::Context { why })?;
         let trust = self.authority.clone().map_or(Trust::System, Trust::Authority);
-        Ok(Remote { address, token: self.token.clone(), trust })
+        Ok(Remote::new(address, self.token.clone(), trust))
     }
 }
 
@@ -138,7 +138,7 @@ impl Contexts {
         match (known.map(Context::remote).transpose()?, token) {
             (Some(remote), None) => Ok(remote),
             (Some(remote), Some(token)) => Ok(Remote { token, ..remote }),
-            (None, Some(token)) => Ok(Remote { address, token, trust: Trust::System }),
+            (None, Some(token)) => Ok(Remote::new(address, token, Trust::System)),
             (None, None) => Err(Error::Context { why: format!("no context is for {text}") }),
         }
     }

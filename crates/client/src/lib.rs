@@ -8,6 +8,7 @@
 
 mod absence;
 mod access;
+mod agent;
 mod call;
 mod cluster;
 pub mod contexts;
@@ -35,7 +36,7 @@ pub use events::Events;
 pub use jobs::{JobsQuery, new_key};
 pub use life::Life;
 pub use logs::{LogQuery, LogStream, Logs};
-pub use remote::{Address, Remote, Trust};
+pub use remote::{Address, Identity, Remote, Trust};
 pub use silence::{Cause, Silence};
 pub use socket::ServerLocation;
 pub use stream::JobStream;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, RootCertStore,
     SignatureScheme, WantsVerifier,
@@ -38,6 +38,17 @@ pub struct Remote {
     pub token: String,
     /// What proves the server.
     pub trust: Trust,
+    /// What proves this program, if it is an agent.
+    pub identity: Option<Arc<Identity>>,
+}
+
+/// The certificate of an agent and its key, both in DER.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: Vec<u8>,
+    /// The key, in PKCS #8.
+    pub key: Vec<u8>,
 }
 
 impl fmt::Debug for Remote {
@@ -103,6 +114,12 @@ impl Address {
         &self.host
     }
 
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The host and port, as in a request.
     #[must_use]
     pub fn authority(&self) -> String {
@@ -157,9 +174,24 @@ impl fmt::Display for Address {
 }
 
 impl Remote {
+    /// A server at an address.
+    #[must_use]
+    pub fn new(address: Address, token: String, trust: Trust) -> Self {
+        Self { address, token, trust, identity: None }
+    }
+
     /// Connects, and checks the server's certificate.
     pub(crate) fn connect(&self) -> io::Result<(ClientConnection, TcpStream)> {
-        self.address.handshake(self.trust.config()?)
+        let config = self.trust.config()?;
+        let config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => {
+                let chain = vec![CertificateDer::from(identity.certificate.clone())];
+                let key = PrivatePkcs8KeyDer::from(identity.key.clone());
+                config.with_client_auth_cert(chain, key.into()).map_err(io::Error::other)?
+            }
+        };
+        self.address.handshake(config)
     }
 
     /// Checks that the server proves itself and answers, without sending the token.
@@ -213,9 +245,9 @@ fn builder() -> io::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
 }
 
 impl Trust {
-    fn config(&self) -> io::Result<ClientConfig> {
+    fn config(&self) -> io::Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
         let provider = Arc::new(default_provider());
-        let config = match self {
+        Ok(match self {
             Self::System => {
                 let verifier = rustls_platform_verifier::Verifier::new(provider);
                 let verifier = verifier.map_err(io::Error::other)?;
@@ -230,8 +262,7 @@ impl Trust {
                 let verifier = verifier.map_err(io::Error::other)?;
                 builder()?.dangerous().with_custom_certificate_verifier(verifier)
             }
-        };
-        Ok(config.with_no_client_auth())
+        })
     }
 }
 

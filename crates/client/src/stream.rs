@@ -1,5 +1,5 @@
-//! Streams to running jobs: a request that is upgraded to a byte stream. Implemented here, since
-//! the HTTP library has no upgrades.
+//! Streams to running jobs, and the connections of agents: a request that is upgraded to a byte
+//! stream. Implemented here, since the HTTP library has no upgrades.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -58,6 +58,18 @@ impl Client {
     }
 
     fn line(&self, path: &str, body: &impl Serialize) -> Result<JobStream, Error> {
+        let body = serde_json::to_vec(body).expect("requests are plain data");
+        self.upgrade("POST", path, UPGRADE, &body)
+    }
+
+    /// Sends a request that becomes a stream of a protocol.
+    pub(crate) fn upgrade(
+        &self,
+        method: &str,
+        path: &str,
+        protocol: &str,
+        body: &[u8],
+    ) -> Result<JobStream, Error> {
         let vigil = self.vigil();
         let silent = |error: &std::io::Error| {
             silence_of(error).map(|silence| Error::Silent { silence, maybe_done: true })
@@ -70,16 +82,15 @@ impl Client {
             (None, ErrorKind::WouldBlock | ErrorKind::TimedOut) => Error::TimedOut,
             _ => Error::Lost { why: error.to_string() },
         };
-        let body = serde_json::to_vec(body).expect("requests are plain data");
         let (host, token) = self.credentials();
         let token = token.map_or_else(String::new, |it| format!("authorization: {it}\r\n"));
         let head = format!(
-            "POST {API_PREFIX}{path} HTTP/1.1\r\nhost: {host}\r\nconnection: upgrade\r\n\
-             {token}upgrade: {UPGRADE}\r\ncontent-type: application/json\r\n\
+            "{method} {API_PREFIX}{path} HTTP/1.1\r\nhost: {host}\r\nconnection: upgrade\r\n\
+             {token}upgrade: {protocol}\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n",
             body.len()
         );
-        let request = [head.as_bytes(), &body].concat();
+        let request = [head.as_bytes(), body].concat();
         vigil.write_all(&stream, &request, patience(&vigil)).map_err(lost)?;
         let (head, early) = read_head(&vigil, &stream).map_err(lost)?;
         let answer = ResponseHead::read(&head)

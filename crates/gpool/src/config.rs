@@ -1,11 +1,13 @@
 //! The settings of the server: `gpool.toml`. Flags override them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use gpool_agent::UserRule;
 use gpool_cli::errors;
 use gpool_cli::failure::{Failure, Result};
 use gpool_model::escape::{repeated, unknown_name};
@@ -34,6 +36,35 @@ pub enum SameNamesSetting {
 impl Default for SameNamesSetting {
     fn default() -> Self {
         Self::All(false)
+    }
+}
+
+/// `users`: a word, or a table of accounts by user.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "\"same\", \"name\", \"uid\", or a table of accounts by user")]
+pub enum UsersSetting {
+    Word(UsersWord),
+    Accounts(BTreeMap<String, String>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsersWord {
+    Same,
+    Name,
+    Uid,
+}
+
+impl UsersSetting {
+    /// The rule for an agent.
+    #[must_use]
+    pub fn rule(&self) -> UserRule {
+        match self {
+            Self::Word(UsersWord::Same) => UserRule::Same,
+            Self::Word(UsersWord::Name) => UserRule::Name,
+            Self::Word(UsersWord::Uid) => UserRule::Id,
+            Self::Accounts(accounts) => UserRule::Map(accounts.clone()),
+        }
     }
 }
 
@@ -98,6 +129,10 @@ pub struct Config {
     /// How long an agent may send nothing until its node gets no new jobs: `15s`.
     #[serde(default, deserialize_with = "node_lease")]
     pub node_lease: Option<Millis>,
+    /// Which accounts run the jobs of the server's users, on the machine of `gpool agent`.
+    pub users: Option<UsersSetting>,
+    /// Name or IP address of this machine for other machines.
+    pub address: Option<String>,
     /// Whether the kernel keeps jobs from opening GPUs that are not theirs.
     pub isolate_gpus: Option<bool>,
     /// Longest time until borrowed GPU memory is back at the job that requested it: `30s`.

@@ -8,6 +8,7 @@
     reason = "a failure carries its whole message, and failing is no hot path"
 )]
 
+pub mod agent;
 pub mod away;
 pub mod cli;
 pub mod complete;

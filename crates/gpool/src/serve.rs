@@ -2,19 +2,31 @@
 //! use the same protocol as between machines.
 
 use std::fs::DirBuilder;
+use std::net::UdpSocket;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use gpool_agent::{Agent, AgentConfig};
+use gpool_agent::{Agent, AgentConfig, UserRule};
+use gpool_client::Client;
 use gpool_device::{Follows, Ignore, LOAD_VARIABLE, NodeArg, Opened};
-use gpool_link::ServerLink;
-use gpool_model::{Bytes, Millis, NodeName};
+use gpool_link::{ServerLink, remote};
+use gpool_model::{Bytes, Millis, NodeName, Timestamp};
 use gpool_server::account::UserAccount;
-use gpool_server::{ServerConfig, ServerInfo, StopAgent};
+use gpool_server::{NetworkConfig, ServerConfig, ServerInfo, StopAgent};
 use gpool_shepherd::{layout, survey};
+use gpool_sys::clock::unix_ms;
+use gpool_wire::Problem;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::agent::{Membership, ServerDial, api};
+use crate::config::{Config, OutputFull, UsersSetting};
+use crate::verbs::up_nodes;
 
 /// The file in a node's folder that controls simulated devices.
 pub const CONTROL_FILE: &str = "devices.toml";
@@ -42,6 +54,59 @@ pub struct NodeSettings {
     pub loan_deadline: Option<Millis>,
     /// A folder for files that name the jobs of each GPU; a node of several has its own in it.
     pub job_files: Option<PathBuf>,
+    /// The name or IP address of this machine for other machines.
+    pub address: Option<String>,
+    /// Which accounts run the jobs of a server on another machine.
+    pub users: UserRule,
+}
+
+impl NodeSettings {
+    /// Those of the settings file, and the names of ignored processes.
+    #[must_use]
+    pub fn of(config: &Config, ignored: &[String]) -> Self {
+        Self {
+            ignore: up_nodes::ignored(ignored),
+            job_processes_max: config.job_processes_max.map(u32::from),
+            job_output_max: config.job_output_max,
+            stop_on_cut: config.job_output_full.map(|it| it == OutputFull::Stop),
+            tasks_max: config.node_tasks_max.map(u32::from),
+            reserved_gpu_tasks: config.node_gpu_tasks_kept,
+            user_tasks_max: config.node_user_tasks_max.map(u32::from),
+            isolate_gpus: config.isolate_gpus,
+            loan_deadline: config.loan_deadline,
+            job_files: config.hpc_job_mapping_dir.clone(),
+            address: config.address.clone(),
+            users: config.users.as_ref().map(UsersSetting::rule).unwrap_or_default(),
+        }
+    }
+
+    /// The configuration of the agent of a node, one of several of this process.
+    fn agent(&self, folder: &Path, node: &NodeArg, n_nodes: usize) -> anyhow::Result<AgentConfig> {
+        let mut agent =
+            AgentConfig::new(folder, node.name.clone()).context("can't find this program")?;
+        agent.ignore = self.ignore.clone();
+        agent.address = self.address.clone().unwrap_or_default();
+        agent.pids_max = self.job_processes_max;
+        agent.output_limit = self.job_output_max.unwrap_or(agent.output_limit);
+        agent.stop_on_cut = self.stop_on_cut.unwrap_or(agent.stop_on_cut);
+        agent.tasks_max = self.tasks_max.unwrap_or(agent.tasks_max);
+        agent.isolate_gpus = self.isolate_gpus.unwrap_or(agent.isolate_gpus);
+        agent.loan_deadline = self.loan_deadline.unwrap_or(agent.loan_deadline);
+        // All nodes of this process share the memory.
+        let n_parts = u64::try_from(n_nodes.max(1)).unwrap_or(u64::MAX);
+        agent.recent = Bytes::new(AgentConfig::RECENT.get() / n_parts);
+        agent.reserved_gpu_tasks = self.reserved_gpu_tasks;
+        agent.job_files = self.job_files.as_ref().map(|folder| match n_nodes {
+            1 => folder.clone(),
+            _ => folder.join(node.name.as_str()),
+        });
+        // Without root there is only one user.
+        let is_shared = rustix::process::geteuid().is_root();
+        let all = Some(agent.tasks_max).filter(|_| !is_shared);
+        agent.user_tasks_max = self.user_tasks_max.or(all);
+        (agent.cpus, agent.memory) = (node.cpus, node.memory);
+        Ok(agent)
+    }
 }
 
 /// The folder of a node's files: the state folder itself for an only node, unless the node already
@@ -68,42 +133,124 @@ pub fn serve(
         let node = nodes.iter().find(|node| node.name == *name).context("a node has no devices")?;
         let folder = node_folder(&config.state_dir, name, nodes.len() == 1);
         make_node_folder(&config.state_dir, &folder)?;
-        let mut agent =
-            AgentConfig::new(&folder, name.clone()).context("can't find this program")?;
+        let mut agent = settings.agent(&folder, node, nodes.len())?;
+        if agent.address.is_empty() {
+            agent.address = config.network.as_ref().map(own_address).unwrap_or_default();
+        }
         if nodes.first().is_some_and(|first| first.name == *name) {
             agent.older_dirs = older_folders(&config.state_dir, nodes);
         }
-        agent.ignore = settings.ignore.clone();
-        agent.pids_max = settings.job_processes_max;
-        agent.output_limit = settings.job_output_max.unwrap_or(agent.output_limit);
-        agent.stop_on_cut = settings.stop_on_cut.unwrap_or(agent.stop_on_cut);
-        agent.tasks_max = settings.tasks_max.unwrap_or(agent.tasks_max);
-        agent.isolate_gpus = settings.isolate_gpus.unwrap_or(agent.isolate_gpus);
-        agent.loan_deadline = settings.loan_deadline.unwrap_or(agent.loan_deadline);
-        // All nodes of this process share the memory.
-        let n_nodes = u64::try_from(nodes.len().max(1)).unwrap_or(u64::MAX);
-        agent.recent = Bytes::new(AgentConfig::RECENT.get() / n_nodes);
-        agent.reserved_gpu_tasks = settings.reserved_gpu_tasks;
-        agent.job_files = settings.job_files.as_ref().map(|folder| match nodes.len() {
-            1 => folder.clone(),
-            _ => folder.join(name.as_str()),
-        });
         agent.trace_context =
             config.telemetry.traces.is_some().then_some(gpool_server::trace_context);
-        // A server without root has only one user.
-        let is_shared = rustix::process::geteuid().is_root();
-        let all = Some(agent.tasks_max).filter(|_| !is_shared);
-        agent.user_tasks_max = settings.user_tasks_max.or(all);
-        (agent.cpus, agent.memory) = (node.cpus, node.memory);
         let socket = std::path::absolute(&config.socket)?;
         agent.api_socket = socket.to_str().map(str::to_owned);
-        let load = std::env::var(LOAD_VARIABLE).ok();
-        let follows = Follows::of_server(load.as_deref());
-        let control = folder.join(CONTROL_FILE);
-        let devices = node.devices.open_following(name, &control, follows);
-        start_agent(agent, devices, &ports).with_context(|| format!("node {name} can't start"))
+        start_agent(agent, open_devices(node, &folder), &ports)
+            .with_context(|| format!("node {name} can't start"))
     };
     gpool_server::run(config, start, gpool_listen::serve, ready)
+}
+
+fn open_devices(node: &NodeArg, folder: &Path) -> Opened {
+    let load = std::env::var(LOAD_VARIABLE).ok();
+    let follows = Follows::of_server(load.as_deref());
+    node.devices.open_following(&node.name, &folder.join(CONTROL_FILE), follows)
+}
+
+/// The address of the nodes of a server's own machine.
+fn own_address(network: &NetworkConfig) -> String {
+    match network.listen.ip() {
+        ip if ip.is_unspecified() => {
+            rustix::system::uname().nodename().to_string_lossy().into_owned()
+        }
+        ip => ip.to_string(),
+    }
+}
+
+/// The address of this machine on the way to a server; nothing is sent.
+fn address_towards(server: &str) -> Option<String> {
+    let server = gpool_client::Address::read(server).ok()?;
+    let socket = UdpSocket::bind("0.0.0.0:0").or_else(|_| UdpSocket::bind("[::]:0")).ok()?;
+    let (host, port) = (server.host(), server.port());
+    socket.connect((host, port)).ok()?;
+    Some(socket.local_addr().ok()?.ip().to_string())
+}
+
+/// How an agent of a server on another machine ended.
+pub enum AgentEnd {
+    /// By a signal. Its jobs go on.
+    Stopped,
+    /// The server does not know this machine any more.
+    Refused(Problem),
+}
+
+/// Runs the agent of a server on another machine, until a signal comes or the server refuses it.
+///
+/// # Errors
+/// It can't be started.
+pub fn serve_agent(
+    membership: Membership,
+    folder: &Path,
+    node: &NodeArg,
+    settings: &NodeSettings,
+) -> anyhow::Result<AgentEnd> {
+    gpool_sys::memory::give_back_at_once();
+    open_as_many_files_as_allowed();
+    let (ends, ended) = channel();
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
+    let (refusals, refused) = channel();
+    let client = Arc::new(Mutex::new(membership.client()?));
+    let dial = ServerDial { client: Arc::clone(&client), refusals: Mutex::new(refusals) };
+    let link = remote::link(Box::new(dial));
+    let mut config = settings.agent(folder, node, 1)?;
+    if config.address.is_empty() {
+        config.address = address_towards(&membership.server).unwrap_or_default();
+    }
+    config.users = Some(settings.users.clone());
+    let api = api::listen(folder, client.clone(), settings.users.clone());
+    let api = api.context("can't listen for the jobs of the node")?;
+    config.api_socket = api.to_str().map(str::to_owned);
+    let agent = Agent::start(config, open_devices(node, folder), &link)?;
+    let of_signal = ends.clone();
+    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .context("can't start a thread")
+    };
+    // The receiver waits for the first end, and is gone after it.
+    let on_signal =
+        move || drop(signals.forever().next().map(|_| of_signal.send(AgentEnd::Stopped)));
+    let on_refusal = move || drop(refused.recv().map(|it| ends.send(AgentEnd::Refused(it))));
+    let state_dir = folder.to_owned();
+    spawn("signals", Box::new(on_signal))?;
+    spawn("refusals", Box::new(on_refusal))?;
+    spawn("renewal", Box::new(move || keep_certificate(membership, &client, &state_dir)))?;
+    crate::systemd::agent_ready();
+    let end = ended.recv().unwrap_or(AgentEnd::Stopped);
+    agent.stop();
+    Ok(end)
+}
+
+/// Renews the certificate of an agent in time, for as long as the process runs.
+fn keep_certificate(mut membership: Membership, client: &Mutex<Client>, state_dir: &Path) {
+    /// How often the end of the certificate is looked at.
+    const LOOK: Duration = Duration::from_secs(3600);
+
+    loop {
+        let now = Timestamp::new(unix_ms());
+        if now >= membership.renew_at {
+            let renewed = membership.renew(state_dir, now);
+            match renewed.and_then(|it| it.client().map(|client| (it, client))) {
+                Ok((renewed, with_it)) => {
+                    *client.lock().unwrap_or_else(PoisonError::into_inner) = with_it;
+                    membership = renewed;
+                    tracing::info!("the certificate is renewed");
+                }
+                Err(error) => tracing::warn!(%error, "can't renew the certificate; trying again"),
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Makes the folder of one of several nodes. Refuses while the state folder itself still has jobs

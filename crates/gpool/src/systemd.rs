@@ -1,11 +1,38 @@
-//! The server as a systemd service: its unit, and the notifications to systemd. Nothing here is
-//! needed without systemd.
+//! Server and agent as systemd services: their units, and the notifications to systemd. Nothing
+//! here is needed without systemd.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpool_client::Client;
 use sd_notify::NotifyState;
+
+/// A program that systemd can run, with its command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Daemon<'a> {
+    Server,
+    /// The agent of a server on another machine, with its flags.
+    Agent(&'a [String]),
+}
+
+impl Daemon<'_> {
+    /// The name of the unit.
+    #[must_use]
+    pub fn unit_name(self) -> &'static str {
+        match self {
+            Self::Server => "gpool.service",
+            Self::Agent(_) => "gpool-agent.service",
+        }
+    }
+
+    /// The verb that writes the unit.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Server => "up",
+            Self::Agent(_) => "agent",
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceScope {
@@ -22,11 +49,9 @@ impl ServiceScope {
         if rustix::process::geteuid().is_root() { Self::System } else { Self::User }
     }
 
-    pub const UNIT: &str = "gpool.service";
-
-    /// The path of the unit; `None` for a user without a home.
+    /// The path of a unit; `None` for a user without a home.
     #[must_use]
-    pub fn path(self) -> Option<PathBuf> {
+    pub fn path(self, daemon: Daemon<'_>) -> Option<PathBuf> {
         let folder = match self {
             Self::System => PathBuf::from("/etc/systemd/system"),
             Self::User => {
@@ -35,7 +60,7 @@ impl ServiceScope {
                 set("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home)?.join("systemd/user")
             }
         };
-        Some(folder.join(Self::UNIT))
+        Some(folder.join(daemon.unit_name()))
     }
 
     /// The command `systemctl` with the flags of the scope.
@@ -48,16 +73,15 @@ impl ServiceScope {
     }
 }
 
-/// The part of the unit that both scopes share. Jobs are children of the server and inherit its
-/// confinement, so the unit sets nothing that could restrict a job: no private folders, no
-/// read-only system, no system call filter. The server itself protects users from each other.
+/// The part that all units share. Jobs are children of the service and inherit its confinement, so
+/// the unit sets nothing that could restrict a job: no private folders, no read-only system, no
+/// system call filter. The program itself protects users from each other.
 const SERVICE: &str = "\
-# The server says when it answers, and regularly that it still does.
+# It says when it works.
 Type=notify
 NotifyAccess=main
-WatchdogSec=120
 TimeoutStartSec=180
-# Jobs and their shepherds go on when the server stops, and it takes them over when it is back.
+# Jobs and their shepherds go on when it stops, and it takes them over when it is back.
 KillMode=process
 Restart=on-failure
 RestartSec=2
@@ -70,8 +94,23 @@ LimitNOFILE=524288
 
 /// The text of the unit that starts this program.
 #[must_use]
-pub fn unit(scope: ServiceScope, program: &Path) -> String {
-    let program = escaped(&program.display().to_string());
+pub fn unit(daemon: Daemon<'_>, scope: ServiceScope, program: &Path) -> String {
+    let quoted = |word: &str| format!("\"{}\"", escaped(word));
+    let mut line = format!("{} {}", quoted(&program.display().to_string()), daemon.verb());
+    let (of, own) = match daemon {
+        Daemon::Server => {
+            line.push_str(" --foreground");
+            let own = "# It says regularly that it still answers.\nWatchdogSec=120\n";
+            ("gives GPUs to jobs", own)
+        }
+        Daemon::Agent(flags) => {
+            flags.iter().for_each(|flag| line.push_str(&format!(" {}", quoted(flag))));
+            let own = "# The machine is no node any more: another start is no help.\n\
+                       RestartPreventExitStatus=5\n";
+            ("runs the jobs of a server on another machine", own)
+        }
+    };
+    let verb = daemon.verb();
     let (after, install, folders) = match scope {
         ServiceScope::System => (
             "After=local-fs.target remote-fs.target network-online.target \
@@ -91,9 +130,9 @@ pub fn unit(scope: ServiceScope, program: &Path) -> String {
         ),
     };
     format!(
-        "# Written by gpool up --systemd; gpool down --systemd removes it.\n\
-         [Unit]\nDescription=gpool gives GPUs to jobs\n{after}\n\
-         [Service]\n{SERVICE}ExecStart=\"{program}\" up --foreground\n{folders}\n\
+        "# Written by gpool {verb} --systemd.\n\
+         [Unit]\nDescription=gpool {of}\n{after}\n\
+         [Service]\n{SERVICE}{own}ExecStart={line}\n{folders}\n\
          [Install]\nWantedBy={install}\n"
     )
 }
@@ -131,6 +170,11 @@ pub fn ready(socket: &Path) {
     // Without the thread, the watchdog of systemd restarts the server after a while, which ends no
     // job.
     drop(std::thread::Builder::new().name("watchdog".to_owned()).spawn(watch));
+}
+
+/// Tells systemd, if it started this process, that the agent works.
+pub fn agent_ready() {
+    tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
 }
 
 /// Tells systemd that the server stops.

@@ -2,10 +2,9 @@
 //! of the secrets are stored: these are random and long, so a plain hash suffices.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use gpool_model::Timestamp;
@@ -14,7 +13,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::replace::{replace, reserve};
+use crate::stored::{State, StoredFile};
 
 /// The file in the state folder.
 pub const FILE: &str = "access.json";
@@ -212,14 +211,7 @@ pub enum CreateError {
 }
 
 /// Tokens by the hashes of their secrets, with the file behind them.
-pub struct Access {
-    path: PathBuf,
-    /// The file has the same content. Readers never wait for the disk.
-    state: Mutex<Arc<TokenTable>>,
-    /// Held by the one change that writes the file.
-    writing: Mutex<()>,
-    revocations: watch::Sender<u64>,
-}
+pub struct Access(StoredFile<TokenTable>);
 
 #[derive(Default)]
 struct TokenTable {
@@ -234,63 +226,38 @@ impl From<AccessFile> for TokenTable {
     }
 }
 
+impl State for TokenTable {
+    type File = AccessFile;
+}
+
+impl AsRef<AccessFile> for TokenTable {
+    fn as_ref(&self) -> &AccessFile {
+        &self.file
+    }
+}
+
 impl Access {
     /// Opens the file of a state folder; without a file there are no tokens.
     ///
     /// # Errors
     /// The file can't be read: the server does not start without its tokens.
     pub fn open(state_dir: &Path) -> anyhow::Result<Self> {
-        let path = state_dir.join(FILE);
-        let shown = path.display();
-        let kept: AccessFile = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .with_context(|| format!("{shown} is damaged: remove it, and create new tokens"))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => AccessFile::default(),
-            Err(error) => return Err(error).with_context(|| format!("can't read {shown}")),
-        };
-        reserve(&path);
-        let state = Mutex::new(Arc::new(kept.into()));
-        Ok(Self { state, writing: Mutex::default(), path, revocations: watch::Sender::new(0) })
+        StoredFile::open(state_dir.join(FILE), "remove it, and create new tokens").map(Self)
     }
 
     /// Returns a receiver that changes when tokens or rules have changed.
     #[must_use]
     pub fn revocations(&self) -> watch::Receiver<u64> {
-        self.revocations.subscribe()
+        self.0.changes()
     }
 
     fn state(&self) -> Arc<TokenTable> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Changes the content: writes it, then takes it over. Waits for other changes and the disk.
-    fn change<T, E: From<std::io::Error>>(
-        &self,
-        change: impl FnOnce(&mut AccessFile) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let _writing: MutexGuard<'_, ()> =
-            self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.state();
-        let mut kept = before.file.clone();
-        let done = change(&mut kept)?;
-        if kept != before.file {
-            self.store(kept)?;
-        }
-        Ok(done)
-    }
-
-    fn store(&self, kept: AccessFile) -> std::io::Result<()> {
-        // A revoked token must not come back after a power failure.
-        replace(&self.path, &serde_json::to_vec(&kept)?)?;
-        let state = Arc::new(kept.into());
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-        self.revocations.send_modify(|n_changes| *n_changes += 1);
-        Ok(())
+        self.0.state()
     }
 
     /// Stores a token; returns it with its ID and its secret.
     pub fn create(&self, row: TokenRow, now: Timestamp) -> Result<(TokenRow, String), CreateError> {
-        self.change(|kept| kept.add(row, now))
+        self.0.change(|kept| kept.add(row, now))
     }
 
     /// Stores the token of a sign-in. The first one of a user binds it to its name.
@@ -300,7 +267,7 @@ impl Access {
         binding: Binding,
         now: Timestamp,
     ) -> Result<(TokenRow, String), CreateError> {
-        self.change(|kept| {
+        self.0.change(|kept| {
             if kept.is_taken(&binding) {
                 return Err(CreateError::NameConflict);
             }
@@ -351,7 +318,7 @@ impl Access {
     /// # Errors
     /// The file can't be written; the token is still valid then.
     pub fn revoke(&self, id: &str) -> std::io::Result<()> {
-        self.change(|kept| {
+        self.0.change(|kept| {
             kept.tokens.retain(|row| row.id != id);
             Ok(())
         })
@@ -388,7 +355,7 @@ impl Access {
     /// # Errors
     /// The file can't be written; nothing was changed then.
     pub fn map(&self, network_user: &str, user: Option<String>) -> std::io::Result<()> {
-        self.change(|kept| {
+        self.0.change(|kept| {
             match user {
                 Some(user) => drop(kept.users.insert(network_user.to_owned(), user)),
                 None => drop(kept.users.remove(network_user)),
@@ -403,7 +370,7 @@ impl Access {
     /// # Errors
     /// The file can't be written; nothing was changed then.
     pub fn forget(&self, network_user: &str) -> std::io::Result<bool> {
-        self.change(|kept| {
+        self.0.change(|kept| {
             let is_it = |subject: &Subject| match subject {
                 Subject::Network(name) => **name == *network_user,
                 Subject::System { .. } => false,
@@ -417,7 +384,8 @@ impl Access {
     }
 }
 
-fn hash(secret: &str) -> String {
+/// The hash of a secret, which is stored in its place.
+pub(crate) fn hash(secret: &str) -> String {
     blake3::hash(secret.as_bytes()).to_hex().to_string()
 }
 

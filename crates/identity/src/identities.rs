@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::access::Access;
 use crate::audit::Audit;
+use crate::nodes::NodeAdmissions;
 use crate::sign_in::SignIns;
 use crate::tls::Tls;
 use crate::web::{Sessions, Web};
@@ -12,6 +13,8 @@ use crate::web::{Sessions, Web};
 pub struct Identities {
     /// Tokens and network users.
     pub access: Arc<Access>,
+    /// The nodes on other machines.
+    pub nodes: Arc<NodeAdmissions>,
     /// Sign-ins at the identity provider, if there is one.
     pub sign_ins: Option<Arc<SignIns>>,
     pub audit: Arc<Audit>,
@@ -25,8 +28,13 @@ pub struct Identities {
 
 impl Identities {
     #[must_use]
-    pub fn new(access: Arc<Access>, sign_ins: Option<Arc<SignIns>>, audit: Arc<Audit>) -> Self {
+    pub fn new(
+        access: Arc<Access>,
+        nodes: Arc<NodeAdmissions>,
+        sign_ins: Option<Arc<SignIns>>,
+        audit: Arc<Audit>,
+    ) -> Self {
         let (sessions, web, network) = (Arc::default(), OnceLock::new(), OnceLock::new());
-        Self { access, sign_ins, audit, sessions, web, network }
+        Self { access, nodes, sign_ins, audit, sessions, web, network }
     }
 }

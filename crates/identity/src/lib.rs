@@ -6,10 +6,12 @@
 pub mod access;
 pub mod audit;
 mod identities;
+pub mod nodes;
 pub mod outbound;
 pub mod pool;
 mod replace;
 pub mod sign_in;
+mod stored;
 pub mod tls;
 pub mod web;
 

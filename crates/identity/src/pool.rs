@@ -20,9 +20,20 @@ pub enum RequestSource {
     /// The addresses that one site can choose from: an IPv4 address, a /64 of IPv6, or all loopback
     /// addresses. It is named by the first of them.
     Block(IpAddr),
+    /// An agent on another machine, by the beginning of the fingerprint of its certificate.
+    Agent([u8; 16]),
 }
 
 impl RequestSource {
+    /// The agent with a certificate.
+    #[must_use]
+    pub fn of_agent(fingerprint: &str) -> Self {
+        let mut start = [0; 16];
+        let bytes = fingerprint.trim_start_matches("SHA256:").bytes();
+        start.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        Self::Agent(start)
+    }
+
     /// The block of an address.
     #[must_use]
     pub fn of(ip: IpAddr) -> Self {

@@ -132,7 +132,9 @@ impl Browser {
 
     fn may_end(&self, began: &Self) -> bool {
         match began.source {
-            RequestSource::User(_) | RequestSource::Browsers(_) => self == began,
+            RequestSource::User(_) | RequestSource::Browsers(_) | RequestSource::Agent(_) => {
+                self == began
+            }
             RequestSource::Block(_) => matches!(self.source, RequestSource::Block(_)),
         }
     }

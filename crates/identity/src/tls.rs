@@ -13,12 +13,14 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
+use gpool_model::NodeName;
 use ring::digest;
 use rustls::client::verify_server_name;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
+use rustls::server::danger::ClientCertVerifier;
 
 pub use self::authority::{Authority, FILE as AUTHORITY_FILE};
 
@@ -55,12 +57,16 @@ pub struct BadCertificate(String);
 /// The certificates of a listener.
 pub struct Tls {
     source: CertificateSource,
+    /// Issues the certificates of agents, also where the site has its own certificates.
+    authority: Arc<Authority>,
+    agents: Arc<dyn ClientCertVerifier>,
     /// Certificates in use, by the address of this machine; a site's files serve all addresses.
     in_use: Mutex<HashMap<Option<IpAddr>, InUse>>,
 }
 
 enum CertificateSource {
-    Own { authority: Box<Authority>, names: Vec<String> },
+    /// For these names and addresses.
+    Own(Vec<String>),
     Site(SiteFiles),
 }
 
@@ -69,6 +75,14 @@ struct InUse {
     looked_at: Instant,
     /// When the site's files were last changed.
     changed_at: Option<SystemTime>,
+}
+
+/// A new certificate of an agent.
+pub struct AgentCertificate {
+    pub certificate: CertificateDer<'static>,
+    pub fingerprint: String,
+    /// How long it is valid.
+    pub valid: Duration,
 }
 
 /// What a connection is served with.
@@ -89,11 +103,12 @@ impl Tls {
                 let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
                 names.extend(Some(host).filter(|host| !host.is_empty()));
                 names.extend(config.names.iter().cloned());
-                let authority = Box::new(Authority::open(state_dir)?);
-                CertificateSource::Own { authority, names }
+                CertificateSource::Own(names)
             }
         };
-        let tls = Self { source, in_use: Mutex::default() };
+        let authority = Arc::new(Authority::open(state_dir)?);
+        let agents = authority.verifier()?;
+        let tls = Self { source, authority, agents, in_use: Mutex::default() };
         // A fault in a file or name is reported at the start.
         tls.served(config.listen.ip())?;
         Ok(tls)
@@ -102,7 +117,7 @@ impl Tls {
     /// The own authority, if certificates are from it.
     pub fn authority(&self) -> Option<&Authority> {
         match &self.source {
-            CertificateSource::Own { authority, .. } => Some(authority),
+            CertificateSource::Own(_) => Some(&self.authority),
             CertificateSource::Site(_) => None,
         }
     }
@@ -113,18 +128,40 @@ impl Tls {
     /// There is none yet, and it can't be made or read.
     pub fn served(&self, at: IpAddr) -> anyhow::Result<Served> {
         match &self.source {
-            CertificateSource::Own { authority, names } => {
-                self.own(authority, names, at.to_canonical())
-            }
+            CertificateSource::Own(names) => self.own(names, at.to_canonical()),
             CertificateSource::Site(files) => self.site(files),
         }
+    }
+
+    /// The names and addresses in certificates of the own authority, beside those of this machine.
+    pub fn names(&self) -> &[String] {
+        match &self.source {
+            CertificateSource::Own(names) => names,
+            CertificateSource::Site(_) => &[],
+        }
+    }
+
+    /// Issues a certificate for the public key of an agent; returns it in PEM, with its fingerprint
+    /// and how long it is valid.
+    ///
+    /// # Errors
+    /// As for [`Authority::issue_for_agent`].
+    pub fn issue_for_agent(
+        &self,
+        node: &NodeName,
+        public_key: &[u8],
+    ) -> anyhow::Result<AgentCertificate> {
+        let valid = RENEWED + RENEWED / 2;
+        let certificate = self.authority.issue_for_agent(node, public_key, valid)?;
+        let fingerprint = fingerprint(&certificate);
+        Ok(AgentCertificate { certificate, fingerprint, valid })
     }
 
     fn in_use(&self) -> MutexGuard<'_, HashMap<Option<IpAddr>, InUse>> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn own(&self, authority: &Authority, names: &[String], at: IpAddr) -> anyhow::Result<Served> {
+    fn own(&self, names: &[String], at: IpAddr) -> anyhow::Result<Served> {
         let mut in_use = self.in_use();
         let found = in_use.get(&Some(at)).filter(|it| it.looked_at.elapsed() < RENEWED);
         if let Some(found) = found {
@@ -134,8 +171,8 @@ impl Tls {
         if !at.is_unspecified() {
             names.push(at.to_string());
         }
-        let (chain, key) = authority.issue(&names, RENEWED + RENEWED / 2)?;
-        let served = Served::new(chain, key)?;
+        let (chain, key) = self.authority.issue(&names, RENEWED + RENEWED / 2)?;
+        let served = Served::new(chain, key, &self.agents)?;
         if in_use.len() >= ADDRESSES_MAX {
             in_use.clear();
         }
@@ -156,7 +193,7 @@ impl Tls {
             }
         }
         let changed_at = files.changed_at();
-        let read = files.read().and_then(|(chain, key)| Served::new(chain, key));
+        let read = files.read().and_then(|(chain, key)| Served::new(chain, key, &self.agents));
         match (read, in_use.get(&None)) {
             (Ok(served), _) => {
                 let looked_at = Instant::now();
@@ -209,12 +246,13 @@ impl Served {
     fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
+        agents: &Arc<dyn ClientCertVerifier>,
     ) -> anyhow::Result<Self> {
         let kept = chain.clone().into();
         let mut config = rustls::ServerConfig::builder_with_provider(default_provider().into())
             .with_safe_default_protocol_versions()
             .context("the TLS library has no protocol versions")?
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::clone(agents))
             .with_single_cert(chain, key)
             .context("the certificate and its key can't be used")?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -2,8 +2,8 @@
 //!
 //! A thread keeps a connection for messages, and makes it again when it breaks. Messages that are
 //! sent meanwhile are lost: the protocol is level-triggered, and each connection begins with the
-//! agent's hello, and the server then asks for reports. Streams and blobs take connections of
-//! their own, so that none of them delays an order.
+//! agent's hello, and the server then asks for reports. Streams, blobs and long answers take
+//! connections of their own, so that none of them delays an order.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -28,6 +28,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const LASTED: Duration = Duration::from_secs(30);
+/// An answer with more bytes takes a connection of its own.
+const LONG: usize = 16 * 1024;
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
 
@@ -37,13 +39,19 @@ pub trait Dial: Send + Sync {
     ///
     /// # Errors
     /// The server can't be reached, or refuses the agent.
-    fn messages(&self) -> io::Result<UnixStream>;
+    fn messages(&self) -> io::Result<Connection>;
 
     /// Opens a connection for the stream that a question asked for.
     ///
     /// # Errors
     /// As for [`Dial::messages`].
-    fn stream(&self, question: QuestionId) -> io::Result<UnixStream>;
+    fn stream(&self, question: QuestionId) -> io::Result<Connection>;
+
+    /// Sends the frame of a long answer.
+    ///
+    /// # Errors
+    /// As for [`Dial::messages`].
+    fn answer(&self, frame: &[u8]) -> io::Result<()>;
 
     /// Returns the content of a blob.
     ///
@@ -92,6 +100,9 @@ impl ServerLink for RemoteLink {
             Ok(frame) => frame,
             Err(error) => return tracing::error!(%error, "lost a message to the server"),
         };
+        if matches!(message, ToServer::Answer { .. }) && frame.len() > LONG {
+            return self.0.clone().answer_apart(frame);
+        }
         let mut present = self.0.lock();
         if matches!(message, ToServer::Hello(_)) {
             present.hello = Some(frame.clone());
@@ -133,6 +144,17 @@ impl LinkState {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a long answer, which would delay what comes after it.
+    fn answer_apart(self: Arc<Self>, frame: Vec<u8>) {
+        let send = move || {
+            if let Err(error) = self.dial.answer(&frame) {
+                tracing::warn!(%error, "an answer could not be sent to the server");
+            }
+        };
+        // Without a thread, the server asks again.
+        drop(thread::Builder::new().name("answer".to_owned()).spawn(send));
+    }
+
     /// Connects again and again, for as long as the agent exists.
     fn keep_connected(&self, inbox: &Weak<dyn AgentInbox>) {
         let mut pause = PAUSE;
@@ -158,7 +180,8 @@ impl LinkState {
     }
 
     /// Carries messages until the connection ends.
-    fn carry(&self, mut stream: UnixStream, inbox: &Weak<dyn AgentInbox>) -> io::Result<()> {
+    fn carry(&self, connection: Connection, inbox: &Weak<dyn AgentInbox>) -> io::Result<()> {
+        let Connection { mut stream, early } = connection;
         stream.set_read_timeout(Some(SILENCE))?;
         let (frames, waiting) = sync_channel::<Vec<u8>>(QUEUE_MAX);
         let mut out = stream.try_clone()?;
@@ -171,6 +194,7 @@ impl LinkState {
             close(&out);
         };
         thread::Builder::new().name("link-out".to_owned()).spawn(send)?;
+        tracing::info!("connected to the server");
         let mut present = self.lock();
         if let Some(hello) = &present.hello {
             // The queue is empty.
@@ -178,7 +202,7 @@ impl LinkState {
         }
         present.connection = Some(OpenConnection { frames, stream: stream.try_clone()? });
         drop(present);
-        let ended = receive(&mut stream, inbox);
+        let ended = receive(&mut stream, &early, inbox);
         close(&stream);
         self.lock().connection = None;
         ended
@@ -186,26 +210,34 @@ impl LinkState {
 
     /// Joins a stream to a task with a connection to the server, until both have ended.
     fn join(&self, question: QuestionId, connection: Connection) -> io::Result<()> {
-        let Connection { stream: task, early } = connection;
-        let mut server = self.dial.stream(question)?;
-        server.write_all(&early)?;
-        let (mut from_server, mut to_task) = (server.try_clone()?, task.try_clone()?);
-        let inward = thread::Builder::new().name("stream-in".to_owned()).spawn(move || {
-            // Errors are the end of a side, which the other one hears.
-            drop(io::copy(&mut from_server, &mut to_task));
-            drop(to_task.shutdown(Shutdown::Write));
-        })?;
-        let mut task = task;
-        drop(io::copy(&mut task, &mut server));
-        drop(server.shutdown(Shutdown::Write));
-        drop(inward.join());
-        Ok(())
+        join(connection, self.dial.stream(question)?)
     }
 }
 
+/// Carries bytes between two connections, until both have ended.
+///
+/// # Errors
+/// One of them has ended already, or there is no thread.
+pub fn join(one: Connection, other: Connection) -> io::Result<()> {
+    let (mut one_end, mut other_end) = (one.stream, other.stream);
+    other_end.write_all(&one.early)?;
+    one_end.write_all(&other.early)?;
+    let (mut from, mut to) = (other_end.try_clone()?, one_end.try_clone()?);
+    let back = thread::Builder::new().name("stream-in".to_owned()).spawn(move || {
+        // Errors are the end of a side, which the other one hears.
+        drop(io::copy(&mut from, &mut to));
+        drop(to.shutdown(Shutdown::Write));
+    })?;
+    drop(io::copy(&mut one_end, &mut other_end));
+    drop(other_end.shutdown(Shutdown::Write));
+    drop(back.join());
+    Ok(())
+}
+
 /// Passes messages on until the connection or the agent ends.
-fn receive(stream: &mut UnixStream, inbox: &Weak<dyn AgentInbox>) -> io::Result<()> {
+fn receive(stream: &mut UnixStream, early: &[u8], inbox: &Weak<dyn AgentInbox>) -> io::Result<()> {
     let (mut decoder, mut piece) = (Decoder::default(), vec![0; PIECE]);
+    decoder.push(early);
     loop {
         match stream.read(&mut piece) {
             Ok(0) => return Ok(()),

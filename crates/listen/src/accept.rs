@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
+use super::agent::AgentRoutes;
 use super::entrance::Entrance;
 use super::network::Network;
 use super::pages::Pages;
@@ -74,7 +75,7 @@ pub(crate) async fn serve_as(
     let classes = Classes::default();
     let changes = Changes::new(handle.limits().changes);
     let charged = evictions::charge(handle.clone(), changes.clone(), end.clone());
-    let api = Api::new(handle, user, patience, classes.clone(), end.clone());
+    let api = Api::new(handle.clone(), user, patience, classes.clone(), end.clone());
     let closed = api.closed_connections();
     let open = Arc::new(Connections::new(closed, classes, patience, connections_max));
     let server = Arc::new(Server {
@@ -92,6 +93,7 @@ pub(crate) async fn serve_as(
     let entrance = Arc::new(Entrance::new(access, sign_ins, identify, find_user, patience.account));
     let beside = ListenerParts {
         server: server.clone(),
+        handle: handle.clone(),
         entrance,
         sessions: shared.identities.sessions.clone(),
         feed: shared.feed.clone(),
@@ -129,6 +131,7 @@ pub(crate) async fn serve_as(
 #[derive(Clone)]
 struct ListenerParts {
     server: Arc<Server>,
+    handle: CoreHandle,
     entrance: Arc<Entrance>,
     sessions: Arc<Sessions>,
     feed: Arc<Feed>,
@@ -152,11 +155,21 @@ impl ListenerParts {
         let Some((listener, tls)) = self.opened(opening).await else { return };
         let Ok(at) = listener.local_addr() else { return };
         let pages = self.pages(Arc::new(Web::new(at, self.sessions.clone())), true);
-        let Self { server, entrance, end, .. } = self;
+        let Self { server, entrance, end, handle, .. } = self;
         let router = server.router.clone();
         let arrivals = Network::arrivals();
         let open = server.open.clone();
-        let network = Arc::new(Network { tls, entrance, router, pages, open, arrivals });
+        let (of_agents, ending) = (entrance.clone(), end.clone());
+        let agents = AgentRoutes {
+            handle,
+            tls: tls.clone(),
+            entrance: of_agents,
+            identify: server.identify.clone(),
+            router: router.clone(),
+            open: open.clone(),
+            end: ending,
+        };
+        let network = Arc::new(Network { tls, entrance, router, pages, agents, open, arrivals });
         network.serve(listener, end).await;
     }
 

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-#[cfg_attr(not(feature = "fuzzing"), expect(dead_code, reason = "no route leads to it yet"))]
 mod agent;
 mod entrance;
 mod network;

@@ -13,16 +13,18 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::header::{HOST, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse as _;
+use gpool_wire::join::AGENT_ROUTES;
 use gpool_wire::{API_PREFIX, Problem, catalogue};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::io::{AsyncWriteExt as _, copy, sink, split};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
+use super::agent::{AgentCaller, AgentRoutes};
 use super::entrance::{Entrance, RightsCheck};
 use super::pages::Pages;
 use gpool_api::asker::Asks;
@@ -31,7 +33,7 @@ use gpool_api::connections::{ACCEPT_PAUSE, Connections, Seat, Seated};
 use gpool_api::extract::ApiError;
 use gpool_identity::pool::Rates;
 use gpool_identity::pool::RequestSource;
-use gpool_identity::tls::{Served, Tls};
+use gpool_identity::tls::{Served, Tls, fingerprint};
 
 /// From one source, 500 new connections may come at once, then one in this time.
 const ARRIVAL: Duration = Duration::from_millis(10);
@@ -54,6 +56,7 @@ pub(crate) struct Network {
     pub entrance: Arc<Entrance>,
     pub router: Router,
     pub pages: Arc<Pages>,
+    pub agents: AgentRoutes,
     pub open: Arc<Connections>,
     /// New connections by source: each costs a handshake.
     pub arrivals: Rates<RequestSource>,
@@ -65,6 +68,8 @@ struct Caller {
     from: IpAddr,
     served: Served,
     seat: Seated,
+    /// The fingerprint of its certificate; only agents have one.
+    certificate: Option<String>,
     /// The user of the request that is being answered.
     asks: Mutex<Option<Asks>>,
 }
@@ -88,11 +93,8 @@ impl Network {
             };
             match accepted {
                 Ok((stream, from)) => {
-                    let served = self.clone().connection(stream, from.ip(), end.clone());
-                    connections.spawn(async move {
-                        served.await;
-                        drop(place);
-                    });
+                    let served = self.clone().connection(stream, from.ip(), place, end.clone());
+                    connections.spawn(served);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "can't accept a connection of the network");
@@ -107,6 +109,7 @@ impl Network {
         self: Arc<Self>,
         stream: TcpStream,
         from: IpAddr,
+        place: OwnedSemaphorePermit,
         end: watch::Receiver<bool>,
     ) {
         let from = from.to_canonical();
@@ -131,11 +134,24 @@ impl Network {
         // Errors are the peer's: it does not trust the certificate, or speaks no TLS.
         let Ok(Ok(stream)) = shaken.await else { return };
         let Ok((inside, outside)) = UnixStream::pair() else { return };
+        let chain = stream.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(|chain| chain.first()).map(|it| fingerprint(it));
+        let agent = certificate.as_deref().filter(|it| self.agents.admits(it));
+        // Agents have places of their own: a cluster may have more of them than clients.
+        let (seat, _place) = match agent.map(RequestSource::of_agent) {
+            Some(agent) => {
+                drop((seat, place));
+                (Seat::take(&self.open, agent), None)
+            }
+            None => (Some(seat), Some(place)),
+        };
+        let Some(seat) = seat else { return };
         let caller = Arc::new(Caller {
             network: self.clone(),
             from,
             served,
             seat: Seated::new(seat),
+            certificate,
             asks: Mutex::default(),
         });
         let asked = caller.clone();
@@ -223,6 +239,12 @@ impl Caller {
                 .into_response();
         }
         let path = request.uri().path();
+        let of_agents = path.strip_prefix(API_PREFIX).and_then(|it| it.strip_prefix(AGENT_ROUTES));
+        if let Some(path) = of_agents.map(str::to_owned) {
+            let (from, certificate) = (self.from, self.certificate.clone());
+            let caller = AgentCaller { from, certificate, seat: self.seat.clone() };
+            return self.network.agents.answer(request, &path, &caller).await;
+        }
         let is_api = path.starts_with(API_PREFIX) || ["/metrics", "/openapi.json"].contains(&path);
         if !is_api {
             return self.network.pages.answer(request, (self.from, None)).await;

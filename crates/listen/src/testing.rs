@@ -24,6 +24,7 @@ use tokio::sync::{broadcast, watch};
 use super::accept::serve_as;
 use gpool_api::asker::{Asker, Peer};
 use gpool_identity::Identities;
+use gpool_identity::nodes::NodeAdmissions;
 use gpool_identity::tls::{NetworkConfig, Tls};
 use gpool_identity::web::Web;
 use gpool_insight::Insight;
@@ -43,7 +44,7 @@ use gpool_server::limits::Limits;
 use gpool_server::listen::Others;
 use gpool_server::recovery::PriorState;
 
-pub use super::agent::{ConnectionEnd, carry};
+pub use super::agent::messages::{ConnectionEnd, carry};
 pub use gpool_api::asker::{LIMITS, Limit, limits_of, parse_limits};
 pub use gpool_api::connections::Patience;
 pub use gpool_api::device_list::devices_of;
@@ -365,7 +366,8 @@ fn metrics(job: Option<JobId>, since: Timestamp) -> Vec<TaskMetric> {
 
 fn identities(folder: &Path) -> anyhow::Result<Identities> {
     let (access, audit) = (Access::open(folder)?, Audit::open(folder, None)?);
+    let nodes = NodeAdmissions::open(folder)?;
     let web = Web::new(([127, 0, 0, 1], 7478).into(), Arc::default());
     let web = OnceLock::from(Arc::new(web));
-    Ok(Identities { web, ..Identities::new(Arc::new(access), None, Arc::new(audit)) })
+    Ok(Identities { web, ..Identities::new(access.into(), nodes.into(), None, audit.into()) })
 }

@@ -277,6 +277,9 @@ pub struct NodeFacts {
     pub devices_from: String,
     /// Operating system, for people.
     pub system: String,
+    /// The name or IP address of the node for other machines; empty if none is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
     /// Running tasks that have not used their devices for the time after which their job counts as
     /// idle, by task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -125,7 +125,7 @@ impl OutputReader {
             Some(ix) => self.open.remove(ix).2,
             None => {
                 let OutputRequest { task, streams, owner, .. } = request.clone();
-                Output::new(Arc::clone(&self.state_dirs), task, streams, Some(owner))
+                Output::new(Arc::clone(&self.state_dirs), task, streams, owner)
             }
         };
         let part = read(&mut output, request).unwrap_or_else(|error| match error.kind() {

@@ -10,6 +10,7 @@
 
 mod files;
 mod jobs;
+mod lines;
 mod output;
 
 use std::path::PathBuf;

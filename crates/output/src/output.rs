@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use gpool_model::id::TaskId;
-use gpool_model::output::{ORDER_FILE, ORDER_MAX, OutputStream, Pieces, last_lines};
+use gpool_model::output::{ORDER_FILE, ORDER_MAX, OutputStream, Pieces};
 use gpool_model::unit::Timestamp;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
+use crate::lines::last_lines;
 use crate::{file_name, run_folder};
 
 /// The output of one task. Files that do not exist yet are opened by a later

@@ -47,8 +47,8 @@ pub struct OutputRequest {
     pub task: TaskId,
     /// One stream, or both in the order of their writing.
     pub streams: Vec<OutputStream>,
-    /// The user that the files must belong to.
-    pub owner: u32,
+    /// The user that the files must belong to; `None` is the owner of the run's folder.
+    pub owner: Option<u32>,
     pub start: OutputStart,
     /// The time of the last output at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]

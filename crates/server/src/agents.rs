@@ -30,6 +30,8 @@ use gpool_sys::clock::boot_ms;
 
 /// How long an agent may take to answer from its memory, or with a part of a file.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a part of a file over a network, which may be slow.
+const REMOTE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long to wait for an agent that is silent: its answers may still come, as those that need
 /// only its files do.
 const SILENT_PATIENCE: Duration = Duration::from_millis(500);
@@ -52,6 +54,15 @@ impl Agents {
 
     pub fn get(&self, node: &NodeName) -> Option<Arc<AgentPeer>> {
         self.read().get(node).cloned()
+    }
+
+    /// Ends the connection of an agent, and admits none from now on.
+    pub fn remove(&self, node: &NodeName) {
+        let removed = self.0.write().unwrap_or_else(PoisonError::into_inner).remove(node);
+        if let Some(peer) = removed {
+            // Its connection ends with the link.
+            drop(peer.accept());
+        }
     }
 
     /// Every agent, by node.
@@ -119,7 +130,7 @@ impl AgentPeer {
     ) -> Arc<Self> {
         Arc::new(Self {
             node,
-            lease: lease.or_else(lease_for_tests),
+            lease: lease_for_tests(lease.is_some()).or(lease),
             present: Mutex::default(),
             inputs: Mutex::new(inputs),
             blobs,
@@ -138,11 +149,13 @@ impl AgentPeer {
         Arc::new(AgentConnection { peer: self.clone(), number })
     }
 
-    fn send(&self, message: &ToAgent) {
+    /// Sends a message; returns whether there is a connection.
+    fn send(&self, message: &ToAgent) -> bool {
         let link = lock(&self.present).link.clone();
-        if let Some(link) = link {
+        if let Some(link) = &link {
             link.send(message);
         }
+        link.is_some()
     }
 
     /// Sends an order, for one run of the agent or for any.
@@ -173,7 +186,9 @@ impl AgentPeer {
         // The caller may be gone before the answer is there.
         let _entry = QuestionGuard { peer: self, id };
         lock(&self.waiting).insert(id, reply);
-        self.send(&ToAgent::Question { id, question });
+        if !self.send(&ToAgent::Question { id, question }) {
+            return None;
+        }
         tokio::time::timeout(patience, replied).await.ok()?.ok()
     }
 
@@ -184,7 +199,10 @@ impl AgentPeer {
     /// Asks about the files of jobs; `None` if the agent does not answer in time.
     pub async fn files(&self, question: FileQuestion) -> Option<FileAnswer> {
         let patience = match question {
-            FileQuestion::Output(_) | FileQuestion::OutputPaths { .. } => PATIENCE,
+            FileQuestion::Output(_) | FileQuestion::OutputPaths { .. } => match self.lease {
+                None => PATIENCE,
+                Some(_) => REMOTE_PATIENCE,
+            },
             FileQuestion::OldJobs { .. } | FileQuestion::RemoveJobs { .. } => REMOVAL_PATIENCE,
         };
         match self.ask(Question::Files(question), patience).await? {
@@ -299,6 +317,16 @@ impl AgentPeer {
         pushed.usage.extend(telemetry.usage.into_iter().map(|(task, it)| (task, (now, it))));
     }
 
+    /// Takes an answer to a question.
+    pub fn take_answer(&self, question: QuestionId, answer: Answer) {
+        self.reply(question, Reply::Answer(answer));
+    }
+
+    /// Takes the connection that a question asked for.
+    pub fn take_stream(&self, question: QuestionId, connection: Connection) {
+        self.reply(question, Reply::Connection(connection));
+    }
+
     fn reply(&self, id: QuestionId, reply: Reply) {
         if let Some(waiting) = lock(&self.waiting).remove(&id) {
             // The caller has gone; a connection is closed with the reply.
@@ -307,9 +335,9 @@ impl AgentPeer {
     }
 }
 
-/// The lease of an agent of this process, where a test asks for one.
-fn lease_for_tests() -> Option<LeaseTerms> {
-    let point = "server-agent-lease";
+/// The lease that a test asks for.
+fn lease_for_tests(is_remote: bool) -> Option<LeaseTerms> {
+    let point = if is_remote { "server-remote-lease" } else { "server-agent-lease" };
     // Without failpoints nothing else names it.
     let _ = point;
     fail::fail_point!(point, |ms: Option<String>| {
@@ -351,6 +379,15 @@ impl AgentConnection {
     }
 }
 
+impl Drop for AgentConnection {
+    fn drop(&mut self) {
+        let mut present = lock(&self.peer.present);
+        if present.number == self.number {
+            present.link = None;
+        }
+    }
+}
+
 impl ServerInbox for AgentConnection {
     fn message(&self, message: ToServer) {
         let peer = &self.peer;
@@ -374,17 +411,27 @@ impl ServerInbox for AgentConnection {
                 telemetry.beat.into_iter().for_each(|beat| peer.take_beat(beat));
                 peer.take_telemetry(telemetry);
             }
-            ToServer::Answer { id, answer } => peer.reply(id, Reply::Answer(answer)),
+            ToServer::Answer { id, answer } => peer.take_answer(id, answer),
         }
     }
 
     fn connection(&self, question: QuestionId, connection: Connection) {
-        self.peer.reply(question, Reply::Connection(connection));
+        self.peer.take_stream(question, connection);
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
+        self.peer.read_blob(id)
+    }
+}
+
+impl AgentPeer {
+    /// Returns the content of a blob.
+    ///
+    /// # Errors
+    /// As for [`ServerInbox::blob`].
+    pub fn read_blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
         let id = id.0.parse().map_err(io::Error::other)?;
-        let blobs = &self.peer.blobs;
+        let blobs = &self.blobs;
         blobs.get(&id).map_err(|error| match error {
             // In both cases the job is held, and users can release it when the file exists again.
             BlobError::Missing(_) | BlobError::Damaged(_) => {

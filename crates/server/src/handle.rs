@@ -10,8 +10,8 @@ use gpool_model::device::{DeviceSample, Lending};
 use gpool_model::job::Owner;
 use gpool_model::record::EndedJob;
 use gpool_model::{
-    Allocation, Caller, DeviceUuid, JobId, Millis, NodeName, Notice, NotifyRule, Refusal, TaskId,
-    Timestamp,
+    Allocation, Caller, DeviceUuid, JobId, LeaseTerms, Millis, NodeName, Notice, NotifyRule,
+    Refusal, TaskId, Timestamp,
 };
 use gpool_protocol::recent::TaskMetric;
 use gpool_store::{BlobId, Blobs, Reader, Room, StoreFiles};
@@ -118,6 +118,13 @@ pub struct StartFindings {
 }
 
 impl Shared {
+    /// Admits the agent of a node on another machine, in place of an earlier agent of the node.
+    pub fn admit_agent(&self, node: &NodeName) {
+        let (inputs, blobs) = (self.inputs.clone(), self.storage.blobs.clone());
+        self.agents.remove(node);
+        self.agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, blobs));
+    }
+
     /// Returns a copy of the current or a later state; waits for it.
     fn still(&self) -> Result<Arc<Still>, Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -285,6 +292,11 @@ impl CoreHandle {
 
     pub fn agent(&self, node: &NodeName) -> Option<Arc<AgentPeer>> {
         self.shared.agents.get(node)
+    }
+
+    /// Begins to admit the agent of a node on another machine.
+    pub fn admit_agent(&self, node: &NodeName) {
+        self.shared.admit_agent(node);
     }
 
     /// Returns all agents, by node.

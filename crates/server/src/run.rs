@@ -39,6 +39,7 @@ use crate::{forecast, listen, settle};
 use gpool_identity::Identities;
 use gpool_identity::access::Access;
 use gpool_identity::audit::{Audit, SYSLOG};
+use gpool_identity::nodes::NodeAdmissions;
 use gpool_identity::sign_in::SignIns;
 use gpool_insight::Insight;
 use gpool_insight::forecaster::Forecaster;
@@ -86,7 +87,7 @@ pub fn run(
     let mut core = Core::new(Arc::clone(&shared), committer, post, &loaded, policy)?;
     fail::fail_point!("server-start-loaded");
     drop(loaded);
-    check_names(core.world(), &config.nodes)?;
+    check_names(core.world(), &config.nodes, &shared.identities.nodes.admitted())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("http")
@@ -141,6 +142,7 @@ fn share(
     let access = Arc::new(Access::open(&config.state_dir)?);
     let syslog = config.audit_syslog.then_some(Path::new(SYSLOG));
     let audit = Arc::new(Audit::open(&config.state_dir, syslog)?);
+    let nodes = Arc::new(NodeAdmissions::open(&config.state_dir)?);
     let sign_ins = config.provider.clone();
     let sign_ins = sign_ins.map(|it| Arc::new(SignIns::new(it, access.clone(), audit.clone())));
     Ok(Arc::new(Shared {
@@ -165,7 +167,7 @@ fn share(
         agents: Agents::default(),
         recovery: StartFindings::default(),
         listeners: Arc::default(),
-        identities: Identities::new(access, sign_ins, audit),
+        identities: Identities::new(access, nodes, sign_ins, audit),
         insight: Insight {
             usage: Arc::new(UsageHistory::new(&config.state_dir)),
             forecaster: Arc::new(Forecaster::new(&config.state_dir)),
@@ -246,11 +248,12 @@ pub fn within<T: Send + 'static>(
 }
 
 /// Refuses to start without the nodes of this state directory's running jobs: without agents, the
-/// server would end those jobs.
-fn check_names(world: &World, nodes: &[NodeName]) -> anyhow::Result<()> {
+/// server would end those jobs. Agents on other machines connect later.
+fn check_names(world: &World, nodes: &[NodeName], remote: &[NodeName]) -> anyhow::Result<()> {
     let allocations = world.holding().flat_map(|row| row.job.phase.allocations());
     let elsewhere = allocations.map(|allocation| &allocation.node);
-    let elsewhere: Vec<&NodeName> = elsewhere.filter(|name| !nodes.contains(name)).collect();
+    let is_known = |name: &NodeName| nodes.contains(name) || remote.contains(name);
+    let elsewhere: Vec<&NodeName> = elsewhere.filter(|name| !is_known(name)).collect();
     let Some(name) = elsewhere.first() else { return Ok(()) };
     let n_there = elsewhere.iter().filter(|other| other == &name).count();
     let run = if n_there == 1 { "1 job runs" } else { &format!("{n_there} jobs run") };
@@ -284,6 +287,8 @@ async fn serve(
     let _too_large = signal(too_large).context("can't handle SIGXFSZ")?;
     let admin = server_itself(handle);
     let later = settle::begin(config, handle, found, &admin).await?;
+    // They connect once the server listens; the start does not wait for them.
+    handle.shared.identities.nodes.admitted().iter().for_each(|node| handle.admit_agent(node));
     let listener = bind(&config.socket)?;
     let live = Live::listen_near(&config.socket, live::of(Arc::clone(&handle.shared.pulse)))?;
     let web = listen::dashboard(handle, config.web).await?;

@@ -96,6 +96,16 @@ pub const KEYS: &[ConfigKey] = &[
         "A node whose agent sends nothing for this time gets no new jobs until it does, 3s to 10m.",
     ),
     usual(
+        "users",
+        "\"same\"",
+        "For gpool agent: accounts that run the jobs of users: same name and ID, name, uid, or a table.",
+    ),
+    example(
+        "address",
+        "\"10.0.0.2\"",
+        "Name or address of this machine for other machines. Without it, gpool finds one.",
+    ),
+    usual(
         "isolate_gpus",
         "true",
         "Whether jobs of root's server can open only their own GPUs, where the kernel supports it.",

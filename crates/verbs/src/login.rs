@@ -56,7 +56,7 @@ pub fn run(args: &LoginArgs, session: &Session) -> Result {
     })?;
     let mut contexts = Contexts::read(&path)?;
     let trust = trust(args, &address, &contexts, session)?;
-    let remote = Remote { address, token: String::new(), trust };
+    let remote = Remote::new(address, String::new(), trust);
     remote.check().map_err(|error| Failure::from(remote.unreachable(&error)))?;
     let token = match given_token(args)? {
         Some(token) => token,
@@ -100,7 +100,7 @@ fn trust(
         let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
         return Trust::read(&pem).map_err(bad);
     }
-    let by = |trust| Remote { address: address.clone(), token: String::new(), trust };
+    let by = |trust| Remote::new(address.clone(), String::new(), trust);
     let system = by(Trust::System);
     let reach = |error: &std::io::Error| Failure::from(system.unreachable(error));
     let chain = address.certificates().map_err(|error| reach(&error))?;

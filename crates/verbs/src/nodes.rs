@@ -1,4 +1,4 @@
-//! `gpool nodes`: lists nodes, changes their labels, and removes them.
+//! `gpool nodes`: lists nodes, adds and removes them, and changes their labels.
 
 use clap::{Args, Subcommand};
 use gpool_cli::args::list::ListFlags;
@@ -10,6 +10,7 @@ use gpool_cli::render::json;
 use gpool_cli::render::nodes::NODES;
 use gpool_cli::session::Session;
 use gpool_wire::LabelNodes;
+use gpool_wire::join::AddNode;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -24,7 +25,16 @@ pub struct NodesArgs {
 enum NodesAction {
     /// List nodes
     List(ListFlags),
-    /// Remove a node that does not answer
+    /// Add a node on another machine: prints the command to run there
+    Add {
+        /// Name of the node
+        #[arg(value_name = "NAME", value_parser = values::filled)]
+        node: String,
+        /// Time until the token in the command expires, up to 30d (default: 1d)
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
+    },
+    /// Remove a node that is drained or does not answer
     Remove {
         /// The node
         #[arg(value_name = "NODE", value_parser = values::filled)]
@@ -49,6 +59,19 @@ pub fn run(args: NodesArgs, session: &Session) -> Result {
     match args.action {
         None => list(&args.list, session),
         Some(NodesAction::List(flags)) => list(&flags, session),
+        Some(NodesAction::Add { node, expires }) => {
+            let made = session.client()?.add_node(&AddNode { name: node, expires })?;
+            if session.global.json {
+                session.screen.data(&json::one(&made))?;
+                return Ok(Exit::OK);
+            }
+            session.screen.data(&format!("{}\n", made.command))?;
+            session.screen.note(&format!(
+                "run this on the new machine. The token serves once, until {}",
+                session.view().clock.full(made.expires_at)
+            ));
+            Ok(Exit::OK)
+        }
         Some(NodesAction::Remove { node, off }) => {
             let answer = session.client()?.remove_node(&node, off)?;
             if session.global.json {

@@ -45,6 +45,7 @@ mod hint;
 pub mod job;
 mod job_history;
 pub mod job_metrics;
+pub mod join;
 pub mod json;
 pub mod keys;
 pub mod launch;

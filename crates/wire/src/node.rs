@@ -33,6 +33,9 @@ pub struct Node {
     pub version: String,
     /// Operating system.
     pub system: String,
+    /// Name or IP address of the node for other machines, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// Source of the devices, or the reason why there are none.
     pub devices_from: String,
     /// The drain of the node, if any. A drained node gets no new jobs.
@@ -93,6 +96,7 @@ impl Node {
             silent_since: node.silent_since().map(Time),
             version: node.facts.version.clone(),
             system: node.facts.system.clone(),
+            address: Some(node.facts.address.clone()).filter(|address| !address.is_empty()),
             devices_from: node.facts.devices_from.clone(),
             drain: node.drain.as_ref().map(Drain::from),
             n_gpus_drained: u32::try_from(node.device_drains.len()).unwrap_or(u32::MAX),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use gpool_model::mig_layout::{MigChange, MigError, MigReport};
 
-use super::{Asker, LOOK, now};
+use super::{Asker, LOOK};
 use crate::division::check_processes;
+use crate::facts::now;
 
 /// How long a change of MIG instances may take: it takes seconds.
 const DIVIDE: Duration = Duration::from_secs(20);

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod accounts;
 mod done;
+
 mod facts;
 mod isolation;
 mod job_files;

@@ -157,6 +157,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("POST", "/jobs/{id}/forward", r#"{"port": 8888}"#),
     ("POST", "/gpus/allow", r#"{"devices": ["0-1"]}"#),
     ("POST", "/mig", r#"{"create": {"gpu": "lab1:0", "profile": "1g.10gb"}}"#),
+    ("POST", "/nodes", r#"{"name": "lab2", "expires": "1h"}"#),
     ("POST", "/nodes/drain", r#"{"targets": ["lab1:1"], "reason": "a fan"}"#),
     ("POST", "/nodes/label", r#"{"nodes": ["lab1"], "labels": ["rack=3", "ssd"]}"#),
     ("POST", "/nodes/undrain", r#"{"targets": ["lab1:1"]}"#),

@@ -56,6 +56,7 @@ struct Whole;
     mig::plan,
     pools::pools,
     pools::move_nodes,
+    node_changes::add,
     node_changes::label,
     node_changes::remove,
     cluster::nodes,

@@ -14,7 +14,7 @@ pub const NODES: Noun<Node> = Noun {
     table: &["node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "note"],
     wide: &[
         "node", "pool", "state", "gpus", "cpus", "mem", "tasks", "devices", "labels", "note",
-        "system", "version",
+        "address", "system", "version",
     ],
     name: |node| node.name.clone(),
     keys: gpool_wire::keys::keys::<Node>,
@@ -50,6 +50,11 @@ const COLUMNS: &[Column<Node>] = &[
     Column { name: "devices", head: "DEVICES FROM", cell: |node, _| Cell::new(&node.devices_from) },
     Column { name: "labels", head: "LABELS", cell: |node, _| Cell::new(&node.labels.join(" ")) },
     Column { name: "note", head: "NOTE", cell: |node, view| Cell::new(&note(node, view)) },
+    Column {
+        name: "address",
+        head: "ADDRESS",
+        cell: |node, _| Cell::new(node.address.as_deref().unwrap_or("")),
+    },
     Column { name: "system", head: "SYSTEM", cell: |node, _| Cell::new(&node.system) },
     Column { name: "version", head: "VERSION", cell: |node, _| Cell::new(&node.version) },
 ];

@@ -36,10 +36,8 @@ fn the_most_specific_setting_wins() {
 
 fn with_contexts(folder: &Path) -> Surroundings {
     let path = folder.join("gpool/contexts.toml");
-    let remote = |host: &str, token: &str| Remote {
-        address: Address::read(host).unwrap(),
-        token: token.to_owned(),
-        trust: Trust::pinned(b"authority"),
+    let remote = |host: &str, token: &str| {
+        Remote::new(Address::read(host).unwrap(), token.to_owned(), Trust::pinned(b"authority"))
     };
     let mut contexts = Contexts::default();
     let (one, two) = (remote("lab1", "gp_1"), remote("https://lab2:8000", "gp_2"));

@@ -179,10 +179,18 @@ impl Control {
     /// Returns the address at which a task on `own` reaches the first node of its gang: on the same
     /// machine that is localhost, whatever the names of the nodes.
     fn master_addr(&self, nodes: &[NodeName], own: &NodeName) -> String {
-        let machine = |name: &NodeName| self.world.node(name).map(|row| &row.node.boot_id);
-        match nodes.first() {
-            Some(first) if first != own && machine(first) != machine(own) => first.to_string(),
-            _ => "127.0.0.1".to_owned(),
+        let node = |name: &NodeName| self.world.node(name).map(|row| &row.node);
+        let Some(first) = nodes.first() else { return "127.0.0.1".to_owned() };
+        let address = |name| node(name).map_or("", |node| &*node.facts.address);
+        let is_same = match (address(first), address(own)) {
+            // Containers of one machine have its boot ID and addresses of their own.
+            (one, other) if !one.is_empty() && !other.is_empty() => one == other,
+            _ => node(first).map(|it| &it.boot_id) == node(own).map(|it| &it.boot_id),
+        };
+        match address(first) {
+            _ if is_same || first == own => "127.0.0.1".to_owned(),
+            "" => first.to_string(),
+            address => address.to_owned(),
         }
     }
 }

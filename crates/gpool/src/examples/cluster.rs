@@ -14,6 +14,17 @@ pub(super) const CLUSTER: &Table = &[
         ],
     ),
     (
+        "agent",
+        &[
+            (
+                "gpool agent --join https://lab1:7443 TOKEN",
+                "Make this machine a node; gpool nodes add prints the command",
+            ),
+            ("gpool agent", "Run the agent of a machine that has joined"),
+            ("gpool agent --systemd --now", "Install and start a systemd service"),
+        ],
+    ),
+    (
         "down",
         &[
             ("gpool down", "Stop the server; jobs keep running"),
@@ -139,9 +150,16 @@ pub(super) const CLUSTER: &Table = &[
     ),
     ("nodes list", &[("gpool nodes list -o wide", "All nodes with more columns")]),
     (
+        "nodes add",
+        &[
+            ("gpool nodes add lab2", "Print the command that makes a machine node lab2"),
+            ("gpool nodes add lab2 --expires 1h", "Let its token expire after an hour"),
+        ],
+    ),
+    (
         "nodes remove",
         &[
-            ("gpool nodes remove lab7", "Remove a node that has left"),
+            ("gpool nodes remove lab7", "Remove a node that is drained or has left"),
             ("gpool nodes remove lab7 --off", "Its machine is off for good: its jobs end"),
         ],
     ),

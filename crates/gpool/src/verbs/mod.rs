@@ -1,5 +1,6 @@
 //! The table of verbs. Each verb is a file here, with its arguments and a function that runs it.
 
+pub mod agent;
 pub mod backup;
 pub mod completion;
 pub mod debug;
@@ -20,7 +21,7 @@ pub mod top;
 pub mod up;
 mod up_folders;
 mod up_network;
-mod up_nodes;
+pub mod up_nodes;
 pub mod verify;
 pub mod version;
 
@@ -69,6 +70,8 @@ pub static VERBS: &[Verb] = verbs! {
         |args, line| up::run(&args, line.session);
     Common "down": down::DownArgs, "Stop the server; jobs keep running",
         |args, line| down::run(args, line.session);
+    Start "agent": agent::AgentArgs, "Run this machine's agent for a server on another one",
+        |args, line| agent::run(&args, line.session);
     Common "run": run::RunArgs, "Run a command as a job and show its output",
         |args, line| {
             let is_command = line.has_dashes_before(args.words());
@@ -128,7 +131,8 @@ pub static VERBS: &[Verb] = verbs! {
     Show "wait": wait::WaitArgs,
         "Wait until jobs have ended; exit with their largest code",
         |args, line| wait::run(&args, line.session);
-    Show "nodes" hidden ["node"]: nodes::NodesArgs, "List nodes, or change their labels",
+    Show "nodes" hidden ["node"]: nodes::NodesArgs,
+        "List nodes, add or remove them, or change their labels",
         |args, line| nodes::run(args, line.session);
     Show "quota": quota::QuotaArgs,
         "Show quota, usage and loans of projects",

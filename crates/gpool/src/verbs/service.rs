@@ -1,4 +1,4 @@
-//! `gpool up --systemd` and `gpool down --systemd`: the server as a systemd service.
+//! `gpool up --systemd`, `gpool agent --systemd` and `gpool down --systemd`: systemd services.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::Session;
 
 use super::init::write_new;
-use crate::systemd::{ServiceScope, unit};
+use crate::systemd::{Daemon, ServiceScope, unit};
 
 /// The flags that choose a service.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub struct ServiceFlags {
-    /// Install (or remove) a systemd unit instead of starting (or stopping) the server
+    /// Install (or remove) a systemd unit instead of starting (or stopping) it
     #[arg(long)]
     pub systemd: bool,
     /// With --systemd: this user's service
@@ -37,8 +37,8 @@ impl ServiceFlags {
         }
     }
 
-    fn path(self) -> Result<PathBuf> {
-        self.scope().path().ok_or_else(|| {
+    fn path(self, daemon: Daemon<'_>) -> Result<PathBuf> {
+        self.scope().path(daemon).ok_or_else(|| {
             Failure::new(errors::BAD_DIRECTORY, "there is no home folder for the unit")
                 .tip("gpool up --systemd --user --print > gpool.service")
         })
@@ -63,23 +63,28 @@ pub struct InstallFlags {
 ///
 /// # Errors
 /// A unit exists, it can't be written, or systemd refuses.
-pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Result {
+pub fn install(
+    daemon: Daemon<'_>,
+    flags: ServiceFlags,
+    what: InstallFlags,
+    session: &Session,
+) -> Result {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(errors::INTERNAL, format!("can't find this program: {error}"))
     })?;
-    let text = unit(flags.scope(), &program);
+    let text = unit(daemon, flags.scope(), &program);
     if what.print {
         session.screen.data(&text)?;
         return Ok(Exit::OK);
     }
-    let path = flags.path()?;
+    let path = flags.path(daemon)?;
     if what.now {
         // Nothing is written where no systemd runs.
         systemctl(flags, &["daemon-reload"])?;
     }
     write_new(&path, &text, what.force)?;
     session.screen.data(&format!("{}\n", path.display()))?;
-    let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", ServiceScope::UNIT]];
+    let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", daemon.unit_name()]];
     if what.now {
         return steps.iter().try_for_each(|step| systemctl(flags, step)).map(|()| Exit::OK);
     }
@@ -98,7 +103,7 @@ pub fn install(flags: ServiceFlags, what: InstallFlags, session: &Session) -> Re
 /// # Errors
 /// There is no unit, or it can't be removed.
 pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
-    let path = flags.path()?;
+    let path = flags.path(Daemon::Server)?;
     if !path.exists() {
         let what = format!("there is no unit {}", path.display());
         return Err(Failure::new(errors::NO_UNIT, what)
@@ -106,7 +111,7 @@ pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
             .tip("gpool down   (stops a server that was started without systemd)"));
     }
     // Without a running systemd there is nothing to stop.
-    let stopped = systemctl(flags, &["disable", "--now", ServiceScope::UNIT]);
+    let stopped = systemctl(flags, &["disable", "--now", Daemon::Server.unit_name()]);
     std::fs::remove_file(&path).map_err(|error| {
         let what = format!("can't remove {}: {error}", path.display());
         Failure::new(errors::NOT_WRITTEN, what).tip("sudo gpool down --systemd --system")

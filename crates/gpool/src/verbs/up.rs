@@ -33,9 +33,10 @@ use super::service::{self, InstallFlags, ServiceFlags};
 use super::up_network::NetworkFlags;
 use super::version::VERSION;
 use super::{up_folders, up_nodes};
-use crate::config::{Config, OutputFull};
+use crate::config::Config;
 use crate::log::{self, LogFormat};
 use crate::serve::NodeSettings;
+use crate::systemd::Daemon;
 use gpool_verbs::render::recovery::in_short;
 use gpool_verbs::render::up::{Started, text};
 
@@ -136,12 +137,13 @@ impl UpArgs {
         self.provider = config.provider()?;
         self.audit_syslog = config.audit_syslog;
         self.network = self.network.or(&config);
+        self.ignore_processes.extend(config.ignore_processes.iter().cloned());
+        self.node = NodeSettings::of(&config, &self.ignore_processes);
         self.has_name = self.name.is_some();
         self.name = self.name.or(config.name);
         self.devices = self.devices.or(config.devices);
         self.gpus = self.gpus.or(config.gpus);
         self.strategy = self.strategy.or(config.strategy);
-        self.ignore_processes.extend(config.ignore_processes);
         let usual = Limits::default();
         self.journal_entries = config.journal_entries;
         self.web = config.web;
@@ -154,18 +156,6 @@ impl UpArgs {
         self.keep_output = config.keep_output;
         self.keep_environment = config.keep_environment;
         self.node_lease = config.node_lease;
-        self.node = NodeSettings {
-            ignore: up_nodes::ignored(&self.ignore_processes),
-            job_processes_max: config.job_processes_max.map(u32::from),
-            job_output_max: config.job_output_max,
-            stop_on_cut: config.job_output_full.map(|it| it == OutputFull::Stop),
-            tasks_max: config.node_tasks_max.map(u32::from),
-            reserved_gpu_tasks: config.node_gpu_tasks_kept,
-            user_tasks_max: config.node_user_tasks_max.map(u32::from),
-            isolate_gpus: config.isolate_gpus,
-            loan_deadline: config.loan_deadline,
-            job_files: config.hpc_job_mapping_dir,
-        };
         self.limits = Limits {
             connections: config.user_connections_max.map_or(usual.connections, u32::from),
             requests: config.user_requests_per_second.map_or(usual.requests, u32::from),
@@ -185,7 +175,7 @@ impl UpArgs {
 /// A server already runs, or the new one does not start.
 pub fn run(args: &UpArgs, session: &Session) -> Result {
     if args.service.systemd {
-        return service::install(args.service, args.install, session);
+        return service::install(Daemon::Server, args.service, args.install, session);
     }
     let args = &args.clone().or(Config::find()?)?;
     // Checked first, so that a mistake is reported before anything starts.

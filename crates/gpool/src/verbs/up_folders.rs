@@ -15,27 +15,36 @@ use gpool_wire::catalogue;
 /// # Errors
 /// They can't be made, or another user could replace their files.
 pub fn make(state_dir: &Path, socket: &Path) -> Result<()> {
-    let make = |path: &Path, mode: u32| {
-        let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.map_err(|error| {
-            let what = format!("can't create the folder {}: {error}", path.display());
-            Failure::new(errors::BAD_DIRECTORY, what)
-                .exit_with(Exit::FAILED)
-                .tip("choose another with --state-dir and --socket")
-        })
-    };
-    refuse_a_stranger(state_dir, "--state-dir")?;
-    // Jobs of other users can open their own files in it but not list it.
-    make(state_dir, 0o711)?;
-    refuse_an_open_folder(state_dir)?;
+    make_state(state_dir)?;
     if let Some(folder) = socket.parent() {
         refuse_a_stranger(folder, "--socket")?;
         let is_for_all = rustix::process::geteuid().is_root();
-        make(folder, if is_for_all { 0o755 } else { 0o700 })?;
+        make_folder(folder, if is_for_all { 0o755 } else { 0o700 })?;
         // Checked again: another user may have made the folder in between.
         refuse_a_stranger(folder, "--socket")?;
     }
     Ok(())
+}
+
+/// Makes the state folder of a server or agent.
+///
+/// # Errors
+/// It can't be made, or another user could replace its files.
+pub fn make_state(state_dir: &Path) -> Result<()> {
+    refuse_a_stranger(state_dir, "--state-dir")?;
+    // Jobs of other users can open their own files in it but not list it.
+    make_folder(state_dir, 0o711)?;
+    refuse_an_open_folder(state_dir)
+}
+
+fn make_folder(path: &Path, mode: u32) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(|error| {
+        let what = format!("can't create the folder {}: {error}", path.display());
+        Failure::new(errors::BAD_DIRECTORY, what)
+            .exit_with(Exit::FAILED)
+            .tip("choose another with --state-dir and --socket")
+    })
 }
 
 /// Refuses a folder of another user: they could replace its files.

@@ -8,6 +8,7 @@
 )]
 
 mod act;
+mod agents;
 mod api;
 mod arrays;
 mod attached;
@@ -42,6 +43,7 @@ mod greedy;
 mod harness;
 mod here;
 mod hostile;
+mod hosts;
 mod http;
 mod idle;
 mod import;

@@ -39,6 +39,7 @@ fn body_of(route: &Route, job: &str) -> Value {
         ("PATCH", "policies") => json!({"device_strategy": "pack"}),
         ("PATCH", _) if route.path.contains("/projects/") => json!({"gpus": 2}),
         ("POST", "projects") => json!({"name": "red"}),
+        ("POST", "nodes") => json!({"name": "lab2"}),
         ("POST", "apply") => json!({"projects": {"blue": {"gpus": 1}}}),
         ("PATCH", _) if route.path.contains("/network-users/") => json!({"user": null}),
         ("POST", "tokens") => json!({"scope": "user"}),
@@ -101,6 +102,7 @@ fn is_of_nothing(route: &Route) -> bool {
     route.path.contains("/reservations")
         || route.path.contains("/login/device")
         || route.path.ends_with("/authority")
+        || (route.method == "POST" && route.path.ends_with("/nodes"))
         || route.path.contains("/projects/{name}")
         || ["/drain", "/undrain", "/retry", "/resume", "/script"]
             .iter()

@@ -4,17 +4,21 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use gpool::systemd::{ServiceScope, unit};
+use gpool::systemd::{Daemon, ServiceScope, unit};
 
 use crate::place::{Place, stderr};
 
 #[test]
 fn units_leave_jobs_alone_and_quote_the_program() {
-    for scope in [ServiceScope::User, ServiceScope::System] {
-        let unit = unit(scope, "/opt/my \"tools\"/100%/gpool".as_ref());
+    let flags = ["--devices".to_owned(), "50%.toml".to_owned()];
+    let server = (Daemon::Server, "up --foreground");
+    let agent = (Daemon::Agent(&flags), r#"agent "--devices" "50%%.toml""#);
+    let scopes = [ServiceScope::User, ServiceScope::System];
+    for (scope, (daemon, words)) in scopes.into_iter().flat_map(|it| [(it, server), (it, agent)]) {
+        let unit = unit(daemon, scope, "/opt/my \"tools\"/100%/gpool".as_ref());
         assert!(unit.contains("KillMode=process") && unit.contains("Delegate=yes"));
-        let start = r#"ExecStart="/opt/my \"tools\"/100%%/gpool" up --foreground"#;
-        assert!(unit.contains(start), "{unit}");
+        let start = format!(r#"ExecStart="/opt/my \"tools\"/100%%/gpool" {words}"#);
+        assert!(unit.contains(&start), "{unit}");
         for confines in ["ProtectSystem", "PrivateTmp", "NoNewPrivileges", "SystemCallFilter"] {
             assert!(!unit.contains(confines), "jobs inherit {confines}");
         }

@@ -18,20 +18,30 @@ type Dialed = (Option<QuestionId>, UnixStream);
 struct Dial(Mutex<Sender<Dialed>>);
 
 impl Dial {
-    fn dial(&self, question: Option<QuestionId>) -> io::Result<UnixStream> {
+    fn dial(&self, question: Option<QuestionId>) -> io::Result<Connection> {
         let (agent, server) = UnixStream::pair()?;
         let sent = self.0.lock().unwrap().send((question, server));
-        sent.map_err(|_| io::Error::other("the test is over")).map(|()| agent)
+        sent.map_err(|_| io::Error::other("the test is over"))?;
+        Ok(Connection { stream: agent, early: Vec::new() })
     }
 }
 
 impl remote::Dial for Dial {
-    fn messages(&self) -> io::Result<UnixStream> {
+    fn messages(&self) -> io::Result<Connection> {
         self.dial(None)
     }
 
-    fn stream(&self, question: QuestionId) -> io::Result<UnixStream> {
+    fn stream(&self, question: QuestionId) -> io::Result<Connection> {
         self.dial(Some(question))
+    }
+
+    fn answer(&self, frame: &[u8]) -> io::Result<()> {
+        let mut decoder = Decoder::default();
+        decoder.push(frame);
+        let Some(ToServer::Answer { id, .. }) = decoder.next_message().unwrap() else {
+            panic!("this is no answer");
+        };
+        self.dial(Some(id)).map(drop)
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {

@@ -31,6 +31,7 @@ mod limits;
 mod listing;
 mod live;
 mod lives;
+mod machines;
 mod mail;
 mod network;
 mod network_table;

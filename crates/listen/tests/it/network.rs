@@ -52,7 +52,7 @@ impl Network {
     fn client_at(&self, host: &str, token: &str) -> Client {
         let address = Address::read(&format!("https://{host}:{}", self.port)).unwrap();
         let trust = Trust::pinned(&self.authority);
-        Client::remote(Remote { address, token: token.to_owned(), trust })
+        Client::remote(Remote::new(address, token.to_owned(), trust))
     }
 
     /// Sends a raw request.
@@ -295,7 +295,7 @@ fn a_client_trusts_only_the_pinned_authority() {
     let other = Network::new();
     let address = Address::read(&format!("127.0.0.1:{}", net.port)).unwrap();
     for trust in [Trust::pinned(&other.authority), Trust::System] {
-        let remote = Remote { address: address.clone(), token: secret.clone(), trust };
+        let remote = Remote::new(address.clone(), secret.clone(), trust);
         assert_eq!(code(Client::remote(remote).version()), "GP0311");
     }
     assert!(net.client_at("localhost", &secret).version().is_ok());

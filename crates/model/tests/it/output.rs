@@ -1,6 +1,6 @@
 //! Tests of `output`.
 
-use gpool_model::output::{OutputStream, Pieces, last_lines};
+use gpool_model::output::{OutputStream, Pieces};
 
 const FILES: [&[u8]; 2] = [b"abcdef", b"12345"];
 
@@ -52,20 +52,4 @@ fn a_damaged_order_file_loses_no_bytes() {
         bytes.sort_unstable();
         assert_eq!(bytes, b"12345abcdef", "{order:?}");
     }
-}
-
-#[test]
-fn last_lines_finds_the_offset() {
-    let text = b"a\nb\nc\n";
-    let at = |length: u64, n_lines: u64| {
-        last_lines(length, n_lines, |from, buffer: &mut [u8]| -> Result<(), ()> {
-            let from = usize::try_from(from).expect("small");
-            buffer.copy_from_slice(&text[from..from + buffer.len()]);
-            Ok(())
-        })
-    };
-    for (n_lines, position) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
-        assert_eq!(at(6, n_lines), Ok(position), "{n_lines}");
-    }
-    assert_eq!((at(5, 1), at(0, 1)), (Ok(4), Ok(0)));
 }

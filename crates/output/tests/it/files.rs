@@ -18,7 +18,7 @@ fn answer(files: &JobFiles, question: FileQuestion) -> FileAnswer {
 
 fn request(start: OutputStart) -> OutputRequest {
     let (task, streams) = (task("7#1/0"), vec![OutputStream::Stdout]);
-    OutputRequest { task, streams, owner: me(), start, since: None }
+    OutputRequest { task, streams, owner: Some(me()), start, since: None }
 }
 
 fn part(files: &JobFiles, request: OutputRequest) -> OutputPart {
@@ -51,7 +51,7 @@ fn parts_say_why_there_is_no_output() {
     let since = |since| OutputRequest { since: Some(since), ..from_start() };
     assert_eq!(part(&files, since(Timestamp::new(u64::MAX))), OutputPart::TooOld);
     assert_eq!(part(&files, since(Timestamp::ZERO)), bytes(0, "a\nb\nc\n"));
-    let other = OutputRequest { owner: me() + 1, ..from_start() };
+    let other = OutputRequest { owner: Some(me() + 1), ..from_start() };
     assert_eq!(part(&files, other), OutputPart::NotRegular);
 }
 

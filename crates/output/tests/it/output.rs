@@ -40,6 +40,25 @@ fn files_are_opened_once_they_exist() {
 }
 
 #[test]
+fn the_last_lines_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file_of(dir.path(), task("7#1/0"), "stdout");
+    let at = |text: &str, n_lines: u64| {
+        std::fs::write(&path, text).unwrap();
+        let mut output = stdout_of(dir.path(), None);
+        output.refresh().unwrap();
+        output.last_lines(n_lines).unwrap()
+    };
+    for (n_lines, position) in [(0, 6), (1, 4), (2, 2), (3, 0), (9, 0)] {
+        assert_eq!(at("a\nb\nc\n", n_lines), position, "{n_lines}");
+    }
+    assert_eq!((at("a\nb\nc", 1), at("", 1)), (4, 0));
+    // Lines are found across the pieces that are read at once.
+    let long = format!("a\n{}\nb\n", "x".repeat(1 << 17));
+    assert_eq!((at(&long, 1), at(&long, 2)), (long.len() as u64 - 2, 2));
+}
+
+#[test]
 fn the_folder_of_an_older_agent_is_read_too() {
     let dir = tempfile::tempdir().unwrap();
     let dirs = [dir.path().join("nodes/n1"), dir.path().to_owned(), dir.path().join("nowhere")];

@@ -83,7 +83,7 @@ fn to_agent() -> Vec<ToAgent> {
     let request = |start| OutputRequest {
         task,
         streams: OutputStream::BOTH.to_vec(),
-        owner: 1000,
+        owner: Some(1000),
         start,
         since: Some(AT),
     };

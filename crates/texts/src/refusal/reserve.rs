@@ -51,7 +51,7 @@ pub(super) fn text(refusal: &Refusal) -> Option<Problem> {
         Refusal::NotDrained { what } => problem(format!("{what} is not drained"))
             .try_this("gpool nodes   (shows the drained nodes and GPUs)"),
         Refusal::NodeAnswers { name } => problem(format!("{name} can't be removed: it answers"))
-            .try_this(format!("gpool drain {name}   (keeps new jobs away)")),
+            .try_this(format!("gpool drain {name} --reason TEXT   (then remove it)")),
         Refusal::NodeInUse { name, jobs, reservations } => {
             node_in_use(problem(format!("{name} can't be removed yet")), name, jobs, reservations)
         }

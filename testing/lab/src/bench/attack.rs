@@ -258,7 +258,7 @@ fn remote(cluster: &Cluster, listen: SocketAddr) -> Result<Remote> {
     let pem = authority.certificate.unwrap_or_default();
     let trust = Trust::read(pem.as_bytes()).map_err(failed)?;
     let address = Address::read(&listen.to_string()).map_err(failed)?;
-    Ok(Remote { address, token: made.secret, trust })
+    Ok(Remote::new(address, made.secret, trust))
 }
 
 /// The user of the floods: only root can be another one.

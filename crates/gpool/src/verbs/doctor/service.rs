@@ -9,7 +9,7 @@ use gpool_client::Client;
 use gpool_wire::{Notification, Status};
 
 use super::{Probe, less, ok};
-use crate::systemd::ServiceScope;
+use crate::systemd::{Daemon, ServiceScope};
 use crate::verbs::version::VERSION;
 
 /// Most addresses in one line.
@@ -69,7 +69,7 @@ pub(super) fn service(server_user: Option<&str>, me: &str) -> Option<Probe> {
         None => vec![ServiceScope::System, ServiceScope::User],
     };
     let found = scopes.into_iter().find_map(|scope| {
-        let path = scope.path().filter(|path| path.exists())?;
+        let path = scope.path(Daemon::Server).filter(|path| path.exists())?;
         Some((scope, path))
     });
     let Some((scope, path)) = found else {
@@ -121,7 +121,8 @@ fn version_of(program: &str) -> Option<String> {
 fn unit_state(scope: ServiceScope, question: &str) -> Option<String> {
     let (program, before) = scope.systemctl().split_first()?;
     let mut command = Command::new(program);
-    let ran = command.args(before).args([question, ServiceScope::UNIT]).stdin(Stdio::null());
+    let ran =
+        command.args(before).args([question, Daemon::Server.unit_name()]).stdin(Stdio::null());
     let ran = ran.stderr(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&ran.stdout);
     said.lines().next().map(|line| line.trim().to_owned()).filter(|word| !word.is_empty())

@@ -2,8 +2,11 @@
 //! processes of the cluster end with it.
 
 mod gate;
+mod hosts;
+mod machine;
 mod processes;
 mod program;
+mod running;
 mod system;
 mod tty;
 
@@ -17,12 +20,14 @@ use std::time::{Duration, Instant};
 use gpool_client::Client;
 use gpool_wire::{Gpu, Job};
 use rustix::process::{Pid, Signal};
-use serde_json::Value;
 
 pub use gate::Gate;
+pub use hosts::{Cut, Hosts};
+pub use machine::{Machine, membership};
 use processes::within;
 pub use processes::{kill_9, processes_of};
 pub use program::program;
+pub use running::{Ran, Running};
 pub use system::{is_root, skip, write_private};
 pub use tty::Tty;
 
@@ -52,129 +57,6 @@ pub fn until_so(what: &str, mut look: impl FnMut() -> bool) {
     until(what, || look().then_some(()));
 }
 
-/// The result of a command.
-#[derive(Debug)]
-pub struct Ran {
-    pub out: String,
-    pub err: String,
-    /// The exit code, as in a shell.
-    pub code: i32,
-}
-
-impl Ran {
-    #[track_caller]
-    pub fn ok(self) -> String {
-        assert_eq!(self.code, 0, "{self:?}");
-        self.out
-    }
-
-    /// Checks that the command was refused with this code, in one message that has all of these
-    /// words, and with nothing on standard output.
-    #[track_caller]
-    pub fn refused(&self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, code, "{self:?}");
-        assert_eq!(self.out, "", "{self:?}");
-        assert_eq!(self.err.matches("error:").count(), 1, "one message: {self:?}");
-        assert!(!self.err.contains("panicked"), "{self:?}");
-        for word in words {
-            assert!(self.err.contains(word), "{word:?} is not in {self:?}");
-        }
-    }
-
-    pub fn json(self) -> Value {
-        let out = self.ok();
-        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
-    }
-}
-
-/// A running process with its output.
-pub struct Running {
-    child: Child,
-    out: std::thread::JoinHandle<String>,
-    err: std::thread::JoinHandle<String>,
-    seen: std::sync::Arc<std::sync::Mutex<String>>,
-}
-
-impl Running {
-    pub fn start(command: &mut Command, input: Option<Vec<u8>>) -> Self {
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            // It may end without reading all input; its output shows the result.
-            std::thread::spawn(move || drop(pipe.write_all(&input)));
-        }
-        let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
-        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let (out, err) = (gather(out, seen.clone()), gather(err, seen.clone()));
-        Self { child, out, err, seen }
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// Like [`Running::signal`], for a process that may have ended.
-    pub fn signal_if_there(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        // The process is not reaped yet, so the ID is still its own.
-        let _ = pid.map(|pid| rustix::process::kill_process(pid, signal));
-    }
-
-    pub fn has_said(&self, words: &str) -> bool {
-        self.seen.lock().unwrap().contains(words)
-    }
-
-    /// All output so far, of both streams.
-    pub fn said(&self) -> String {
-        self.seen.lock().unwrap().clone()
-    }
-
-    /// Waits for this text in the output of either stream.
-    #[track_caller]
-    pub fn until_says(&self, words: &str) {
-        let give_up = Instant::now() + PATIENCE;
-        while !self.has_said(words) {
-            let seen = self.seen.lock().unwrap().clone();
-            assert!(Instant::now() < give_up, "{words:?} was not said, but: {seen}");
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    #[track_caller]
-    pub fn end(mut self) -> Ran {
-        let give_up = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            if Instant::now() > give_up {
-                let _ = self.child.kill();
-                panic!("it does not end; so far: {}", self.seen.lock().unwrap());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        use std::os::unix::process::ExitStatusExt as _;
-        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap();
-        Ran { out: self.out.join().unwrap(), err: self.err.join().unwrap(), code }
-    }
-}
-
-fn gather(
-    mut from: impl std::io::Read + Send + 'static,
-    seen: std::sync::Arc<std::sync::Mutex<String>>,
-) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let mut block = [0; 65536];
-        while let Ok(n_read @ 1..) = from.read(&mut block) {
-            all.extend_from_slice(&block[..n_read]);
-            seen.lock().unwrap().push_str(&String::from_utf8_lossy(&block[..n_read]));
-        }
-        String::from_utf8_lossy(&all).into_owned()
-    })
-}
-
 pub struct Cluster {
     folder: tempfile::TempDir,
     flags: Vec<String>,
@@ -183,6 +65,8 @@ pub struct Cluster {
     server: Option<Child>,
     /// Whether its servers find no control groups of version 2; only root can do this.
     pub is_without_groups: bool,
+    /// The words before the command of its servers.
+    pub within: Vec<String>,
 }
 
 impl Cluster {
@@ -208,7 +92,8 @@ impl Cluster {
         }
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let variables = Vec::new();
-        Self { folder, flags, variables, server: None, is_without_groups: false }
+        let within = Vec::new();
+        Self { folder, flags, variables, server: None, is_without_groups: false, within }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -353,6 +238,10 @@ impl Cluster {
         if self.is_without_groups {
             let line = "umount --all --types cgroup2; exec \"$0\" \"$@\"";
             command = within(&command, &["unshare", "--mount", "sh", "-c", line]);
+        }
+        if !self.within.is_empty() {
+            let words: Vec<&str> = self.within.iter().map(String::as_str).collect();
+            command = within(&command, &words);
         }
         // A file of nodes contains their names.
         let are_named = self.flags.iter().any(|flag| flag.ends_with("nodes.toml"));

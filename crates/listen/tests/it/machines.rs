@@ -1,0 +1,165 @@
+//! The routes of agents on other machines: what a certificate allows, and what nothing allows.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use gpool_client::{Address, Client, Error, Identity, Remote, Trust};
+use gpool_protocol::{Decoder, Hello, ToAgent, ToServer, VERSION, encode};
+use gpool_wire::JobCreate;
+use gpool_wire::join::{AddNode, CertificateRequest, NodeInvitation};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use std::io::{Read as _, Write as _};
+
+use crate::network::Network;
+use crate::rig::{OWNER, me};
+
+/// The key of a machine, in PKCS #8, and its public key in Base64.
+fn key() -> (Vec<u8>, String) {
+    let rng = SystemRandom::new();
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &rng).unwrap();
+    let pkcs8 = pkcs8.as_ref().to_vec();
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pkcs8, &rng).unwrap();
+    let public = BASE64_STANDARD.encode(pair.public_key().as_ref());
+    (pkcs8, public)
+}
+
+struct Machines {
+    net: Network,
+    trust: Trust,
+}
+
+impl Machines {
+    fn new() -> Self {
+        let net = Network::new();
+        let address = Address::read(&format!("127.0.0.1:{}", net.port)).unwrap();
+        let trust = Trust::pinned(address.certificates().unwrap().last().unwrap());
+        Self { net, trust }
+    }
+
+    fn invite(&mut self, name: &str) -> NodeInvitation {
+        let asked = AddNode { name: name.to_owned(), expires: None };
+        self.net.rig.client(OWNER).add_node(&asked).unwrap()
+    }
+
+    fn client(&self, identity: Option<Identity>) -> Client {
+        let address = Address::read(&format!("127.0.0.1:{}", self.net.port)).unwrap();
+        let identity = identity.map(Into::into);
+        let remote = Remote::new(address, String::new(), self.trust.clone());
+        let client = Client::remote(Remote { identity, ..remote });
+        client.with_retries(std::time::Duration::ZERO)
+    }
+
+    /// Joins as a node; returns what proves the machine.
+    fn join(&mut self, name: &str) -> Identity {
+        let token = Some(self.invite(name).token);
+        let (key, public_key) = key();
+        let asked = CertificateRequest { token, public_key };
+        let issued = self.client(None).agent_certificate(&asked).unwrap();
+        assert_eq!(issued.node, name);
+        Identity { certificate: BASE64_STANDARD.decode(&issued.certificate).unwrap(), key }
+    }
+}
+
+fn code<T>(result: Result<T, Error>) -> String {
+    result.err().unwrap().problem().code
+}
+
+#[test]
+fn without_a_certificate_no_route_of_agents_answers() {
+    let mut machines = Machines::new();
+    let nobody = machines.client(None);
+    let (_, public_key) = key();
+    let token = |token: Option<&str>| CertificateRequest {
+        token: token.map(str::to_owned),
+        public_key: public_key.clone(),
+    };
+    assert_eq!(code(nobody.agent_certificate(&token(None))), "GP0531");
+    assert_eq!(code(nobody.agent_certificate(&token(Some("gn_guess")))), "GP0531");
+    assert_eq!(code(nobody.agent_messages()), "GP0531");
+    assert_eq!(code(nobody.agent_stream(1)), "GP0531");
+    assert_eq!(code(nobody.agent_blob("00")), "GP0531");
+    // A user's token is no certificate of a machine, and a certificate no token of a user.
+    let (_, secret) = machines.net.token(OWNER, gpool_wire::Scope::Admin, None);
+    assert_eq!(code(machines.net.client(&secret).agent_messages()), "GP0531");
+    let identity = machines.join("lab2");
+    assert_eq!(code(machines.client(Some(identity)).status()), "GP0531");
+    // A key that is none is refused, and the token stays valid.
+    let invitation = machines.invite("lab3");
+    let bad = CertificateRequest {
+        token: Some(invitation.token.clone()),
+        public_key: BASE64_STANDARD.encode([4; 64]),
+    };
+    assert_eq!(code(nobody.agent_certificate(&bad)), "GP0101");
+    nobody.agent_certificate(&token(Some(&invitation.token))).unwrap();
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused() {
+    let machines = Machines::new();
+    let mut others = Machines::new();
+    let identity = others.join("lab2");
+    // The handshake fails.
+    let refused = machines.client(Some(identity)).agent_messages().err().unwrap();
+    assert!(!matches!(refused, Error::Problem(_)), "{refused}");
+}
+
+#[test]
+fn a_machine_speaks_for_its_own_node_only() {
+    let mut machines = Machines::new();
+    let identity = machines.join("lab2");
+    let agent = machines.client(Some(identity));
+    let welcome = |node: &str| {
+        let mut stream = agent.agent_messages().unwrap().stream;
+        let hello = Hello {
+            version: VERSION,
+            node: gpool_model::NodeName::new(node),
+            incarnation: gpool_model::Incarnation::new("one"),
+        };
+        stream.write_all(&encode(&ToServer::Hello(hello)).unwrap()).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        let (mut decoder, mut bytes) = (Decoder::default(), [0; 4096]);
+        while let Ok(n_read @ 1..) = stream.read(&mut bytes) {
+            decoder.push(&bytes[..n_read]);
+            if let Some(message) = decoder.next_message::<ToAgent>().unwrap() {
+                return matches!(message, ToAgent::Welcome { .. });
+            }
+        }
+        false
+    };
+    assert!(!welcome("lab1"), "this is the server's own node");
+    assert!(welcome("lab2"));
+}
+
+#[test]
+fn a_machine_reads_no_environment_of_jobs_elsewhere() {
+    let mut machines = Machines::new();
+    let identity = machines.join("lab2");
+    let job = JobCreate { command: vec!["true".to_owned()], ..JobCreate::default() };
+    machines.net.rig.client(me()).submit(&job, None).unwrap();
+    let folder = machines.net.rig.folder.path().join("state/blobs");
+    let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+    let blobs: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(!blobs.is_empty());
+    let agent = machines.client(Some(identity));
+    for blob in blobs {
+        assert_eq!(code(agent.agent_blob(&blob)), "GP0105", "{blob}");
+    }
+}
+
+#[test]
+fn a_new_certificate_replaces_the_old_one_once_it_is_used() {
+    let mut machines = Machines::new();
+    let first = machines.join("lab2");
+    let renew = |identity: &Identity| {
+        let (key, public_key) = key();
+        let asked = CertificateRequest { token: None, public_key };
+        let issued = machines.client(Some(identity.clone())).agent_certificate(&asked)?;
+        let certificate = BASE64_STANDARD.decode(&issued.certificate).unwrap();
+        Ok::<_, Error>(Identity { certificate, key })
+    };
+    // The answer may be lost, so the old one is valid for a while.
+    let second = renew(&first).unwrap();
+    let third = renew(&second).unwrap();
+    assert_eq!(code(renew(&first)), "GP0531");
+    renew(&third).unwrap();
+}
