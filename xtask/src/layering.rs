@@ -149,7 +149,7 @@ const TABLE: &[(&str, Allowed)] = &[
         "lab",
         Allowed::Only(&[
             "model", "world", "sched", "verify", "control", "scenario", "trace", "wire", "client",
-            "store", "history", "device", "sys", "journal", "insight",
+            "identity", "protocol", "store", "history", "device", "sys", "journal", "insight",
             "cli",
         ]),
     ),

@@ -3,6 +3,7 @@
 //! outside: real processes, everything durable. Parts about very large clusters run the state
 //! machine itself.
 
+mod agents;
 mod arrays;
 mod attack;
 mod browse;
@@ -69,6 +70,8 @@ pub enum Part {
     Attack,
     /// Viewers of the dashboard while jobs change, and the pages of a long queue
     Viewers,
+    /// Agents of many machines over TLS: at rest, orders to them, their return after a crash
+    Agents,
 }
 
 /// The parts to measure, and their extent.
@@ -90,6 +93,8 @@ pub struct Options {
     pub idle_s: u32,
     /// Nodes of the large cluster, with eight GPUs each.
     pub nodes: u32,
+    /// Machines with an agent each; measured by root only.
+    pub agents: u32,
     /// Kinds of requests that one user sends beside another.
     pub floods: u32,
     /// Devices of the private clusters, as for `up --devices`.
@@ -101,7 +106,7 @@ impl Options {
     #[must_use]
     pub fn full() -> Self {
         Self {
-            parts: Part::value_variants().to_vec(),
+            parts: usual_parts(),
             starts: 200,
             jobs: 1000,
             submissions: 20_000,
@@ -109,6 +114,7 @@ impl Options {
             pending: 100_000,
             idle_s: 30,
             nodes: 10_000,
+            agents: 5000,
             floods: u32::MAX,
             devices: "sim:8xH100-80G".to_owned(),
         }
@@ -124,10 +130,18 @@ impl Options {
             pending: 10_000,
             idle_s: 3,
             nodes: 1000,
+            agents: 500,
             floods: 6,
             ..Self::full()
         }
     }
+}
+
+/// All parts that this user can measure.
+fn usual_parts() -> Vec<Part> {
+    let is_root = rustix::process::geteuid().is_root();
+    let can_be = |part: &Part| is_root || *part != Part::Agents;
+    Part::value_variants().iter().copied().filter(can_be).collect()
 }
 
 /// The report with all figures.
@@ -184,6 +198,7 @@ pub fn measure(part: Part, options: &Options) -> Result<Vec<Figure>> {
         Part::Crowd => crowd::measure(options),
         Part::Attack => attack::measure(options),
         Part::Viewers => viewers::measure(options),
+        Part::Agents => agents::measure(options),
     }
 }
 

@@ -40,6 +40,9 @@ pub struct BenchArgs {
     /// Number of nodes of the large cluster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     nodes: Option<u32>,
+    /// Number of machines for `agents`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    agents: Option<u32>,
     /// Number of kinds of requests for `attack`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     floods: Option<u32>,
@@ -120,6 +123,7 @@ pub fn run(args: BenchArgs, session: &Session) -> Result {
         idle_s: args.seconds.unwrap_or(usual.idle_s),
         pending: args.pending.unwrap_or(usual.pending),
         nodes: args.nodes.unwrap_or(usual.nodes),
+        agents: args.agents.unwrap_or(usual.agents),
         floods: args.floods.unwrap_or(usual.floods),
         devices: args.devices,
         ..usual

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Cluster, Running, processes_of, until_so};
+use crate::harness::{Cluster, Running, is_root, processes_of, until_so};
 
 #[test]
 fn every_part_measures_and_leaves_nothing_behind() {
@@ -12,18 +12,17 @@ fn every_part_measures_and_leaves_nothing_behind() {
     let mut command = cluster.command();
     command.env("TMPDIR", cluster.path("run")).args(["bench", "--json", "--quick"]);
     command.args(["--starts", "2", "--jobs", "12", "--pending", "40", "--nodes", "2"]);
-    command.args(["--submissions", "100", "--seconds", "1", "--floods", "3"]);
+    command.args(["--submissions", "100", "--seconds", "1", "--floods", "3", "--agents", "5"]);
     command.env_remove("GPOOL_SOCKET").env_remove("GPOOL_STATE_DIR");
     let measured = Running::start(&mut command, None).end().json();
     let parts = measured["parts"].as_array().unwrap();
     let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        [
-            "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
-            "crowd", "attack", "viewers"
-        ]
-    );
+    let mut expected = vec![
+        "start", "submit", "drain", "idle", "pending", "flow", "cycle", "shares", "arrays",
+        "crowd", "attack", "viewers",
+    ];
+    expected.extend(is_root().then_some("agents"));
+    assert_eq!(names, expected);
     for figure in parts.iter().flat_map(|part| part["figures"].as_array().unwrap()) {
         // A difference of two times may be below zero.
         assert!(figure["value"].as_f64().is_some_and(f64::is_finite), "{figure}");
