@@ -240,7 +240,7 @@ impl Caller {
         }
         let path = request.uri().path();
         let of_agents = path.strip_prefix(API_PREFIX).and_then(|it| it.strip_prefix(AGENT_ROUTES));
-        if let Some(path) = of_agents.map(str::to_owned) {
+        if let Some(path) = of_agents.filter(|it| it.starts_with('/')).map(str::to_owned) {
             let (from, certificate) = (self.from, self.certificate.clone());
             let caller = AgentCaller { from, certificate, seat: self.seat.clone() };
             return self.network.agents.answer(request, &path, &caller).await;
