@@ -149,6 +149,11 @@ fn figures(n_agents: u32, rest: &AtRest, orders: Vec<f64>, back: Duration) -> Ve
     ]
 }
 
+/// Whether this user can give the machines their addresses.
+pub fn can_be_measured() -> bool {
+    rustix::process::geteuid().is_root() && LocalNetwork::add().is_ok()
+}
+
 /// Waits until every agent is welcome; returns the time that it took.
 fn until_connected(cluster: &Cluster, shared: &Machines, n_agents: u32) -> Result<Duration> {
     let began = Instant::now();

@@ -139,8 +139,7 @@ impl Options {
 
 /// All parts that this user can measure.
 fn usual_parts() -> Vec<Part> {
-    let is_root = rustix::process::geteuid().is_root();
-    let can_be = |part: &Part| is_root || *part != Part::Agents;
+    let can_be = |part: &Part| *part != Part::Agents || agents::can_be_measured();
     Part::value_variants().iter().copied().filter(can_be).collect()
 }
 
