@@ -28,8 +28,8 @@ const TOKEN_USUAL: Millis = Millis::from_hours(24);
 /// The longest time that an admin may set.
 const TOKEN_LONGEST: Millis = Millis::from_hours(30 * 24);
 
-/// Creates a join token for a node on another machine. An earlier token of the node is refused from
-/// now on; a node that has joined keeps its place until the token is used.
+/// Creates a join token for a node on another machine, in place of an earlier token of the node. If
+/// the node has joined, its agent is refused once another machine uses the token.
 #[utoipa::path(
     post, path = "/nodes", operation_id = "nodes_add", request_body = AddNode,
     responses(
@@ -42,7 +42,6 @@ const TOKEN_LONGEST: Millis = Millis::from_hours(30 * 24);
 )]
 pub(crate) async fn add(
     State(api): State<Api>,
-    Asks(asker): Asks,
     JsonBody(body): JsonBody<AddNode>,
 ) -> Result<Response, ApiError> {
     let node = NodeName::new(&body.name);
@@ -63,11 +62,10 @@ pub(crate) async fn add(
     let (tls, at) = network(&api)?;
     let shared = api.handle.shared.clone();
     shared.storage.room.check().map_err(|error| refusal_of(&error))?;
-    let by = asker.caller.owner.user.clone();
     let expires_at = now().after(valid);
     // It writes a file, and may read those of the site.
     let make = move || -> anyhow::Result<NodeInvitation> {
-        let secret = shared.identities.nodes.invite(&node, by, now(), expires_at)?;
+        let secret = shared.identities.nodes.invite(&node, now(), expires_at)?;
         // The site's certificates are trusted as those of other servers.
         let token = match tls.authority() {
             Some(_) => {

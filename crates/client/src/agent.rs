@@ -18,6 +18,14 @@ impl Client {
         self.ask(&Call::post(&format!("{AGENT_ROUTES}/certificate")).json(request))
     }
 
+    /// Checks that the server knows this machine as a node.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn agent_check(&self) -> Result<(), Error> {
+        self.tell(&Call::get(&format!("{AGENT_ROUTES}/node")))
+    }
+
     /// Opens a connection for messages.
     ///
     /// # Errors
@@ -40,7 +48,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn agent_api(&self, user: &str) -> Result<JobStream, Error> {
-        let path = format!("{AGENT_ROUTES}/api/{}", escaped(user));
+        let path = format!("{AGENT_ROUTES}/api?user={}", escaped(user));
         self.upgrade("GET", &path, AGENT_UPGRADE, &[])
     }
 

@@ -14,9 +14,10 @@ use rustls::crypto::ring::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, RootCertStore,
-    SignatureScheme, WantsVerifier,
+    ClientConfig, ClientConnection, ConfigBuilder, DEFAULT_VERSIONS, DigitallySignedStruct,
+    RootCertStore, SignatureScheme, SupportedProtocolVersion, WantsVerifier,
 };
 
 use crate::error::Error;
@@ -160,7 +161,8 @@ impl Address {
     pub fn certificates(&self) -> io::Result<Vec<Vec<u8>>> {
         let seen =
             Arc::new(RecordingVerifier { provider: default_provider(), chain: Mutex::default() });
-        let config = builder()?.dangerous().with_custom_certificate_verifier(seen.clone());
+        let config =
+            builder(DEFAULT_VERSIONS)?.dangerous().with_custom_certificate_verifier(seen.clone());
         self.handshake(config.with_no_client_auth())?;
         let chain = seen.chain.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(chain.iter().map(|it| it.to_vec()).collect())
@@ -182,10 +184,11 @@ impl Remote {
 
     /// Connects, and checks the server's certificate.
     pub(crate) fn connect(&self) -> io::Result<(ClientConnection, TcpStream)> {
-        let config = self.trust.config()?;
         let config = match &self.identity {
-            None => config.with_no_client_auth(),
+            None => self.trust.config(DEFAULT_VERSIONS)?.with_no_client_auth(),
             Some(identity) => {
+                // The certificate of a client is not readable on the way then.
+                let config = self.trust.config(&[&TLS13])?;
                 let chain = vec![CertificateDer::from(identity.certificate.clone())];
                 let key = PrivatePkcs8KeyDer::from(identity.key.clone());
                 config.with_client_auth_cert(chain, key.into()).map_err(io::Error::other)?
@@ -238,20 +241,25 @@ fn silent(error: io::Error) -> io::Error {
     }
 }
 
-fn builder() -> io::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
+fn builder(
+    versions: &[&'static SupportedProtocolVersion],
+) -> io::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
     ClientConfig::builder_with_provider(default_provider().into())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .map_err(io::Error::other)
 }
 
 impl Trust {
-    fn config(&self) -> io::Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
+    fn config(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> io::Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
         let provider = Arc::new(default_provider());
         Ok(match self {
             Self::System => {
                 let verifier = rustls_platform_verifier::Verifier::new(provider);
                 let verifier = verifier.map_err(io::Error::other)?;
-                builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+                builder(versions)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
             Self::Authority(text) => {
                 let certificate = BASE64_STANDARD.decode(text).map_err(io::Error::other)?;
@@ -260,7 +268,7 @@ impl Trust {
                 let verifier =
                     WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
                 let verifier = verifier.map_err(io::Error::other)?;
-                builder()?.dangerous().with_custom_certificate_verifier(verifier)
+                builder(versions)?.dangerous().with_custom_certificate_verifier(verifier)
             }
         })
     }

@@ -24,7 +24,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::{Membership, ServerDial, api};
+use crate::agent::{Enrollment, ServerDial, api};
 use crate::config::{Config, OutputFull, UsersSetting};
 use crate::verbs::up_nodes;
 
@@ -188,7 +188,7 @@ pub enum AgentEnd {
 /// # Errors
 /// It can't be started.
 pub fn serve_agent(
-    membership: Membership,
+    enrollment: Enrollment,
     folder: &Path,
     node: &NodeArg,
     settings: &NodeSettings,
@@ -198,18 +198,20 @@ pub fn serve_agent(
     let (ends, ended) = channel();
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
     let (refusals, refused) = channel();
-    let client = Arc::new(Mutex::new(membership.client()?));
+    let client = enrollment.client(Timestamp::new(unix_ms()))?;
+    let client = Arc::new(Mutex::new(client));
     let dial = ServerDial { client: Arc::clone(&client), refusals: Mutex::new(refusals) };
     let link = remote::link(Box::new(dial));
     let mut config = settings.agent(folder, node, 1)?;
     if config.address.is_empty() {
-        config.address = address_towards(&membership.server).unwrap_or_default();
+        config.address = address_towards(&enrollment.server).unwrap_or_default();
     }
     config.users = Some(settings.users.clone());
-    let api = api::listen(folder, client.clone(), settings.users.clone());
-    let api = api.context("can't listen for the jobs of the node")?;
-    config.api_socket = api.to_str().map(str::to_owned);
+    let socket = api::socket(folder);
+    config.api_socket = socket.to_str().map(str::to_owned);
     let agent = Agent::start(config, open_devices(node, folder), &link)?;
+    api::listen(&socket, client.clone(), settings.users.clone())
+        .context("can't listen for the jobs of the node")?;
     let of_signal = ends.clone();
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new()
@@ -224,7 +226,7 @@ pub fn serve_agent(
     let state_dir = folder.to_owned();
     spawn("signals", Box::new(on_signal))?;
     spawn("refusals", Box::new(on_refusal))?;
-    spawn("renewal", Box::new(move || keep_certificate(membership, &client, &state_dir)))?;
+    spawn("renewal", Box::new(move || keep_certificate(enrollment, &client, &state_dir)))?;
     crate::systemd::agent_ready();
     let end = ended.recv().unwrap_or(AgentEnd::Stopped);
     agent.stop();
@@ -232,18 +234,18 @@ pub fn serve_agent(
 }
 
 /// Renews the certificate of an agent in time, for as long as the process runs.
-fn keep_certificate(mut membership: Membership, client: &Mutex<Client>, state_dir: &Path) {
+fn keep_certificate(mut enrollment: Enrollment, client: &Mutex<Client>, state_dir: &Path) {
     /// How often the end of the certificate is looked at.
     const LOOK: Duration = Duration::from_secs(3600);
 
     loop {
         let now = Timestamp::new(unix_ms());
-        if now >= membership.renew_at {
-            let renewed = membership.renew(state_dir, now);
-            match renewed.and_then(|it| it.client().map(|client| (it, client))) {
+        if now >= enrollment.renew_at {
+            let renewed = enrollment.renew(state_dir, now);
+            match renewed.and_then(|it| it.client(now).map(|client| (it, client))) {
                 Ok((renewed, with_it)) => {
                     *client.lock().unwrap_or_else(PoisonError::into_inner) = with_it;
-                    membership = renewed;
+                    enrollment = renewed;
                     tracing::info!("the certificate is renewed");
                 }
                 Err(error) => tracing::warn!(%error, "can't renew the certificate; trying again"),

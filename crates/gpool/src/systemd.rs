@@ -26,7 +26,8 @@ impl Daemon<'_> {
     }
 
     /// The verb that writes the unit.
-    fn verb(self) -> &'static str {
+    #[must_use]
+    pub fn verb(self) -> &'static str {
         match self {
             Self::Server => "up",
             Self::Agent(_) => "agent",

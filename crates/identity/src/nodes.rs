@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,9 +18,6 @@ use crate::stored::{State, StoredFile};
 pub const FILE: &str = "nodes.json";
 /// Begins each join token, so that scanners of published files recognize one.
 const PREFIX: &str = "gn_";
-/// Valid certificates of a node: the newest, and the one before until the newest is used.
-const CERTIFICATES: usize = 2;
-
 /// The tokens and certificates of nodes, with the file behind them.
 pub struct NodeAdmissions(StoredFile<AdmissionsFile>);
 
@@ -29,26 +25,18 @@ pub struct NodeAdmissions(StoredFile<AdmissionsFile>);
 struct AdmissionsFile {
     #[serde(default)]
     tokens: Vec<JoinToken>,
+    /// The fingerprints of the valid certificates of each node that has joined.
     #[serde(default)]
-    nodes: BTreeMap<NodeName, AdmittedNode>,
+    nodes: BTreeMap<NodeName, Vec<String>>,
 }
 
 /// A token for one node, which serves once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct JoinToken {
     node: NodeName,
-    created_by: Arc<str>,
     expires_at: Timestamp,
     /// Hash of the secret, which is random and long.
     hash: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct AdmittedNode {
-    /// Time at which it last joined with a token.
-    since: Timestamp,
-    /// Fingerprints of its certificates, the newest last.
-    certificates: Vec<String>,
 }
 
 impl State for AdmissionsFile {
@@ -83,12 +71,11 @@ impl NodeAdmissions {
     pub fn invite(
         &self,
         node: &NodeName,
-        created_by: Arc<str>,
         now: Timestamp,
         expires_at: Timestamp,
     ) -> io::Result<String> {
         let secret = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random::<32>()));
-        let token = JoinToken { node: node.clone(), created_by, expires_at, hash: hash(&secret) };
+        let token = JoinToken { node: node.clone(), expires_at, hash: hash(&secret) };
         self.0.change(|file| {
             file.tokens.retain(|it| it.node != *node && now < it.expires_at);
             file.tokens.push(token);
@@ -115,22 +102,22 @@ impl NodeAdmissions {
             let is_it = |it: &JoinToken| it.hash == hash && now < it.expires_at;
             let Some(position) = file.tokens.iter().position(is_it) else { return Ok(false) };
             let token = file.tokens.remove(position);
-            let node = AdmittedNode { since: now, certificates: vec![certificate] };
-            file.nodes.insert(token.node, node);
+            file.nodes.insert(token.node, vec![certificate]);
             Ok(true)
         })
     }
 
-    /// Adds the next certificate of a node. Returns whether the node is still admitted.
+    /// Adds the next certificate of a node. The one with which the agent requests it stays valid
+    /// until the agent uses the next one for a request like this: the answer may be lost. Returns
+    /// whether the node is still admitted.
     ///
     /// # Errors
-    /// The file can't be written; only the earlier certificate is valid then.
-    pub fn renew(&self, node: &NodeName, certificate: String) -> io::Result<bool> {
+    /// The file can't be written; nothing was changed then.
+    pub fn renew(&self, node: &NodeName, present: &str, next: String) -> io::Result<bool> {
         self.0.change(|file| {
-            let Some(admitted) = file.nodes.get_mut(node) else { return Ok(false) };
-            admitted.certificates.push(certificate);
-            let n_old = admitted.certificates.len().saturating_sub(CERTIFICATES);
-            admitted.certificates.drain(..n_old);
+            let Some(certificates) = file.nodes.get_mut(node) else { return Ok(false) };
+            certificates.retain(|it| it == present);
+            certificates.push(next);
             Ok(true)
         })
     }
@@ -140,8 +127,8 @@ impl NodeAdmissions {
     pub fn node_of(&self, certificate: &str) -> Option<NodeName> {
         let file = self.0.state();
         let mut nodes = file.nodes.iter();
-        let is_of = |it: &AdmittedNode| it.certificates.iter().any(|it| it == certificate);
-        nodes.find(|(_, admitted)| is_of(admitted)).map(|(name, _)| name.clone())
+        let is_of = |certificates: &[String]| certificates.iter().any(|it| it == certificate);
+        nodes.find(|(_, certificates)| is_of(certificates)).map(|(name, _)| name.clone())
     }
 
     /// Whether a node was admitted, or may join.

@@ -75,7 +75,7 @@ impl<T: State> StoredFile<T> {
     }
 
     fn store(&self, content: T::File) -> io::Result<()> {
-        // What was revoked must not come back after a power failure.
+        // A revoked token must not come back after a power failure.
         replace(&self.path, &serde_json::to_vec(&content)?)?;
         let state = Arc::new(content.into());
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;

@@ -122,7 +122,7 @@ impl ServerLink for RemoteLink {
                 tracing::warn!(%error, "a stream could not be connected to the server");
             }
         };
-        // Without a thread, the question stays without an answer, and its caller is told.
+        // Without a thread, the question times out.
         drop(thread::Builder::new().name("stream".to_owned()).spawn(join));
     }
 

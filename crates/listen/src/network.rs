@@ -21,6 +21,7 @@ use tokio::io::{AsyncWriteExt as _, copy, sink, split};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ProtocolVersion;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
@@ -68,7 +69,7 @@ struct Caller {
     from: IpAddr,
     served: Served,
     seat: Seated,
-    /// The fingerprint of its certificate; only agents have one.
+    /// The fingerprint of its certificate; only agents, which use TLS 1.3, have one.
     certificate: Option<String>,
     /// The user of the request that is being answered.
     asks: Mutex<Option<Asks>>,
@@ -134,7 +135,9 @@ impl Network {
         // Errors are the peer's: it does not trust the certificate, or speaks no TLS.
         let Ok(Ok(stream)) = shaken.await else { return };
         let Ok((inside, outside)) = UnixStream::pair() else { return };
-        let chain = stream.get_ref().1.peer_certificates();
+        let session = stream.get_ref().1;
+        let is_newest = session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let chain = session.peer_certificates().filter(|_| is_newest);
         let certificate = chain.and_then(|chain| chain.first()).map(|it| fingerprint(it));
         let agent = certificate.as_deref().filter(|it| self.agents.admits(it));
         // Agents have places of their own: a cluster may have more of them than clients.

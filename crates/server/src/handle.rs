@@ -118,13 +118,6 @@ pub struct StartFindings {
 }
 
 impl Shared {
-    /// Admits the agent of a node on another machine, in place of an earlier agent of the node.
-    pub fn admit_agent(&self, node: &NodeName) {
-        let (inputs, blobs) = (self.inputs.clone(), self.storage.blobs.clone());
-        self.agents.remove(node);
-        self.agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, blobs));
-    }
-
     /// Returns a copy of the current or a later state; waits for it.
     fn still(&self) -> Result<Arc<Still>, Refusal> {
         let (reply, answer) = oneshot::channel();
@@ -294,9 +287,12 @@ impl CoreHandle {
         self.shared.agents.get(node)
     }
 
-    /// Begins to admit the agent of a node on another machine.
+    /// Admits the agent of a node on another machine, in place of an earlier agent of the node.
     pub fn admit_agent(&self, node: &NodeName) {
-        self.shared.admit_agent(node);
+        let Shared { inputs, storage, agents, .. } = &*self.shared;
+        let (inputs, blobs) = (inputs.clone(), storage.blobs.clone());
+        agents.remove(node);
+        agents.add(AgentPeer::new(node.clone(), Some(LeaseTerms::USUAL), inputs, blobs));
     }
 
     /// Returns all agents, by node.

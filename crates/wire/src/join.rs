@@ -35,7 +35,7 @@ pub struct NodeInvitation {
     pub server: String,
     /// The join token, which serves once.
     pub token: String,
-    /// Time from which the token is refused.
+    /// Time at which the token expires.
     pub expires_at: Time,
     /// The command to run on the new machine.
     pub command: String,
@@ -59,5 +59,5 @@ pub struct IssuedCertificate {
     /// The certificate in Base64.
     pub certificate: String,
     /// How long it is valid, in seconds.
-    pub valid_s: u64,
+    pub valid_s: u32,
 }

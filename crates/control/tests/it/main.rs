@@ -5,6 +5,7 @@ mod budget;
 mod claims;
 mod durable;
 mod exits;
+mod gang_address;
 mod gangs;
 mod harness;
 mod holds;

@@ -1,9 +1,9 @@
-//! The agent of a node whose server is on another machine: how it joins, its connections,
-//! and the API for its jobs.
+//! Agents of a server on another machine: how a machine becomes a node, the connections to the
+//! server, and the API for jobs.
 
 pub mod api;
 mod dial;
-mod membership;
+mod enrollment;
 
 pub use dial::ServerDial;
-pub use membership::{Membership, NotJoined};
+pub use enrollment::{Enrollment, FILE as ENROLLMENT_FILE, NotJoined};

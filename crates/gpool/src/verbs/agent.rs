@@ -1,6 +1,6 @@
 //! `gpool agent`: runs the agent of this machine for a server on another one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpool_cli::args::values;
@@ -8,13 +8,14 @@ use gpool_cli::errors;
 use gpool_cli::exit::Exit;
 use gpool_cli::failure::{Failure, Result};
 use gpool_cli::session::{Session, state_dir};
+use gpool_client::{Address, Error};
 use gpool_model::Timestamp;
 use gpool_sys::clock::unix_ms;
 use gpool_wire::catalogue;
 
 use super::service::{self, InstallFlags, ServiceFlags};
 use super::{up_folders, up_nodes};
-use crate::agent::{Membership, NotJoined};
+use crate::agent::{ENROLLMENT_FILE, Enrollment, NotJoined};
 use crate::config::Config;
 use crate::log::{self, LogFormat};
 use crate::serve::{AgentEnd, NodeSettings, serve_agent};
@@ -79,9 +80,9 @@ pub fn run(args: &AgentArgs, session: &Session) -> Result {
     let config = Config::find()?;
     let folder = folder(args)?;
     up_folders::make_state(&folder)?;
-    let membership = match args.join.as_slice() {
+    let enrollment = match args.join.as_slice() {
         [server, token] => join(server, token, &folder, session)?,
-        _ => known(&folder)?,
+        _ => enrollment(&folder)?,
     };
     if args.service.systemd {
         let words = args.words();
@@ -89,7 +90,7 @@ pub fn run(args: &AgentArgs, session: &Session) -> Result {
     }
     let devices = args.devices.clone().or_else(|| config.devices.clone());
     let nodes =
-        up_nodes::requested_nodes(devices.as_deref(), Some(membership.node.as_str()), true)?;
+        up_nodes::requested_nodes(devices.as_deref(), Some(enrollment.node.as_str()), true)?;
     let [node] = nodes.nodes.as_slice() else {
         let what = "--devices: an agent is one node";
         return Err(Failure::new(catalogue::INVALID, what).tip("--devices sim:8xH100-80G"));
@@ -98,11 +99,11 @@ pub fn run(args: &AgentArgs, session: &Session) -> Result {
     ignored.extend(config.ignore_processes.iter().cloned());
     let settings = NodeSettings::of(&config, &ignored);
     log::start(args.log_format.or(config.log_format).unwrap_or(LogFormat::Text))?;
-    let served = serve_agent(membership, &folder, node, &settings);
+    let served = serve_agent(enrollment, &folder, node, &settings);
     crate::systemd::stopping();
     match served {
         Ok(AgentEnd::Stopped) => Ok(Exit::OK),
-        Ok(AgentEnd::Refused(problem)) => Err(Failure::from(gpool_client::Error::Problem(problem))),
+        Ok(AgentEnd::Refused(problem)) => Err(Failure::from(Error::Problem(problem))),
         Err(error) => {
             Err(super::up::refused(&error.chain().map(ToString::to_string).collect::<Vec<_>>()))
         }
@@ -118,49 +119,61 @@ fn folder(args: &AgentArgs) -> Result<PathBuf> {
 }
 
 /// Joins with a token. A machine that is a node of the server already does not use it.
-fn join(
-    server: &str,
-    token: &str,
-    folder: &std::path::Path,
-    session: &Session,
-) -> Result<Membership> {
+fn join(server: &str, token: &str, folder: &Path, session: &Session) -> Result<Enrollment> {
     let now = Timestamp::new(unix_ms());
-    if let Some(known) = Membership::read(folder).map_err(not_joined)? {
-        match known.renew(folder, now) {
-            Ok(renewed) => {
-                let (node, server) = (&renewed.node, &renewed.server);
-                let what = format!("this machine is node {node} of {server} already");
-                session.screen.note(&what);
-                return Ok(renewed);
+    if let Some(present) = Enrollment::read(folder).map_err(not_joined)? {
+        refuse_other_server(&present, server, folder)?;
+        let check = present.client(now).and_then(|client| Ok(client.agent_check()?));
+        match check {
+            Ok(()) => {
+                let (node, server) = (&present.node, &present.server);
+                session.screen.note(&format!("this machine is node {node} of {server} already"));
+                return Ok(present);
             }
-            // It was removed there, so it joins again.
-            Err(NotJoined::Refused(gpool_client::Error::Problem(problem)))
-                if problem.status == 401 => {}
+            // It was removed or was away for too long, so it joins again.
+            Err(NotJoined::Expired) => {}
+            Err(NotJoined::Refused(Error::Problem(problem))) if problem.status == 401 => {}
             Err(error) => return Err(not_joined(error)),
         }
     }
-    let joined = Membership::join(server, token, folder, now).map_err(not_joined)?;
-    session.screen.note(&format!("this machine is node {} of {}", joined.node, joined.server));
-    Ok(joined)
+    let enrollment = Enrollment::join(server, token, folder, now).map_err(not_joined)?;
+    let (node, server) = (&enrollment.node, &enrollment.server);
+    session.screen.note(&format!("this machine is node {node} of {server}"));
+    Ok(enrollment)
 }
 
-fn known(folder: &std::path::Path) -> Result<Membership> {
-    Membership::read(folder).map_err(not_joined)?.ok_or_else(|| {
+/// Jobs of the present server may run here, so it is not left by accident.
+fn refuse_other_server(present: &Enrollment, server: &str, folder: &Path) -> Result<()> {
+    let address = Address::read(server).map_err(|why| not_joined(NotJoined::Address(why)))?;
+    if address.to_string() == present.server {
+        return Ok(());
+    }
+    let what = format!("this machine is node {} of {}", present.node, present.server);
+    let file = folder.join(ENROLLMENT_FILE);
+    Err(Failure::new(errors::NOT_STARTED, what)
+        .tip("gpool agent   (runs the agent of that node)")
+        .tip(format!("rm {}   (leaves that server; then join)", file.display())))
+}
+
+/// The enrollment of an earlier join.
+fn enrollment(folder: &Path) -> Result<Enrollment> {
+    Enrollment::read(folder).map_err(not_joined)?.ok_or_else(|| {
         Failure::new(errors::NOT_STARTED, "this machine has not joined the cluster of a server")
-            .why(format!("{} has no membership.json", folder.display()))
+            .why(format!("{} has no {ENROLLMENT_FILE}", folder.display()))
             .tip("gpool nodes add NAME   (on the server; prints the command to join)")
     })
 }
 
 fn not_joined(error: NotJoined) -> Failure {
+    let what = error.to_string();
+    let add = "gpool nodes add NAME   (on the server; prints a new command)";
     match error {
         NotJoined::Refused(error) => Failure::from(error),
         NotJoined::Address(why) => Failure::new(catalogue::INVALID, format!("--join: {why}")),
-        other @ NotJoined::OtherServer { .. } => {
-            Failure::new(catalogue::NOT_TRUSTED, other.to_string())
-                .tip("gpool nodes add NAME   (on the server; prints a new command)")
+        NotJoined::OtherServer { .. } => Failure::new(catalogue::NOT_TRUSTED, what).tip(add),
+        NotJoined::Expired => Failure::new(errors::NOT_STARTED, what).tip(add),
+        NotJoined::File { .. } => {
+            Failure::new(errors::BAD_DIRECTORY, what).tip("remove the file, and join again")
         }
-        other @ NotJoined::File { .. } => Failure::new(errors::BAD_DIRECTORY, other.to_string())
-            .tip("remove the file, and join again"),
     }
 }

@@ -39,8 +39,13 @@ impl ServiceFlags {
 
     fn path(self, daemon: Daemon<'_>) -> Result<PathBuf> {
         self.scope().path(daemon).ok_or_else(|| {
-            Failure::new(errors::BAD_DIRECTORY, "there is no home folder for the unit")
-                .tip("gpool up --systemd --user --print > gpool.service")
+            Failure::new(errors::BAD_DIRECTORY, "there is no home folder for the unit").tip(
+                format!(
+                    "gpool {} --systemd --user --print > {}",
+                    daemon.verb(),
+                    daemon.unit_name()
+                ),
+            )
         })
     }
 }
@@ -80,13 +85,13 @@ pub fn install(
     let path = flags.path(daemon)?;
     if what.now {
         // Nothing is written where no systemd runs.
-        systemctl(flags, &["daemon-reload"])?;
+        systemctl(daemon, flags, &["daemon-reload"])?;
     }
     write_new(&path, &text, what.force)?;
     session.screen.data(&format!("{}\n", path.display()))?;
     let steps: [&[&str]; 2] = [&["daemon-reload"], &["enable", "--now", daemon.unit_name()]];
     if what.now {
-        return steps.iter().try_for_each(|step| systemctl(flags, step)).map(|()| Exit::OK);
+        return steps.iter().try_for_each(|step| systemctl(daemon, flags, step)).map(|()| Exit::OK);
     }
     session.screen.note("start it, now and at each boot:");
     for step in steps {
@@ -103,7 +108,8 @@ pub fn install(
 /// # Errors
 /// There is no unit, or it can't be removed.
 pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
-    let path = flags.path(Daemon::Server)?;
+    let daemon = Daemon::Server;
+    let path = flags.path(daemon)?;
     if !path.exists() {
         let what = format!("there is no unit {}", path.display());
         return Err(Failure::new(errors::NO_UNIT, what)
@@ -111,12 +117,12 @@ pub fn uninstall(flags: ServiceFlags, session: &Session) -> Result {
             .tip("gpool down   (stops a server that was started without systemd)"));
     }
     // Without a running systemd there is nothing to stop.
-    let stopped = systemctl(flags, &["disable", "--now", Daemon::Server.unit_name()]);
+    let stopped = systemctl(daemon, flags, &["disable", "--now", daemon.unit_name()]);
     std::fs::remove_file(&path).map_err(|error| {
         let what = format!("can't remove {}: {error}", path.display());
         Failure::new(errors::NOT_WRITTEN, what).tip("sudo gpool down --systemd --system")
     })?;
-    match stopped.and_then(|()| systemctl(flags, &["daemon-reload"])) {
+    match stopped.and_then(|()| systemctl(daemon, flags, &["daemon-reload"])) {
         Ok(()) => session.screen.note("stopped and removed; running jobs continue"),
         Err(failure) => session.screen.warn(failure.what()),
     }
@@ -129,13 +135,15 @@ fn line(flags: ServiceFlags, step: &[&str]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn systemctl(flags: ServiceFlags, step: &[&str]) -> Result<()> {
+fn systemctl(daemon: Daemon<'_>, flags: ServiceFlags, step: &[&str]) -> Result<()> {
     let (program, before) = flags.scope().systemctl().split_first().expect("it names a program");
     let mut command = Command::new(program);
     let ran = command.args(before).args(step).stdin(Stdio::null()).output();
     let failed = |why: String| {
         let what = format!("{} did not work", line(flags, step));
-        Failure::new(errors::SYSTEMD, what).why(why).tip("gpool up   (without systemd)")
+        Failure::new(errors::SYSTEMD, what)
+            .why(why)
+            .tip(format!("gpool {}   (without systemd)", daemon.verb()))
     };
     match ran {
         Ok(ran) if ran.status.success() => Ok(()),

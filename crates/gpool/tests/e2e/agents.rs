@@ -9,8 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpool_model::job::JobState;
+use gpool_wire::JobCreate;
 
-use crate::harness::{Cluster, Gate, Machine, Running, membership, program, until_so};
+use crate::harness::{
+    Cluster, Gate, Machine, Running, is_root, membership, program, skip, until_so,
+};
 use crate::recovery::waits_at;
 
 /// A relay between an agent and its server.
@@ -70,7 +73,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_cut: &Arc<AtomicBool>) {
     });
 }
 
-/// A cluster whose server comes back at the same address, with these settings.
+/// A cluster with these settings; a new server of it has the same address.
 fn cluster_at(settings: &str, variables: &[(&str, &str)]) -> (Cluster, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listen = address.to_string();
@@ -141,10 +144,14 @@ fn jobs_on_another_machine_use_the_api_of_their_server() {
         Running::start(&mut command, None).end()
     };
     outside(&["queue"]).ok();
+    // Another agent on the folder is refused, and leaves the socket as it is.
+    let mut second = Machine::new(&cluster, "lab2", "none");
+    second.start(&[]);
+    second.end().refused(1, &["another agent uses"]);
+    outside(&["queue"]).ok();
     gate.open();
     cluster.until_ended(&id);
-    let refused = outside(&["queue"]);
-    assert_ne!(refused.code, 0, "{refused:?}");
+    outside(&["queue"]).refused(5, &["has no job on node lab2"]);
 }
 
 #[test]
@@ -171,7 +178,16 @@ fn tokens_of_nodes_serve_once_for_the_server_that_made_them() {
     machine.start(&["--join", &server, &token]);
     machine.until_connected("lab2");
     try_to_join("e", &server, &token).refused(5, refused);
-    // The same command on the same machine, as a script repeats it.
+    // The same command on the same machine, as a script repeats it: the agent goes on.
+    for _ in 0..3 {
+        let mut again = Machine::new(&cluster, "d", "none");
+        again.start(&["--join", &server, &token]);
+        again.end().refused(1, &["another agent uses"]);
+    }
+    let elsewhere = ["--join", "https://127.0.0.1:1", &token];
+    let mut again = Machine::new(&cluster, "d", "none");
+    again.start(&elsewhere);
+    again.end().refused(1, &["GP0220", "this machine is node lab2 of", "enrollment.json"]);
     machine.kill_agent();
     machine.start(&["--join", &server, &token]);
     machine.until_connected("lab2");
@@ -202,6 +218,80 @@ fn tokens_of_nodes_serve_once_for_the_server_that_made_them() {
     let mut machine = Machine::new(&alone, "lab2", "none");
     machine.start(&[]);
     machine.end().refused(1, &["GP0220", "has not joined"]);
+}
+
+/// Changes the file of an enrollment.
+fn enroll(machine: &Machine<'_>, change: impl FnOnce(&mut serde_json::Value)) {
+    let path = machine.path("agent/enrollment.json");
+    let mut stored = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut stored);
+    std::fs::write(&path, stored.to_string()).unwrap();
+}
+
+#[test]
+fn certificates_are_renewed_and_an_expired_one_needs_a_token() {
+    let cluster = Cluster::with(&["--devices", "none", "--listen", "127.0.0.1:0"]);
+    let mut machine = Machine::new(&cluster, "lab2", "none");
+    machine.join("lab2");
+    let certificate = |machine: &Machine<'_>| {
+        let mut certificate = String::new();
+        enroll(machine, |stored| certificate = stored["certificate"].as_str().unwrap().to_owned());
+        certificate
+    };
+    let first = certificate(&machine);
+    machine.kill_agent();
+    enroll(&machine, |stored| stored["renew_at"] = 0.into());
+    machine.start(&[]);
+    machine.until_says("the certificate is renewed");
+    assert_ne!(certificate(&machine), first);
+    machine.kill_agent();
+    machine.start(&[]);
+    machine.until_connected("lab2");
+    machine.kill_agent();
+    enroll(&machine, |stored| stored["expires_at"] = 0.into());
+    machine.start(&[]);
+    machine.end().refused(1, &["has expired"]);
+    machine.join("lab2");
+}
+
+#[test]
+fn jobs_run_as_the_account_that_the_node_names() {
+    if !is_root() {
+        return skip("only root can run jobs as other users");
+    }
+    let cluster = Cluster::with(&["--devices", "none", "--listen", "127.0.0.1:0"]);
+    let mut machine = Machine::new(&cluster, "lab2", "sim:2xA100-80G");
+    let settings = machine.path("gpool.toml");
+    std::fs::write(&settings, "users = { root = \"daemon\" }\n").unwrap();
+    machine.settings = Some(settings.clone());
+    machine.join("lab2");
+    let run = |line: &str| cluster.sh(&["--gpus", "1", "--cwd", "/"], line);
+    let id = run("id -un; exit 4");
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(4));
+    assert_eq!(cluster.gpool(["logs", &id]).ok(), "daemon\n");
+    machine.kill_agent();
+    std::fs::write(&settings, "users = { root = \"no-such-account\" }\n").unwrap();
+    machine.start(&[]);
+    machine.until_says("connected");
+    let ended = cluster.until_ended(&run("true"));
+    assert_eq!(ended.state, JobState::Failed);
+    let shown = cluster.gpool(["show", &ended.id]).ok();
+    assert!(shown.contains("no account no-such-account, for user root"), "{shown}");
+    // A job is held if its folder is not there.
+    machine.kill_agent();
+    std::fs::write(&settings, "").unwrap();
+    machine.start(&[]);
+    machine.until_says("connected");
+    let elsewhere = JobCreate {
+        command: vec!["true".to_owned()],
+        gpus: Some("1".to_owned()),
+        directory: Some("/no/such/folder".to_owned()),
+        ..JobCreate::default()
+    };
+    let held = cluster.client().submit(&elsewhere, None).unwrap().id;
+    cluster.until_is(&held, "held");
+    let why = cluster.why(&held);
+    assert!(why.contains("/no/such/folder") && why.contains("lab2"), "{why}");
 }
 
 #[test]

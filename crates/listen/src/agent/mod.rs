@@ -18,8 +18,10 @@ use base64::prelude::BASE64_STANDARD;
 use gpool_api::asker::{Asks, Identify, Peer};
 use gpool_api::connection::Connection as HttpConnection;
 use gpool_api::connections::{Connections, Seated};
-use gpool_api::extract::ApiError;
+use gpool_api::extract::{ApiError, pairs};
 use gpool_api::way::{Origin, Way};
+use gpool_identity::audit::AuditKind;
+use gpool_identity::pool::RequestSource;
 use gpool_identity::tls::Tls;
 use gpool_link::Connection;
 use gpool_model::job::{BlobId, JobSpec};
@@ -29,8 +31,8 @@ use gpool_server::agents::AgentPeer;
 use gpool_server::clock::now;
 use gpool_server::fault::internal;
 use gpool_server::handle::CoreHandle;
-use gpool_wire::join::{AGENT_UPGRADE, CertificateRequest, FINGERPRINT_MARK, IssuedCertificate};
-use gpool_wire::{Document, Problem, Scope, catalogue};
+use gpool_wire::join::{AGENT_UPGRADE, CertificateRequest, IssuedCertificate};
+use gpool_wire::{AuditEntry, Document, Problem, Scope, Time, catalogue};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -87,7 +89,11 @@ impl AgentRoutes {
             (&Method::GET, ["streams", question]) => {
                 self.stream(&mut request, caller, question.parse().ok().map(QuestionId))
             }
-            (&Method::GET, ["api", user]) => self.api(&mut request, caller, user).await,
+            (&Method::GET, ["api"]) => self.api(&mut request, caller).await,
+            (&Method::GET, ["node"]) => self
+                .node(caller)
+                .map(|_| StatusCode::NO_CONTENT.into_response())
+                .map_err(Into::into),
             (&Method::GET, ["blobs", blob]) => self.blob(caller, blob).await,
             _ => Err(no_such_route().into()),
         };
@@ -142,35 +148,52 @@ impl AgentRoutes {
         let (nodes, tls) = (self.handle.shared.identities.nodes.clone(), self.tls.clone());
         let node = match &request.token {
             Some(token) => {
-                self.entrance.without_token(caller.from)?;
-                nodes.invited(secret_of(token), now()).ok_or_else(bad_token)?
+                self.entrance.may_sign_in(RequestSource::of(caller.from))?;
+                nodes.invited(token, now()).ok_or_else(bad_token)?
             }
             None => self.node(caller)?,
         };
-        let name = node.clone();
+        let is_new = request.token.is_some();
+        let (name, present) = (node.clone(), caller.certificate.clone().unwrap_or_default());
         let issued = tokio::task::spawn_blocking(move || -> Result<_, ApiError> {
             let issued = tls.issue_for_agent(&name, &key);
             let issued = issued.map_err(|error| bad(&format!("{error:#}")))?;
+            let next = issued.fingerprint.clone();
             let stored = match &request.token {
-                Some(token) => nodes.admit(secret_of(token), issued.fingerprint.clone(), now()),
-                None => nodes.renew(&name, issued.fingerprint.clone()),
+                Some(token) => nodes.admit(token, next, now()),
+                None => nodes.renew(&name, &present, next),
             };
             match stored {
-                Ok(true) => Ok((issued, request.token.is_some())),
+                Ok(true) => Ok(issued),
                 // Another request was faster.
                 Ok(false) => Err(bad_token().into()),
                 Err(error) => Err(Refusal::StorageFull { why: error.to_string() }.into()),
             }
         });
-        let (issued, has_joined) = issued.await.map_err(internal)??;
-        if has_joined {
+        let issued = issued.await.map_err(internal)??;
+        if is_new {
             self.handle.admit_agent(&node);
-            tracing::info!(target: "audit", %node, from = %caller.from, "a node joined");
+            self.write_audit(&node, caller.from).await;
         }
         let certificate = BASE64_STANDARD.encode(&issued.certificate);
-        let valid_s = issued.valid.as_secs();
+        let valid_s = u32::try_from(issued.valid.as_secs()).unwrap_or(u32::MAX);
         let answer = IssuedCertificate { node: node.to_string(), certificate, valid_s };
         Ok(Json(Document::new(answer)).into_response())
+    }
+
+    /// Writes the audit entry of a machine that joined.
+    async fn write_audit(&self, node: &NodeName, from: IpAddr) {
+        tracing::info!(target: "audit", %node, %from, "a node joined");
+        let audit = self.handle.shared.identities.audit.clone();
+        let (nobody, action) = ("nobody".to_owned(), "join as a node".to_owned());
+        let entry = AuditEntry {
+            objects: vec![format!("nodes/{node}")],
+            ..AuditEntry::new(Time(now()), nobody, from.to_string(), action)
+        };
+        let written = tokio::task::spawn_blocking(move || audit.add(AuditKind::Admin, entry)).await;
+        if let Ok(Err(error)) = written {
+            tracing::error!(%error, "can't write the audit log");
+        }
     }
 
     /// Takes an answer that would delay other messages.
@@ -250,11 +273,11 @@ impl AgentRoutes {
         &self,
         request: &mut Request<Incoming>,
         caller: &AgentCaller,
-        user: &str,
     ) -> Result<Response<Body>, ApiError> {
         let node = self.node(caller)?;
+        let user = pairs(request.uri())?.into_iter().find(|(name, _)| name == "user");
+        let user = user.map(|(_, value)| value).unwrap_or_default();
         let (find_user, identify) = (self.handle.info().find_user, self.identify.clone());
-        let user = percent_decoded(user);
         let name = user.clone();
         // The system's name service may take its time.
         let found = tokio::task::spawn_blocking(move || {
@@ -332,13 +355,6 @@ impl AgentRoutes {
     }
 }
 
-/// A part of a path as it was before its encoding.
-fn percent_decoded(text: &str) -> String {
-    let pair = format!("={text}");
-    let decoded = form_urlencoded::parse(pair.as_bytes()).next();
-    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
-}
-
 /// The body of a request.
 async fn body_of(
     request: Request<Incoming>,
@@ -353,11 +369,6 @@ async fn body_of(
 
 fn bad(why: &str) -> Refusal {
     Refusal::Invalid { field: "body".to_owned(), why: why.to_owned() }
-}
-
-/// The secret of a join token, which may have the fingerprint of the server with it.
-fn secret_of(token: &str) -> &str {
-    token.split(FINGERPRINT_MARK).next().unwrap_or_default()
 }
 
 fn bad_token() -> Problem {

@@ -94,7 +94,7 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     for machine in machines {
         runtime.spawn(keep_connected(machine, shared.clone()));
     }
-    let joined = until_connected(&cluster, &shared, n_agents)?;
+    let connect_time = until_connected(&cluster, &shared, n_agents)?;
     // The first reports are over then.
     std::thread::sleep(SETTLE.min(Duration::from_secs(u64::from(options.idle_s))));
     let (before, began) = (threads_cpu_ms_of(cluster.server_pid()), Instant::now());
@@ -112,13 +112,18 @@ pub fn measure(options: &Options) -> Result<Vec<Figure>> {
     runtime.shutdown_timeout(Duration::from_secs(5));
     cluster.end()?;
     drop(network);
-    Ok(figures(n_agents, &AtRest { joined, cores, memory_mb: memory as f64 / 1e6 }, orders, back))
+    Ok(figures(
+        n_agents,
+        &AtRest { connect_time, cores, memory_mb: memory as f64 / 1e6 },
+        orders,
+        back,
+    ))
 }
 
 /// All agents at rest.
 struct AtRest {
     /// How long they took to connect.
-    joined: Duration,
+    connect_time: Duration,
     cores: f64,
     memory_mb: f64,
 }
@@ -129,12 +134,12 @@ fn figures(n_agents: u32, rest: &AtRest, orders: Vec<f64>, back: Duration) -> Ve
     let all = "the same for 10,000 agents, extrapolated";
     let orders = Ranked::of(orders);
     let order = |percent| orders.percentile(percent);
-    let (joined, back) = (rest.joined.as_secs_f64(), back.as_secs_f64());
+    let (connect_s, back) = (rest.connect_time.as_secs_f64(), back.as_secs_f64());
     let (cpu, memory) = (rest.cores * for_10_000, rest.memory_mb * for_10_000);
     let at_rest = format!("CPU of the server, {with} at rest");
     let memory_of = format!("memory for {with} at rest");
     vec![
-        Figure::new("agents_connect_s", format!("{with} connect"), joined, "s"),
+        Figure::new("agents_connect_s", format!("{with} connect"), connect_s, "s"),
         Figure::new("agents_cpu", at_rest, rest.cores, "cores"),
         Figure::new("agents_cpu_10000", all, cpu, "cores").below(1.0),
         Figure::new("agents_memory_mb", memory_of, rest.memory_mb, "MB"),
@@ -258,7 +263,7 @@ fn machines(
         let certificate = certificate.map_err(|error| error.to_string())?;
         let comma = if number == 0 { "" } else { "," };
         let shown = fingerprint(&certificate);
-        write!(admitted, "{comma}\"{name}\":{{\"since\":0,\"certificates\":[\"{shown}\"]}}")?;
+        write!(admitted, "{comma}\"{name}\":[\"{shown}\"]")?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()?

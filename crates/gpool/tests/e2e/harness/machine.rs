@@ -12,6 +12,8 @@ pub struct Machine<'c> {
     cluster: &'c Cluster,
     folder: PathBuf,
     devices: &'static str,
+    /// Its `gpool.toml`.
+    pub settings: Option<PathBuf>,
     /// The words before its commands.
     within: Vec<String>,
     agent: Option<Running>,
@@ -22,7 +24,11 @@ impl<'c> Machine<'c> {
     pub fn new(cluster: &'c Cluster, name: &str, devices: &'static str) -> Self {
         let folder = cluster.path(name);
         std::fs::create_dir_all(&folder).unwrap();
-        Self { cluster, folder, devices, within: Vec::new(), agent: None }
+        Self { cluster, folder, devices, within: Vec::new(), settings: None, agent: None }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
     /// The same on a host.
@@ -35,6 +41,7 @@ impl<'c> Machine<'c> {
         let mut command = self.cluster.command();
         command.env("GPOOL_STATE_DIR", &self.folder).env_remove("GPOOL_SOCKET");
         command.env_remove("GPOOL_CONFIG");
+        command.envs(self.settings.iter().map(|path| ("GPOOL_CONFIG", path)));
         command.arg("agent").args(words).args(["--devices", self.devices]);
         let words: Vec<&str> = self.within.iter().map(String::as_str).collect();
         let mut command = if words.is_empty() { command } else { within(&command, &words) };
@@ -63,6 +70,11 @@ impl<'c> Machine<'c> {
             assert!(!running.has_said("error:"), "{}", running.said());
             membership(self.cluster, name).as_deref() == Some("connected")
         });
+    }
+
+    #[track_caller]
+    pub fn until_says(&self, words: &str) {
+        self.agent.as_ref().unwrap().until_says(words);
     }
 
     /// The agent dies; its jobs go on.

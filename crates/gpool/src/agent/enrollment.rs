@@ -1,5 +1,5 @@
-//! The place of this machine in the cluster of a server: the node that it is, and the certificate
-//! that proves it, in a file of the agent's state folder.
+//! The enrollment of this machine as a node of a server: the node's name, the certificate and its
+//! key, in a file of the agent's state folder.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
@@ -10,14 +10,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use gpool_client::remote::fingerprint;
 use gpool_client::{Address, Client, Error, Identity, Remote, Trust};
-use gpool_model::{NodeName, Timestamp};
+use gpool_model::{Millis, NodeName, Timestamp};
 use gpool_wire::join::{CertificateRequest, FINGERPRINT_MARK, IssuedCertificate};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 
 /// The file in the state folder.
-const FILE: &str = "membership.json";
+pub const FILE: &str = "enrollment.json";
 
 /// Why a machine could not join.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +25,18 @@ pub enum NotJoined {
     #[error("{0}")]
     Address(String),
     /// The server that answers is not the one that made the token.
-    #[error("{server} is not the server of this token: its fingerprint is {shown}")]
-    OtherServer { server: String, shown: String },
+    #[error("{server} is not the server of this token: its fingerprint is {fingerprint}")]
+    OtherServer { server: String, fingerprint: String },
     #[error("{0}")]
     Refused(#[from] Error),
     #[error("{path} can't be used: {error}")]
     File { path: String, error: io::Error },
+    #[error("the certificate of this machine has expired")]
+    Expired,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Membership {
+pub struct Enrollment {
     /// Address of the server: `https://lab1:7443`.
     pub server: String,
     /// The certificate of its authority in Base64; without it the system's are trusted.
@@ -45,8 +47,9 @@ pub struct Membership {
     certificate: String,
     /// In Base64, PKCS #8.
     key: String,
-    /// Time from which the certificate is renewed.
+    /// When the certificate is renewed.
     pub renew_at: Timestamp,
+    expires_at: Timestamp,
 }
 
 /// A key before its certificate is there.
@@ -72,7 +75,7 @@ impl NewKey {
     }
 }
 
-impl Membership {
+impl Enrollment {
     /// Reads the file of a state folder; `None` if the machine has not joined.
     ///
     /// # Errors
@@ -113,16 +116,16 @@ impl Membership {
         let key = NewKey::generate();
         let client = Client::remote(Remote::new(address.clone(), String::new(), trust));
         let issued = client.agent_certificate(&key.request(Some(secret.to_owned())))?;
-        let joined = Self {
+        let enrollment = Self {
             server: address.to_string(),
             authority,
             node: NodeName::new(&issued.node),
-            renew_at: renew_at(&issued, now),
-            certificate: issued.certificate,
-            key: BASE64_STANDARD.encode(&key.pkcs8),
+            certificate: String::new(),
+            key: String::new(),
+            renew_at: now,
+            expires_at: now,
         };
-        joined.write(state_dir)?;
-        Ok(joined)
+        enrollment.with(issued, &key, now).write(state_dir)
     }
 
     /// Replaces the certificate by a new one, for a new key.
@@ -131,26 +134,37 @@ impl Membership {
     /// The server can't be reached, or the machine is no node of it any more.
     pub fn renew(&self, state_dir: &Path, now: Timestamp) -> Result<Self, NotJoined> {
         let key = NewKey::generate();
-        let issued = self.client()?.agent_certificate(&key.request(None))?;
-        let renewed = Self {
-            renew_at: renew_at(&issued, now),
+        let issued = self.client(now)?.agent_certificate(&key.request(None))?;
+        self.clone().with(issued, &key, now).write(state_dir)
+    }
+
+    /// The enrollment with a new certificate. It is renewed after two thirds of its time.
+    fn with(self, issued: IssuedCertificate, key: &NewKey, now: Timestamp) -> Self {
+        let valid = Millis::from_secs(issued.valid_s);
+        Self {
+            renew_at: now.after(Millis::new(valid.get() / 3 * 2)),
+            expires_at: now.after(valid),
             certificate: issued.certificate,
             key: BASE64_STANDARD.encode(&key.pkcs8),
-            ..self.clone()
-        };
-        renewed.write(state_dir)?;
-        Ok(renewed)
+            ..self
+        }
     }
 
     /// A client that proves itself as the agent.
     ///
     /// # Errors
-    /// The stored address or certificate is damaged.
-    pub fn client(&self) -> Result<Client, NotJoined> {
+    /// The certificate has expired, or the stored values are damaged.
+    pub fn client(&self, now: Timestamp) -> Result<Client, NotJoined> {
+        if now >= self.expires_at {
+            return Err(NotJoined::Expired);
+        }
         let address = Address::read(&self.server).map_err(NotJoined::Address)?;
         let trust = self.authority.clone().map_or(Trust::System, Trust::Authority);
         let decode = |text: &String| {
-            BASE64_STANDARD.decode(text).map_err(|error| NotJoined::Address(error.to_string()))
+            BASE64_STANDARD.decode(text).map_err(|error| NotJoined::File {
+                path: FILE.to_owned(),
+                error: io::Error::other(error),
+            })
         };
         let (certificate, key) = (decode(&self.certificate)?, decode(&self.key)?);
         let identity = Some(Identity { certificate, key }.into());
@@ -159,25 +173,21 @@ impl Membership {
         Ok(Client::remote(remote).with_retries(std::time::Duration::ZERO))
     }
 
-    fn write(&self, state_dir: &Path) -> Result<(), NotJoined> {
+    fn write(self, state_dir: &Path) -> Result<Self, NotJoined> {
         let path = state_dir.join(FILE);
         let write = || -> io::Result<()> {
             let new = path.with_extension("json.new");
             let mut options = File::options();
             let mut file =
                 options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(&serde_json::to_vec(self)?)?;
+            file.write_all(&serde_json::to_vec(&self)?)?;
             file.sync_all()?;
             std::fs::rename(&new, &path)?;
             File::open(state_dir)?.sync_all()
         };
-        write().map_err(|error| NotJoined::File { path: path.display().to_string(), error })
+        write().map_err(|error| NotJoined::File { path: path.display().to_string(), error })?;
+        Ok(self)
     }
-}
-
-/// Renewed after two thirds of its time.
-fn renew_at(issued: &IssuedCertificate, now: Timestamp) -> Timestamp {
-    Timestamp::new(now.get().saturating_add(issued.valid_s.saturating_mul(1000) / 3 * 2))
 }
 
 /// Trusts the authority of the server at an address, if it has this fingerprint.
@@ -186,12 +196,10 @@ fn pinned(address: &Address, expected: &str) -> Result<Trust, NotJoined> {
         NotJoined::Refused(Error::NoRemote { server: address.to_string(), why: error.to_string() })
     };
     let chain = address.certificates().map_err(unreachable)?;
-    let shown = chain.last().map(|last| (fingerprint(last), Trust::pinned(last)));
-    match shown {
-        Some((shown, trust)) if shown == expected => Ok(trust),
-        shown => Err(NotJoined::OtherServer {
-            server: address.to_string(),
-            shown: shown.map(|(shown, _)| shown).unwrap_or_default(),
-        }),
+    let last = chain.last().map(Vec::as_slice).unwrap_or_default();
+    let fingerprint = fingerprint(last);
+    match fingerprint == expected {
+        true => Ok(Trust::pinned(last)),
+        false => Err(NotJoined::OtherServer { server: address.to_string(), fingerprint }),
     }
 }
