@@ -20,10 +20,10 @@ impl Runner {
     }
 
     fn task_on(&self, device: &DeviceUuid) -> Option<TaskId> {
-        let mut asked = self.pending_checks.values();
+        let mut asked = self.pending_launches.values().map(|it| &it.order);
         let has = |slots: &[gpool_model::Slot]| slots.iter().any(|slot| slot.device == *device);
-        let waits = asked.find(|(order, _)| has(&order.allocation.slots));
-        let waits = waits.map(|(order, _)| order.task());
+        let waits = asked.find(|order| has(&order.allocation.slots));
+        let waits = waits.map(|order| order.task());
         let has = || self.parts.devices.owner(device);
         waits.or_else(|| has().filter(|task| !self.shepherds.has_ended(*task)))
     }

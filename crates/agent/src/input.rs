@@ -1,11 +1,13 @@
 //! The inputs of the agent's thread from other threads, and the name of this run of the agent.
 
+use std::io;
 use std::sync::mpsc::Sender;
 
 use gpool_model::LeaseTerms;
 use gpool_model::agent::{LoanReport, Order, Report, TaskEnd};
 use gpool_model::attach::Opening;
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
+use gpool_model::job::BlobId;
 use gpool_model::mig_layout::MigChange;
 use gpool_model::unit::{Bytes, Millis};
 use gpool_protocol::{QuestionId, Telemetry};
@@ -24,6 +26,12 @@ pub(crate) enum ThreadInput {
     Renewed(u64),
     /// The devices and resources of this node.
     Inventory(Box<Report>),
+    /// A file of a task that is to be launched, or the server's answer why there is none.
+    Blob {
+        task: TaskId,
+        id: BlobId,
+        content: io::Result<Vec<u8>>,
+    },
     /// The devices of a task that must not be used.
     Checked {
         task: TaskId,

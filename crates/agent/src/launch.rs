@@ -1,17 +1,18 @@
 //! Starts tasks: the shepherd of each, and the first message to it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use gpool_model::Slot;
 use gpool_model::agent::{Report, TaskOrder};
-use gpool_model::id::DeviceUuid;
+use gpool_model::id::{DeviceUuid, TaskId};
 use gpool_model::job::{BlobId, EndCause, JobSpec};
+use gpool_model::{ArrayValues, Lack, Slot};
 use gpool_node::converge::{self, Seats};
 
 use crate::assignments::{Assignment, limits_of};
 use crate::config::AgentConfig;
-use crate::input::LoanAction;
+use crate::input::{LoanAction, ThreadInput};
 use crate::runner::Runner;
 use gpool_shepherd::message::{DeviceMemory, Element, GpuMemory, Launch, ToShepherd, line};
 
@@ -48,26 +49,60 @@ impl Runner {
                 Ok(owner) if owner == order.spec.owner => {}
                 Ok(owner) => order.spec = Arc::new(JobSpec { owner, ..(*order.spec).clone() }),
                 Err(why) => {
-                    return self.not_started(order.task(), EndCause::LaunchFailed { why });
+                    let lack = EndCause::NodeLacks(Lack::Account(why));
+                    return self.not_started(order.task(), lack);
                 }
             }
         }
-        let devices = seats.devices();
-        order.allocation.slots = seats.slots;
-        if devices.is_empty() {
-            return self.start(&order, seats.booked);
-        }
         let task = order.task();
-        let limits = limits_of(&order.allocation.slots);
-        self.pending_checks.insert(task, (order, seats.booked));
-        self.parts.devices.check(task, devices, limits);
+        order.allocation.slots = seats.slots;
+        let values = order.spec.array.as_ref().and_then(|array| array.values.as_ref());
+        let last =
+            self.values.as_ref().filter(|(blob, _)| values.is_some_and(|it| it.blob == *blob));
+        let values = last.map(|(_, values)| Arc::clone(values));
+        let pending = PendingLaunch { order, booked: seats.booked, files: BTreeMap::new(), values };
+        let missing: Vec<BlobId> = pending.missing().cloned().collect();
+        self.pending_launches.insert(task, pending);
+        for id in missing {
+            let (inputs, blob) = (self.parts.sender.clone(), id.clone());
+            let reply = move |content| inputs.send(ThreadInput::Blob { task, id: blob, content });
+            self.parts.server.blob(&id, Box::new(reply));
+        }
+    }
+
+    /// Takes a file of a task; after the last, the devices are checked.
+    pub(crate) fn take_blob(&mut self, task: TaskId, id: BlobId, content: io::Result<Vec<u8>>) {
+        let Some(pending) = self.pending_launches.get_mut(&task) else { return };
+        if pending.is_complete() {
+            return;
+        }
+        match content.map_err(|error| no_file(&error)).and_then(|bytes| pending.take(id, bytes)) {
+            Ok(Some(values)) => self.values = Some(values),
+            Ok(None) => {}
+            Err(cause) => {
+                self.pending_launches.remove(&task);
+                return self.not_started(task, cause);
+            }
+        }
+        if !pending.is_complete() {
+            return;
+        }
+        let slots = &pending.order.allocation.slots;
+        let devices: Vec<DeviceUuid> = slots.iter().map(|slot| slot.device.clone()).collect();
+        if !devices.is_empty() {
+            return self.parts.devices.check(task, devices, limits_of(slots));
+        }
+        if let Some(pending) = self.pending_launches.remove(&task) {
+            self.start(&pending);
+        }
     }
 
     /// Starts the shepherd of a task.
-    pub(crate) fn start(&mut self, order: &TaskOrder, booked: Vec<DeviceUuid>) {
+    pub(crate) fn start(&mut self, pending: &PendingLaunch) {
+        let PendingLaunch { order, booked, .. } = pending;
         let task = order.task();
         let fence_at = self.take_fence(task);
-        let started = self.first_message(order, &booked, fence_at).and_then(|first| {
+        let started = self.first_message(pending, fence_at).and_then(|first| {
             let exe = &self.parts.config.shepherd_exe;
             self.shepherds
                 .start(exe, task, first)
@@ -78,7 +113,7 @@ impl Runner {
             Ok(pid) => {
                 fail::fail_point!("agent-launch-after");
                 let slots = order.allocation.slots.clone();
-                let seats = Seats { slots, booked, ..Seats::default() };
+                let seats = Seats { slots, booked: booked.clone(), ..Seats::default() };
                 let idle_after = order.spec.shown_idle_after();
                 self.parts
                     .devices
@@ -91,10 +126,10 @@ impl Runner {
     /// The first message to a shepherd.
     pub(crate) fn first_message(
         &self,
-        order: &TaskOrder,
-        booked: &[DeviceUuid],
+        pending: &PendingLaunch,
         fence_at: Option<u64>,
     ) -> Result<Vec<u8>, EndCause> {
+        let PendingLaunch { order, booked, .. } = pending;
         let spec = &order.spec;
         let own = rustix::process::geteuid();
         if !own.is_root() && own.as_raw() != spec.owner.uid {
@@ -103,11 +138,10 @@ impl Runner {
                  (uid {})",
                 spec.owner.user, spec.owner.uid
             );
-            return Err(EndCause::LaunchFailed { why });
+            return Err(EndCause::NodeLacks(Lack::Account(why)));
         }
-        let blob = |what: &str, id| self.blob(what, id);
-        let context = blob("environment", &spec.context)?;
-        let script = spec.script.as_ref().map(|id| blob("script", id)).transpose()?;
+        let context = pending.file(&spec.context);
+        let script = spec.script.as_ref().map(|id| pending.file(id));
         let config = &self.parts.config;
         let of_device = |slot: &Slot| {
             let memory = *self.memory.get(&slot.device)?;
@@ -119,8 +153,8 @@ impl Runner {
         let least = memory.iter().map(|it| GpuMemory { request: it.request, limit: it.limit });
         let cap = self.parts.shares.give(order, &|uuid| self.memory.get(uuid).copied());
         let launch = Launch {
-            order: order.clone(),
-            booked: booked.to_vec(),
+            order: (**order).clone(),
+            booked: booked.clone(),
             state_dir: config.state_dir.clone(),
             site: self.parts.site.clone(),
             devices: self.parts.isolation.filter(&order.allocation.slots),
@@ -133,9 +167,9 @@ impl Runner {
             memory,
             cap: cap.map_err(|why| EndCause::LaunchFailed { why })?,
             pausing: self.parts.devices.checkpoints(),
-            element: self.element(order)?,
+            element: pending.element(),
             context_bytes: context.len(),
-            script_bytes: script.as_ref().map(Vec::len),
+            script_bytes: script.map(<[u8]>::len),
             fence_at,
         };
         let mut message = line(&launch);
@@ -143,30 +177,78 @@ impl Runner {
         message.extend(script.unwrap_or_default());
         Ok(message)
     }
+}
 
-    /// Bytes that the server stores for a job. If they are missing, the job is held: nothing of it
-    /// has run, and the user can release it when the file is back.
-    fn blob(&self, what: &str, id: &BlobId) -> Result<Vec<u8>, EndCause> {
-        self.parts.server.blob(id).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => EndCause::PathMissing { path: error.to_string() },
-            _ => EndCause::LaunchFailed { why: format!("can't read the job's {what}: {error}") },
-        })
+/// A task that is not launched yet: its files come from the server, then its devices are checked.
+pub(crate) struct PendingLaunch {
+    pub order: Box<TaskOrder>,
+    /// The devices that are booked for it, by slot.
+    pub booked: Vec<DeviceUuid>,
+    /// Its environment and its script, once they are here.
+    files: BTreeMap<BlobId, Vec<u8>>,
+    /// The values of its array, once they are here.
+    values: Option<Arc<ArrayValues>>,
+}
+
+impl PendingLaunch {
+    /// Whether all its files are here.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing().next().is_none()
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &BlobId> {
+        let values = self.values_blob();
+        let is_here = move |id: &BlobId| match values == Some(id) {
+            true => self.values.is_some(),
+            false => self.files.contains_key(id),
+        };
+        self.order.spec.blobs().filter(move |id| !is_here(id))
+    }
+
+    fn values_blob(&self) -> Option<&BlobId> {
+        let array = self.order.spec.array.as_ref()?;
+        array.values.as_ref().map(|values| &values.blob)
+    }
+
+    /// Adds a file; returns the values of its array if these are the file.
+    fn take(
+        &mut self,
+        id: BlobId,
+        bytes: Vec<u8>,
+    ) -> Result<Option<(BlobId, Arc<ArrayValues>)>, EndCause> {
+        if self.values_blob() != Some(&id) {
+            self.files.insert(id, bytes);
+            return Ok(None);
+        }
+        let values: ArrayValues = serde_json::from_slice(&bytes).map_err(|error| {
+            let why = format!("the array's values can't be read: {error}");
+            EndCause::LaunchFailed { why }
+        })?;
+        let values = Arc::new(values);
+        self.values = Some(Arc::clone(&values));
+        Ok(Some((id, values)))
+    }
+
+    fn file(&self, id: &BlobId) -> &[u8] {
+        self.files.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// The item and parameters of an array element; `None` for other jobs.
-    fn element(&self, order: &TaskOrder) -> Result<Option<Element>, EndCause> {
-        let (Some(array), Some(index)) = (&order.spec.array, order.task().job.element) else {
-            return Ok(None);
-        };
-        let Some(values) = &array.values else { return Ok(Some(Element::default())) };
-        let mut last = self.values.borrow_mut();
-        if last.0.as_ref().is_none_or(|(blob, _)| *blob != values.blob) {
-            let bytes = self.blob("values", &values.blob)?;
-            let read = serde_json::from_slice(&bytes).map_err(|error| EndCause::LaunchFailed {
-                why: format!("the array's values can't be read: {error}"),
-            })?;
-            last.0 = Some((values.blob.clone(), read));
+    fn element(&self) -> Option<Element> {
+        self.order.spec.array.as_ref()?;
+        let index = self.order.task().job.element?;
+        Some(self.values.as_ref().map_or_else(Element::default, |it| Element::of(it, index)))
+    }
+}
+
+/// Why a task can't start without a file of the server. If the file is missing, the job is held:
+/// nothing of it has run, and the user can release it when the file is back.
+fn no_file(error: &io::Error) -> EndCause {
+    match error.kind() {
+        io::ErrorKind::NotFound => EndCause::NodeLacks(Lack::Path(error.to_string())),
+        _ => {
+            let why = format!("can't read its environment or script: {error}");
+            EndCause::LaunchFailed { why }
         }
-        Ok(last.0.as_ref().map(|(_, values)| Element::of(values, index)))
     }
 }

@@ -1,6 +1,5 @@
 //! The agent's loop: inputs go into `Converge`, and the loop carries out the actions that come out.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -10,9 +9,10 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use gpool_link::{AgentInbox, ServerLink};
-use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskOrder, TaskReport, Terms};
+use gpool_model::ArrayValues;
+use gpool_model::agent::{OutputReport, Report, Stamp, TaskEnd, TaskReport, Terms};
 use gpool_model::id::{DeviceUuid, Generation, Incarnation, TaskId};
-use gpool_model::job::EndCause;
+use gpool_model::job::{BlobId, EndCause};
 use gpool_model::unit::{Bytes, Millis};
 use gpool_node::converge::{self, Action, Converge, Halting, Moves};
 use gpool_node::lease::Lease;
@@ -27,10 +27,11 @@ use crate::done::Done;
 use crate::facts::now;
 use crate::input::{self, ThreadInput};
 use crate::isolation::Isolation;
+use crate::launch::PendingLaunch;
 use crate::recent::RecentValues;
 use crate::shares::Shares;
 use crate::shepherds::{About, Introduced, Shepherds};
-use crate::task_state::{LastValues, Streams, TaskLocation, ToResume, not_started, stopped};
+use crate::task_state::{Streams, TaskLocation, ToResume, not_started, stopped};
 use crate::wake::{Poller, Token, Waker};
 use gpool_shepherd::layout::{Layout, claim_name};
 use gpool_shepherd::message::{FromShepherd, ToShepherd};
@@ -62,8 +63,8 @@ pub(crate) struct Runner {
     pub(crate) shepherds: Shepherds,
     converge: Converge,
     done: Done,
-    /// Tasks that wait for a check of the devices that they will use, with the booked ones.
-    pub(crate) pending_checks: BTreeMap<TaskId, (Box<TaskOrder>, Vec<DeviceUuid>)>,
+    /// Tasks that are not launched yet.
+    pub(crate) pending_launches: BTreeMap<TaskId, PendingLaunch>,
     /// Tasks that are lost, while their devices are being checked.
     pub(crate) lost: BTreeMap<TaskId, TaskReport>,
     pub(crate) memory: BTreeMap<DeviceUuid, Bytes>,
@@ -74,8 +75,8 @@ pub(crate) struct Runner {
     held_back: Option<Vec<Report>>,
     /// Streams that were requested.
     pub(crate) streams: Streams,
-    /// The values of the last started array.
-    pub(crate) values: RefCell<LastValues>,
+    /// The values of the last started array: the next element usually belongs to the same one.
+    pub(crate) values: Option<(BlobId, Arc<ArrayValues>)>,
     /// When tasks were ordered to leave their devices, to move to others.
     pub(crate) detached_at: BTreeMap<TaskId, Instant>,
     /// For each task whose limits on new devices the driver is asked for: the order to resume it
@@ -108,14 +109,14 @@ impl Runner {
             shepherds,
             converge: Converge::new(over),
             done,
-            pending_checks: BTreeMap::new(),
+            pending_launches: BTreeMap::new(),
             lost: BTreeMap::new(),
             memory: BTreeMap::new(),
             stamp,
             inventory: None,
             held_back: Some(Vec::new()),
             streams: Streams::default(),
-            values: RefCell::default(),
+            values: None,
             detached_at: BTreeMap::new(),
             resuming: BTreeMap::new(),
             not_moved: BTreeMap::new(),
@@ -173,15 +174,18 @@ impl Runner {
                 }
             }
             ThreadInput::LeftoversEnded(task) => self.adopt(task, Generation::default()),
+            ThreadInput::Blob { task, id, content } => self.take_blob(task, id, content),
             ThreadInput::Checked { task, unusable, refused } => {
                 if let Some(report) = self.lost.remove(&task) {
                     self.found(report, TaskLocation::default());
                 }
-                match (self.pending_checks.remove(&task), refused) {
+                if self.pending_launches.get(&task).is_some_and(|it| !it.is_complete()) {
+                    // The check was for an earlier order, which was stopped.
+                    return true;
+                }
+                match (self.pending_launches.remove(&task), refused) {
                     (Some(_), Some(why)) => self.not_started(task, EndCause::LaunchFailed { why }),
-                    (Some((order, booked)), None) if unusable.is_empty() => {
-                        self.start(&order, booked);
-                    }
+                    (Some(pending), None) if unusable.is_empty() => self.start(&pending),
                     (Some(_), None) => {
                         let devices = unusable;
                         self.pending_inputs.push_back(converge::Input::Refused { task, devices });
@@ -359,8 +363,8 @@ impl Runner {
                 self.launch(order, seats);
             }
             Action::Prevent { task, generation } => self.prevent(task, generation, stopped()),
-            Action::Stop { task, grace, signal } => match self.pending_checks.remove(&task) {
-                Some((order, _)) => self.prevent(task, order.generation, stopped()),
+            Action::Stop { task, grace, signal } => match self.pending_launches.remove(&task) {
+                Some(it) => self.prevent(task, it.order.generation, stopped()),
                 None => {
                     fail::fail_point!("agent-end-before");
                     self.shepherds.say(task, &ToShepherd::Stop { grace, signal });
@@ -432,7 +436,7 @@ impl Runner {
     /// The new size of its shares applies before it is noted in the claim: after a crash between
     /// the two, the server repeats the order.
     fn change(&mut self, task: TaskId, generation: Generation, terms: Terms) {
-        if let Some((order, _)) = self.pending_checks.get_mut(&task) {
+        if let Some(PendingLaunch { order, .. }) = self.pending_launches.get_mut(&task) {
             // Nothing was launched yet, so the launch uses the new terms.
             order.generation = generation;
             std::sync::Arc::make_mut(&mut order.spec).time_limit = terms.limit;

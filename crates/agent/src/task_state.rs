@@ -2,19 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gpool_model::ArrayValues;
 use gpool_model::agent::TaskEnd;
 use gpool_model::id::{DeviceUuid, Generation, TaskId};
-use gpool_model::job::{BlobId, EndCause, Usage};
+use gpool_model::job::{EndCause, Usage};
 use gpool_node::converge::Seats;
 use gpool_protocol::QuestionId;
 use gpool_shepherd::record::ClaimRecord;
 
 use crate::facts::now;
-
-/// The values of the last started array: the next element usually belongs to the same one.
-#[derive(Default)]
-pub(crate) struct LastValues(pub Option<(BlobId, ArrayValues)>);
 
 /// An order to resume a task.
 pub(crate) struct ToResume {

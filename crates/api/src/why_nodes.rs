@@ -42,7 +42,8 @@ fn device(
     let row = holder.and_then(|job| view.world.job(job));
     let user = row.map(|row| row.spec.owner.user.to_string());
     let stranger = || device.unmanaged.first().and_then(|process| process.user.clone());
-    let is_here = Fit::of(spec).may_be_on(&node.node);
+    let lacking_nodes = waiting.job.course.lacking_nodes.clone();
+    let is_here = Fit { lacking_nodes, ..Fit::of(spec) }.may_be_on(&node.node);
     let length = row.map(|row| Length::of(row, view.world.prediction(&row.spec), view.now));
     let kept_by = explainer.kept_by(waiting, &node.node, device).filter(|_| !spec.gpus.is_none());
     WhyDevice {

@@ -10,7 +10,7 @@ use gpool_model::{
     Amount, Caller, JobSpec, Millis, NewJob, NodeFilter, NodeName, PoolName, Project, ProjectName,
     Quota, Refusal, ResourceKind, label,
 };
-use gpool_world::{NodeRow, World};
+use gpool_world::{JobRow, NodeRow, World};
 
 use crate::project_tree::{self, absent};
 use possible::{satisfiable_on, with_possible_instances};
@@ -177,6 +177,14 @@ impl<'a> Admission<'a> {
             members: members.collect(),
             open: open.map(|it| it.name.clone()).collect(),
         }
+    }
+
+    /// Whether some nodes could ever run a job, apart from the rules of its project.
+    pub fn could_run(&self, row: &JobRow) -> bool {
+        let fit = gpool_world::fit_of(row);
+        let mut nodes = self.world.nodes_by_name().map(|(_, row)| &row.node);
+        nodes.any(|node| fit.may_be_on(node))
+            && (row.spec.allow_unsatisfiable || self.satisfiable(&fit).is_ok())
     }
 
     fn fits(&mut self, fit: Fit) -> Result<(), Refusal> {

@@ -67,9 +67,11 @@ pub trait ServerLink: Send + Sync {
     /// Opens a connection for the question that asked for it.
     fn connect(&self, question: QuestionId, connection: Connection);
 
-    /// Returns the content of a blob of the server.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::NotFound`] with the path of the file, or the server can't be reached.
-    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
+    /// Calls `reply` with the content of a blob of the server, once the server answers: at once, or
+    /// from another thread. Does not wait for the network.
+    fn blob(&self, id: &BlobId, reply: BlobReply);
 }
+
+/// Takes the content of a blob, or the server's answer why there is none:
+/// [`io::ErrorKind::NotFound`] with the path of the file, or another error.
+pub type BlobReply = Box<dyn FnOnce(io::Result<Vec<u8>>) + Send>;

@@ -1,13 +1,12 @@
 //! The link to an agent in the server's process: each end calls the other one directly, with
 //! messages that were frames in between.
 
-use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, Message, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, AgentLink, Connection, ServerInbox, ServerLink};
+use crate::{AgentInbox, AgentLink, BlobReply, Connection, ServerInbox, ServerLink};
 
 /// Returns both ends of a new link.
 #[must_use]
@@ -52,8 +51,8 @@ impl ServerLink for AgentEnd {
         self.server.connection(question, connection);
     }
 
-    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        self.server.blob(id)
+    fn blob(&self, id: &BlobId, reply: BlobReply) {
+        reply(self.server.blob(id));
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use gpool_model::job::BlobId;
 use gpool_protocol::{Decoder, FrameError, QuestionId, ToAgent, ToServer, encode};
 
-use crate::{AgentInbox, Connection, ServerLink};
+use crate::{AgentInbox, BlobReply, Connection, ServerLink};
 
 /// The most frames that wait to be sent. If there are more, the connection is closed: late reports
 /// are useless.
@@ -30,6 +30,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const LASTED: Duration = Duration::from_secs(30);
 /// An answer with more bytes takes a connection of its own.
 const LONG: usize = 16 * 1024;
+/// How often a long answer is sent until the server takes it.
+const ANSWER_TRIES: usize = 3;
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
 
@@ -56,7 +58,8 @@ pub trait Dial: Send + Sync {
     /// Returns the content of a blob.
     ///
     /// # Errors
-    /// As for [`ServerLink::blob`].
+    /// [`io::ErrorKind::NotFound`] with the path of the file, [`io::ErrorKind::PermissionDenied`]
+    /// if the server refuses it for good, or the server can't be reached.
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>>;
 }
 
@@ -126,8 +129,35 @@ impl ServerLink for RemoteLink {
         drop(thread::Builder::new().name("stream".to_owned()).spawn(join));
     }
 
-    fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        self.0.dial.blob(id)
+    fn blob(&self, id: &BlobId, reply: BlobReply) {
+        let (state, id) = (Arc::downgrade(&self.0), id.clone());
+        let (answers, pending) = std::sync::mpsc::channel::<BlobReply>();
+        let fetch = move || {
+            if let (Some(content), Ok(reply)) = (fetch(&state, &id), pending.recv()) {
+                reply(content);
+            }
+        };
+        match thread::Builder::new().name("blob".to_owned()).spawn(fetch) {
+            Ok(_) => drop(answers.send(reply)),
+            Err(error) => reply(Err(error)),
+        }
+    }
+}
+
+/// Fetches a blob, again and again until the server answers; `None` if the agent ends before.
+fn fetch(state: &Weak<LinkState>, id: &BlobId) -> Option<io::Result<Vec<u8>>> {
+    let mut pause = PAUSE;
+    loop {
+        let error = match state.upgrade()?.dial.blob(id) {
+            Ok(content) => return Some(Ok(content)),
+            Err(error) => error,
+        };
+        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
+            return Some(Err(error));
+        }
+        tracing::warn!(%error, ?pause, "can't fetch a file of a job; trying again");
+        thread::sleep(pause);
+        pause = PAUSE_MAX.min(pause * 2);
     }
 }
 
@@ -147,11 +177,17 @@ impl LinkState {
     /// Sends a long answer, which would delay what comes after it.
     fn answer_apart(self: Arc<Self>, frame: Vec<u8>) {
         let send = move || {
-            if let Err(error) = self.dial.answer(&frame) {
-                tracing::warn!(%error, "an answer could not be sent to the server");
+            for _ in 0..ANSWER_TRIES {
+                match self.dial.answer(&frame) {
+                    Ok(()) => return,
+                    // An idle connection may be dead; the next try makes another.
+                    Err(error) => {
+                        tracing::warn!(%error, "an answer could not be sent to the server");
+                    }
+                }
             }
         };
-        // Without a thread, the server asks again.
+        // Without a thread, the question times out.
         drop(thread::Builder::new().name("answer".to_owned()).spawn(send));
     }
 

@@ -10,7 +10,7 @@ use crate::array::{ArrayEnds, ArraySpec};
 use crate::id::{BlobId, JobId, JobNumber, NodeName, PoolName, ReservationName};
 use crate::job::{Job, JobSpec, JobState, Outcome, Owner};
 use crate::label::LabelChange;
-use crate::launch::Missing;
+use crate::launch::NodeLack;
 use crate::plan::Placement;
 use crate::project_change::{ProjectsAsk, ProjectsOutcome};
 use crate::rare::{Rare, is_false};
@@ -85,7 +85,7 @@ pub enum Command {
         /// The jobs.
         jobs: Vec<JobId>,
         /// The file.
-        missing: Missing,
+        missing: NodeLack,
     },
     /// Start another attempt of ended elements of arrays that have not ended.
     Retry {

@@ -90,11 +90,22 @@ impl fmt::Display for Activation {
     }
 }
 
-/// A path that a job needs and that did not exist when it was about to start.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Missing {
+/// What a node lacks that a job needs; found by its agent before the program starts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lack {
+    /// This path does not exist there.
+    Path(String),
+    /// There is no account for the job's user; the sentence is for people, with the way out.
+    Account(String),
+}
+
+/// A node, and what it lacks that a job needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeLack {
     /// The node.
     pub node: NodeName,
-    /// The path.
-    pub path: String,
+    /// What it lacks.
+    #[serde(flatten)]
+    pub lack: Lack,
 }

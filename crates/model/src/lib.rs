@@ -83,7 +83,7 @@ pub use job::{
     Phase, RunTotals,
 };
 pub use kind::JobKind;
-pub use launch::{Activation, Missing, WindowSize};
+pub use launch::{Activation, Lack, NodeLack, WindowSize};
 pub use lease::{LeaseTerms, OnNodeLost, Silence};
 pub use life::Life;
 pub use node::{Drain, Membership, Node};

@@ -13,6 +13,7 @@ use crate::filter::NodeFilter;
 use crate::gang::Gang;
 use crate::gpu::GpuRequest;
 use crate::id::{Attempt, DeviceUuid, JobId, JobNumber, NodeName, PoolName, ProjectName, Revision};
+use crate::launch::NodeLack;
 use crate::node::Node;
 use crate::rare::is_false;
 use crate::reason::Reason;
@@ -155,6 +156,9 @@ pub struct Fit {
     /// The number of tasks and nodes.
     #[serde(default, skip_serializing_if = "Gang::is_single")]
     pub gang: Gang,
+    /// The nodes that lack something that it needs, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking_nodes: Vec<NodeLack>,
     /// The placements of its tasks, by rank, if they are paused: they can resume only there. Their
     /// host memory is already booked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,6 +177,7 @@ impl Fit {
             pool: request.pool.clone(),
             nodes: request.nodes.clone(),
             gang: request.gang,
+            lacking_nodes: Vec::new(),
             at: Vec::new(),
         }
     }
@@ -183,6 +188,7 @@ impl Fit {
         let is_there = |place: &Placement| place.node == node.name;
         self.pool.as_ref().is_none_or(|pool| *pool == node.pool)
             && self.nodes.as_ref().is_none_or(|nodes| nodes.allows(node))
+            && !self.lacking_nodes.iter().any(|it| it.node == node.name)
             && (self.at.is_empty() || self.at.iter().any(is_there))
     }
 

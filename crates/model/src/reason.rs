@@ -12,6 +12,7 @@ use crate::id::{Attempt, DeviceUuid, JobId, NodeName, PoolName, ProjectName, Res
 use crate::job::dependency::DependencyKind;
 use crate::job::hold::AdminHold;
 use crate::job::state::JobState;
+use crate::launch::NodeLack;
 use crate::policy::UserCap;
 use crate::resource::ResourceKind;
 use crate::share::Share;
@@ -325,14 +326,13 @@ pub enum Reason {
         /// The budget; `None` if it no longer is, and the job is about to be released.
         by: Option<Box<crate::budget::Overspent>>,
     },
-    /// It is held because a path that it needs did not exist when it was about to start.
-    PathOrImageMissing {
-        /// The time at which this began.
-        since: Timestamp,
-        /// The node.
-        node: NodeName,
-        /// The path.
-        path: String,
+    /// A node lacks something that the job needs, such as its working directory.
+    NodeLacks {
+        /// The node and what it lacks.
+        lack: NodeLack,
+        /// Since when the job is held for it, because no other node can run it. `None` if the job
+        /// waits for other nodes.
+        held_since: Option<Timestamp>,
     },
     /// A process that gpool did not start uses a device that the job could use.
     UnmanagedProcess {

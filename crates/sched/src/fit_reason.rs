@@ -220,6 +220,11 @@ fn nowhere(capacity: &Capacity<'_>, fit: &Fit) -> Option<Reason> {
     {
         return Some(reason);
     }
+    if all().next().is_none()
+        && let Some(lack) = fit.lacking_nodes.first()
+    {
+        return Some(Reason::NodeLacks { lack: lack.clone(), held_since: None });
+    }
     // If no agent answers, the devices are unknown.
     let here: Vec<_> = all().filter(|node| node.row.node.is_reachable()).collect();
     Some(kept_from(capacity, fit, |_, n_devices| n_devices).unwrap_or_else(

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use gpool_model::job::{JobSpec, JobState};
-use gpool_model::{Command, JobId, Millis, Missing, Phase, Refusal, Timestamp};
+use gpool_model::{Command, JobId, Lack, Millis, NodeLack, Phase, Refusal, Timestamp};
 use gpool_store::BlobId;
 
 use crate::fault::internal;
@@ -126,7 +126,8 @@ async fn miss(handle: &CoreHandle, missing: HashSet<BlobId>) -> Result<(), Refus
     for (blob, jobs) in by_file {
         let Some(node) = handle.info().nodes.first().cloned() else { break };
         let path = handle.blobs().path(blob).display().to_string();
-        let command = Command::HoldMissing { jobs, missing: Missing { node, path } };
+        let command =
+            Command::HoldMissing { jobs, missing: NodeLack { node, lack: Lack::Path(path) } };
         handle.command(admin.clone(), command).await?;
     }
     *handle.shared.lacking.lock().unwrap_or_else(PoisonError::into_inner) = lacking;

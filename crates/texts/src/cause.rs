@@ -2,7 +2,7 @@
 
 use gpool_model::agent::{LoanIs, LoanReport, MoveIs, MoveReason, MoveReport};
 use gpool_model::job::{EndCause, ExitStatus, OutputCut};
-use gpool_model::{JobId, TakenBack};
+use gpool_model::{JobId, Lack, TakenBack};
 
 use crate::signal;
 
@@ -15,7 +15,7 @@ pub fn cause_word(cause: &EndCause) -> &'static str {
         EndCause::Deadline => "deadline",
         EndCause::Cancelled { .. } => "cancelled",
         EndCause::LaunchFailed { .. } => "launch_failed",
-        EndCause::PathMissing { .. } => "path_missing",
+        EndCause::NodeLacks(_) => "node_lacks",
         EndCause::DependencyFailed { .. } => "dependency_failed",
         EndCause::TooManyFailed { .. } => "too_many_failed",
         EndCause::TakenBack { .. } => "taken_back",
@@ -45,9 +45,10 @@ pub fn cause_words(cause: &EndCause) -> String {
         EndCause::Deadline => "it could not end before its deadline".to_owned(),
         EndCause::Cancelled { by } => format!("cancelled by {by}"),
         EndCause::LaunchFailed { why } => format!("it could not be started: {why}"),
-        EndCause::PathMissing { path } => {
+        EndCause::NodeLacks(Lack::Path(path)) => {
             format!("{path} did not exist when it was about to start")
         }
+        EndCause::NodeLacks(Lack::Account(why)) => format!("it could not be started: {why}"),
         EndCause::DependencyFailed { job } => dependency(job),
         EndCause::TakenBack { why: TakenBack::Reclaim, beneficiary } => {
             format!("reclaimed for job {beneficiary}, because its project was over quota")

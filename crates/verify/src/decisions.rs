@@ -253,7 +253,10 @@ fn check_placement(
         if !is_of(node.node, spec.pool.as_ref(), None) {
             found.push(Violation::WrongPool { job, node: node_name() });
         }
-        if !is_of(node.node, None, spec.nodes.as_deref()) {
+        let lacking = &row.job.course.lacking_nodes;
+        if !is_of(node.node, None, spec.nodes.as_deref())
+            || lacking.iter().any(|it| it.node == placement.node)
+        {
             found.push(Violation::WrongNode { job, node: node_name() });
         }
     }

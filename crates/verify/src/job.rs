@@ -28,6 +28,10 @@ pub(crate) fn fit_of(row: &JobRow) -> Fit {
             false => row.spec.nodes.clone(),
         },
         gang: row.spec.gang,
+        lacking_nodes: match is_parked {
+            true => Vec::new(),
+            false => row.job.course.lacking_nodes.clone(),
+        },
         at: if is_parked { places_of(row) } else { Vec::new() },
     }
 }

@@ -339,9 +339,11 @@ pub(crate) fn is_of(node: &Node, pool: Option<&PoolName>, nodes: Option<&NodeFil
     pool.is_none_or(|pool| node.pool == *pool) && nodes.is_none_or(is_chosen)
 }
 
-/// Whether work of a fit may be on a node; a paused job may only be where it is.
+/// Whether work of a fit may be on a node: a paused job only where it is, another one only where
+/// nothing that it needs was missing.
 pub(crate) fn is_at(node: &Node, fit: &Fit) -> bool {
-    fit.at.is_empty() || fit.at.iter().any(|place| place.node == node.name)
+    fit.lacking_nodes.iter().all(|it| it.node != node.name)
+        && (fit.at.is_empty() || fit.at.iter().any(|place| place.node == node.name))
 }
 
 /// Whether work of a fit may have a device; a paused job may only have its own.

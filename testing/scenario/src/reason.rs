@@ -2,7 +2,7 @@
 
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
-use gpool_model::{Bytes, MilliCpu, Reason, ResourceKind};
+use gpool_model::{Bytes, Lack, MilliCpu, NodeLack, Reason, ResourceKind};
 
 /// A reason in the form of scenarios.
 #[must_use]
@@ -36,7 +36,9 @@ fn of_nodes(reason: &Reason) -> Option<String> {
         Reason::SlotsKeptForGpus { node, need, free, most, slots } => {
             format!("{need} needed {free} free of {most} of {slots} on {node}")
         }
-        Reason::PathOrImageMissing { node, path, .. } => format!("{path} on {node}"),
+        Reason::NodeLacks { lack: NodeLack { node, lack }, .. } => match lack {
+            Lack::Path(what) | Lack::Account(what) => format!("{node}: {what}"),
+        },
         Reason::UnmanagedProcess { node, index, pid, user, .. } => {
             let user = user.as_deref().unwrap_or("unknown");
             format!("{node}[{index}] pid {pid} of {user}")

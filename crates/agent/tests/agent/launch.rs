@@ -4,6 +4,7 @@ use gpool_model::SignalTo;
 use gpool_model::agent::{LaunchContext, Order, Report, TaskIs};
 use gpool_model::id::{Generation, RequestId, Round, TaskId, Term};
 use gpool_model::job::EndCause;
+use gpool_model::launch::Lack;
 use gpool_model::unit::Millis;
 
 use crate::harness::{Node, code, job, lives, order, shell, signal, until};
@@ -140,7 +141,7 @@ fn a_script_is_run_by_its_interpreter_or_by_the_shell() {
     assert!(why.contains("the interpreter /no/such/interpreter of"), "{why}");
     // The server holds such a job; it can be released once the file is back.
     let cause = node.finish(&script(4, "missing")).cause;
-    assert!(matches!(cause, Some(EndCause::PathMissing { .. })), "{cause:?}");
+    assert!(matches!(cause, Some(EndCause::NodeLacks(Lack::Path(_)))), "{cause:?}");
 }
 
 #[test]
@@ -158,8 +159,11 @@ fn a_job_that_cannot_be_started_says_why() {
     assert!(why.starts_with("can't run /tmp: "), "{why}");
     let mut nowhere = job(5, &["true"]);
     nowhere.directory = "/no/such/folder".to_owned();
-    let why = node.failure(&nowhere);
-    assert!(why.starts_with("can't enter the working directory /no/such/folder: No such"), "{why}");
+    let missing = Some(EndCause::NodeLacks(Lack::Path("/no/such/folder".to_owned())));
+    assert_eq!(node.finish(&nowhere).cause, missing);
+    nowhere = job(9, &["true"]);
+    nowhere.directory = "/etc/passwd/folder".to_owned();
+    assert!(matches!(node.finish(&nowhere).cause, Some(EndCause::NodeLacks(Lack::Path(_)))));
     assert_eq!(node.failure(&job(6, &["a\0b"])), "the command contains a NUL character");
     assert_eq!(node.failure(&job(7, &[])), "the command is empty");
     let huge = vec![(b"HUGE".to_vec(), vec![b'x'; 10 << 20])];

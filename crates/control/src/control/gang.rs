@@ -4,9 +4,9 @@
 //! and is the end of the job.
 
 use gpool_model::agent::TaskEnd;
-use gpool_model::job::{EndCause, ExitStatus, Holder, StepEnd, StopCause, TaskCourse, Usage};
+use gpool_model::job::{EndCause, ExitStatus, StepEnd, StopCause, TaskCourse, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Job, JobEnd, JobId, Missing, Outcome, Phase, Rare, TaskId,
+    Allocation, AllocationState, Job, JobEnd, JobId, NodeLack, Outcome, Phase, Rare, TaskId,
     Timestamp,
 };
 
@@ -180,11 +180,12 @@ impl Control {
         let end = ends[decisive];
         let (outcome, mut cause) = judge(end, &job.phase);
         let rank = u32::try_from(decisive).unwrap_or(u32::MAX);
-        if let Some(EndCause::PathMissing { path }) = &end.cause
+        if let Some(EndCause::NodeLacks(lack)) = &end.cause
             && !end.stopped
             && !is_ended_by_somebody(&job.phase)
         {
-            return self.hold_for_path(job, decisive, path.clone());
+            let node = job.phase.allocations()[decisive].node.clone();
+            return self.avoid(job.clone(), NodeLack { node, lack: lack.clone() });
         }
         if cause.is_none() && outcome != Outcome::Succeeded {
             cause = Some(EndCause::TaskFailed { rank });
@@ -204,19 +205,6 @@ impl Control {
         // The states of the tasks are also stored for a gang that has ended.
         self.put_job(job.clone());
         self.attempt_ended(job.id, whole, was_stopped);
-    }
-
-    /// Holds a job because a path that a task needs was missing, until a user has restored the
-    /// path; the program was not started.
-    fn hold_for_path(&mut self, job: &Job, rank: usize, path: String) {
-        let mut job = job.clone();
-        let node = job.phase.allocations()[rank].node.clone();
-        job.attempt = job.attempt.next();
-        job.generation = job.generation.next();
-        job.course.tasks.clear();
-        let missing = Some(Missing { node, path });
-        job.phase = Phase::Held { by: Holder::User, since: self.now, missing };
-        self.put_job(job);
     }
 }
 

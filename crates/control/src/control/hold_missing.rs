@@ -1,7 +1,7 @@
 //! Holds jobs because a file that they need is missing.
 
 use gpool_model::job::{Holder, JobState};
-use gpool_model::launch::Missing;
+use gpool_model::launch::NodeLack;
 use gpool_model::{Caller, JobId, Phase, Refusal, Reply};
 
 use crate::control::Control;
@@ -14,7 +14,7 @@ impl Control {
         &mut self,
         caller: &Caller,
         jobs: &[JobId],
-        missing: &Missing,
+        missing: &NodeLack,
     ) -> Result<Reply, Refusal> {
         admin(caller, || "hold jobs for the server".to_owned())?;
         for id in jobs {
@@ -28,7 +28,7 @@ impl Control {
         Ok(Reply::Done)
     }
 
-    fn hold_one_missing(&mut self, id: JobId, missing: &Missing) {
+    fn hold_one_missing(&mut self, id: JobId, missing: &NodeLack) {
         let phase = self.world.job(id).map(|row| row.job.phase.clone());
         let waits = matches!(
             phase,

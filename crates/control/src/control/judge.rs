@@ -20,7 +20,7 @@ pub(crate) fn judge(end: &TaskEnd, phase: &Phase) -> (Outcome, Option<EndCause>)
             | EndCause::Oom
             | EndCause::LoanCalledBack
             | EndCause::OutputCut { .. }
-            | EndCause::PathMissing { .. } => Some(Outcome::Failed),
+            | EndCause::NodeLacks(_) => Some(Outcome::Failed),
             EndCause::Cancelled { .. }
             | EndCause::DependencyFailed { .. }
             | EndCause::TooManyFailed { .. }

@@ -7,10 +7,11 @@ use gpool_model::agent::{MoveIs, Order, Report, TaskEnd, TaskIs, TaskReport};
 use gpool_model::effect::Change;
 use gpool_model::job::{EndCause, Holder, Usage};
 use gpool_model::{
-    Allocation, AllocationState, Event, Generation, JobEnd, Millis, Missing, NodeName, Phase,
-    TaskId, Timestamp,
+    Allocation, AllocationState, Event, Generation, Job, JobEnd, Lack, Millis, NodeLack, NodeName,
+    Phase, TaskId, Timestamp,
 };
 
+use crate::admission::Admission;
 use crate::control::Control;
 use crate::control::claims::{is_claim, is_claimed};
 use crate::control::gang::{has_ended, is_gang, started_at};
@@ -357,8 +358,8 @@ impl Control {
         if is_gang(&job) {
             return self.member_ended(task, end);
         }
-        if let Some(EndCause::PathMissing { path }) = &end.cause {
-            return self.path_missing(task, path.clone(), end);
+        if let Some(EndCause::NodeLacks(lack)) = &end.cause {
+            return self.node_lacks(task, lack.clone(), end);
         }
         let (outcome, cause) = judge(end, &job.phase);
         let started_at = started_at(&job, task);
@@ -377,21 +378,38 @@ impl Control {
         self.attempt_ended(task.job, end, was_stopped);
     }
 
-    /// Holds a job because a path that it needs is missing, until a user has restored the path; its
-    /// program was not started. The attempt was claimed, so the next one has another number.
-    fn path_missing(&mut self, task: TaskId, path: String, end: &TaskEnd) {
-        let mut job = self.job(task.job);
+    /// Handles a job whose node lacks something that it needs; its program was not started.
+    fn node_lacks(&mut self, task: TaskId, lack: Lack, end: &TaskEnd) {
+        let job = self.job(task.job);
         let node = job.phase.allocations().first().map(|allocation| allocation.node.clone());
         match (&job.phase, node) {
-            (Phase::Starting { .. }, Some(node)) => {
-                job.attempt = job.attempt.next();
-                job.generation = job.generation.next();
-                let missing = Some(Missing { node, path });
-                job.phase = Phase::Held { by: Holder::User, since: self.now, missing };
-                self.put_job(job);
-            }
+            (Phase::Starting { .. }, Some(node)) => self.avoid(job, NodeLack { node, lack }),
             // The job was ordered to end before.
             _ => self.task_ended(task, &TaskEnd { cause: None, stopped: true, ..end.clone() }),
+        }
+    }
+
+    /// Keeps a job away from a node that lacks something that it needs. It waits for another node,
+    /// or is held until a user releases it if no other node could run it. The attempt was claimed,
+    /// so the next one has another number.
+    pub(crate) fn avoid(&mut self, mut job: Job, lack: NodeLack) {
+        job.attempt = job.attempt.next();
+        job.generation = job.generation.next();
+        job.course.tasks.clear();
+        let lacking = &mut job.course.lacking_nodes;
+        if let Err(ix) = lacking.binary_search_by(|it| it.node.cmp(&lack.node)) {
+            lacking.insert(ix, lack.clone());
+        }
+        let since = self.now;
+        job.phase = Phase::Pending { since };
+        let id = job.id;
+        self.put_job(job);
+        let row = self.world.job(id).expect("it was just put there");
+        if !Admission::new(&self.world).could_run(row) {
+            let mut job = self.job(id);
+            job.course.lacking_nodes.clear();
+            job.phase = Phase::Held { by: Holder::User, since, missing: Some(lack) };
+            self.put_job(job);
         }
     }
 

@@ -202,7 +202,7 @@ fn a_path_that_is_missing_holds_the_gang() {
     let id = harness.add(pair());
     let missing = TaskEnd {
         started_at: None,
-        cause: Some(EndCause::PathMissing { path: "/data".to_owned() }),
+        cause: Some(EndCause::NodeLacks(Lack::Path("/data".to_owned()))),
         ..end(harness.now, None, false)
     };
     say(&mut harness, id, 1, TaskIs::Ended(missing.clone()));

@@ -64,6 +64,9 @@ impl Dial for ServerDial {
             Error::Problem(problem) if problem.status == 404 => {
                 io::Error::new(ErrorKind::NotFound, problem.detail)
             }
+            Error::Problem(problem) if problem.status == 403 => {
+                io::Error::new(ErrorKind::PermissionDenied, problem.detail)
+            }
             error => self.failed(error),
         })
     }

@@ -273,10 +273,10 @@ fn jobs_run_as_the_account_that_the_node_names() {
     std::fs::write(&settings, "users = { root = \"no-such-account\" }\n").unwrap();
     machine.start(&[]);
     machine.until_says("connected");
-    let ended = cluster.until_ended(&run("true"));
-    assert_eq!(ended.state, JobState::Failed);
-    let shown = cluster.gpool(["show", &ended.id]).ok();
-    assert!(shown.contains("no account no-such-account, for user root"), "{shown}");
+    let held = run("true");
+    cluster.until_is(&held, "held");
+    let why = cluster.why(&held);
+    assert!(why.contains("no account no-such-account, for user root"), "{why}");
     // A job is held if its folder is not there.
     machine.kill_agent();
     std::fs::write(&settings, "").unwrap();
@@ -292,6 +292,33 @@ fn jobs_run_as_the_account_that_the_node_names() {
     cluster.until_is(&held, "held");
     let why = cluster.why(&held);
     assert!(why.contains("/no/such/folder") && why.contains("lab2"), "{why}");
+}
+
+#[test]
+fn a_job_goes_to_a_node_that_has_what_it_needs() {
+    if !is_root() {
+        return skip("only root can run jobs as other users");
+    }
+    let cluster = Cluster::with(&["--devices", "sim:1xA100-80G", "--listen", "127.0.0.1:0"]);
+    let mut machine = Machine::new(&cluster, "lab2", "sim:2xA100-80G");
+    let settings = machine.path("gpool.toml");
+    std::fs::write(&settings, "users = { root = \"no-such-account\" }\n").unwrap();
+    machine.settings = Some(settings);
+    machine.join("lab2");
+    let gate = Gate::new(&cluster, "filler");
+    let filler = cluster.sh(&["--gpus", "1", "--node", "lab1"], &waits_at(&gate));
+    cluster.until_is(&filler, "running");
+    let id = cluster.sh(&["--gpus", "1"], "echo $GPOOL_NODE $GPOOL_ATTEMPT");
+    let why = || cluster.why(&id);
+    until_so("lab2 refused it", || why().contains("It waits for another node: lab2 can't run it"));
+    assert!(why().contains("no account no-such-account"), "{}", why());
+    assert_eq!(cluster.job(&id).state, JobState::Pending);
+    gate.open();
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
+    assert_eq!(cluster.gpool(["logs", &id]).ok(), "lab1 2\n");
+    // No other node has two GPUs.
+    let large = cluster.sh(&["--gpus", "2"], "true");
+    cluster.until_is(&large, "held");
 }
 
 #[test]

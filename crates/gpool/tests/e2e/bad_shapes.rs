@@ -27,17 +27,19 @@ fn an_environment_of_many_megabytes_is_refused() {
 }
 
 #[test]
-fn a_folder_that_vanishes_fails_the_job_with_that_reason() {
+fn a_job_whose_folder_vanishes_is_held_until_it_is_back() {
     let cluster = Cluster::new("none");
     let folder = cluster.work().join("gone");
     std::fs::create_dir(&folder).unwrap();
     let id = cluster.submit(["--hold", "--cwd", "gone", "--", "true"]);
     std::fs::remove_dir(&folder).unwrap();
     cluster.gpool(["release", &id]).ok();
-    let job = cluster.until_ended(&id);
-    assert_eq!((job.state.as_str(), job.run.cause.as_deref()), ("failed", Some("launch_failed")));
-    assert!(job.run.cause_text.as_deref().is_some_and(|text| text.contains("gone")), "{job:?}");
-    assert_eq!(cluster.gpool(["wait", &id]).code, 125);
+    let job = cluster.until_is(&id, "held");
+    assert_eq!(job.wait.reasons[0].code, "node_lacks");
+    assert!(job.wait.reasons[0].text.contains("gone does not exist"), "{job:?}");
+    std::fs::create_dir(&folder).unwrap();
+    cluster.gpool(["release", &id]).ok();
+    assert_eq!(cluster.until_ended(&id).run.exit_code, Some(0));
     // The working directory of the command is deleted before the command starts.
     let folder = cluster.work().join("under-foot");
     std::fs::create_dir(&folder).unwrap();

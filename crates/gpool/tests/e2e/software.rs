@@ -77,7 +77,7 @@ fn a_job_with_a_missing_environment_is_held_until_it_is_back() {
     cluster.gpool(["release", &id]).ok();
     let job = cluster.until_is(&id, "held");
     let reason = &job.wait.reasons[0];
-    assert_eq!(reason.code, "path_or_image_missing");
+    assert_eq!(reason.code, "node_lacks");
     assert_eq!(reason.facts["path"], venv.to_str().unwrap());
     assert_eq!(job.run.started_at, None);
     fs::rename(cluster.work().join("elsewhere"), &venv).unwrap();

@@ -68,7 +68,9 @@ fn messages_blobs_and_streams_reach_the_server() {
     let hello = ToServer::Hello(Hello { version: 1, node, incarnation });
     end.send(&hello);
     assert_eq!(*inbox.messages.lock().unwrap(), [hello]);
-    assert_eq!(end.blob(&BlobId("abc".into())).unwrap(), b"abc");
+    let (reply, content) = std::sync::mpsc::channel();
+    end.blob(&BlobId("abc".into()), Box::new(move |it| reply.send(it).unwrap()));
+    assert_eq!(content.recv().unwrap().unwrap(), b"abc");
     let (mut task, stream) = UnixStream::pair().unwrap();
     let early = b"early".to_vec();
     end.connect(QuestionId(7), Connection { stream, early });

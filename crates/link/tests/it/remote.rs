@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -15,12 +16,16 @@ use gpool_protocol::{Decoder, Hello, Question, QuestionId, Telemetry, ToAgent, T
 type Dialed = (Option<QuestionId>, UnixStream);
 
 /// Connects to the test.
-struct Dial(Mutex<Sender<Dialed>>);
+struct Dial {
+    dialed: Mutex<Sender<Dialed>>,
+    /// How often a blob was lost on the way.
+    n_lost: AtomicU32,
+}
 
 impl Dial {
     fn dial(&self, question: Option<QuestionId>) -> io::Result<Connection> {
         let (agent, server) = UnixStream::pair()?;
-        let sent = self.0.lock().unwrap().send((question, server));
+        let sent = self.dialed.lock().unwrap().send((question, server));
         sent.map_err(|_| io::Error::other("the test is over"))?;
         Ok(Connection { stream: agent, early: Vec::new() })
     }
@@ -45,7 +50,14 @@ impl remote::Dial for Dial {
     }
 
     fn blob(&self, id: &BlobId) -> io::Result<Vec<u8>> {
-        Ok(id.0.as_bytes().to_vec())
+        let fails = |kind| Err(io::Error::from(kind));
+        match &*id.0 {
+            "missing" => fails(io::ErrorKind::NotFound),
+            "lost twice" if self.n_lost.fetch_add(1, Ordering::Relaxed) < 2 => {
+                fails(io::ErrorKind::ConnectionReset)
+            }
+            _ => Ok(id.0.as_bytes().to_vec()),
+        }
     }
 }
 
@@ -70,7 +82,8 @@ impl Rig {
     fn new() -> Self {
         let (dial, dialed) = channel();
         let (inbox, messages) = channel();
-        let link = remote::link(Box::new(Dial(Mutex::new(dial))));
+        let link =
+            remote::link(Box::new(Dial { dialed: Mutex::new(dial), n_lost: AtomicU32::new(0) }));
         link.send(&hello());
         let agent: Arc<dyn AgentInbox> = Arc::new(Agent(Mutex::new(inbox)));
         link.listen(Arc::downgrade(&agent));
@@ -195,5 +208,17 @@ fn a_stream_has_a_connection_of_its_own_for_both_directions() {
     let mut output = String::new();
     server.read_to_string(&mut output).unwrap();
     assert_eq!(output, "early output");
-    assert_eq!(rig.link.blob(&BlobId("x".into())).unwrap(), b"x");
+}
+
+#[test]
+fn a_blob_is_fetched_until_the_server_answers() {
+    let rig = Rig::new();
+    let fetch = |id: &str| {
+        let (reply, content) = std::sync::mpsc::channel();
+        rig.link.blob(&BlobId(id.into()), Box::new(move |it| reply.send(it).unwrap()));
+        content.recv().unwrap()
+    };
+    assert_eq!(fetch("x").unwrap(), b"x");
+    assert_eq!(fetch("lost twice").unwrap(), b"lost twice");
+    assert_eq!(fetch("missing").unwrap_err().kind(), io::ErrorKind::NotFound);
 }

@@ -9,6 +9,7 @@ use crate::id::{Attempt, JobId};
 use crate::job::end::{EndCause, ExitStatus, Outcome, TaskEnd};
 use crate::job::hold::AdminHold;
 use crate::job::state::JobState;
+use crate::launch::NodeLack;
 use crate::rare::{Usual, is_false};
 use crate::unit::{GpuTime, Millis, Timestamp};
 use crate::xid::JobXid;
@@ -78,6 +79,9 @@ pub struct Course {
     /// phase has the state), and for a gang without allocations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskCourse>,
+    /// The nodes that it does not start on, because they lack something that it needs; by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking_nodes: Vec<NodeLack>,
     /// The number of jobs that have joined it in this attempt or may still do so.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_joiners: u32,
@@ -123,6 +127,7 @@ impl Usual for Course {
         not_released: None,
         xids: Vec::new(),
         tasks: Vec::new(),
+        lacking_nodes: Vec::new(),
         n_joiners: 0,
         admin_hold: None,
     };

@@ -8,6 +8,7 @@ use crate::allocation::Allocation;
 use crate::exit::TakenBack;
 use crate::id::JobId;
 use crate::job::state::JobState;
+use crate::launch::Lack;
 use crate::rare::Rare;
 use crate::unit::{Bytes, GpuTime, MilliGpu, Millis, Timestamp};
 
@@ -138,11 +139,10 @@ pub enum EndCause {
         /// What failed, for people.
         why: String,
     },
-    /// A path that it needs did not exist. If the job was about to start, it is held.
-    PathMissing {
-        /// The path.
-        path: String,
-    },
+    /// Its node lacks something that it needs. If the job was about to start, it starts on another
+    /// node, or is held if no other node can run it.
+    #[serde(alias = "path_missing")]
+    NodeLacks(Lack),
     /// A job that it depends on ended in another way than required.
     DependencyFailed {
         /// The other job.

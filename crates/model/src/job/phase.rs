@@ -8,7 +8,7 @@ use crate::job::hold::Holder;
 use crate::job::pause::PauseCause;
 use crate::job::state::JobState;
 use crate::job::stop::StopCause;
-use crate::launch::Missing;
+use crate::launch::NodeLack;
 use crate::unit::Timestamp;
 
 /// The phase of a job; each variant holds the data that exists only in that phase.
@@ -21,9 +21,9 @@ pub enum Phase {
         by: Holder,
         /// The time at which this began.
         since: Timestamp,
-        /// The path that was missing when it was about to start, if that is why it is held.
+        /// What a node lacked when it was about to start, if it is held because no node has it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        missing: Option<Missing>,
+        missing: Option<NodeLack>,
     },
     /// Waits for other jobs, or for a time.
     Waiting {

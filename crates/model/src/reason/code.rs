@@ -40,7 +40,7 @@ impl Reason {
             Self::Released { .. } => "released",
             Self::SetAside { .. } => "set_aside",
             Self::OverBudget { .. } => "over_budget",
-            Self::PathOrImageMissing { .. } => "path_or_image_missing",
+            Self::NodeLacks { .. } => "node_lacks",
             Self::UnmanagedProcess { .. } => "unmanaged_process",
             Self::GpuUnhealthy { .. } => "gpu_unhealthy",
             Self::GpuNotAllowed { .. } => "gpu_not_allowed",

@@ -82,9 +82,8 @@ impl<'a> Explainer<'a> {
     #[must_use]
     pub fn decisive(&self, row: &JobRow, most: usize) -> (Vec<Reason>, u64) {
         let reasons = match &row.job.phase {
-            Phase::Held { since, missing: Some(missing), .. } => {
-                let (node, path) = (missing.node.clone(), missing.path.clone());
-                vec![Reason::PathOrImageMissing { since: *since, node, path }]
+            Phase::Held { since, missing: Some(lack), .. } => {
+                vec![Reason::NodeLacks { lack: lack.clone(), held_since: Some(*since) }]
             }
             &Phase::Paused { since, .. } if row.job.phase.is_pausing() => {
                 vec![Reason::Pausing { since }]
@@ -104,7 +103,12 @@ impl<'a> Explainer<'a> {
                 let waits = self.snapshot.world.waits(&row.spec, &row.job, self.snapshot.now);
                 return Reason::first_of(waits, most);
             }
-            Phase::Pending { .. } => self.own_limit_or_no_place(row),
+            Phase::Pending { .. } => {
+                let lacking = row.job.course.lacking_nodes.iter().cloned();
+                let lacking = lacking.map(|lack| Reason::NodeLacks { lack, held_since: None });
+                let reasons = self.own_limit_or_no_place(row).into_iter().chain(lacking);
+                return Reason::first_of(reasons, most);
+            }
             phase @ Phase::Paused { .. } if phase.is_parked() => self.own_limit_or_no_place(row),
             Phase::Starting { allocations, .. } | Phase::Paused { allocations, .. } => {
                 self.leaving(allocations).into_iter().collect()

@@ -31,6 +31,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use gpool_model::agent::{LaunchContext, TaskEnd};
 use gpool_model::id::TaskId;
 use gpool_model::job::{EndCause, ExitStatus, OutputCut};
+use gpool_model::launch::Lack;
 use gpool_model::unit::Timestamp;
 use gpool_sys::{child, clock, signal};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -311,7 +312,7 @@ impl Shepherd {
             _ if self.started.is_none() && told => None,
             (_, Some((Why::Fence, _)), _) => Some(EndCause::NodeLost),
             _ if self.missing.is_some() => {
-                self.missing.take().map(|path| EndCause::PathMissing { path })
+                self.missing.take().map(|path| EndCause::NodeLacks(Lack::Path(path)))
             }
             (Some(why), ..) => Some(EndCause::LaunchFailed { why: why.clone() }),
             _ if self.halt.lost.is_some() => {

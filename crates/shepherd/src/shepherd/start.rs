@@ -17,6 +17,7 @@ use gpool_model::{Activation, Compat};
 use gpool_sys::cgroup::Group;
 use gpool_sys::{awaited, child, privilege, signal};
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use crate::activation;
@@ -232,12 +233,16 @@ impl Program {
 
     fn become_it(&self, setting: &Setting<'_>) -> Result<Infallible, String> {
         self.become_one_of_it(setting)?;
+        let missing = |path: &str| format!("{}{path}", char::from(MISSING));
         rustix::process::chdir(&self.directory).map_err(|error| {
             let directory = self.directory.to_string_lossy();
-            format!("can't enter the working directory {directory}: {error}")
+            match error {
+                Errno::NOENT | Errno::NOTDIR => missing(&directory),
+                _ => format!("can't enter the working directory {directory}: {error}"),
+            }
         })?;
         if let Some(path) = self.missing() {
-            return Err(format!("{}{path}", char::from(MISSING)));
+            return Err(missing(path));
         }
         self.open_files(setting)?;
         privilege::close_on_exec_from(3);
@@ -326,7 +331,7 @@ impl Program {
             .map_err(|_| "the command contains a NUL character".to_owned())?;
         let _ = rustix::io::write(setting.status_pipe, &[READY]);
         let error = child::execute(&path, &self.arguments, &self.environment);
-        if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) {
+        if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) {
             return Err(self.execute_by_shell(&path));
         }
         Err(self.explain(&path, &error))
@@ -347,7 +352,6 @@ impl Program {
     }
 
     fn explain(&self, path: &CStr, error: &io::Error) -> String {
-        use rustix::io::Errno;
         let shown = path.to_string_lossy();
         match Errno::from_io_error(error) {
             Some(Errno::NOENT) => match interpreter(as_path(path)) {
@@ -416,9 +420,9 @@ fn open(file: &UserFile, what: &str, flags: OFlags) -> Result<OwnedFd, String> {
         true if flags.contains(OFlags::CREATE) => awaited::create(path, open),
         true => awaited::open(open),
     };
-    let file = opened.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
         // Opening a FIFO without a reader fails with this error.
-        Some(rustix::io::Errno::NXIO) => {
+        Some(Errno::NXIO) => {
             failed(&"it is a FIFO without a reader or writer, or a device without a driver")
         }
         _ => failed(&error),

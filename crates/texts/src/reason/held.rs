@@ -20,11 +20,6 @@ pub(super) const ABOUT: &[About] = &[
         "wait for the next month, or ask an admin for a higher budget; gpool budget shows all",
     ),
     about(
-        "path_or_image_missing",
-        "A folder or file that it needs does not exist.",
-        "create it, or submit the job again with another one",
-    ),
-    about(
         "pausing",
         "It is being paused. With GPU memory, the driver copies that to host memory first.",
         "wait; gpool events JOB shows when it is paused",
@@ -84,14 +79,6 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
                 ("admin_of", json!(hold.as_ref().and_then(|hold| hold.project.as_ref()))),
             ];
             (hold::reason(hold.as_ref()), facts)
-        }
-        R::PathOrImageMissing { since, node, path } => {
-            let facts =
-                vec![("since", json!(Time(*since))), ("node", json!(node)), ("path", json!(path))];
-            (
-                format!("It is held: {path} does not exist on {node}; gpool release tries again"),
-                facts,
-            )
         }
         _ => return None,
     })

@@ -74,7 +74,7 @@ impl Reason {
     #[must_use]
     pub fn for_stranger(mut self) -> Self {
         if self.facts.remove("path").is_some() {
-            "It is held: a file that it needs does not exist".clone_into(&mut self.text);
+            "A node lacks a file that it needs".clone_into(&mut self.text);
         }
         self
     }

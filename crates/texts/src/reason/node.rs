@@ -1,7 +1,7 @@
 //! Reasons for nodes and devices that take no new jobs, or only some.
 
 use gpool_model::Reason as R;
-use gpool_model::{DeviceUuid, NodeName};
+use gpool_model::{DeviceUuid, Lack, NodeLack, NodeName, Timestamp};
 use serde_json::{Value, json};
 
 use super::{About, Explanation, about, free_words, gpus, span_words};
@@ -33,6 +33,12 @@ pub(super) const ABOUT: &[About] = &[
         "node_drained",
         "The node is drained: no new job starts there.",
         "gpool nodes has the reason",
+    ),
+    about(
+        "node_lacks",
+        "A node lacks something that it needs: its working directory, its environment, or an \
+         account for its user.",
+        "create it there, then gpool release JOB; or submit the job again with another one",
     ),
     about(
         "node_occupied",
@@ -103,6 +109,7 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
             ];
             (format!("{what} is drained{until}: {reason}"), facts)
         }
+        R::NodeLacks { lack, held_since } => node_lacks(lack, *held_since),
         R::NodeOccupied { node, exclusive } => {
             let text = match exclusive {
                 true => format!(
@@ -137,6 +144,20 @@ pub(super) fn explain(reason: &R) -> Option<Explanation> {
         }
         _ => return told_of_choice(reason),
     })
+}
+
+fn node_lacks(lack: &NodeLack, held_since: Option<Timestamp>) -> Explanation {
+    let NodeLack { node, lack } = lack;
+    let (what, path) = match lack {
+        Lack::Path(path) => (format!("{path} does not exist on {node}"), Some(path)),
+        Lack::Account(why) => (format!("{node} can't run it: {why}"), None),
+    };
+    let text = match held_since {
+        Some(_) => format!("It is held: {what}; gpool release tries again"),
+        None => format!("It waits for another node: {what}"),
+    };
+    let facts = [("since", json!(held_since.map(Time))), ("node", json!(node))];
+    (text, facts.into_iter().chain(path.map(|path| ("path", json!(path)))).collect())
 }
 
 /// Reasons for nodes that the job's filter or a reservation excludes.

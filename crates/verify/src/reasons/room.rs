@@ -70,6 +70,10 @@ impl Moment<'_> {
                     && self.at(node, |_, after| after.is_occupied(None, *exclusive, false))
             }
             Reason::AgentUnreachable { node, .. } => self.is_unreachable(node),
+            Reason::NodeLacks { lack, held_since: None } => {
+                self.fit.lacking_nodes.contains(lack)
+                    && !self.before.nodes.values().any(|node| self.may_use(node))
+            }
             Reason::OnlyInPool { pool, n_nodes } => {
                 let mut nodes = self.before.nodes.values();
                 let nobody = !nodes.any(|node| is_of(node.node, Some(pool), None));

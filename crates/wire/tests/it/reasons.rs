@@ -8,8 +8,9 @@ use gpool_model::job::JobState;
 use gpool_model::policy::UserCap;
 use gpool_model::reason::Bound;
 use gpool_model::{
-    AdminHold, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Millis, Money, NodeFilter,
-    NodeName, NodeRule, PoolName, ProjectName, Reason, ReservationName, ResourceKind, Timestamp,
+    AdminHold, Bytes, DependencyKind, DeviceUuid, GpuTime, JobId, Lack, Millis, Money, NodeFilter,
+    NodeLack, NodeName, NodeRule, PoolName, ProjectName, Reason, ReservationName, ResourceKind,
+    Timestamp,
 };
 
 fn h100(count: u32) -> GpuRequest {
@@ -262,8 +263,18 @@ fn reasons() -> Vec<(Reason, &'static str)> {
              server can release it",
         ),
         (
-            Reason::PathOrImageMissing { since, node: node.clone(), path: text("/e/x") },
+            Reason::NodeLacks {
+                lack: NodeLack { node: node.clone(), lack: Lack::Path(text("/e/x")) },
+                held_since: Some(since),
+            },
             "It is held: /e/x does not exist on lab7; gpool release tries again",
+        ),
+        (
+            Reason::NodeLacks {
+                lack: NodeLack { node: node.clone(), lack: Lack::Account(text("no account ana")) },
+                held_since: None,
+            },
+            "It waits for another node: lab7 can't run it: no account ana",
         ),
         (
             Reason::UnmanagedProcess {

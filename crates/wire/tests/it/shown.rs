@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpool_model::job::{BlobId, EndCause, ExitStatus, GpuUsage, Holder, Usage};
 use gpool_model::{
     Allocation, AllocationState, Attempt, Bytes, DeviceUuid, Generation, GpuRequest, Job, JobEnd,
-    JobId, JobRequest, JobSpec, Millis, NodeName, Outcome, Owner, Phase, Reason, Resources, Slot,
-    SlotPart, TaskId, Timestamp, Version,
+    JobId, JobRequest, JobSpec, Lack, Millis, NodeLack, NodeName, Outcome, Owner, Phase, Reason,
+    Resources, Slot, SlotPart, TaskId, Timestamp, Version,
 };
 use gpool_wire::show::JobFacts;
 use gpool_wire::{Document, List};
@@ -198,12 +198,14 @@ fn a_list_is_one_document() {
 
 #[test]
 fn another_user_does_not_see_the_file_that_a_job_needs() {
-    let missing = Reason::PathOrImageMissing {
-        since: T0,
-        node: gpool_model::NodeName::new("lab1"),
-        path: "/home/ana/secret".to_owned(),
+    let missing = Reason::NodeLacks {
+        lack: NodeLack {
+            node: gpool_model::NodeName::new("lab1"),
+            lack: Lack::Path("/home/ana/secret".to_owned()),
+        },
+        held_since: Some(T0),
     };
     let reason = gpool_wire::Reason::new(&missing, true).for_stranger();
     let json = serde_json::to_string(&reason).unwrap();
-    assert!(!json.contains("secret") && json.contains("path_or_image_missing"), "{json}");
+    assert!(!json.contains("secret") && json.contains("node_lacks"), "{json}");
 }

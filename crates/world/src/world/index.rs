@@ -265,7 +265,7 @@ pub fn fit_of(row: &JobRow) -> Fit {
     let at = row.job.phase.allocations().iter().map(place);
     let fit = Fit { sharer: spec.sharer(spec.owner.uid).map(Box::new), ..Fit::of(spec) };
     match is_parked {
-        false => fit,
+        false => Fit { lacking_nodes: row.job.course.lacking_nodes.clone(), ..fit },
         true => {
             let nodes = NodeFilter::while_paused(spec.nodes.as_ref());
             Fit { memory: Bytes::ZERO, pool: None, nodes, at: at.collect(), ..fit }
